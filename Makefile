@@ -1,0 +1,58 @@
+# The project's front door. Nothing has to be installed before: every target brings what it needs into .venv.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+.SUFFIXES:
+
+# The first of these that is new enough makes .venv; say which one with `make PYTHON=/path/to/python`.
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
+BIN := .venv/bin
+IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+
+help: ## Show this list
+	@echo 'Usage: make <target>  [ARGS="..." for demo, test and bench]'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST)
+
+demo: .venv/package ## Start everything, run an example, and serve until Ctrl-C
+	@$(BIN)/python examples/demo.py $(ARGS)
+
+test: lint ## Check the code, then run every test
+	@$(BIN)/pytest $(ARGS)
+
+lint: .venv/tools ## Check style, types and the way imports may go
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: .venv/tools ## Measure the product on this machine
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean: ## Remove all that make and the product created here, the data of the demo too
+	@rm -rf .venv .pyoco .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# What the product needs to run, and nothing more: the demo starts sooner.
+.venv/package: pyproject.toml
+	@echo 'Installing pyoco-server into .venv ...'
+	@$(BIN)/python $(IS_NEW_ENOUGH) || $(MAKE) --no-print-directory venv
+	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install -qq --editable .
+	@touch $@
+
+# What its tests and checks need beyond that.
+.venv/tools: .venv/package
+	@echo 'Installing the tools for tests and checks ...'
+	@$(BIN)/python -m pip install -qq --group dev
+	@touch $@
+
+.PHONY: venv
+venv:
+	@for python in $(PYTHON); do \
+	  if $$python $(IS_NEW_ENOUGH); then \
+	    $$python -m venv --clear .venv; exit; \
+	  fi; \
+	done; \
+	echo 'pyoco-server needs Python 3.11 or newer. None of these is: $(PYTHON).' >&2; \
+	echo 'Install one, or say where it is: make PYTHON=/path/to/python3' >&2; \
+	exit 1

@@ -1,0 +1,265 @@
+"""One NATS connection that comes back by itself and can always say how it is.
+
+Requests are multiplexed here rather than with nats-py's `request`: ours fail at once when the connection
+drops (nats-py waits out the full time-out), and do not use `asyncio.wait_for`, which can swallow a
+cancellation on Python 3.11.
+"""
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from pyoco_server.config import NatsBackendConfig, safe_url
+from pyoco_server.errors import Err, NatsUnavailable
+
+log = logging.getLogger(__name__)
+
+ReadyHook = Callable[[], Awaitable[None]]
+MessageHandler = Callable[[Msg], Awaitable[None]]
+
+_RETRY_SEC = 0.25
+_NO_RESPONDERS = "503"
+
+
+class PayloadTooLarge(Exception):
+    """A message is larger than the server takes (`max_payload`)."""
+
+
+class NoResponders(NatsUnavailable):
+    """Nobody serves the subject: the stream is missing, or this account may not use it."""
+
+
+class LinkStatus(StrEnum):
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    RECONNECTING = "reconnecting"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """How the connection is, for people: health, logs and error details."""
+
+    status: LinkStatus
+    since: float
+    detail: str = ""
+
+    @property
+    def up(self) -> bool:
+        return self.status is LinkStatus.CONNECTED
+
+
+class Connection:
+    """Connects in the background, reconnects for ever, and runs its hooks after each connect."""
+
+    def __init__(self, config: NatsBackendConfig, *, name: str) -> None:
+        self.config = config
+        self.state = LinkState(LinkStatus.CONNECTING, time.time())
+        self._name = name
+        self._client = Client()
+        self._hooks: list[ReadyHook] = []
+        self._ready = asyncio.Event()
+        self._prepare_again = asyncio.Event()
+        self._supervisor: asyncio.Task[None] | None = None
+        self._pending: dict[str, asyncio.Future[Msg]] = {}
+        self._tokens = itertools.count()
+        self._reply_prefix = ""
+
+    @property
+    def client(self) -> Client:
+        """The nats-py client, for the cold paths it serves well (stream and bucket management)."""
+        return self._client
+
+    @property
+    def ready(self) -> bool:
+        """Connected, and every hook has succeeded on this connection."""
+        return self._ready.is_set() and self.state.up
+
+    @property
+    def max_payload(self) -> int:
+        return int(self._client.max_payload)
+
+    def add_hook(self, hook: ReadyHook) -> None:
+        """Run `hook` after every (re)connect, before the connection counts as ready."""
+        self._hooks.append(hook)
+
+    async def start(self) -> None:
+        """Begin connecting; returns at once, whether or not NATS is there."""
+        self._supervisor = asyncio.create_task(self._supervise(), name=f"{self._name}:nats")
+
+    async def wait_ready(self, timeout_sec: float | None = None) -> None:
+        """Wait until the connection is usable; NatsUnavailable says why it is not."""
+        try:
+            async with asyncio.timeout(timeout_sec):
+                await self._ready.wait()
+        except TimeoutError:
+            raise self.unavailable() from None
+
+    async def close(self) -> None:
+        self._set_state(LinkStatus.CLOSED, "closed by this program")
+        self._ready.clear()
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.gather(self._supervisor, return_exceptions=True)
+        if not self._client.is_closed:
+            await self._client.close()
+        self._fail_pending("the connection to NATS was closed")
+
+    def unavailable(self, what: str = "") -> NatsUnavailable:
+        """The error for a caller, with the address and what is known of the cause."""
+        return NatsUnavailable(
+            self._explain(what or self.state.detail or f"the connection is {self.state.status}")
+        )
+
+    def _explain(self, reason: str) -> str:
+        return f"{safe_url(self.config.nats_url)}: {reason}"
+
+    async def request(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Msg:
+        """Publish and await the one reply; NatsUnavailable within the request time-out, or at once."""
+        if not self.state.up:
+            raise self.unavailable()
+        loop = asyncio.get_running_loop()
+        token = str(next(self._tokens))
+        reply: asyncio.Future[Msg] = loop.create_future()
+        self._pending[token] = reply
+        timer = loop.call_later(self.config.nats_request_timeout_sec, self._expire, reply, subject)
+        try:
+            await self.publish(subject, payload, headers, reply=self._reply_prefix + token)
+            message = await reply
+        finally:
+            timer.cancel()
+            del self._pending[token]
+        if message.headers and message.headers.get("Status") == _NO_RESPONDERS:
+            raise NoResponders(self._explain(f"nothing answers on {subject}"))
+        return message
+
+    async def publish(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, reply: str = ""
+    ) -> None:
+        try:
+            await self._client.publish(subject, payload, reply, dict(headers) if headers else None)
+        except nats.errors.MaxPayloadError:
+            raise PayloadTooLarge(f"{len(payload)} bytes, the server takes {self.max_payload}") from None
+        except nats.errors.Error as error:
+            raise self.unavailable(str(error)) from error
+
+    async def subscribe(self, subject: str, handler: MessageHandler) -> Subscription:
+        try:
+            return await self._client.subscribe(subject, cb=handler)
+        except nats.errors.Error as error:
+            raise self.unavailable(str(error)) from error
+
+    def new_inbox(self) -> str:
+        return self._client.new_inbox()
+
+    async def _supervise(self) -> None:
+        """Connect; then prepare after each (re)connect; start over if nats-py gives the connection up."""
+        while True:
+            await self._open()
+            while not self._client.is_closed:
+                self._prepare_again.clear()
+                if self._client.is_connected and not self._ready.is_set() and not await self._prepare():
+                    await asyncio.sleep(_RETRY_SEC)
+                    continue
+                await self._prepare_again.wait()
+            await asyncio.sleep(_RETRY_SEC)
+
+    async def _open(self) -> None:
+        while True:
+            self._client = Client()
+            try:
+                await self._client.connect(
+                    servers=self.config.nats_servers,
+                    name=self._name,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=_RETRY_SEC,  # type: ignore[arg-type]  # annotated int, used as float
+                    connect_timeout=2,
+                    ping_interval=10,
+                    error_cb=self._on_error,
+                    disconnected_cb=self._on_disconnected,
+                    reconnected_cb=self._on_reconnected,
+                    closed_cb=self._on_closed,
+                )
+            except (nats.errors.Error, OSError, ValueError) as error:
+                await self._on_error(error)
+                await asyncio.sleep(_RETRY_SEC)
+                continue
+            self._reply_prefix = f"{self._client.new_inbox()}."
+            await self._client.subscribe(f"{self._reply_prefix}*", cb=self._on_reply)
+            self._set_state(LinkStatus.CONNECTED)
+            log.info("connected to NATS at %s", safe_url(self.config.nats_url))
+            return
+
+    async def _prepare(self) -> bool:
+        try:
+            for hook in self._hooks:
+                await hook()
+        except NatsUnavailable as error:
+            self.state = LinkState(self.state.status, self.state.since, error.detail)
+            log.warning(
+                "NATS is reachable but not usable yet: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields()
+            )
+            return False
+        self.state = LinkState(self.state.status, self.state.since)
+        self._ready.set()
+        return True
+
+    async def _on_reply(self, message: Msg) -> None:
+        reply = self._pending.get(message.subject[len(self._reply_prefix) :])
+        if reply is not None and not reply.done():
+            reply.set_result(message)
+
+    def _expire(self, reply: asyncio.Future[Msg], subject: str) -> None:
+        if not reply.done():
+            timeout_sec = self.config.nats_request_timeout_sec
+            reply.set_exception(self.unavailable(f"no answer within {timeout_sec:g} s on {subject}"))
+
+    def _fail_pending(self, why: str) -> None:
+        for reply in self._pending.values():
+            if not reply.done():
+                reply.set_exception(self.unavailable(why))
+
+    def _set_state(self, status: LinkStatus, detail: str = "") -> None:
+        self.state = LinkState(status, time.time(), detail)
+
+    async def _on_error(self, error: Exception) -> None:
+        reason = str(error) or type(error).__name__
+        if reason != self.state.detail:
+            log.warning(
+                "NATS at %s: %s",
+                safe_url(self.config.nats_url),
+                reason,
+                extra=Err.NATS_UNAVAILABLE.log_fields(),
+            )
+        self.state = LinkState(self.state.status, self.state.since, reason)
+
+    async def _on_disconnected(self) -> None:
+        if self.state.status is LinkStatus.CLOSED:
+            return
+        self._ready.clear()
+        self._set_state(LinkStatus.RECONNECTING, "the connection was lost")
+        log.warning("lost the connection to NATS", extra=Err.NATS_UNAVAILABLE.log_fields())
+        self._fail_pending("the connection was lost while waiting for an answer")
+
+    async def _on_reconnected(self) -> None:
+        self._set_state(LinkStatus.CONNECTED)
+        log.info("connected to NATS again")
+        self._prepare_again.set()
+
+    async def _on_closed(self) -> None:
+        self._ready.clear()
+        if self.state.status is not LinkStatus.CLOSED:
+            self._set_state(LinkStatus.CONNECTING, self.state.detail or "the connection was closed")
+            self._fail_pending("the connection was closed")
+        self._prepare_again.set()

@@ -1,0 +1,69 @@
+"""The guard of the embedded server: nats-server never outlives the program that started it.
+
+This file is run as a script. It forks the guard and then becomes nats-server by exec, so that the server is
+a direct child of its program (its pid, its exit code, its signals) and the guard is a child of the server:
+
+    program  ──▶  nats-server  ──▶  guard
+       └──────── lifeline ────────────┘
+
+Why a pipe: however a program ends, SIGKILL included, the kernel closes its end of the lifeline, and the guard
+reads the end of file. That holds on every POSIX system. Linux's PR_SET_PDEATHSIG does not do here: it is
+bound to the *thread* that started the server, and it needs code between fork and exec of a threaded program.
+
+The guard never signals a stranger: the server holds the only write end of a second pipe, so an end of file
+there says that the server is gone, whoever has its process id by now.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+
+
+def guarded_command(
+    command: Sequence[str], *, lifeline: int, kept: Sequence[int] = (), grace_sec: float = 10.0
+) -> list[str]:
+    """The command line that starts `command` under guard.
+
+    `lifeline` is the read end of a pipe whose write end only the caller has; `kept` are descriptors that the
+    server alone keeps open until it ends. All of them must be passed on to the process (`pass_fds`).
+    `grace_sec` is how long the guard waits between SIGTERM and SIGKILL.
+    """
+    descriptors = ",".join(str(descriptor) for descriptor in kept)
+    isolated = ["-I", "-S"]  # nothing but the standard library: the guard is up in milliseconds
+    return [sys.executable, *isolated, __file__, str(lifeline), descriptors, str(grace_sec), *command]
+
+
+def main(arguments: Sequence[str]) -> None:
+    lifeline, grace_sec, command = int(arguments[0]), float(arguments[2]), list(arguments[3:])
+    kept = [int(descriptor) for descriptor in arguments[1].split(",") if descriptor]
+    server_pid = os.getpid()
+    server_ended, held_by_server = os.pipe()
+    if os.fork() == 0:
+        for descriptor in (held_by_server, *kept):
+            os.close(descriptor)
+        _guard(server_pid, lifeline, server_ended, grace_sec)
+        return
+    os.close(lifeline)
+    os.set_inheritable(held_by_server, True)
+    try:
+        os.execv(command[0], command)  # noqa: S606 - our own command, no shell wanted
+    except OSError as error:
+        sys.exit(f"cannot run {command[0]}: {error.strerror}")
+
+
+def _guard(server_pid: int, lifeline: int, server_ended: int, grace_sec: float) -> None:
+    first, _, _ = select.select([lifeline, server_ended], [], [])
+    if server_ended in first:
+        return
+    with contextlib.suppress(ProcessLookupError):  # it may end by itself at this very moment
+        os.kill(server_pid, signal.SIGTERM)
+        ended, _, _ = select.select([server_ended], [], [], grace_sec)
+        if not ended:
+            os.kill(server_pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

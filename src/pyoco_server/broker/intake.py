@@ -1,0 +1,256 @@
+"""A worker's intake: deliveries of several tags, pulled as slots ask for them.
+
+Whoever calls `take` is a free slot; the callers waiting are the demand. A pull cannot be taken back, so
+asking every tag for every slot would draw more deliveries than there are slots, and each one handed back
+costs one of its `MaxDeliver`. Hence two steps: first the tags are asked in turn for what they have now;
+only when all are empty does a pull wait at each of them. A delivery that then finds no slot waits here,
+is served first, and goes back to the queue when no slot frees up soon.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.work_queue import Delivery, WorkQueue, consumer_name
+from pyoco_server.errors import NatsUnavailable
+
+log = logging.getLogger(__name__)
+
+_PULL_EXPIRES_SEC = 30.0
+_PULL_HEARTBEAT_SEC = 5.0
+_HOUSEKEEPING_SEC = 0.5
+# A delivery that no slot took within this time is given to another worker.
+_HOLD_SEC = 1.0
+_HEARTBEAT_STATUS = "100"
+_EXPIRED_STATUS = "408"
+_EMPTY_STATUS = "404"
+
+
+class IntakeClosed(Exception):
+    """The worker takes no more runs."""
+
+
+@dataclass(slots=True)
+class _Tag:
+    """What is known of one tag's pulls."""
+
+    name: str
+    client: Client | None = None
+    subscription: Subscription | None = None
+    inbox: str = ""
+    # Deliveries asked for and neither received nor refused yet.
+    promised: int = 0
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    heard_at: float = 0.0
+    buffer: deque[tuple[float, Delivery]] = field(default_factory=deque)
+
+    def promise(self, count: int) -> None:
+        self.promised = max(0, count)
+        if self.promised:
+            self.settled.clear()
+        else:
+            self.settled.set()
+
+
+class Intake:
+    """Deliveries for a worker's tags."""
+
+    def __init__(self, connection: Connection, queue: WorkQueue, tags: Sequence[str]) -> None:
+        self._connection = connection
+        self._queue = queue
+        self._tags = deque(_Tag(name) for name in tags)
+        self._takers: deque[asyncio.Future[Delivery]] = deque()
+        self._asking = asyncio.Lock()
+        self._housekeeper: asyncio.Task[None] | None = None
+        self._closing = False
+        self._look_now = asyncio.Event()
+        self._bind_again = False
+        # The AckWait that really applies: an existing consumer keeps its own.
+        self.ack_wait_sec = connection.config.consumer_ack_wait_sec
+
+    async def start(self) -> None:
+        """Bind to the consumers now and again after each reconnect."""
+        self._connection.add_hook(self._bind)
+        await self._bind()
+        self._housekeeper = asyncio.create_task(self._keep_house(), name="intake")
+
+    async def take(self) -> Delivery:
+        """The next delivery, whenever it comes; a cancelled taker loses nothing."""
+        if self._closing:
+            raise IntakeClosed
+        buffered = self._pop_buffered()
+        if buffered is not None:
+            return buffered
+        taker: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
+        self._takers.append(taker)
+        try:
+            await self._ask()
+            return await taker
+        except asyncio.CancelledError:
+            if taker.done() and not taker.cancelled():
+                self._keep(taker.result())
+            raise
+        finally:
+            if taker in self._takers:
+                self._takers.remove(taker)
+
+    async def close(self) -> None:
+        """Stop pulling and hand back at once whatever no slot has taken."""
+        self._closing = True
+        for taker in self._takers:
+            if not taker.done():
+                taker.set_exception(IntakeClosed())
+        if self._housekeeper is not None:
+            self._housekeeper.cancel()
+            await asyncio.gather(self._housekeeper, return_exceptions=True)
+        for tag in self._tags:
+            if tag.subscription is not None and self._connection.state.up:
+                # Drain rather than unsubscribe: what the server has sent already must be handed back too.
+                await tag.subscription.drain()  # type: ignore[no-untyped-call]
+            for _, delivery in tag.buffer:
+                await self._hand_back(delivery)
+            tag.buffer.clear()
+
+    async def _bind(self) -> None:
+        for tag in self._tags:
+            consumer = await self._queue.ensure_consumer(tag.name)
+            if consumer.ack_wait:
+                self.ack_wait_sec = min(self.ack_wait_sec, float(consumer.ack_wait))
+            if tag.client is not self._connection.client:
+                tag.client = self._connection.client
+                tag.inbox = self._connection.new_inbox()
+                tag.subscription = await self._connection.subscribe(tag.inbox, partial(self._on_message, tag))
+            # Pulls of an earlier connection are gone with it.
+            tag.promise(0)
+        if self._takers:
+            await self._ask()
+
+    @property
+    def _demand(self) -> int:
+        return len(self._takers) - sum(len(tag.buffer) for tag in self._tags)
+
+    async def _ask(self) -> None:
+        """Send the pulls that the waiting slots need and that are not under way yet."""
+        async with self._asking:
+            if len(self._tags) > 1:
+                await self._ask_in_turn()
+            for tag in self._tags:
+                missing = self._demand - tag.promised
+                if missing > 0:
+                    await self._pull(tag, missing, {"expires": int(_PULL_EXPIRES_SEC * 1e9)})
+
+    async def _ask_in_turn(self) -> None:
+        """Take what the tags hold now, one tag after the other, each round beginning with the next."""
+        for tag in list(self._tags):
+            if self._demand <= 0:
+                return
+            if tag.promised == 0:
+                self._tags.rotate(-1)
+                await self._pull(tag, self._demand, {"no_wait": True})
+                try:
+                    async with asyncio.timeout(self._connection.config.nats_request_timeout_sec):
+                        await tag.settled.wait()
+                except TimeoutError:
+                    log.warning("no answer to a pull for tag %s", tag.name)
+                    tag.promise(0)
+
+    async def _pull(self, tag: _Tag, batch: int, how: dict[str, object]) -> None:
+        if self._closing or not self._connection.state.up or not tag.inbox:
+            return
+        request: dict[str, object] = {"batch": batch, **how}
+        if "expires" in how:
+            request["idle_heartbeat"] = int(_PULL_HEARTBEAT_SEC * 1e9)
+        stream = self._connection.config.work_stream
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer_name(tag.name)}"
+        tag.promise(tag.promised + batch)
+        tag.heard_at = time.monotonic()
+        try:
+            await self._connection.publish(subject, msgspec.json.encode(request), reply=tag.inbox)
+        except NatsUnavailable as error:
+            # The reconnect hook asks again.
+            log.debug("pull for tag %s not sent: %s", tag.name, error)
+            tag.promise(0)
+
+    async def _on_message(self, tag: _Tag, message: Msg) -> None:
+        tag.heard_at = time.monotonic()
+        headers = message.headers or {}
+        status = headers.get("Status")
+        if status is None:
+            self._deliver(Delivery(self._connection, message, tag.name))
+            tag.promise(tag.promised - 1)
+        elif status != _HEARTBEAT_STATUS:
+            left = headers.get("Nats-Pending-Messages", "")
+            tag.promise(tag.promised - int(left) if left.isdigit() else 0)
+            if status == _EXPIRED_STATUS:
+                self._look_now.set()
+            elif status != _EMPTY_STATUS:
+                # Refused: the consumer was deleted or its leader is moving.
+                log.warning("pull for tag %s refused: %s %s", tag.name, status, headers.get("Description"))
+                self._bind_again = True
+
+    def _deliver(self, delivery: Delivery) -> None:
+        while self._takers:
+            taker = self._takers.popleft()
+            if not taker.done():
+                taker.set_result(delivery)
+                return
+        self._keep(delivery)
+
+    def _keep(self, delivery: Delivery) -> None:
+        tag = next(tag for tag in self._tags if tag.name == delivery.tag)
+        tag.buffer.append((time.monotonic(), delivery))
+
+    def _pop_buffered(self) -> Delivery | None:
+        for tag in self._tags:
+            if tag.buffer:
+                return tag.buffer.popleft()[1]
+        return None
+
+    async def _keep_house(self) -> None:
+        """Mend what no delivery would: held ones, pulls that ended, pulls that the server forgot."""
+        while True:
+            try:
+                async with asyncio.timeout(_HOUSEKEEPING_SEC):
+                    await self._look_now.wait()
+            except TimeoutError:
+                await self._hand_back_held()
+            self._look_now.clear()
+            if self._takers and self._connection.ready:
+                await self._ask_again()
+
+    async def _ask_again(self) -> None:
+        now = time.monotonic()
+        silent = [
+            tag.name for tag in self._tags if tag.promised and now - tag.heard_at > 3 * _PULL_HEARTBEAT_SEC
+        ]
+        if silent:
+            log.warning("no sign of the pulls for %s; asking again", ", ".join(silent))
+        try:
+            if silent or self._bind_again:
+                await self._bind()
+                self._bind_again = False
+            else:
+                await self._ask()
+        except NatsUnavailable as error:
+            log.warning("cannot pull jobs: %s", error, extra=error.error.log_fields())
+
+    async def _hand_back_held(self) -> None:
+        for tag in self._tags:
+            while tag.buffer and time.monotonic() - tag.buffer[0][0] > _HOLD_SEC:
+                await self._hand_back(tag.buffer.popleft()[1])
+
+    async def _hand_back(self, delivery: Delivery) -> None:
+        try:
+            await delivery.nak()
+        except NatsUnavailable as error:
+            log.debug("delivery %s comes back after AckWait: %s", delivery.token, error)

@@ -1,0 +1,53 @@
+"""Run snapshots at rest: every write is a compare-and-set on the revision that was read."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.kv import Bucket, Entry
+from pyoco_server.models import RunSnapshot, decode_snapshot, encode
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    snapshot: RunSnapshot
+    revision: int
+
+
+class CorruptSnapshot(Exception):
+    """A value in the runs bucket is not a run snapshot; something else wrote it."""
+
+
+class RunStore:
+    """The `pyoco_runs` bucket."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._bucket = Bucket(connection, connection.config.runs_kv_bucket)
+
+    async def create(self, snapshot: RunSnapshot) -> int:
+        """Write the first snapshot of a run; RevisionConflict if the id is taken."""
+        return await self._bucket.create(snapshot.run_id, encode(snapshot))
+
+    async def get(self, run_id: str) -> StoredRun | None:
+        return _stored(run_id, await self._bucket.get(run_id))
+
+    async def get_from_leader(self, run_id: str) -> StoredRun | None:
+        """For decisions about ownership, where a replica's older answer would be wrong."""
+        return _stored(run_id, await self._bucket.get_from_leader(run_id))
+
+    async def replace(self, snapshot: RunSnapshot, *, revision: int) -> int:
+        """Write over exactly `revision`; RevisionConflict if somebody else wrote since."""
+        return await self._bucket.update(snapshot.run_id, encode(snapshot), revision=revision)
+
+    async def delete(self, run_id: str, *, revision: int) -> None:
+        await self._bucket.delete(run_id, revision=revision)
+
+
+def _stored(run_id: str, entry: Entry | None) -> StoredRun | None:
+    if entry is None:
+        return None
+    try:
+        return StoredRun(decode_snapshot(entry.value), entry.revision)
+    except msgspec.DecodeError as error:
+        raise CorruptSnapshot(f"run {run_id}, revision {entry.revision}: {error}") from error

@@ -1,0 +1,323 @@
+"""Every setting of the product, once: its name, default, bounds and one line of help.
+
+A field `nats_url` is the environment variable `PYOCO_NATS_URL`; nothing else has to be kept in step with it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from dotenv import dotenv_values
+
+from .errors import ConfigError, FieldProblem
+from .setting import (
+    ENV_PREFIX,
+    HEADER,
+    HTTP_URL,
+    NAME,
+    NATS_URLS,
+    SUBJECT,
+    TAG,
+    Setting,
+    safe_url,
+    setting,
+    setting_of,
+    split_urls,
+)
+
+__all__ = ["SETTINGS", "NatsBackendConfig", "Setting", "safe_url"]
+
+_log = logging.getLogger(__name__)
+
+_MIB: Final = 1024 * 1024
+
+# Read by the engine and its plug-ins, so no typing mistakes of ours.
+_ENGINE_VARIABLES: Final = frozenset(
+    ENV_PREFIX + name
+    for name in (
+        "CUTE",
+        "DISCOVERY_MODULES",
+        "MAX_LOG_BYTES",
+        "MAX_RUN_HISTORY",
+        "RUN_ARCHIVE_DIR",
+        "WEBHOOK_RETRIES",
+        "WEBHOOK_SECRET",
+        "WEBHOOK_TIMEOUT",
+        "WEBHOOK_URL",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class NatsBackendConfig:
+    """The settings of a gateway, a worker or a client. Made by hand or by `from_env()`, always checked."""
+
+    nats_url: str = setting(
+        "NATS",
+        "nats://127.0.0.1:4222",
+        "Where NATS is; several servers of one cluster are separated by commas.",
+        form=NATS_URLS,
+    )
+    nats_replicas: int = setting(
+        "NATS", 1, "Copies kept of every stream and bucket this product creates.", minimum=1, maximum=5
+    )
+    nats_request_timeout_sec: float = setting(
+        "NATS", 1.5, "How long one request to NATS may take before it counts as failed.", above=0, maximum=2.0
+    )
+    nats_data_dir: str = setting(
+        "NATS", ".pyoco/nats", "Where the embedded NATS server keeps its data; it survives a restart."
+    )
+    work_stream: str = setting("NATS", "PYOCO_WORK", "The stream that holds the queued jobs.", form=NAME)
+    work_subject_prefix: str = setting(
+        "NATS", "pyoco.work", "A job is published to this prefix, a dot, and its tag.", form=SUBJECT
+    )
+    runs_kv_bucket: str = setting("NATS", "pyoco_runs", "The bucket of run snapshots.", form=NAME)
+    workers_kv_bucket: str = setting("NATS", "pyoco_workers", "The bucket of worker records.", form=NAME)
+
+    default_tag: str = setting("Runs", "default", "The tag of a run that names none.", form=TAG)
+    max_run_snapshot_bytes: int = setting(
+        "Runs", 262144, "Task records are cut until a run's snapshot is not larger than this.", minimum=1024
+    )
+    workflow_yaml_max_bytes: int = setting(
+        "Runs", 262144, "The largest flow.yaml that is taken; a larger one is refused with 413.", minimum=1
+    )
+    server: str = setting(
+        "Client", "http://127.0.0.1:8000", "The gateway that `pyoco-client` talks to.", form=HTTP_URL
+    )
+
+    http_auth_mode: str = setting(
+        "HTTP authentication",
+        "none",
+        "Whether callers need an API key.",
+        choices=("none", "api_key"),
+    )
+    http_api_key_header: str = setting(
+        "HTTP authentication", "X-API-Key", "The HTTP header that carries the API key.", form=HEADER
+    )
+    auth_kv_bucket: str = setting("HTTP authentication", "pyoco_auth", "The bucket of API keys.", form=NAME)
+    auth_pepper: str = setting(
+        "HTTP authentication", "", "A secret mixed into the stored hash of every API key.", secret=True
+    )
+
+    worker_concurrency: int = setting("Worker", 1, "How many runs one worker executes at once.", minimum=1)
+    run_dir: str = setting(
+        "Worker", ".pyoco/runs", "Each run gets a working directory of its own below this one."
+    )
+    callable_allow: str = setting(
+        "Worker",
+        "",
+        "Patterns of the modules that `callable:` in a flow.yaml may name. "
+        "Not set: everything except the standard library and pyoco_server itself.",
+        comma_separated=True,
+    )
+    drain_timeout_sec: float = setting(
+        "Worker", 30.0, "How long a stopping worker waits for its running runs.", minimum=0
+    )
+    cancel_grace_period_sec: float = setting(
+        "Worker", 30.0, "How long a cancelled run may take to stop before that is reported.", minimum=0
+    )
+
+    run_heartbeat_interval_sec: float = setting(
+        "Heartbeats", 1.0, "How often a running run's snapshot says that it is alive.", above=0
+    )
+    worker_heartbeat_interval_sec: float = setting(
+        "Heartbeats", 5.0, "How often a worker says that it is alive.", above=0
+    )
+    worker_disconnect_timeout_sec: float = setting(
+        "Heartbeats",
+        20.0,
+        "A worker that was silent for this long is shown as DISCONNECTED. "
+        "Larger than PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC.",
+        above=0,
+    )
+    workers_kv_ttl_sec: float = setting(
+        "Heartbeats",
+        15.0,
+        "Accepted for compatibility, without effect: worker records must outlive the disconnect time-out.",
+        above=0,
+    )
+
+    consumer_ack_wait_sec: float = setting(
+        "Queue", 30.0, "A job that was not acknowledged for this long is delivered again.", minimum=1
+    )
+    ack_progress_interval_sec: float = setting(
+        "Queue",
+        10.0,
+        "How often a worker tells the queue that a run goes on. Less than PYOCO_CONSUMER_ACK_WAIT_SEC.",
+        above=0,
+    )
+    consumer_max_deliver: int = setting("Queue", 20, "How often one job is delivered at most.", minimum=1)
+    consumer_max_ack_pending: int = setting(
+        "Queue", 200, "How many jobs of one tag may be in work at once, over all workers.", minimum=1
+    )
+
+    dlq_stream: str = setting("Dead letters", "PYOCO_DLQ", "The stream of dead letters.", form=NAME)
+    dlq_subject_prefix: str = setting(
+        "Dead letters",
+        "pyoco.dlq",
+        "A dead letter is published to this prefix, a dot, and its tag.",
+        form=SUBJECT,
+    )
+    dlq_publish_execution_error: bool = setting(
+        "Dead letters", True, "Whether a run that failed in its own code leaves a dead letter."
+    )
+    dlq_max_age_sec: int = setting("Dead letters", 604800, "How long a dead letter is kept.", minimum=1)
+    dlq_max_msgs: int = setting("Dead letters", 100000, "How many dead letters are kept.", minimum=1)
+    dlq_max_bytes: int = setting("Dead letters", 512 * _MIB, "How large the dead letters may get.", minimum=1)
+
+    wheel_object_store_bucket: str = setting(
+        "Wheels", "pyoco_wheels", "The object store of wheels.", form=NAME
+    )
+    wheel_max_bytes: int = setting("Wheels", 512 * _MIB, "The largest wheel that is taken.", minimum=1)
+    wheel_sync_enabled: bool = setting("Wheels", False, "Whether workers install the registered wheels.")
+    wheel_sync_dir: str = setting("Wheels", ".pyoco/wheels", "Where a worker keeps downloaded wheels.")
+    wheel_sync_interval_sec: float = setting("Wheels", 10.0, "How often a worker looks for wheels.", above=0)
+    wheel_install_timeout_sec: float = setting(
+        "Wheels", 180.0, "How long one installation may take.", above=0
+    )
+    wheel_history_kv_bucket: str = setting(
+        "Wheels", "pyoco_wheel_history", "The bucket of wheel uploads and deletions.", form=NAME
+    )
+    wheel_history_ttl_sec: int = setting("Wheels", 7776000, "How long that history is kept.", minimum=1)
+
+    dashboard_lang: str = setting(
+        "Dashboard",
+        "auto",
+        "The dashboard's language; auto follows the server.",
+        choices=("auto", "ja", "en"),
+    )
+
+    log_level: str = setting(
+        "Logging",
+        "INFO",
+        "The least serious level that is logged.",
+        choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+    )
+    log_format: str = setting("Logging", "json", "JSON Lines, or text for people.", choices=("json", "text"))
+    log_utc: bool = setting("Logging", True, "Whether log times are in UTC; otherwise in local time.")
+    log_include_traceback: bool = setting("Logging", True, "Whether a logged error carries its traceback.")
+
+    load_dotenv: bool = setting("Environment file", True, "Whether the environment file is read.")
+    env_file: str = setting(
+        "Environment file",
+        ".env",
+        "A file of settings. The real environment wins over it; it must exist when it is named here.",
+    )
+
+    def __post_init__(self) -> None:
+        problems = [row.problem(value) for row, value in self._rows() if not row.accepts(value)]
+        # A comparison of values that are wrong by themselves would only add noise, or fail.
+        problems = problems or list(self._contradictions())
+        if problems:
+            raise ConfigError(problems=problems)
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> NatsBackendConfig:
+        """The settings of the environment and the environment file; every bad one in one ConfigError."""
+        real = os.environ if environ is None else environ
+        from_file, problems = _read_env_file(real)
+        given = {**from_file, **real}
+        _warn_about_unknown(given)
+        values: dict[str, Any] = {}
+        for row in SETTINGS:
+            text = given.get(row.name, "")
+            if not text:  # `PYOCO_X=` is how a compose file says "not set"
+                continue
+            try:
+                values[row.field] = row.parse(text)
+            except ValueError:
+                problems.append(row.problem(text))
+        try:
+            config = cls(**values)
+        except ConfigError as error:
+            problems.extend(error.problems)
+        if problems:
+            raise ConfigError(problems=problems)
+        return config
+
+    @property
+    def nats_servers(self) -> list[str]:
+        """The single URLs in `nats_url`."""
+        return split_urls(self.nats_url)
+
+    def _rows(self) -> Iterator[tuple[Setting, Any]]:
+        for row in SETTINGS:
+            yield row, getattr(self, row.field)
+
+    def _contradictions(self) -> Iterator[FieldProblem]:
+        yield from self._wrong_order("ack_progress_interval_sec", "consumer_ack_wait_sec")
+        yield from self._wrong_order("worker_heartbeat_interval_sec", "worker_disconnect_timeout_sec")
+        yield from self._same_name("work_stream", "dlq_stream")
+        yield from self._same_name(
+            "runs_kv_bucket", "workers_kv_bucket", "auth_kv_bucket", "wheel_history_kv_bucket"
+        )
+        work, dead = f"{self.work_subject_prefix}.", f"{self.dlq_subject_prefix}."
+        if work.startswith(dead) or dead.startswith(work):
+            yield self._contradiction(
+                "dlq_subject_prefix", "a prefix apart from", "work_subject_prefix", "their subjects overlap"
+            )
+
+    def _wrong_order(self, smaller: str, larger: str) -> Iterator[FieldProblem]:
+        if getattr(self, smaller) >= getattr(self, larger):
+            yield self._contradiction(smaller, "less than", larger)
+
+    def _same_name(self, *names: str) -> Iterator[FieldProblem]:
+        first_user: dict[str, str] = {}
+        for name in names:
+            other = first_user.setdefault(getattr(self, name), name)
+            if other != name:
+                yield self._contradiction(name, "another name than", other)
+
+    def _contradiction(self, name: str, relation: str, other: str, why: str = "") -> FieldProblem:
+        row, against = _BY_FIELD[name], _BY_FIELD[other]
+        message = f"wanted {relation} {against.name}={against.shown(getattr(self, other))}"
+        return FieldProblem(row.name, f"{message}: {why}" if why else message, row.shown(getattr(self, name)))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{row.field}={row.shown(value)}" for row, value in self._rows())
+        return f"{type(self).__name__}({shown})"
+
+
+SETTINGS: Final[tuple[Setting, ...]] = tuple(setting_of(declared) for declared in fields(NatsBackendConfig))
+
+_BY_FIELD: Final = {row.field: row for row in SETTINGS}
+_KNOWN: Final = frozenset(row.name for row in SETTINGS)
+
+
+def _read_env_file(real: Mapping[str, str]) -> tuple[dict[str, str], list[FieldProblem]]:
+    """Our variables of the environment file. Which file, and whether, only the real environment says."""
+    load, env_file = _BY_FIELD["load_dotenv"], _BY_FIELD["env_file"]
+    try:
+        wanted = load.parse(real.get(load.name) or load.shown_default)
+    except ValueError:
+        return {}, []  # reported with all the other settings
+    if not wanted:
+        return {}, []
+    named = real.get(env_file.name)
+    path = Path(named or str(env_file.default))
+    if not named and not path.exists():
+        return {}, []
+    try:
+        # Opened here, because the library takes a missing file for an empty one.
+        # "utf-8-sig": a byte order mark would otherwise become part of the first name.
+        with path.open(encoding="utf-8-sig") as lines:
+            content = dotenv_values(stream=lines)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = f"wanted a readable file ({error})"
+        return {}, [FieldProblem(env_file.name, reason, env_file.shown(str(path)))]
+    return {name: text or "" for name, text in content.items() if name.startswith(ENV_PREFIX)}, []
+
+
+def _warn_about_unknown(given: Mapping[str, str]) -> None:
+    for name in sorted(given):
+        if name.startswith(ENV_PREFIX) and name not in _KNOWN | _ENGINE_VARIABLES:
+            # Compared without the prefix, which would make everything look alike.
+            nearest = difflib.get_close_matches(name.removeprefix(ENV_PREFIX).lower(), _BY_FIELD, n=1)
+            hint = f"; did you mean {_BY_FIELD[nearest[0]].name}?" if nearest else ""
+            _log.warning("%s is not a setting of this product and has no effect%s", name, hint)

@@ -1,0 +1,326 @@
+"""Every error the product can report, once: its ids, its texts, its cure, and the exception that carries it.
+
+    PyocoError
+    ├── InvalidRequest          ERR-PYOCO-0002   422
+    ├── NatsUnavailable         ERR-PYOCO-0003   503
+    │   └── EmbeddedServerError
+    ├── RunNotFound             ERR-PYOCO-0005   404
+    ├── FlowNotFound            ERR-PYOCO-0006
+    ├── SnapshotTooLarge        ERR-PYOCO-0010
+    ├── InvalidJob              ERR-PYOCO-0012
+    ├── WorkflowTooLarge        ERR-PYOCO-0016   413
+    └── InvalidCliArgument      ERR-PYOCO-0018
+        └── ConfigError
+
+Errors without an exception here are reported where they happen, as a log line or an HTTP answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Literal
+
+Lang = Literal["en", "ja"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorSpec:
+    """One row of the error table. Texts carry no full stop, so that a detail can follow them."""
+
+    number: int
+    status: int | None = None  # the HTTP status; None where the error is never an HTTP answer
+    en: str
+    ja: str  # word for word the text of the contract
+    cure_en: str
+    cure_ja: str
+
+    @property
+    def err_id(self) -> str:
+        return f"ERR-PYOCO-{self.number:04d}"
+
+    @property
+    def msg_id(self) -> str:
+        return f"MSG-PYOCO-{self.number:04d}"
+
+    def text(self, lang: Lang = "en") -> str:
+        return self.ja if lang == "ja" else self.en
+
+    def cure(self, lang: Lang = "en") -> str:
+        return self.cure_ja if lang == "ja" else self.cure_en
+
+    def log_fields(self, **context: object) -> dict[str, object]:
+        """The ids and the given context, for the `extra=` of a log call."""
+        return {"err_id": self.err_id, "msg_id": self.msg_id, **context}
+
+
+class Err:
+    """The table: one name per error id."""
+
+    GATEWAY_UNREACHABLE: Final = ErrorSpec(
+        number=1,
+        en="The gateway cannot be reached",
+        ja="稼働確認に失敗しました",
+        cure_en="Start the gateway with `pyoco-server up`, and check its address and the network.",
+        cure_ja="Gatewayの起動と疎通を確認してください。",
+    )
+    INVALID_REQUEST: Final = ErrorSpec(
+        number=2,
+        status=422,
+        en="The request is not valid",
+        ja="リクエストが不正です",
+        cure_en="Correct the fields named in `errors` and send the request again.",
+        cure_ja="`errors` に示された入力を修正して再送してください。",
+    )
+    NATS_UNAVAILABLE: Final = ErrorSpec(
+        number=3,
+        status=503,
+        en="NATS is not available",
+        ja="NATSが利用できません",
+        cure_en="Check that NATS is running at PYOCO_NATS_URL, then try again.",
+        cure_ja="NATSの復旧後に再試行してください（接続先は PYOCO_NATS_URL で確認できます）。",
+    )
+    ORPHAN_RUN: Final = ErrorSpec(
+        number=4,
+        en="A run may be left behind that no worker will execute (clean-up failed, best effort)",
+        ja="孤児runが残っている可能性があります（best-effort cleanup失敗）",
+        cure_en="Look up the run_id of the log line, and delete the run if it was not queued.",
+        cure_ja="運用で該当run_idを確認し、必要なら削除してください。",
+    )
+    RUN_NOT_FOUND: Final = ErrorSpec(
+        number=5,
+        status=404,
+        en="The run was not found",
+        ja="runが見つかりません",
+        cure_en="Check the run_id.",
+        cure_ja="run_id を確認してください。",
+    )
+    FLOW_NOT_FOUND: Final = ErrorSpec(
+        number=6,
+        en="The flow was not found",
+        ja="flowが見つかりません",
+        cure_en="Check the flow_name, and that the workers of this tag have the flow.",
+        cure_ja="flow_name と、workerへのflowの配置を確認してください。",
+    )
+    EXECUTION_FAILED: Final = ErrorSpec(
+        number=7,
+        en="The run failed while it was executed",
+        ja="実行に失敗しました",
+        cure_en="Check the params, the flow's code and its dependencies, then submit a new run.",
+        cure_ja="入力・コード・依存を確認し、再投入してください。",
+    )
+    TERMINAL_WRITE_FAILED: Final = ErrorSpec(
+        number=8,
+        en="The final state of the run could not be recorded",
+        ja="terminal状態の記録に失敗しました",
+        cure_en="Nothing to do once NATS is back: the run is delivered again.",
+        cure_ja="NATS復旧後に再試行されます（NAKで再配送）。NATSの状態を確認してください。",
+    )
+    PROGRESS_ACK_FAILED: Final = ErrorSpec(
+        number=9,
+        en="The in_progress ack could not be sent",
+        ja="in_progress ACK の送信に失敗しました",
+        cure_en="Check the connection to NATS; the ack is sent again while the run goes on.",
+        cure_ja="NATS復旧後に再試行されます。NATSへの接続を確認してください。",
+    )
+    SNAPSHOT_TOO_LARGE: Final = ErrorSpec(
+        number=10,
+        en="The run's snapshot is too large",
+        ja="スナップショットが大きすぎます",
+        cure_en="Raise PYOCO_MAX_RUN_SNAPSHOT_BYTES, or make the run's params and task list smaller.",
+        cure_ja="上限設定（PYOCO_MAX_RUN_SNAPSHOT_BYTES）を見直してください。",
+    )
+    DLQ_PUBLISH_FAILED: Final = ErrorSpec(
+        number=11,
+        en="The dead letter could not be published (best effort)",
+        ja="DLQへのpublishに失敗しました（best-effort）",
+        cure_en="Look at the run's snapshot for the cause of the failure.",
+        cure_ja="まずrunスナップショットで原因を確認してください。",
+    )
+    INVALID_JOB: Final = ErrorSpec(
+        number=12,
+        en="A job on the queue is not valid",
+        ja="不正なジョブを受信しました",
+        cure_en="Check what publishes to this subject: only the gateway should.",
+        cure_ja="producer・subject・実装を確認してください。",
+    )
+    LOGGING_FAILED: Final = ErrorSpec(
+        number=13,
+        en="Log output failed (best effort)",
+        ja="ログ出力に失敗しました（best-effort）",
+        cure_en="Check the PYOCO_LOG_* settings and where the standard output goes.",
+        cure_ja="ログ設定（PYOCO_LOG_*）と実行環境を確認してください。",
+    )
+    API_KEY_MISSING: Final = ErrorSpec(
+        number=14,
+        status=401,
+        en="An API key is needed",
+        ja="API key が必要です",
+        cure_en="Send your API key in the X-API-Key header and try again.",
+        cure_ja="API key を付与して再試行してください。",
+    )
+    API_KEY_INVALID: Final = ErrorSpec(
+        number=15,
+        status=403,
+        en="The API key is not valid",
+        ja="API key が無効です",
+        cure_en="Check the API key, or ask for a new one, and try again.",
+        cure_ja="API key を確認または再発行して再試行してください。",
+    )
+    WORKFLOW_TOO_LARGE: Final = ErrorSpec(
+        number=16,
+        status=413,
+        en="The workflow file is too large",
+        ja="ワークフローファイルが大きすぎます",
+        cure_en="Make the file smaller, or raise PYOCO_WORKFLOW_YAML_MAX_BYTES.",
+        cure_ja="ファイルサイズを削減するか、上限設定（PYOCO_WORKFLOW_YAML_MAX_BYTES）を見直してください。",
+    )
+    INVALID_LIST_QUERY: Final = ErrorSpec(
+        number=17,
+        status=422,
+        en="The list query is not valid",
+        ja="一覧クエリが不正です",
+        cure_en="Correct the query parameters named in `errors` and try again.",
+        cure_ja="クエリを修正して再試行してください。",
+    )
+    INVALID_CLI_ARGUMENT: Final = ErrorSpec(
+        number=18,
+        en="A command-line argument or setting is not valid",
+        ja="CLI引数が不正です（入力形式を確認してください）",
+        cure_en="Correct the input as the message says; `--help` shows an example for each command.",
+        cure_ja="helpとエラーメッセージに従って入力を修正し、再実行してください。",
+    )
+    INVALID_WORKERS_REQUEST: Final = ErrorSpec(
+        number=19,
+        status=422,
+        en="The workers request is not valid",
+        ja="workersリクエストが不正です",
+        cure_en="Correct the fields named in `errors` and try again.",
+        cure_ja="入力を修正して再試行してください。",
+    )
+    WORKER_NOT_FOUND: Final = ErrorSpec(
+        number=20,
+        status=404,
+        en="The worker was not found",
+        ja="workerが見つかりません",
+        cure_en="Check the worker_id and try again.",
+        cure_ja="worker_id を確認して再試行してください。",
+    )
+    CANCEL_TIMED_OUT: Final = ErrorSpec(
+        number=21,
+        en="The cancel request timed out (best effort)",
+        ja="cancel要求がタイムアウトしました（best-effort）",
+        cure_en="Check the worker and whether the task can stop; cancel again, or stop the worker.",
+        cure_ja="worker状態とタスク実装を確認し、必要なら再取消または運用停止を実施してください。",
+    )
+    WHEEL_VERSION_REJECTED: Final = ErrorSpec(
+        number=22,
+        status=409,
+        en="The wheel's version is not newer than the registered one",
+        ja="wheelバージョンが不正です（同一/過去バージョンは不可）",
+        cure_en="Raise the wheel's version and upload it again.",
+        cure_ja="wheelバージョンを上げて再試行してください。",
+    )
+    WHEEL_NOT_FOUND: Final = ErrorSpec(
+        number=23,
+        status=404,
+        en="The wheel was not found",
+        ja="wheelが見つかりません",
+        cure_en="Check the wheel's name and try again.",
+        cure_ja="wheel名を確認して再試行してください。",
+    )
+    WHEEL_SYNC_FAILED: Final = ErrorSpec(
+        number=24,
+        en="The wheels could not be synchronised (best effort)",
+        ja="wheel同期に失敗しました（best-effort）",
+        cure_en="Check dependencies, permissions and network; the next synchronisation tries again.",
+        cure_ja="依存関係・権限・ネットワークを確認してください。次回同期で再試行されます。",
+    )
+
+
+ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(
+    sorted((spec for spec in vars(Err).values() if isinstance(spec, ErrorSpec)), key=lambda spec: spec.number)
+)
+
+
+def shortened(value: object, limit: int = 80) -> str:
+    """The value's repr, cut to `limit` characters: enough to recognise it in an error message."""
+    shown = repr(value)
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong with one field of an input, and where."""
+
+    field: str  # a dotted path, such as `params.x` or `tasks.load.callable`
+    message: str
+    value: str | None = None  # a shortened repr; never given for a secret
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        where = self.field if self.value is None else f"{self.field}={self.value}"
+        if self.line is not None:
+            column = "" if self.column is None else f", column {self.column}"
+            where += f" (line {self.line}{column})"
+        return f"{where}: {self.message}"
+
+
+class PyocoError(Exception):
+    """The base of every error a user of this product may see."""
+
+    error: ClassVar[ErrorSpec]
+
+    def __init__(self, detail: str = "", *, problems: Sequence[FieldProblem] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.problems = tuple(problems)
+
+    def sentence(self, lang: Lang = "en") -> str:
+        """The error's text, followed by the detail, or by the problems when there is no detail."""
+        detail = self.detail or "; ".join(map(str, self.problems))
+        return f"{self.error.text(lang)}: {detail}" if detail else self.error.text(lang)
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+class InvalidRequest(PyocoError):
+    error = Err.INVALID_REQUEST
+
+
+class NatsUnavailable(PyocoError):
+    error = Err.NATS_UNAVAILABLE
+
+
+class EmbeddedServerError(NatsUnavailable):
+    """The NATS server that this product starts itself could not be started, or ended."""
+
+
+class RunNotFound(PyocoError):
+    error = Err.RUN_NOT_FOUND
+
+
+class FlowNotFound(PyocoError):
+    error = Err.FLOW_NOT_FOUND
+
+
+class SnapshotTooLarge(PyocoError):
+    error = Err.SNAPSHOT_TOO_LARGE
+
+
+class InvalidJob(PyocoError):
+    error = Err.INVALID_JOB
+
+
+class WorkflowTooLarge(PyocoError):
+    error = Err.WORKFLOW_TOO_LARGE
+
+
+class InvalidCliArgument(PyocoError):
+    error = Err.INVALID_CLI_ARGUMENT
+
+
+class ConfigError(InvalidCliArgument):
+    """A setting has a value that cannot be used; every bad one is named at once."""

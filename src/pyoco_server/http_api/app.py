@@ -1,0 +1,44 @@
+"""The app: routes, error answers, and the gateway's life."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from pyoco_server import __version__
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import ConfigError
+from pyoco_server.http_api import health, problems, run_reads
+from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.http_api.openapi import describe
+from pyoco_server.http_api.submissions import submit_run, submit_run_yaml
+
+
+def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
+    """The gateway as an ASGI app; settings come from the environment unless given."""
+    config = config or NatsBackendConfig.from_env()
+    if config.http_auth_mode != "none":
+        # Running open although keys were asked for would be worse than not running.
+        raise ConfigError(
+            f"PYOCO_HTTP_AUTH_MODE={config.http_auth_mode!r}: this version has no API keys yet; wanted 'none'"
+        )
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        gateway = Gateway.create(config)
+        app.state.gateway = gateway
+        await gateway.start()
+        try:
+            yield
+        finally:
+            await gateway.close()
+
+    # The interactive pages load scripts from other hosts, which a self-hosted server must not.
+    app = FastAPI(title="pyoco-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    problems.install(app)
+    app.include_router(health.router)
+    app.include_router(run_reads.router)
+    app.add_route("/runs", submit_run, methods=["POST"])
+    app.add_route("/runs/yaml", submit_run_yaml, methods=["POST"])
+    describe(app)
+    return app

@@ -1,0 +1,151 @@
+"""Every HTTP error in one shape: RFC 9457 members plus `err_id`, `msg_id` and `errors[]`."""
+
+import logging
+import traceback
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from msgspec import UNSET, Struct, UnsetType
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pyoco_server.errors import Err, ErrorSpec, FieldProblem, InvalidRequest, PyocoError, shortened
+from pyoco_server.http_api.language import preferred_language
+
+log = logging.getLogger(__name__)
+
+PROBLEM_TYPE = "application/problem+json"
+_RETRY_AFTER_SEC = "1"
+
+
+class FieldError(Struct, kw_only=True):
+    """One field that was not right, and what was wanted."""
+
+    field: str
+    message: str
+    value: str | UnsetType = UNSET
+    line: int | UnsetType = UNSET
+    column: int | UnsetType = UNSET
+
+
+class Problem(Struct, kw_only=True):
+    """An error answer."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    err_id: str | None = None
+    msg_id: str | None = None
+    errors: list[FieldError] = []
+
+
+def install(app: FastAPI) -> None:
+    """Have every error of the app answered as a problem."""
+    app.add_exception_handler(PyocoError, _on_pyoco_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(Exception, _on_unexpected)
+
+
+async def _on_pyoco_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PyocoError)
+    spec = error.error
+    status = spec.status or HTTPStatus.INTERNAL_SERVER_ERROR
+    language = preferred_language(request.headers.get("accept-language"))
+    _log_answer(request, error, spec, status)
+    problem = Problem(
+        type=f"urn:pyoco:{spec.err_id}",
+        title=spec.text(language),
+        status=status,
+        detail=f"{error.sentence(language)} {spec.cure(language)}",
+        instance=request.url.path,
+        err_id=spec.err_id,
+        msg_id=spec.msg_id,
+        errors=_field_errors(error.problems),
+    )
+    return _answer(problem, language)
+
+
+async def _on_validation_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    problems = [_from_pydantic(item) for item in error.errors()]
+    summary = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
+    return await _on_pyoco_error(request, InvalidRequest(summary, problems=problems))
+
+
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    """What the framework refuses by itself: an unknown path, a wrong method."""
+    assert isinstance(error, HTTPException)
+    phrase = HTTPStatus(error.status_code).phrase
+    detail = f"{request.method} {request.url.path}: {error.detail or phrase}"
+    problem = Problem(
+        type="about:blank", title=phrase, status=error.status_code, detail=detail, instance=request.url.path
+    )
+    return _answer(problem, "en", error.headers)
+
+
+async def _on_unexpected(request: Request, error: Exception) -> Response:
+    log.error("unexpected error on %s %s", request.method, request.url.path, exc_info=error)
+    problem = Problem(
+        type="about:blank",
+        title="Internal Server Error",
+        status=HTTPStatus.INTERNAL_SERVER_ERROR,
+        detail="The gateway met an error of its own; its log has the details.",
+        instance=request.url.path,
+    )
+    return _answer(problem, "en")
+
+
+def _answer(problem: Problem, language: str, headers: Any = None) -> Response:
+    answer_headers = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
+    if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        answer_headers["Retry-After"] = _RETRY_AFTER_SEC
+    return Response(msgspec.json.encode(problem), problem.status, answer_headers, PROBLEM_TYPE)
+
+
+def _field_errors(problems: Sequence[FieldProblem]) -> list[FieldError]:
+    return [
+        FieldError(
+            field=problem.field,
+            message=problem.message,
+            value=UNSET if problem.value is None else problem.value,
+            line=UNSET if problem.line is None else problem.line,
+            column=UNSET if problem.column is None else problem.column,
+        )
+        for problem in problems
+    ]
+
+
+def _from_pydantic(item: dict[str, Any]) -> FieldProblem:
+    # The first element of `loc` is where the value came from: "query", "path", ...
+    path = ".".join(str(part) for part in item["loc"][1:])
+    value = None if "input" not in item else shortened(item["input"])
+    return FieldProblem(path, item["msg"], value=value)
+
+
+def _log_answer(request: Request, error: PyocoError, spec: ErrorSpec, status: int) -> None:
+    """A log line without the request's values: a flow.yaml's defaults are params, and may be secret."""
+    fields = ", ".join(problem.field for problem in error.problems)
+    context: dict[str, object] = {"exc_type": type(error).__name__, "reason": fields or None}
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    if run_id := request.path_params.get("run_id"):
+        context["run_id"] = run_id
+    if spec is Err.NATS_UNAVAILABLE:
+        context["exc_message"] = error.detail
+    level = logging.ERROR if status >= HTTPStatus.INTERNAL_SERVER_ERROR else logging.WARNING
+    log.log(
+        level,
+        "%d %s on %s %s",
+        status,
+        spec.en,
+        request.method,
+        request.url.path,
+        extra=spec.log_fields(exc_traceback=frames, **context),
+    )

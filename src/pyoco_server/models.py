@@ -1,0 +1,196 @@
+"""The records on the wire: what is stored in JetStream and what HTTP answers with.
+
+Field names are the contract of spec 1, appendices D to G. Unknown fields are ignored when a record is
+read, so that a newer gateway and an older worker can share a bucket.
+"""
+
+import re
+import time
+from enum import StrEnum
+from typing import Annotated, Any
+from uuid import uuid4
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+TAG_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
+WORKER_ID_PATTERN = r"^[A-Za-z0-9_-]{1,128}$"
+FLOW_NAME_PATTERN = r"^[^\x00-\x1f\x7f]{1,200}$"
+RUN_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+Tag = Annotated[
+    str, Meta(pattern=TAG_PATTERN, description="One token of a NATS subject: letters, digits, _ or -.")
+]
+Label = Annotated[str, Meta(min_length=1, max_length=100)]
+Labels = Annotated[list[Label], Meta(max_length=50)]
+FlowName = Annotated[str, Meta(pattern=FLOW_NAME_PATTERN, description="1 to 200 printable characters.")]
+RunId = Annotated[str, Meta(pattern=RUN_ID_PATTERN, description="A lower-case UUID.")]
+
+_RUN_ID = re.compile(RUN_ID_PATTERN)
+
+
+def is_run_id(text: str) -> bool:
+    return _RUN_ID.fullmatch(text) is not None
+
+
+def new_run_id() -> str:
+    return str(uuid4())
+
+
+class RunStatus(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    CANCELLING = "CANCELLING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+TERMINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+
+
+class TaskStatus(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+class Reason(StrEnum):
+    """Why a run ended as it did, in a word that stays the same across versions."""
+
+    EXECUTION_ERROR = "execution_error"
+    FLOW_NOT_FOUND = "flow_not_found"
+    INVALID_JOB = "invalid_job"
+    EXECUTOR_CRASHED = "executor_crashed"
+
+
+class WorkerState(StrEnum):
+    RUNNING = "RUNNING"
+    IDLE = "IDLE"
+    STOPPED_GRACEFUL = "STOPPED_GRACEFUL"
+    DISCONNECTED = "DISCONNECTED"
+
+
+class Job(Struct, kw_only=True, omit_defaults=True):
+    """What is published to `<work prefix>.<tag>`: all that a worker needs to execute a run."""
+
+    run_id: RunId
+    flow_name: FlowName
+    tag: Tag
+    submitted_at: float
+    tags: list[str] = []
+    params: dict[str, Any] = {}
+    workflow_yaml: str | None = None
+    workflow_yaml_sha256: str | None = None
+    workflow_yaml_bytes: int | None = None
+
+
+class RunSnapshot(Struct, kw_only=True):
+    """The latest state of a run: bucket `pyoco_runs`, key `<run_id>`."""
+
+    run_id: RunId
+    flow_name: str
+    status: RunStatus
+    params: dict[str, Any]
+    tasks: dict[str, TaskStatus]
+    heartbeat_at: float
+    updated_at: float
+    tag: str = ""
+    tags: list[str] = []
+    submitted_at: float | None = None
+    worker_id: str | None = None
+    # How many times a worker has begun this run.
+    attempt: int = 0
+    # (stream sequence, delivery number) of the queue message the owner holds: it orders owners.
+    delivery: tuple[int, int] | None = None
+    start_time: float | None = None
+    end_time: float | None = None
+    # A stable word beside the free text of `error`.
+    reason: str | None = None
+    error: str | None = None
+    cancel_requested_at: float | None = None
+    cancel_requested_by: str | None = None
+    workflow_yaml_sha256: str | None = None
+    workflow_yaml_bytes: int | None = None
+    # Kept as encoded JSON: only a reader of records pays for decoding them.
+    task_records: dict[str, Raw] | UnsetType = UNSET
+    task_records_truncated: bool = False
+
+
+def pending_snapshot(job: Job) -> RunSnapshot:
+    """The first snapshot of a job; gateway and worker derive the same one from the same job."""
+    return RunSnapshot(
+        run_id=job.run_id,
+        flow_name=job.flow_name,
+        status=RunStatus.PENDING,
+        params=job.params,
+        tasks={},
+        heartbeat_at=job.submitted_at,
+        updated_at=job.submitted_at,
+        tag=job.tag,
+        tags=job.tags or [job.tag],
+        submitted_at=job.submitted_at,
+        workflow_yaml_sha256=job.workflow_yaml_sha256,
+        workflow_yaml_bytes=job.workflow_yaml_bytes,
+        task_records={},
+    )
+
+
+class DeadLetter(Struct, kw_only=True, omit_defaults=True):
+    """What is published to `<dlq prefix>.<tag>`: why a run or a message ended badly."""
+
+    timestamp: float
+    reason: str
+    error: str | None
+    run_id: str | None = None
+    flow_name: str | None = None
+    tag: str | None = None
+    tags: list[str] | None = None
+    worker_id: str | None = None
+    num_delivered: int | None = None
+    subject: str | None = None
+
+
+class WorkerRecord(Struct, kw_only=True):
+    """One worker: bucket `pyoco_workers`, key `<worker_id>`."""
+
+    worker_id: str
+    instance_id: str
+    state: WorkerState
+    last_seen_at: float
+    last_heartbeat_at: float
+    tags: list[str]
+    hidden: bool = False
+    current_run_id: str | None = None
+    current_run_ids: list[str] = []
+    last_run_id: str | None = None
+    last_run_status: str | None = None
+    last_run_started_at: float | None = None
+    last_run_finished_at: float | None = None
+    # When any of its runs last moved on: a heartbeat alone does not show that (pitfall 25).
+    last_progress_at: float | None = None
+    stopped_at: float | None = None
+    stop_reason: str | None = None
+    slots: int = 1
+    slots_busy: int = 0
+    version: str = ""
+    pyoco_version: str = ""
+
+    def observed_state(self, *, disconnect_timeout_sec: float, now: float | None = None) -> WorkerState:
+        """The state as a reader sees it: a silent worker is DISCONNECTED, a stopped one stays stopped."""
+        silent_sec = (time.time() if now is None else now) - self.last_seen_at
+        if self.state is not WorkerState.STOPPED_GRACEFUL and silent_sec > disconnect_timeout_sec:
+            return WorkerState.DISCONNECTED
+        return self.state
+
+
+encode = msgspec.json.Encoder().encode
+decode_job = msgspec.json.Decoder(Job).decode
+decode_snapshot = msgspec.json.Decoder(RunSnapshot).decode
+decode_worker = msgspec.json.Decoder(WorkerRecord).decode

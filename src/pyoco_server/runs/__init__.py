@@ -1,0 +1,1 @@
+"""What can be decided about a run, without HTTP and without executing it."""

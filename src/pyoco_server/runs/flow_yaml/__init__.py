@@ -1,0 +1,17 @@
+"""flow.yaml as the server takes it: read within limits, checked with places, nothing imported.
+
+source_map    a position in a decoded text -> line and column of the file
+problems      everything that is wrong, collected
+tree          bytes -> nodes that know their place
+values        nodes -> values, each of the kind its field wants
+tasks         the declarations, and what `use:` comes to
+scan          the names and arguments of a graph, and where they are
+expressions   operators without a bound
+graph         the whole graph, checked by pyoco
+policy        the file as a whole: `check_flow_yaml`
+"""
+
+from pyoco_server.runs.flow_yaml.policy import CheckedFlow, check_flow_yaml
+from pyoco_server.runs.flow_yaml.tasks import TaskDeclaration, is_callable_path
+
+__all__ = ["CheckedFlow", "TaskDeclaration", "check_flow_yaml", "is_callable_path"]

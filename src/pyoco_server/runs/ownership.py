@@ -1,0 +1,138 @@
+"""Who may write a run: claiming it, and writing it as its owner without undoing anybody else's word.
+
+Every write replaces exactly the revision it was based on. When somebody else wrote in between, the stored
+snapshot is read again and either obeyed (the run has ended, or a later delivery owns it) or merged (a
+cancel was requested).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from msgspec import structs
+
+from pyoco_server.broker.kv import RevisionConflict
+from pyoco_server.broker.run_store import RunStore, StoredRun
+from pyoco_server.models import Job, RunSnapshot, RunStatus, pending_snapshot
+from pyoco_server.runs.compaction import compact_run_snapshot
+
+
+class NotOwner(Exception):
+    """The run is no longer (or never was) this delivery's to execute; the text says why."""
+
+
+class RunGone(NotOwner):
+    """No such run: its submission was answered with an error and withdrawn."""
+
+
+class RunEnded(NotOwner):
+    """The run has a terminal state already."""
+
+
+class RunTaken(NotOwner):
+    """A later delivery of the run has an owner already."""
+
+
+class OwnedRun:
+    """A run this worker has claimed, and the only way to write it."""
+
+    def __init__(self, store: RunStore, stored: StoredRun, *, max_bytes: int) -> None:
+        self._store = store
+        self._revision = stored.revision
+        self._max_bytes = max_bytes
+        self._writing = asyncio.Lock()
+        self.snapshot = stored.snapshot
+
+    async def write(self, change: Callable[[RunSnapshot], RunSnapshot]) -> RunSnapshot:
+        """Apply `change` to the newest snapshot and store it; NotOwner if the run is not ours any more."""
+        async with self._writing:
+            while True:
+                if self.snapshot.status.terminal:
+                    raise RunEnded(f"the run is {self.snapshot.status} already")
+                changed = structs.replace(change(self.snapshot), updated_at=time.time())
+                wanted = compact_run_snapshot(settle(changed), self._max_bytes)
+                try:
+                    self._revision = await self._store.replace(wanted, revision=self._revision)
+                except RevisionConflict:
+                    await self._read_again()
+                else:
+                    self.snapshot = wanted
+                    return wanted
+
+    async def _read_again(self) -> None:
+        stored = await self._store.get_from_leader(self.snapshot.run_id)
+        if stored is None:
+            raise RunGone("the run was deleted")
+        self.snapshot = merge(self.snapshot, stored.snapshot)
+        self._revision = stored.revision
+
+
+def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:
+    """What I know of my run, with what somebody else asked of it since."""
+    if stored.status.terminal:
+        raise RunEnded(f"the run is {stored.status} already")
+    if stored.delivery != mine.delivery:
+        raise RunTaken(f"worker {stored.worker_id} owns the run (attempt {stored.attempt})")
+    return structs.replace(
+        mine,
+        status=stored.status,
+        cancel_requested_at=stored.cancel_requested_at,
+        cancel_requested_by=stored.cancel_requested_by,
+    )
+
+
+def settle(snapshot: RunSnapshot) -> RunSnapshot:
+    """A run that ends after a cancel was requested is CANCELLED, however its last task ended."""
+    if snapshot.cancel_requested_at is None:
+        return snapshot
+    status = RunStatus.CANCELLED if snapshot.status.terminal else RunStatus.CANCELLING
+    return structs.replace(snapshot, status=status)
+
+
+async def claim(
+    store: RunStore,
+    job: Job,
+    *,
+    delivery: tuple[int, int],
+    expected_revision: int | None,
+    worker_id: str,
+    max_bytes: int,
+) -> OwnedRun:
+    """Make the run ours by one compare-and-set; NotOwner says why it cannot be.
+
+    The publisher tells the revision of its PENDING snapshot, which job and snapshot determine each other:
+    the first delivery therefore claims without reading.
+    """
+    stored: StoredRun | None = None
+    if expected_revision is not None and delivery[1] == 1:
+        stored = StoredRun(pending_snapshot(job), expected_revision)
+    while True:
+        if stored is None:
+            stored = await store.get_from_leader(job.run_id)
+        if stored is None:
+            raise RunGone("the run does not exist; its submission was not accepted")
+        claimed = _claimed(stored.snapshot, delivery, worker_id)
+        try:
+            revision = await store.replace(claimed, revision=stored.revision)
+        except RevisionConflict:
+            stored = None
+        else:
+            return OwnedRun(store, StoredRun(claimed, revision), max_bytes=max_bytes)
+
+
+def _claimed(current: RunSnapshot, delivery: tuple[int, int], worker_id: str) -> RunSnapshot:
+    if current.status.terminal:
+        raise RunEnded(f"the run is {current.status} already")
+    if current.delivery is not None and current.delivery >= delivery:
+        raise RunTaken(f"worker {current.worker_id} owns delivery {current.delivery}, this is {delivery}")
+    now = time.time()
+    return structs.replace(
+        current,
+        status=RunStatus.RUNNING if current.cancel_requested_at is None else RunStatus.CANCELLING,
+        attempt=current.attempt + 1,
+        delivery=delivery,
+        worker_id=worker_id,
+        start_time=current.start_time or now,
+        heartbeat_at=now,
+        updated_at=now,
+    )

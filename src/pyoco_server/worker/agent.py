@@ -1,0 +1,177 @@
+"""The worker itself: slots that take deliveries and have an executor run them."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.intake import Intake, IntakeClosed
+from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.work_queue import WorkQueue
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.models import TAG_PATTERN, WORKER_ID_PATTERN
+from pyoco_server.worker.callable_policy import CallablePolicy
+from pyoco_server.worker.desk import Desk
+from pyoco_server.worker.executor import Executor
+from pyoco_server.worker.failure_report import FailureReport
+from pyoco_server.worker.flow_source import FlowResolver
+from pyoco_server.worker.presence import Presence
+from pyoco_server.worker.process_executor import ProcessExecutor
+from pyoco_server.worker.protocol import Setup
+from pyoco_server.worker.run_session import RunSession
+from pyoco_server.worker.thread_executor import ThreadExecutor
+
+log = logging.getLogger(__name__)
+
+_CONNECT_TIMEOUT_SEC = 5.0
+
+
+class PyocoNatsWorker:
+    """Pulls runs of its tags and executes them; made by `connect` or `connect_processes`."""
+
+    def __init__(
+        self, connection: Connection, executors: Sequence[Executor], desk: Desk, intake: Intake
+    ) -> None:
+        self._connection = connection
+        self._executors = executors
+        self._desk = desk
+        self._intake = intake
+
+    @classmethod
+    async def connect(
+        cls,
+        config: NatsBackendConfig | None = None,
+        *,
+        flow_resolver: FlowResolver,
+        worker_id: str = "worker",
+        tags: Sequence[str] | None = None,
+        timeout_sec: float | None = _CONNECT_TIMEOUT_SEC,
+    ) -> "PyocoNatsWorker":
+        """A worker inside this program: `flow_resolver(name)` gives the flow, KeyError says there is none."""
+        config = config or NatsBackendConfig.from_env()
+        executor = ThreadExecutor(flow_resolver, CallablePolicy.parse(config.callable_allow))
+        return await cls._connect(config, [executor], worker_id, tags, run_dir=None, timeout_sec=timeout_sec)
+
+    @classmethod
+    async def connect_processes(
+        cls,
+        config: NatsBackendConfig,
+        setup: Setup,
+        *,
+        concurrency: int,
+        worker_id: str,
+        tags: Sequence[str] | None = None,
+        timeout_sec: float | None = _CONNECT_TIMEOUT_SEC,
+    ) -> "PyocoNatsWorker":
+        """A worker whose flows run in `concurrency` processes of their own."""
+        executors = [ProcessExecutor(setup) for _ in range(concurrency)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for executor in executors:
+                    group.create_task(executor.start())
+            return await cls._connect(
+                config, executors, worker_id, tags, run_dir=_absolute(config.run_dir), timeout_sec=timeout_sec
+            )
+        except BaseException:
+            for executor in executors:
+                await executor.close()
+            raise
+
+    @classmethod
+    async def _connect(
+        cls,
+        config: NatsBackendConfig,
+        executors: Sequence[Executor],
+        worker_id: str,
+        tags: Sequence[str] | None,
+        *,
+        run_dir: Path | None,
+        timeout_sec: float | None,
+    ) -> "PyocoNatsWorker":
+        tags = list(dict.fromkeys(tags or [config.default_tag]))
+        _check_names(worker_id, tags)
+        connection = Connection(config, name=f"pyoco-worker:{worker_id}")
+        connection.add_hook(lambda: ensure_resources(connection))
+        await connection.start()
+        try:
+            await connection.wait_ready(timeout_sec)
+            intake = Intake(connection, WorkQueue(connection), tags)
+            await intake.start()
+            presence = Presence(connection, worker_id=worker_id, tags=tags, slots=len(executors))
+            await presence.start()
+        except BaseException:
+            await connection.close()
+            raise
+        desk = Desk(
+            connection=connection,
+            store=RunStore(connection),
+            failures=FailureReport(
+                DeadLetters(connection),
+                worker_id=worker_id,
+                publish_execution_errors=config.dlq_publish_execution_error,
+            ),
+            presence=presence,
+            worker_id=worker_id,
+            run_dir=run_dir,
+            ack_wait_sec=intake.ack_wait_sec,
+        )
+        log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
+        return cls(connection, executors, desk, intake)
+
+    async def run_once(self, timeout: float = 1.0) -> str | None:
+        """Handle at most one run: wait up to `timeout` for it, then see it to its end."""
+        try:
+            async with asyncio.timeout(timeout):
+                delivery = await self._intake.take()
+        except TimeoutError:
+            return None
+        return await RunSession(self._desk, delivery, self._executors[0]).process()
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set; then finish what runs, within the drain time, and hand back the rest."""
+        drain_sec = self._connection.config.drain_timeout_sec
+        async with asyncio.TaskGroup() as group:
+            slots = [group.create_task(self._slot(executor)) for executor in self._executors]
+            await stop.wait()
+            log.info("draining: %d s for what runs", drain_sec)
+            await self._intake.close()
+            _, late = await asyncio.wait(slots, timeout=drain_sec)
+            for slot in late:
+                slot.cancel()
+
+    async def close(self) -> None:
+        """Leave cleanly: nothing pulled is kept, the record says STOPPED_GRACEFUL, executors end."""
+        await self._intake.close()
+        for executor in self._executors:
+            await executor.close()
+        await self._desk.presence.stop("graceful_shutdown")
+        await self._connection.close()
+
+    async def _slot(self, executor: Executor) -> None:
+        while True:
+            try:
+                delivery = await self._intake.take()
+            except IntakeClosed:
+                return
+            try:
+                await RunSession(self._desk, delivery, executor).process()
+            except Exception:
+                # One run must not take the others down; its message comes back after AckWait.
+                log.exception("a run could not be handled", extra={"tag": delivery.tag})
+
+
+def _check_names(worker_id: str, tags: Sequence[str]) -> None:
+    if not re.fullmatch(WORKER_ID_PATTERN, worker_id):
+        raise ValueError(f"worker_id {worker_id!r}: wanted 1 to 128 letters, digits, '_' or '-'")
+    for tag in tags:
+        if not re.fullmatch(TAG_PATTERN, tag):
+            raise ValueError(f"tag {tag!r}: wanted 1 to 64 letters, digits, '_' or '-' (no '.')")
+
+
+def _absolute(folder: str) -> Path:
+    """Executors change their working directory, so that a relative one would move with them."""
+    return Path(folder).absolute()

@@ -1,0 +1,84 @@
+"""What happens beside a running flow: its message is kept alive, its progress and heartbeat are stored."""
+
+import asyncio
+import logging
+import time
+
+from msgspec import structs
+
+from pyoco_server.broker.work_queue import Delivery
+from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.models import RunSnapshot, TaskStatus
+from pyoco_server.runs.ownership import OwnedRun
+from pyoco_server.worker.desk import Desk
+from pyoco_server.worker.executor import Executor
+
+log = logging.getLogger(__name__)
+
+# How often a lasting run is looked after; a change of its tasks is stored at most this often.
+_TICK_SEC = 0.1
+
+
+class Companion:
+    """Watches over one run until it is cancelled; raises NotOwner when the run has become another's."""
+
+    def __init__(self, desk: Desk, delivery: Delivery, owned: OwnedRun, executor: Executor) -> None:
+        self._desk = desk
+        self._delivery = delivery
+        self._owned = owned
+        self._executor = executor
+        self._may_write = True
+        config = desk.connection.config
+        self._ack_every_sec = min(config.ack_progress_interval_sec, desk.ack_wait_sec / 2)
+        self._beat_every_sec = config.run_heartbeat_interval_sec
+        self._told_failure = False
+
+    def leave_snapshot_alone(self) -> None:
+        """The run has ended: from now on only its message is kept alive."""
+        self._may_write = False
+
+    async def watch(self) -> None:
+        acked_at = beat_at = time.monotonic()
+        while True:
+            await asyncio.sleep(_TICK_SEC)
+            now = time.monotonic()
+            if now - acked_at >= self._ack_every_sec:
+                await self._keep_message()
+                acked_at = now
+            if self._may_write and (self._progressed() or now - beat_at >= self._beat_every_sec):
+                await self._store()
+                beat_at = now
+
+    async def _keep_message(self) -> None:
+        try:
+            await self._delivery.in_progress()
+        except NatsUnavailable as error:
+            spec = Err.PROGRESS_ACK_FAILED
+            log.error("%s: %s", spec.en, error, extra=spec.log_fields(run_id=self._owned.snapshot.run_id))
+
+    def _progressed(self) -> bool:
+        progress = self._executor.progress()
+        if progress is None or progress.tasks == self._owned.snapshot.tasks:
+            return False
+        self._desk.presence.progressed()
+        return True
+
+    async def _store(self) -> None:
+        try:
+            await self._owned.write(self._moved_on)
+        except NatsUnavailable as error:
+            # Said once per outage; the next tick tries again.
+            if not self._told_failure:
+                log.warning("progress not stored: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
+            self._told_failure = True
+        else:
+            self._told_failure = False
+
+    def _moved_on(self, snapshot: RunSnapshot) -> RunSnapshot:
+        progress = self._executor.progress()
+        states = snapshot.tasks if progress is None else progress.tasks
+        return structs.replace(
+            snapshot,
+            tasks={name: TaskStatus(state) for name, state in states.items()},
+            heartbeat_at=time.time(),
+        )

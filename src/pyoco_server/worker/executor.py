@@ -1,0 +1,29 @@
+"""What a slot needs of an executor, whichever kind it is."""
+
+from typing import Protocol
+
+from pyoco_server.worker.protocol import Outcome, Progress, Run
+
+
+class ExecutorCrashed(Exception):
+    """The executor process ended while it had a run; the text says how."""
+
+
+class ExecutorFailedToStart(Exception):
+    """No executor could be made; the text says why, and it will not get better by trying again."""
+
+
+class Executor(Protocol):
+    async def execute(self, run: Run) -> Outcome:
+        """Run a flow to its end; ExecutorCrashed if the process dies on the way."""
+
+    def progress(self) -> Progress | None:
+        """What is known of the run under way, without waiting for it."""
+
+    def cancel(self) -> None:
+        """Ask the run under way to stop."""
+
+    async def abandon(self) -> None:
+        """Make sure that the run under way does nothing any more."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,99 @@
+"""The worker's own record: that it is there, what it does, and when anything last moved."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from uuid import uuid4
+
+from pyoco_server import __version__
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.worker_registry import OwnRecord
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.models import WorkerRecord, WorkerState
+
+log = logging.getLogger(__name__)
+
+# Short runs come and go faster than anybody looks: their changes are stored together.
+_COALESCE_SEC = 0.25
+
+
+class Presence:
+    """Keeps the registry record of this worker up to date, from its start to its stop."""
+
+    def __init__(self, connection: Connection, *, worker_id: str, tags: Sequence[str], slots: int) -> None:
+        now = time.time()
+        self._own = OwnRecord(
+            connection,
+            WorkerRecord(
+                worker_id=worker_id,
+                instance_id=uuid4().hex,
+                state=WorkerState.IDLE,
+                last_seen_at=now,
+                last_heartbeat_at=now,
+                tags=list(tags),
+                slots=slots,
+                version=__version__,
+                pyoco_version=version("pyoco"),
+            ),
+        )
+        self._heartbeat_sec = connection.config.worker_heartbeat_interval_sec
+        self._running: dict[str, float] = {}
+        self._changed = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        await self._own.save()
+        self._keeper = asyncio.create_task(self._keep(), name="presence")
+
+    def began(self, run_id: str) -> None:
+        self._running[run_id] = time.time()
+        self.progressed()
+
+    def ended(self, run_id: str, status: str | None) -> None:
+        """A run has left this worker; without a status it was handed back or lost."""
+        record = self._own.record
+        record.last_run_started_at = self._running.pop(run_id)
+        record.last_run_id = run_id
+        record.last_run_status = status
+        record.last_run_finished_at = time.time()
+        self.progressed()
+
+    def progressed(self) -> None:
+        self._own.record.last_progress_at = time.time()
+        self._changed.set()
+
+    async def stop(self, reason: str) -> None:
+        """Say goodbye; a worker that NATS cannot hear is seen as disconnected instead."""
+        if self._keeper is None:
+            return
+        self._keeper.cancel()
+        await asyncio.gather(self._keeper, return_exceptions=True)
+        record = self._own.record
+        record.stopped_at = time.time()
+        record.stop_reason = reason
+        await self._save(WorkerState.STOPPED_GRACEFUL)
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._heartbeat_sec):
+                    await self._changed.wait()
+            except TimeoutError:
+                log.debug("heartbeat")
+            self._changed.clear()
+            await self._save(WorkerState.RUNNING if self._running else WorkerState.IDLE)
+            await asyncio.sleep(min(_COALESCE_SEC, self._heartbeat_sec))
+
+    async def _save(self, state: WorkerState) -> None:
+        record = self._own.record
+        record.state = state
+        record.last_seen_at = record.last_heartbeat_at = time.time()
+        record.current_run_ids = list(self._running)
+        record.current_run_id = record.current_run_ids[0] if record.current_run_ids else None
+        record.slots_busy = len(self._running)
+        try:
+            await self._own.save()
+        except NatsUnavailable as error:
+            log.debug("worker record not stored: %s", error)

@@ -1,0 +1,193 @@
+"""An executor in a process of its own: warm, reused, killable, replaced when it dies."""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from typing import Any
+
+from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart
+from pyoco_server.worker.protocol import (
+    Cancel,
+    Frames,
+    Outcome,
+    Progress,
+    Ready,
+    Report,
+    Run,
+    Setup,
+    ToExecutor,
+    frame,
+    message_from_executor,
+)
+
+log = logging.getLogger(__name__)
+
+_START_TIMEOUT_SEC = 60.0
+_STOP_TIMEOUT_SEC = 5.0
+# What is kept of the process's own output, for the day it crashes.
+_OUTPUT_TAIL_BYTES = 4096
+
+
+class _Link(asyncio.Protocol):
+    """The worker's end of the socket."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.transport: asyncio.Transport | None = None
+        self.ready: asyncio.Future[Ready] = loop.create_future()
+        self.outcome: asyncio.Future[Outcome] | None = None
+        self.progress: Progress | None = None
+        self.reporting = False
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._frames = Frames()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for body in self._frames.feed(data):
+            message = message_from_executor(body)
+            if isinstance(message, Outcome):
+                _resolve(self.outcome, message)
+            elif isinstance(message, Progress):
+                self.progress = message
+                self.reporting = False
+            else:
+                _resolve(self.ready, message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _resolve(self.lost, None)
+
+    def send(self, message: ToExecutor) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(frame(message))
+
+
+def _resolve(future: "asyncio.Future[Any] | None", value: object) -> None:
+    if future is not None and not future.done():
+        future.set_result(value)
+
+
+async def _first_of(*futures: "asyncio.Future[Any]", timeout_sec: float | None = None) -> None:
+    await asyncio.wait(futures, timeout=timeout_sec, return_when=asyncio.FIRST_COMPLETED)
+
+
+class ProcessExecutor:
+    """Runs flows in a child process, one at a time; starts another child when one has died."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._process: Process | None = None
+        self._link: _Link | None = None
+        self._output = bytearray()
+        self._output_reader: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def start(self) -> None:
+        """Have a warm child; ExecutorFailedToStart says why there cannot be one."""
+        if self._link is not None and not self._link.lost.done():
+            return
+        await self.close()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "pyoco_server.worker.executor_main",
+                str(theirs.fileno()),
+                pass_fds=[theirs.fileno()],
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=STDOUT,
+                start_new_session=True,
+            )
+        _, self._link = await asyncio.get_running_loop().create_unix_connection(_Link, sock=ours)
+        self._output_reader = asyncio.create_task(self._read_output(self._process), name="executor-output")
+        self._link.send(self._setup)
+        await self._wait_ready(self._link)
+
+    async def execute(self, run: Run) -> Outcome:
+        await self.start()
+        assert self._link is not None
+        link = self._link
+        link.outcome = asyncio.get_running_loop().create_future()
+        link.progress, link.reporting = None, False
+        link.send(run)
+        await _first_of(link.outcome, link.lost)
+        if link.outcome.done():
+            return link.outcome.result()
+        raise ExecutorCrashed(await self._last_words())
+
+    def progress(self) -> Progress | None:
+        """What the child last told, asking for newer: a task that holds the GIL must not stop its worker."""
+        link = self._link
+        if link is None:
+            return None
+        if not link.reporting:
+            link.reporting = True
+            link.send(Report())
+        return link.progress
+
+    def cancel(self) -> None:
+        if self._link is not None:
+            self._link.send(Cancel())
+
+    async def abandon(self) -> None:
+        """Kill the child with whatever it runs; the next run starts another."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+        await self.close()
+
+    async def close(self) -> None:
+        """End the child, asking first: closing the link is the sign to leave."""
+        process, self._process = self._process, None
+        if self._link is not None and self._link.transport is not None:
+            self._link.transport.close()
+        self._link = None
+        if process is not None:
+            try:
+                async with asyncio.timeout(_STOP_TIMEOUT_SEC):
+                    await process.wait()
+            except TimeoutError:
+                log.warning("executor %s did not end by itself and is killed", process.pid)
+                process.kill()
+                await process.wait()
+        if self._output_reader is not None:
+            await self._output_reader
+            self._output_reader = None
+
+    async def _wait_ready(self, link: _Link) -> None:
+        await _first_of(link.ready, link.lost, timeout_sec=_START_TIMEOUT_SEC)
+        if not link.ready.done():
+            words = await self._last_words() if link.lost.done() else f"not ready in {_START_TIMEOUT_SEC:g} s"
+            await self.abandon()
+            raise ExecutorFailedToStart(words)
+        error = link.ready.result().error
+        if error is not None:
+            await self.close()
+            raise ExecutorFailedToStart(error)
+
+    async def _last_words(self) -> str:
+        """How the child ended and the end of what it printed."""
+        assert self._process is not None
+        code = await self._process.wait()
+        if self._output_reader is not None:
+            await self._output_reader
+            self._output_reader = None
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        words = self._output.decode("utf-8", "replace").strip()
+        return f"the executor process {how}" + (f"; its last output: {words}" if words else "")
+
+    async def _read_output(self, process: Process) -> None:
+        self._output.clear()
+        assert process.stdout is not None
+        while chunk := await process.stdout.read(_OUTPUT_TAIL_BYTES):
+            self._output += chunk
+            del self._output[:-_OUTPUT_TAIL_BYTES]

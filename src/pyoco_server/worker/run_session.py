@@ -1,0 +1,214 @@
+"""One delivery from receipt to acknowledgement: decode, claim, execute, record, answer the queue.
+
+What becomes of it is the table of spec 1, appendix E:
+
+    the job cannot be read        FAILED, if its run is known   TERM         DLQ invalid_job
+    the flow cannot be resolved   FAILED                        ACK          DLQ flow_not_found
+    the execution failed          FAILED                        ACK          DLQ, if configured
+    NATS failed on the way        whatever was stored           NAK(delay)
+"""
+
+import asyncio
+import logging
+import time
+
+import msgspec
+from msgspec import structs
+
+from pyoco_server.broker.work_queue import Delivery
+from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.models import Job, Reason, RunSnapshot, RunStatus, TaskStatus, decode_job, encode, is_run_id
+from pyoco_server.runs.ownership import NotOwner, OwnedRun, RunTaken, claim
+from pyoco_server.worker.companion import Companion
+from pyoco_server.worker.desk import Desk
+from pyoco_server.worker.executor import Executor, ExecutorCrashed, ExecutorFailedToStart
+from pyoco_server.worker.protocol import Outcome, Run
+
+log = logging.getLogger(__name__)
+
+_NAK_DELAY_SEC = 2.0
+_WRITE_RETRY_SEC = 0.25
+
+
+class RunSession:
+    """Handles one delivery; whatever happens, the queue is told or will deliver again by itself."""
+
+    def __init__(self, desk: Desk, delivery: Delivery, executor: Executor) -> None:
+        self._desk = desk
+        self._delivery = delivery
+        self._executor = executor
+
+    async def process(self) -> str | None:
+        """The id of the run that was handled, if there was one."""
+        try:
+            try:
+                job = decode_job(self._delivery.payload)
+            except msgspec.DecodeError as error:
+                return await self._reject(str(error))
+            await self._process_job(job)
+        except NatsUnavailable as error:
+            log.warning("a run goes back to the queue: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
+            await self._hand_back(_NAK_DELAY_SEC)
+            return None
+        except asyncio.CancelledError:
+            await self._hand_back()
+            raise
+        return job.run_id
+
+    async def _process_job(self, job: Job) -> None:
+        desk = self._desk
+        try:
+            owned = await claim(
+                desk.store,
+                job,
+                delivery=self._delivery.token,
+                expected_revision=self._delivery.revision,
+                worker_id=desk.worker_id,
+                max_bytes=desk.max_snapshot_bytes,
+            )
+        except RunTaken as why:
+            # The message is the other worker's to acknowledge.
+            log.info("dropped a delivery: %s", why, extra=self._context(job))
+            return
+        except NotOwner as why:
+            log.info("dropped a job: %s", why, extra=self._context(job))
+            await self._delivery.ack()
+            return
+        desk.presence.began(job.run_id)
+        status: str | None = None
+        try:
+            status = await self._execute_and_conclude(job, owned)
+        finally:
+            desk.presence.ended(job.run_id, status)
+
+    async def _execute_and_conclude(self, job: Job, owned: OwnedRun) -> str | None:
+        try:
+            outcome = await self._execute_accompanied(job, owned)
+        except asyncio.CancelledError:
+            await self._executor.abandon()
+            raise
+        except ExceptionGroup as group:
+            lost, other = group.split(NotOwner)
+            if lost is None or other is not None:
+                raise
+            # Fenced: whatever this executor still does must have no effect.
+            log.warning("lost a run: %s", lost.exceptions[0], extra=self._context(job))
+            await self._executor.abandon()
+            return None
+        if outcome is None:
+            await self._hand_back(_NAK_DELAY_SEC)
+            return None
+        if outcome.status == RunStatus.FAILED:
+            await self._desk.failures.tell(job, self._delivery, outcome)
+        else:
+            log.info("run %s", owned.snapshot.status, extra=self._context(job))
+        await self._delivery.ack()
+        return owned.snapshot.status
+
+    async def _execute_accompanied(self, job: Job, owned: OwnedRun) -> Outcome | None:
+        """Execute and store the end; None when NATS answers but does not take it."""
+        companion = Companion(self._desk, self._delivery, owned, self._executor)
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(companion.watch())
+            outcome = await self._execute(job)
+            companion.leave_snapshot_alone()
+            stored = await self._store_terminal(owned, outcome)
+            watching.cancel()
+        return outcome if stored else None
+
+    async def _execute(self, job: Job) -> Outcome:
+        directory = None if self._desk.run_dir is None else str(self._desk.run_dir / job.run_id)
+        run = Run(
+            run_id=job.run_id,
+            flow_name=job.flow_name,
+            params=encode(job.params),
+            workflow_yaml=None if job.workflow_yaml is None else job.workflow_yaml.encode(),
+            directory=directory,
+        )
+        try:
+            return await self._executor.execute(run)
+        except (ExecutorCrashed, ExecutorFailedToStart) as error:
+            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=str(error))
+
+    async def _store_terminal(self, owned: OwnedRun, outcome: Outcome) -> bool:
+        """Write the end of the run; an outage is waited out, since the work is done and must count."""
+        give_up_at = time.monotonic() + self._desk.ack_wait_sec
+        while True:
+            try:
+                await owned.write(lambda snapshot: _ended(snapshot, outcome))
+            except NatsUnavailable as error:
+                if not self._desk.connection.ready:
+                    await self._desk.connection.wait_ready()
+                    give_up_at = time.monotonic() + self._desk.ack_wait_sec
+                elif time.monotonic() > give_up_at:
+                    spec = Err.TERMINAL_WRITE_FAILED
+                    log.error("%s: %s", spec.en, error, extra=spec.log_fields(run_id=owned.snapshot.run_id))
+                    return False
+                else:
+                    await asyncio.sleep(_WRITE_RETRY_SEC)
+            else:
+                return True
+
+    async def _reject(self, problem: str) -> str | None:
+        """A job that cannot be read: its run, if it names one, fails; the message never comes again."""
+        run_id = _run_id_in(self._delivery.payload)
+        error = f"the job cannot be read: {problem}"
+        stored = await self._desk.store.get_from_leader(run_id) if run_id else None
+        if stored is not None:
+            owned = OwnedRun(self._desk.store, stored, max_bytes=self._desk.max_snapshot_bytes)
+            outcome = Outcome(status=RunStatus.FAILED, reason=Reason.INVALID_JOB, error=error)
+            try:
+                await owned.write(lambda snapshot: _ended(snapshot, outcome))
+            except NotOwner as why:
+                log.info("an unreadable job changes nothing: %s", why, extra={"run_id": run_id})
+        await self._desk.failures.tell_invalid(self._delivery, run_id, error)
+        await self._delivery.term()
+        return run_id
+
+    async def _hand_back(self, delay_sec: float = 0.0) -> None:
+        try:
+            await self._delivery.nak(delay_sec)
+        except NatsUnavailable as error:
+            log.warning(
+                "the job comes back after AckWait: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields()
+            )
+
+    def _context(self, job: Job) -> dict[str, object]:
+        return {
+            "run_id": job.run_id,
+            "flow_name": job.flow_name,
+            "tag": job.tag,
+            "worker_id": self._desk.worker_id,
+        }
+
+
+def _ended(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
+    now = time.time()
+    states = outcome.tasks or _without_running(snapshot.tasks)
+    return structs.replace(
+        snapshot,
+        status=RunStatus(outcome.status),
+        tasks={name: TaskStatus(state) for name, state in states.items()},
+        task_records=outcome.raw_records(),
+        task_records_truncated=outcome.records_cut,
+        reason=outcome.reason,
+        error=outcome.error,
+        heartbeat_at=now,
+        end_time=now,
+    )
+
+
+def _without_running(tasks: dict[str, TaskStatus]) -> dict[str, TaskStatus]:
+    """The last known states of a run whose executor died: what was running then has failed."""
+    return {
+        name: TaskStatus.FAILED if state is TaskStatus.RUNNING else state for name, state in tasks.items()
+    }
+
+
+def _run_id_in(payload: bytes) -> str | None:
+    try:
+        fields = msgspec.json.decode(payload)
+    except msgspec.DecodeError:
+        return None
+    run_id = fields.get("run_id") if isinstance(fields, dict) else None
+    return run_id if isinstance(run_id, str) and is_run_id(run_id) else None

@@ -1,0 +1,42 @@
+"""An executor inside this process, for a worker that is embedded in a program or a test.
+
+The engine swaps the process's stdout while a flow runs, so that there is one at a time.
+"""
+
+import asyncio
+
+from pyoco_server.worker.callable_policy import CallablePolicy
+from pyoco_server.worker.flow_run import FlowRun
+from pyoco_server.worker.flow_source import FlowResolver, FlowSource
+from pyoco_server.worker.protocol import Outcome, Progress, Run
+
+
+class ThreadExecutor:
+    """Runs flows on a thread of this process; a flow that does not stop by itself cannot be killed."""
+
+    def __init__(self, resolver: FlowResolver, policy: CallablePolicy) -> None:
+        self._source = FlowSource(resolver, policy)
+        self._current: FlowRun | None = None
+
+    async def execute(self, run: Run) -> Outcome:
+        prepared = self._source.prepare(run)
+        if isinstance(prepared, Outcome):
+            return prepared
+        self._current = prepared
+        try:
+            return await asyncio.to_thread(prepared.execute)
+        finally:
+            self._current = None
+
+    def progress(self) -> Progress | None:
+        return None if self._current is None else self._current.progress()
+
+    def cancel(self) -> None:
+        if self._current is not None:
+            self._current.cancel()
+
+    async def abandon(self) -> None:
+        self.cancel()
+
+    async def close(self) -> None:
+        self.cancel()

@@ -1,0 +1,33 @@
+"""Values of a user's tasks as JSON that is safe to store: never failing, never without bound."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from pyoco_server.runs.compaction import cut_value
+
+# One value may take this much of a record; more is replaced by its size and beginning.
+VALUE_LIMIT_BYTES = 64 * 1024
+_REPR_CHARS = 4096
+
+
+def to_json(value: Any) -> tuple[Raw, bool]:
+    """The value as JSON, and whether it had to be cut."""
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=describe)
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        # A key that is not a string, a text that is not Unicode, a structure that contains itself.
+        encoded = msgspec.json.encode(describe(value))
+    if len(encoded) <= VALUE_LIMIT_BYTES:
+        return Raw(encoded), False
+    return cut_value(encoded), True
+
+
+def describe(value: Any) -> str:
+    """A printable stand-in for a value that JSON has no form for."""
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001 - a user's __repr__ may raise anything
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return text[:_REPR_CHARS].encode("utf-8", "backslashreplace").decode()

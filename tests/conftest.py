@@ -1,0 +1,71 @@
+"""Fixtures for every test: a real NATS server with an account per test, and settings that suit a test."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+
+from .support.nats_server import NatsServer
+
+ACCOUNTS = 1000  # a start with all of them takes 0.3 s
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings of whoever runs the tests are not the tests' settings."""
+    for name in os.environ:
+        if name.startswith("PYOCO_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def shared_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """The server of this test session. Tests must not stop it: `own_nats` is there for that."""
+    server = NatsServer(tmp_path_factory.mktemp("nats"), accounts=ACCOUNTS)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def _unused_accounts(shared_nats: NatsServer) -> Iterator[str]:
+    return iter(shared_nats.account_urls)
+
+
+@pytest.fixture
+def nats_url(_unused_accounts: Iterator[str]) -> str:
+    """An empty account on the shared server, so that a test can use the product's real names."""
+    url = next(_unused_accounts, None)
+    assert url is not None, f"more than {ACCOUNTS} tests want an account: raise ACCOUNTS in tests/conftest.py"
+    return url
+
+
+@pytest.fixture
+def own_nats(tmp_path: Path) -> Iterator[NatsServer]:
+    """A started server of this test alone, to be killed and restarted."""
+    server = NatsServer(tmp_path / "own-nats")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
+    """The defaults, with faster heartbeats and with all files below the test's own folder."""
+    return NatsBackendConfig(
+        nats_url=nats_url,
+        nats_data_dir=str(tmp_path / "nats"),
+        run_dir=str(tmp_path / "runs"),
+        wheel_sync_dir=str(tmp_path / "wheels"),
+        run_heartbeat_interval_sec=0.1,
+        worker_heartbeat_interval_sec=0.2,
+        worker_disconnect_timeout_sec=2.0,
+        consumer_ack_wait_sec=3.0,
+        ack_progress_interval_sec=0.5,
+        cancel_grace_period_sec=3.0,
+        drain_timeout_sec=5.0,
+        load_dotenv=False,
+    )

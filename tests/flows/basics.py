@@ -1,0 +1,108 @@
+"""Flows for workers under test: each shows one behaviour."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyoco import Flow, task
+
+
+@task
+def nothing() -> None: ...
+
+
+@task
+def load(x: int = 1) -> int:
+    print(f"loading {x}")
+    return x + 1
+
+
+@task
+def store(load: int) -> dict[str, int]:
+    print("a warning", file=sys.stderr)
+    return {"stored": load}
+
+
+@task
+def fail(message: str = "it broke") -> None:
+    raise ValueError(message)
+
+
+@task
+def leave() -> None:
+    sys.exit(3)
+
+
+@task
+def crash() -> None:
+    ctypes.string_at(0)
+
+
+@task
+def vanish(code: int = 7) -> None:
+    os._exit(code)
+
+
+@task
+def wait_for_file(ctx: Any, path: str, started: str | None = None) -> str:
+    """Runs until the file exists: the test decides when this task ends."""
+    if started:
+        Path(started).write_text(str(os.getpid()))
+    while not Path(path).exists():
+        if ctx.is_cancelled:
+            raise RuntimeError("stopped because of a cancel")
+        time.sleep(0.01)
+    return "waited"
+
+
+@task
+def count_and_sleep(counter: str, seconds: float) -> None:
+    with Path(counter).open("a") as file:
+        file.write("executed\n")
+    time.sleep(seconds)
+
+
+@task
+def large(size: int) -> str:
+    return "x" * size
+
+
+@task
+def odd() -> dict[str, object]:
+    return {"set": {1}, "bytes": b"\xff", "object": object(), "surrogate": "\ud800", "huge": 10**40}
+
+
+@task
+def where() -> dict[str, str]:
+    Path("note.txt").write_text("kept")
+    return {"cwd": os.getcwd(), "pid": str(os.getpid())}
+
+
+@task
+def shell() -> None:
+    subprocess.run([sys.executable, "-c", "print('from a child process')"], check=True)
+
+
+def _flow(name: str, *steps: Any) -> Flow:
+    flow = Flow(name=name)
+    for step in steps:
+        flow = flow >> step
+    return flow
+
+
+noop_flow = _flow("noop", nothing)
+chain_flow = _flow("chain", load, store)
+failing_flow = _flow("failing", fail, nothing)
+leaving_flow = _flow("leaving", leave)
+crashing_flow = _flow("crashing", crash)
+vanishing_flow = _flow("vanishing", vanish)
+waiting_flow = _flow("waiting", wait_for_file)
+counting_flow = _flow("counting", count_and_sleep)
+large_flow = _flow("large", large)
+odd_flow = _flow("odd", odd)
+where_flow = _flow("where", where)
+shell_flow = _flow("shell", shell)

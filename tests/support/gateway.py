@@ -1,0 +1,73 @@
+"""A real gateway in the test's own event loop, reached over real HTTP."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import uvicorn
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
+from pyoco_server.http_api.gateway import Gateway
+
+from .waiting import eventually
+
+
+@dataclass(frozen=True)
+class RunningGateway:
+    """The gateway, and an HTTP client for it."""
+
+    http: httpx.AsyncClient
+    inside: Gateway
+
+    async def submit(self, flow_name: str, **fields: Any) -> str:
+        answer = await self.http.post("/runs", json={"flow_name": flow_name, **fields})
+        assert answer.status_code == 200, answer.text
+        run_id: str = answer.json()["run_id"]
+        return run_id
+
+    async def submit_yaml(self, source: str | bytes, **fields: str) -> httpx.Response:
+        fields = {"flow_name": "from-yaml", **fields}
+        return await self.http.post("/runs/yaml", files={"workflow": ("flow.yaml", source)}, data=fields)
+
+    async def get(self, run_id: str, include: str | None = None) -> dict[str, Any]:
+        query = {"include": include} if include else {}
+        answer = await self.http.get(f"/runs/{run_id}", params=query)
+        assert answer.status_code == 200, answer.text
+        run: dict[str, Any] = answer.json()
+        return run
+
+    async def reaches(self, run_id: str, *statuses: str, within: float = 10.0) -> dict[str, Any]:
+        """The run once it has one of the statuses."""
+
+        async def there() -> dict[str, Any] | None:
+            run = await self.get(run_id, include="records")
+            return run if run["status"] in statuses else None
+
+        return await eventually(there, within=within, describe=f"run {run_id} is {' or '.join(statuses)}")
+
+    async def ends(self, run_id: str, within: float = 10.0) -> dict[str, Any]:
+        return await self.reaches(run_id, "COMPLETED", "FAILED", "CANCELLED", within=within)
+
+
+@asynccontextmanager
+async def running_gateway(config: NatsBackendConfig, *, ready: bool = True) -> AsyncIterator[RunningGateway]:
+    app = create_app(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        await eventually(lambda: server.started, within=10, describe="the gateway has started")
+        port = listening.getsockname()[1]
+        gateway: Gateway = app.state.gateway
+        if ready:
+            await gateway.connection.wait_ready(10)
+        try:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
+                yield RunningGateway(http, gateway)
+        finally:
+            server.should_exit = True
+            await serving

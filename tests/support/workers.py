@@ -1,0 +1,35 @@
+"""Real workers for tests: with executor processes, serving until the test leaves."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.protocol import Setup
+
+FLOWS = Path(__file__).parent.parent / "flows"
+
+
+@asynccontextmanager
+async def serving_worker(
+    config: NatsBackendConfig,
+    *,
+    concurrency: int = 1,
+    worker_id: str = "worker",
+    tags: list[str] | None = None,
+    flows: Path = FLOWS,
+) -> AsyncIterator[PyocoNatsWorker]:
+    setup = Setup(flows=str(flows), callable_allow=config.callable_allow)
+    worker = await PyocoNatsWorker.connect_processes(
+        config, setup, concurrency=concurrency, worker_id=worker_id, tags=tags
+    )
+    stop = asyncio.Event()
+    serving = asyncio.create_task(worker.serve(stop))
+    try:
+        yield worker
+    finally:
+        stop.set()
+        await serving
+        await worker.close()

@@ -1,0 +1,461 @@
+"""Settings: read from the environment, checked wherever they come from, never showing a secret."""
+
+import dataclasses
+import logging
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting, safe_url
+from pyoco_server.errors import ConfigError
+from pyoco_server.models import TAG_PATTERN
+
+BY_NAME = {row.name: row for row in SETTINGS}
+
+# Spec 1, appendix I, and spec 2, section 6.
+CONTRACT_DEFAULTS: dict[str, object] = {
+    "PYOCO_NATS_URL": "nats://127.0.0.1:4222",
+    "PYOCO_WORK_SUBJECT_PREFIX": "pyoco.work",
+    "PYOCO_DEFAULT_TAG": "default",
+    "PYOCO_RUNS_KV_BUCKET": "pyoco_runs",
+    "PYOCO_WORKERS_KV_BUCKET": "pyoco_workers",
+    "PYOCO_HTTP_AUTH_MODE": "none",
+    "PYOCO_HTTP_API_KEY_HEADER": "X-API-Key",
+    "PYOCO_AUTH_KV_BUCKET": "pyoco_auth",
+    "PYOCO_AUTH_PEPPER": "",
+    "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": 1.0,
+    "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": 5.0,
+    "PYOCO_WORKERS_KV_TTL_SEC": 15.0,
+    "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": 20.0,
+    "PYOCO_CANCEL_GRACE_PERIOD_SEC": 30.0,
+    "PYOCO_CONSUMER_ACK_WAIT_SEC": 30.0,
+    "PYOCO_CONSUMER_MAX_DELIVER": 20,
+    "PYOCO_CONSUMER_MAX_ACK_PENDING": 200,
+    "PYOCO_ACK_PROGRESS_INTERVAL_SEC": 10.0,
+    "PYOCO_DLQ_STREAM": "PYOCO_DLQ",
+    "PYOCO_DLQ_SUBJECT_PREFIX": "pyoco.dlq",
+    "PYOCO_DLQ_PUBLISH_EXECUTION_ERROR": True,
+    "PYOCO_DLQ_MAX_AGE_SEC": 604800,
+    "PYOCO_DLQ_MAX_MSGS": 100000,
+    "PYOCO_DLQ_MAX_BYTES": 536870912,
+    "PYOCO_MAX_RUN_SNAPSHOT_BYTES": 262144,
+    "PYOCO_WORKFLOW_YAML_MAX_BYTES": 262144,
+    "PYOCO_WHEEL_OBJECT_STORE_BUCKET": "pyoco_wheels",
+    "PYOCO_WHEEL_MAX_BYTES": 536870912,
+    "PYOCO_WHEEL_SYNC_ENABLED": False,
+    "PYOCO_WHEEL_SYNC_DIR": ".pyoco/wheels",
+    "PYOCO_WHEEL_SYNC_INTERVAL_SEC": 10.0,
+    "PYOCO_WHEEL_INSTALL_TIMEOUT_SEC": 180.0,
+    "PYOCO_WHEEL_HISTORY_KV_BUCKET": "pyoco_wheel_history",
+    "PYOCO_WHEEL_HISTORY_TTL_SEC": 7776000,
+    "PYOCO_DASHBOARD_LANG": "auto",
+    "PYOCO_LOAD_DOTENV": True,
+    "PYOCO_ENV_FILE": ".env",
+    "PYOCO_LOG_LEVEL": "INFO",
+    "PYOCO_LOG_FORMAT": "json",
+    "PYOCO_LOG_UTC": True,
+    "PYOCO_LOG_INCLUDE_TRACEBACK": True,
+}
+OWN_DEFAULTS: dict[str, object] = {
+    "PYOCO_WORK_STREAM": "PYOCO_WORK",
+    "PYOCO_NATS_REPLICAS": 1,
+    "PYOCO_NATS_DATA_DIR": ".pyoco/nats",
+    "PYOCO_NATS_REQUEST_TIMEOUT_SEC": 1.5,
+    "PYOCO_RUN_DIR": ".pyoco/runs",
+    "PYOCO_WORKER_CONCURRENCY": 1,
+    "PYOCO_CALLABLE_ALLOW": "",
+    "PYOCO_DRAIN_TIMEOUT_SEC": 30.0,
+    "PYOCO_SERVER": "http://127.0.0.1:8000",
+}
+
+
+def from_env(**environ: str) -> NatsBackendConfig:
+    """The configuration of exactly these variables, whatever file lies in the working directory."""
+    return NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": "0", **environ})
+
+
+def complaint(**environ: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        from_env(**environ)
+    return str(caught.value)
+
+
+def test_every_setting_of_the_contract_exists_with_its_default() -> None:
+    defaults = {row.name: row.default for row in SETTINGS}
+    assert defaults == CONTRACT_DEFAULTS | OWN_DEFAULTS
+    assert {name: type(value) for name, value in defaults.items()} == {
+        name: type(value) for name, value in (CONTRACT_DEFAULTS | OWN_DEFAULTS).items()
+    }
+
+
+@pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.name)
+def test_a_row_is_derived_from_its_field_and_explains_itself(row: Setting) -> None:
+    assert row.name == "PYOCO_" + row.field.upper()
+    assert getattr(NatsBackendConfig(), row.field) == row.default
+    assert row.accepts(row.default)
+    assert row.help.endswith(".")
+    assert row.group
+    assert row.wanted
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    assert from_env() == dataclasses.replace(NatsBackendConfig(), load_dotenv=False)
+
+
+def test_without_an_argument_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
+    monkeypatch.setenv("PYOCO_DEFAULT_TAG", "from-process")
+    assert NatsBackendConfig.from_env().default_tag == "from-process"
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    assert from_env(PYOCO_CONSUMER_MAX_DELIVER="", PYOCO_NATS_URL="") == from_env()
+
+
+def texts(pattern: str) -> st.SearchStrategy[str]:
+    return st.from_regex(pattern, fullmatch=True)
+
+
+NAMES = texts(r"[A-Za-z0-9_-]{1,40}")
+FORMS: dict[str, st.SearchStrategy[str]] = {
+    "PYOCO_NATS_URL": texts(r"(nats|tls)://[a-z]{1,9}(:[1-9][0-9]{0,3})?(,wss?://u:p@[a-z]{1,9})?"),
+    "PYOCO_SERVER": texts(r"https?://[a-z]{1,9}(:[1-9][0-9]{0,3})?/?"),
+}
+
+
+def good_values(row: Setting) -> st.SearchStrategy[Any]:
+    low = row.minimum if row.minimum is not None else row.above
+    if row.kind == "int":
+        return st.integers(int(low or 0), int(row.maximum) if row.maximum is not None else None)
+    if row.kind == "float":
+        return st.floats(
+            low, row.maximum, exclude_min=row.above is not None, allow_nan=False, allow_infinity=False
+        )
+    if row.kind == "bool":
+        return st.booleans()
+    return st.sampled_from(row.choices) if row.choices else FORMS.get(row.name, NAMES)
+
+
+@pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.name)
+@given(data=st.data())
+def test_a_good_value_written_as_text_is_read_back(row: Setting, data: st.DataObject) -> None:
+    value = data.draw(good_values(row))
+    assert row.accepts(value)
+    assert row.parse(str(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [(word, True) for word in ("1", "true", "YES", "On", " true ")]
+    + [(word, False) for word in ("0", "false", "NO", "Off")],
+)
+def test_words_for_yes_and_no(text: str, value: bool) -> None:
+    assert from_env(PYOCO_WHEEL_SYNC_ENABLED=text).wheel_sync_enabled is value
+
+
+def test_a_choice_is_read_in_any_case() -> None:
+    config = from_env(PYOCO_LOG_LEVEL="debug", PYOCO_LOG_FORMAT="TEXT")
+    assert (config.log_level, config.log_format) == ("DEBUG", "text")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "PYOCO_CONSUMER_ACK_WAIT_SEC",
+            "abc",
+            "PYOCO_CONSUMER_ACK_WAIT_SEC='abc': wanted a number of seconds, at least 1 (default 30.0)",
+        ),
+        (
+            "PYOCO_CONSUMER_ACK_WAIT_SEC",
+            "0.5",
+            "PYOCO_CONSUMER_ACK_WAIT_SEC=0.5: wanted a number of seconds, at least 1 (default 30.0)",
+        ),
+        (
+            "PYOCO_NATS_REQUEST_TIMEOUT_SEC",
+            "2.1",
+            "PYOCO_NATS_REQUEST_TIMEOUT_SEC=2.1: "
+            "wanted a number of seconds, more than 0, at most 2 (default 1.5)",
+        ),
+        (
+            "PYOCO_CONSUMER_MAX_DELIVER",
+            "2.5",
+            "PYOCO_CONSUMER_MAX_DELIVER='2.5': wanted a whole number, at least 1 (default 20)",
+        ),
+        (
+            "PYOCO_WHEEL_MAX_BYTES",
+            "1GB",
+            "PYOCO_WHEEL_MAX_BYTES='1GB': wanted a whole number of bytes, at least 1 (default 536870912)",
+        ),
+        (
+            "PYOCO_LOG_UTC",
+            "maybe",
+            "PYOCO_LOG_UTC='maybe': wanted one of 1, 0, true, false, yes, no, on, off (default 1)",
+        ),
+        (
+            "PYOCO_HTTP_AUTH_MODE",
+            "basic",
+            "PYOCO_HTTP_AUTH_MODE='basic': wanted one of none, api_key (default none)",
+        ),
+        (
+            "PYOCO_DEFAULT_TAG",
+            "a.b",
+            "PYOCO_DEFAULT_TAG='a.b': wanted 1 to 64 letters, digits, _ and - (default default)",
+        ),
+        (
+            "PYOCO_SERVER",
+            "localhost:8000",
+            "PYOCO_SERVER='localhost:8000': "
+            "wanted a URL such as http://127.0.0.1:8000 (default http://127.0.0.1:8000)",
+        ),
+    ],
+)
+def test_a_bad_value_is_named_with_what_was_wanted(name: str, text: str, message: str) -> None:
+    assert complaint(**{name: text}) == f"A command-line argument or setting is not valid: {message}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(
+            (row.name, text)
+            for row in SETTINGS
+            if row.kind == "float"
+            for text in ("nan", "inf", "-inf", "1e999")
+        ),
+        *((row.name, "-1") for row in SETTINGS if row.kind in ("int", "float")),
+        ("PYOCO_NATS_REQUEST_TIMEOUT_SEC", "0"),
+        ("PYOCO_NATS_REPLICAS", "6"),
+        ("PYOCO_NATS_URL", "http://127.0.0.1:4222"),
+        ("PYOCO_NATS_URL", "nats://"),
+        ("PYOCO_NATS_URL", "nats://h:99999"),
+        ("PYOCO_NATS_URL", "nats://h:0"),
+        ("PYOCO_NATS_URL", "nats://[::1"),
+        ("PYOCO_NATS_URL", "nats://a:1,http://b:2"),
+        ("PYOCO_RUNS_KV_BUCKET", "pyoco.runs"),
+        ("PYOCO_RUNS_KV_BUCKET", "runs\n"),
+        ("PYOCO_WORK_SUBJECT_PREFIX", "pyoco..work"),
+        ("PYOCO_WORK_SUBJECT_PREFIX", "pyoco.>"),
+        ("PYOCO_HTTP_API_KEY_HEADER", "X API Key"),
+        ("PYOCO_NATS_DATA_DIR", "  "),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        from_env(**{name: text})
+    assert [problem.field for problem in caught.value.problems] == [name]
+
+
+def test_all_bad_values_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        from_env(PYOCO_LOG_LEVEL="loud", PYOCO_CONSUMER_MAX_DELIVER="many", PYOCO_NATS_REPLICAS="0")
+    assert {problem.field for problem in caught.value.problems} == {
+        "PYOCO_LOG_LEVEL",
+        "PYOCO_CONSUMER_MAX_DELIVER",
+        "PYOCO_NATS_REPLICAS",
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"ack_progress_interval_sec": 30.0},
+            "PYOCO_ACK_PROGRESS_INTERVAL_SEC=30.0: wanted less than PYOCO_CONSUMER_ACK_WAIT_SEC=30.0",
+        ),
+        (
+            {"worker_heartbeat_interval_sec": 60.0},
+            "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC=60.0: "
+            "wanted less than PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC=20.0",
+        ),
+        (
+            {"dlq_stream": "PYOCO_WORK"},
+            "PYOCO_DLQ_STREAM='PYOCO_WORK': wanted another name than PYOCO_WORK_STREAM='PYOCO_WORK'",
+        ),
+        (
+            {"auth_kv_bucket": "pyoco_runs"},
+            "PYOCO_AUTH_KV_BUCKET='pyoco_runs': wanted another name than PYOCO_RUNS_KV_BUCKET='pyoco_runs'",
+        ),
+        (
+            {"dlq_subject_prefix": "pyoco.work.dead"},
+            "PYOCO_DLQ_SUBJECT_PREFIX='pyoco.work.dead': "
+            "wanted a prefix apart from PYOCO_WORK_SUBJECT_PREFIX='pyoco.work': their subjects overlap",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        NatsBackendConfig(**values)
+    assert str(caught.value).endswith(f"not valid: {message}")
+
+
+def test_prefixes_that_only_begin_alike_do_not_overlap() -> None:
+    assert NatsBackendConfig(dlq_subject_prefix="pyoco.workdead").dlq_subject_prefix == "pyoco.workdead"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("consumer_max_deliver", True),
+        ("consumer_max_deliver", 2.0),
+        ("consumer_ack_wait_sec", "30"),
+        ("log_utc", 1),
+        ("nats_url", None),
+        ("log_level", "info"),
+    ],
+)
+def test_values_given_in_code_are_checked_too(field: str, value: object) -> None:
+    given_in_code: dict[str, Any] = {field: value}
+    with pytest.raises(ConfigError) as caught:
+        NatsBackendConfig(**given_in_code)
+    assert [problem.field for problem in caught.value.problems] == ["PYOCO_" + field.upper()]
+
+
+def test_a_whole_number_may_stand_for_seconds() -> None:
+    assert NatsBackendConfig(consumer_ack_wait_sec=60).consumer_ack_wait_sec == 60
+
+
+def test_replace_makes_a_checked_copy() -> None:
+    config = NatsBackendConfig()
+    assert dataclasses.replace(config, default_tag="gpu").default_tag == "gpu"
+    with pytest.raises(ConfigError):
+        dataclasses.replace(config, default_tag="g.p.u")
+
+
+def test_a_configuration_survives_the_way_between_processes() -> None:
+    config = NatsBackendConfig(default_tag="gpu")
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+@given(st.text(alphabet="ab.-_ \n", max_size=70))
+def test_the_default_tag_takes_what_a_run_takes_as_its_tag(tag: str) -> None:
+    row = BY_NAME["PYOCO_DEFAULT_TAG"]
+    assert row.accepts(tag) == (re.fullmatch(TAG_PATTERN.strip("^$"), tag) is not None)
+
+
+class TestEnvironmentFile:
+    @pytest.fixture(autouse=True)
+    def _inside_an_empty_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+
+    def test_it_is_read_from_the_working_directory(self) -> None:
+        Path(".env").write_text("# settings\nPYOCO_DEFAULT_TAG=from-file\nOTHER=1\n", encoding="utf-8")
+        assert NatsBackendConfig.from_env({}).default_tag == "from-file"
+
+    def test_it_may_begin_with_a_byte_order_mark(self) -> None:
+        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\n", encoding="utf-8-sig")
+        assert NatsBackendConfig.from_env({}).default_tag == "from-file"
+
+    def test_the_real_environment_wins(self) -> None:
+        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\nPYOCO_NATS_REPLICAS=3\n", encoding="utf-8")
+        config = NatsBackendConfig.from_env({"PYOCO_DEFAULT_TAG": "real"})
+        assert (config.default_tag, config.nats_replicas) == ("real", 3)
+
+    def test_an_empty_real_variable_wins_too(self) -> None:
+        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\n", encoding="utf-8")
+        assert NatsBackendConfig.from_env({"PYOCO_DEFAULT_TAG": ""}).default_tag == "default"
+
+    @pytest.mark.parametrize("off", ["0", "false", "off"])
+    def test_it_is_left_alone_when_switched_off(self, off: str) -> None:
+        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\n", encoding="utf-8")
+        assert NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": off}).default_tag == "default"
+
+    def test_the_default_file_may_be_missing(self) -> None:
+        assert NatsBackendConfig.from_env({}) == NatsBackendConfig()
+
+    def test_a_file_that_was_named_is_read(self) -> None:
+        Path("team.env").write_text("PYOCO_DEFAULT_TAG=team\n", encoding="utf-8")
+        config = NatsBackendConfig.from_env({"PYOCO_ENV_FILE": "team.env"})
+        assert (config.default_tag, config.env_file) == ("team", "team.env")
+
+    @pytest.mark.parametrize("content", [None, b"PYOCO_DEFAULT_TAG=\xff\n"])
+    def test_a_file_that_was_named_must_be_readable(self, content: bytes | None) -> None:
+        if content is not None:
+            Path("team.env").write_bytes(content)
+        with pytest.raises(ConfigError, match=r"PYOCO_ENV_FILE='team.env': wanted a readable file \("):
+            NatsBackendConfig.from_env({"PYOCO_ENV_FILE": "team.env"})
+
+    def test_a_default_file_that_cannot_be_read_is_told(self) -> None:
+        Path(".env").mkdir()
+        with pytest.raises(ConfigError, match=r"PYOCO_ENV_FILE='.env': wanted a readable file \("):
+            NatsBackendConfig.from_env({})
+
+    def test_its_bad_values_are_told_like_any_other(self) -> None:
+        Path(".env").write_text("PYOCO_LOG_LEVEL=loud\n", encoding="utf-8")
+        with pytest.raises(ConfigError, match="PYOCO_LOG_LEVEL='loud'"):
+            NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": "1"})
+
+    def test_a_bad_switch_is_told_and_reads_nothing(self) -> None:
+        Path(".env").write_text("PYOCO_LOG_LEVEL=loud\n", encoding="utf-8")
+        with pytest.raises(ConfigError) as caught:
+            NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": "perhaps"})
+        assert [problem.field for problem in caught.value.problems] == ["PYOCO_LOAD_DOTENV"]
+
+
+class TestUnknownVariables:
+    def test_a_typing_mistake_is_met_with_the_nearest_name(self, caplog: pytest.LogCaptureFixture) -> None:
+        from_env(PYOCO_NATS_ULR="nats://h:1")
+        assert caplog.messages == [
+            "PYOCO_NATS_ULR is not a setting of this product and has no effect; did you mean PYOCO_NATS_URL?"
+        ]
+        assert caplog.records[0].levelno == logging.WARNING
+
+    def test_nothing_is_guessed_when_nothing_is_near(self, caplog: pytest.LogCaptureFixture) -> None:
+        from_env(PYOCO_QQQQ="1")
+        assert caplog.messages == ["PYOCO_QQQQ is not a setting of this product and has no effect"]
+
+    def test_its_value_is_not_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        from_env(PYOCO_AUTH_PEPER="hunter22")
+        assert "PYOCO_AUTH_PEPPER" in caplog.text
+        assert "hunter22" not in caplog.text
+
+    def test_other_programs_and_the_engine_are_left_alone(self, caplog: pytest.LogCaptureFixture) -> None:
+        from_env(HOME="/home/x", PYOCO_DISCOVERY_MODULES="my.tasks", PYOCO_CUTE="1")
+        assert caplog.messages == []
+
+
+class TestSecrets:
+    CONFIG = NatsBackendConfig(nats_url="nats://alice:hunter22@h:4222", auth_pepper="cayenne99")
+
+    def test_repr_shows_none(self) -> None:
+        shown = repr(self.CONFIG)
+        assert "nats_url='nats://h:4222'" in shown
+        assert "auth_pepper='[redacted]'" in shown
+        for secret in ("alice", "hunter22", "cayenne99"):
+            assert secret not in shown
+
+    def test_a_complaint_shows_none(self) -> None:
+        told = complaint(PYOCO_NATS_URL="nats://alice:hunter22@h:99999999", PYOCO_AUTH_PEPPER="  ")
+        assert "PYOCO_NATS_URL='nats://h:99999999'" in told
+        assert "PYOCO_AUTH_PEPPER='[redacted]'" in told
+        assert "hunter22" not in told
+
+    def test_the_values_themselves_are_whole(self) -> None:
+        assert self.CONFIG.nats_url == "nats://alice:hunter22@h:4222"
+        assert self.CONFIG.auth_pepper == "cayenne99"
+
+    @pytest.mark.parametrize(
+        ("url", "safe"),
+        [
+            ("nats://127.0.0.1:4222", "nats://127.0.0.1:4222"),
+            ("nats://token@h:4222", "nats://h:4222"),
+            ("nats://u:p@ss/word@h:4222", "nats://h:4222"),
+            ("tls://u:p,w@a:1,tls://u:p@b:2", "tls://a:1,tls://b:2"),
+            ("u:p@h", "h"),
+        ],
+    )
+    def test_safe_url(self, url: str, safe: str) -> None:
+        assert safe_url(url) == safe
+
+    @given(user=st.text(), password=st.text())
+    def test_safe_url_keeps_nothing_of_any_password(self, user: str, password: str) -> None:
+        assert safe_url(f"nats://{user}:{password}@h:1") == "nats://h:1"
+
+    def test_a_list_of_servers_is_told_apart(self) -> None:
+        config = NatsBackendConfig(nats_url="nats://u:p,w@a:1, nats://b:2")
+        assert config.nats_servers == ["nats://u:p,w@a:1", "nats://b:2"]
