@@ -90,7 +90,7 @@ async def test_a_failing_task_fails_the_run_and_says_where(config: NatsBackendCo
         assert run["status"] == "FAILED"
         assert run["reason"] == "execution_error"
         assert run["error"] == "task fail: ValueError: no disk"
-        assert run["tasks"] == {"fail": "FAILED", "nothing": "PENDING"}
+        assert run["tasks"] == {"fail": "FAILED", "never": "PENDING"}
         assert "ValueError: no disk" in run["task_records"]["fail"]["traceback"]
 
 
@@ -183,3 +183,10 @@ async def test_progress_and_heartbeat_are_seen_while_a_run_lasts(
         await eventually(heartbeat_moved, within=5, describe="the heartbeat moves")
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+
+
+async def test_a_task_used_in_two_flows_is_explained_instead_of_a_deadlock(config: NatsBackendConfig) -> None:
+    async with running_gateway(config) as gateway, serving_worker(config):
+        run = await gateway.ends(await gateway.submit("entangled"))
+        assert run["status"] == "FAILED"
+        assert "task 'shared' waits for 'second', which is not part of this flow" in run["error"]

@@ -13,10 +13,11 @@ from uuid import uuid4
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-TAG_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
-WORKER_ID_PATTERN = r"^[A-Za-z0-9_-]{1,128}$"
-FLOW_NAME_PATTERN = r"^[^\x00-\x1f\x7f]{1,200}$"
-RUN_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+# `$` alone also matches before a final newline, in Python; `(?!\n)` holds in OpenAPI's dialect as well.
+TAG_PATTERN = r"^[A-Za-z0-9_-]{1,64}$(?!\n)"
+WORKER_ID_PATTERN = r"^[A-Za-z0-9_-]{1,128}$(?!\n)"
+FLOW_NAME_PATTERN = r"^[^\x00-\x1f\x7f]{1,200}$(?!\n)"
+RUN_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$(?!\n)"
 
 Tag = Annotated[
     str, Meta(pattern=TAG_PATTERN, description="One token of a NATS subject: letters, digits, _ or -.")

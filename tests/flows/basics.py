@@ -9,10 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from pyoco import Flow, task
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper
 
 
 @task
 def nothing() -> None: ...
+
+
+@task
+def never() -> None: ...
+
+
+@task
+def first() -> None: ...
+
+
+@task
+def second() -> None: ...
+
+
+@task
+def shared() -> None: ...
 
 
 @task
@@ -72,6 +90,12 @@ def large(size: int) -> str:
 
 
 @task
+def deaf(seconds: float) -> None:
+    """Holds the GIL: no other thread of this process runs meanwhile."""
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+
+@task
 def odd() -> dict[str, object]:
     return {"set": {1}, "bytes": b"\xff", "object": object(), "surrogate": "\ud800", "huge": 10**40}
 
@@ -87,6 +111,10 @@ def shell() -> None:
     subprocess.run([sys.executable, "-c", "print('from a child process')"], check=True)
 
 
+def task_object(function: Any, name: str) -> TaskWrapper:
+    return TaskWrapper(Task(func=function, name=name))
+
+
 def _flow(name: str, *steps: Any) -> Flow:
     flow = Flow(name=name)
     for step in steps:
@@ -96,7 +124,10 @@ def _flow(name: str, *steps: Any) -> Flow:
 
 noop_flow = _flow("noop", nothing)
 chain_flow = _flow("chain", load, store)
-failing_flow = _flow("failing", fail, nothing)
+failing_flow = _flow("failing", fail, never)
+# One task in two flows: pyoco links `shared` to both of its predecessors.
+entangled_flow = _flow("entangled", first, shared)
+other_entangled_flow = _flow("other-entangled", second, shared)
 leaving_flow = _flow("leaving", leave)
 crashing_flow = _flow("crashing", crash)
 vanishing_flow = _flow("vanishing", vanish)
@@ -105,4 +136,8 @@ counting_flow = _flow("counting", count_and_sleep)
 large_flow = _flow("large", large)
 odd_flow = _flow("odd", odd)
 where_flow = _flow("where", where)
+deaf_flow = _flow("deaf", deaf)
+wide_flow = _flow(
+    "wide", *(task_object(lambda number=number: str(number) * 2000, f"part_{number}") for number in range(40))
+)
 shell_flow = _flow("shell", shell)

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -30,6 +32,7 @@ class NatsServer:
         self._accounts = [f"t{number:04d}" for number in range(accounts)]
         self._port = -1  # the first start takes a free one
         self._started: _Started | None = None
+        self._jetstream = True
 
     @property
     def url(self) -> str:
@@ -46,8 +49,9 @@ class NatsServer:
         """One URL per account; what is done through one of them is invisible through the others."""
         return [self.url.replace("//", f"//{name}:{name}@") for name in self._accounts]
 
-    def start(self) -> None:
+    def start(self, *, jetstream: bool = True) -> None:
         """Start, and return when clients are served (JetStream is up before that)."""
+        self._jetstream = jetstream
         assert self._started is None, "already running"
         self._data_dir.mkdir(parents=True, exist_ok=True)
         for stale in self._data_dir.glob("*.ports"):  # left by a killed server
@@ -71,6 +75,15 @@ class NatsServer:
         """Start again on the same port and the same data, after `kill` or `stop` or without."""
         self.stop()
         self.start()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Connected to, but answering nothing: what a network that drops packets looks like."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
 
     def _end(self, how: Callable[[subprocess.Popen[bytes]], None]) -> None:
         if self._started is None:
@@ -110,7 +123,7 @@ class NatsServer:
             "server_name": "pyoco-tests",
             "listen": f"127.0.0.1:{self._port}",
             "ports_file_dir": str(self._data_dir),
-            "jetstream": {"store_dir": str(self._data_dir)},
+            "jetstream": {"store_dir": str(self._data_dir)} if self._jetstream else False,
             "accounts": {
                 name: {"jetstream": "enabled", "users": [{"user": name, "password": name}]}
                 for name in self._accounts

@@ -106,6 +106,8 @@ class Intake:
 
     async def close(self) -> None:
         """Stop pulling and hand back at once whatever no slot has taken."""
+        if self._closing:
+            return
         self._closing = True
         for taker in self._takers:
             if not taker.done():

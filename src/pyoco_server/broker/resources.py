@@ -14,7 +14,7 @@ from nats.js.api import (
     StreamConfig,
 )
 
-from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.connection import Connection, NoResponders
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 
@@ -104,8 +104,11 @@ def buckets(config: NatsBackendConfig) -> list[KeyValueConfig]:
 
 
 async def _check_server(connection: Connection) -> None:
-    reply = await connection.request("$JS.API.INFO")
-    info = msgspec.json.decode(reply.data, type=_AccountInfo)
+    try:
+        reply = await connection.request("$JS.API.INFO")
+        info = msgspec.json.decode(reply.data, type=_AccountInfo)
+    except NoResponders:
+        info = _AccountInfo(error={"description": "it does not answer"})
     version = str(connection.client.connected_server_version)
     if info.error is not None:
         raise IncompatibleServer(

@@ -102,5 +102,4 @@ def _too_large(wanted: FileField) -> WorkflowTooLarge:
 
 
 def _invalid(field: str, message: str) -> InvalidRequest:
-    detail = f"{field}: {message}" if field else message
-    return InvalidRequest(detail, problems=[FieldProblem(field, message)])
+    return InvalidRequest(problems=[FieldProblem(field, message)])

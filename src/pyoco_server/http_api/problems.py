@@ -64,7 +64,7 @@ async def _on_pyoco_error(request: Request, error: Exception) -> Response:
         type=f"urn:pyoco:{spec.err_id}",
         title=spec.text(language),
         status=status,
-        detail=f"{error.sentence(language)} {spec.cure(language)}",
+        detail=_sentences(error.sentence(language), spec.cure(language)),
         instance=request.url.path,
         err_id=spec.err_id,
         msg_id=spec.msg_id,
@@ -76,8 +76,7 @@ async def _on_pyoco_error(request: Request, error: Exception) -> Response:
 async def _on_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     problems = [_from_pydantic(item) for item in error.errors()]
-    summary = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
-    return await _on_pyoco_error(request, InvalidRequest(summary, problems=problems))
+    return await _on_pyoco_error(request, InvalidRequest(problems=problems))
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -108,6 +107,10 @@ def _answer(problem: Problem, language: str, headers: Any = None) -> Response:
     if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
         answer_headers["Retry-After"] = _RETRY_AFTER_SEC
     return Response(msgspec.json.encode(problem), problem.status, answer_headers, PROBLEM_TYPE)
+
+
+def _sentences(what: str, cure: str) -> str:
+    return f"{what} {cure}" if what.endswith((".", "。")) else f"{what}. {cure}"
 
 
 def _field_errors(problems: Sequence[FieldProblem]) -> list[FieldError]:

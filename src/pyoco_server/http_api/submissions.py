@@ -4,7 +4,6 @@ These two are plain Starlette routes inside the FastAPI app: submitting is the h
 decoded by msgspec costs a third of what FastAPI's own handling does.
 """
 
-import re
 from typing import Any
 
 import msgspec
@@ -12,14 +11,12 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import gateway_of
+from pyoco_server.http_api.invalid_input import invalid_body, invalid_fields
 from pyoco_server.http_api.multipart import FileField, read_form
 from pyoco_server.models import FlowName, Labels, RunId, RunStatus, Tag
 from pyoco_server.runs.flow_yaml import check_flow_yaml
 from pyoco_server.runs.submit import new_job
-
-_FIELD_IN_MESSAGE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
 
 
 class RunSubmitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -50,10 +47,11 @@ _decode_submit = msgspec.json.Decoder(RunSubmitRequest).decode
 
 async def submit_run(request: Request) -> Response:
     gateway = gateway_of(request)
+    body = await request.body()
     try:
-        wanted = _decode_submit(await request.body())
+        wanted = _decode_submit(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _invalid(error) from None
+        raise invalid_body(error, body) from None
     job = new_job(
         flow_name=wanted.flow_name,
         tag=wanted.tag or gateway.config.default_tag,
@@ -70,7 +68,7 @@ async def submit_run_yaml(request: Request) -> Response:
     try:
         wanted = msgspec.convert(form.fields, RunSubmitYamlFields)
     except msgspec.ValidationError as error:
-        raise _invalid(error) from None
+        raise invalid_fields(error, form.fields) from None
     flow = check_flow_yaml(form.file)
     job = new_job(
         flow_name=wanted.flow_name,
@@ -84,15 +82,3 @@ async def submit_run_yaml(request: Request) -> Response:
 
 def _accepted(run_id: str) -> Response:
     return Response(msgspec.json.encode(RunAccepted(run_id=run_id)), media_type="application/json")
-
-
-def _invalid(error: Exception) -> InvalidRequest:
-    """msgspec's message, taken apart into the field and what was wanted of it."""
-    if isinstance(error, RecursionError):
-        problem = FieldProblem("", "the JSON is nested too deeply")
-    else:
-        match = _FIELD_IN_MESSAGE.match(str(error))
-        assert match is not None
-        problem = FieldProblem(match["path"] or "", match["what"])
-    detail = f"{problem.field}: {problem.message}" if problem.field else problem.message
-    return InvalidRequest(detail, problems=[problem])

@@ -72,6 +72,8 @@ class Submitter:
 
     async def submit(self, job: Job) -> None:
         """Store snapshot and job; NatsUnavailable means that the run will not exist."""
+        if not self._connection.ready:
+            raise self._connection.unavailable()
         snapshot = pending_snapshot(job)
         self._check_size(job, len(encode(snapshot)), len(encode(job)))
         try:
@@ -93,7 +95,7 @@ class Submitter:
             cure = "store large data elsewhere and pass a reference, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES"
             raise InvalidRequest(detail, problems=[FieldProblem("params", f"{detail}; {cure}")])
         room = self._connection.max_payload - _ENVELOPE_BYTES
-        if self._connection.state.up and job_bytes > room:
+        if job_bytes > room:
             raise WorkflowTooLarge(
                 f"the job takes {job_bytes} bytes and the NATS server takes messages of {room}; "
                 "shorten the file, or raise max_payload in the server's configuration"

@@ -15,6 +15,7 @@ from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import TAG_PATTERN, WORKER_ID_PATTERN
 from pyoco_server.worker.callable_policy import CallablePolicy
+from pyoco_server.worker.code_watch import watch_flow_folder
 from pyoco_server.worker.desk import Desk
 from pyoco_server.worker.executor import Executor
 from pyoco_server.worker.failure_report import FailureReport
@@ -40,6 +41,7 @@ class PyocoNatsWorker:
         self._executors = executors
         self._desk = desk
         self._intake = intake
+        self._flow_folder: str | None = None
 
     @classmethod
     async def connect(
@@ -70,16 +72,20 @@ class PyocoNatsWorker:
         """A worker whose flows run in `concurrency` processes of their own."""
         executors = [ProcessExecutor(setup) for _ in range(concurrency)]
         try:
+            # The first alone: flows that cannot be loaded are reported once, not once per slot.
+            await executors[0].start()
             async with asyncio.TaskGroup() as group:
-                for executor in executors:
+                for executor in executors[1:]:
                     group.create_task(executor.start())
-            return await cls._connect(
+            worker = await cls._connect(
                 config, executors, worker_id, tags, run_dir=_absolute(config.run_dir), timeout_sec=timeout_sec
             )
         except BaseException:
             for executor in executors:
                 await executor.close()
             raise
+        worker._flow_folder = setup.flows
+        return worker
 
     @classmethod
     async def _connect(
@@ -135,13 +141,18 @@ class PyocoNatsWorker:
         """Run until `stop` is set; then finish what runs, within the drain time, and hand back the rest."""
         drain_sec = self._connection.config.drain_timeout_sec
         async with asyncio.TaskGroup() as group:
+            watching = group.create_task(self._watch_code())
             slots = [group.create_task(self._slot(executor)) for executor in self._executors]
             await stop.wait()
             log.info("draining: %d s for what runs", drain_sec)
             await self._intake.close()
             _, late = await asyncio.wait(slots, timeout=drain_sec)
-            for slot in late:
-                slot.cancel()
+            for task in (*late, watching):
+                task.cancel()
+
+    async def _watch_code(self) -> None:
+        if self._flow_folder is not None:
+            await watch_flow_folder(self._flow_folder, self._executors)
 
     async def close(self) -> None:
         """Leave cleanly: nothing pulled is kept, the record says STOPPED_GRACEFUL, executors end."""

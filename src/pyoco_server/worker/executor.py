@@ -26,4 +26,7 @@ class Executor(Protocol):
     async def abandon(self) -> None:
         """Make sure that the run under way does nothing any more."""
 
+    def retire(self) -> None:
+        """The code has changed: load it anew before the next run."""
+
     async def close(self) -> None: ...

@@ -1,6 +1,5 @@
 """Why a worker has no flow to run: the exceptions of loading and building flows."""
 
-# ruff: noqa: N818 - these names say what happened; a suffix on each would add nothing
 from __future__ import annotations
 
 from collections.abc import Sequence

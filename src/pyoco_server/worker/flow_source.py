@@ -16,6 +16,7 @@ from pyoco_server.worker.protocol import Outcome, Run, Setup
 from pyoco_server.worker.yaml_flow import FlowBuildError, build_yaml_flow
 
 FlowResolver = Callable[[str], Flow]
+FlowDefaults = Callable[[str], dict[str, Any]]
 
 
 def no_flows(flow_name: str) -> Flow:
@@ -28,31 +29,33 @@ def no_flows(flow_name: str) -> Flow:
 class FlowSource:
     """Resolves flow names, and builds flows from the flow.yaml that a job carries."""
 
-    def __init__(self, resolver: FlowResolver, policy: CallablePolicy) -> None:
+    def __init__(
+        self, resolver: FlowResolver, policy: CallablePolicy, defaults: FlowDefaults = lambda _: {}
+    ) -> None:
         self._resolver = resolver
         self._policy = policy
+        self._defaults = defaults
 
     @classmethod
     def from_setup(cls, setup: Setup) -> "FlowSource":
         """Load what the worker was told to; a ConfigError or import error stops the worker's start."""
-        resolver: FlowResolver = no_flows
+        policy = CallablePolicy.parse(setup.callable_allow)
         if setup.resolver is not None:
-            resolver = load_resolver(setup.resolver)
-        elif setup.flows is not None:
-            folder = FlowFolder(setup.flows)
-            folder.load()
-            resolver = folder.resolve
-        return cls(resolver, CallablePolicy.parse(setup.callable_allow))
+            return cls(load_resolver(setup.resolver), policy)
+        if setup.flows is None:
+            return cls(no_flows, policy)
+        folder = FlowFolder(setup.flows, policy)
+        folder.load()
+        return cls(folder.resolve, policy, folder.defaults)
 
     def prepare(self, run: Run) -> FlowRun | Outcome:
         """The run, ready to execute, or the outcome of a run whose flow cannot be had."""
         params: dict[str, Any] = msgspec.json.decode(run.params)
         try:
             if run.workflow_yaml is None:
-                flow = self._resolver(run.flow_name)
+                flow, defaults = self._resolver(run.flow_name), self._defaults(run.flow_name)
             else:
                 flow, defaults = build_yaml_flow(run.workflow_yaml, run.flow_name, self._policy)
-                params = {**defaults, **params}
         except KeyError as error:
             known = error.args[0] if error.args and isinstance(error.args[0], str) else repr(error)
             return _not_runnable(
@@ -63,7 +66,24 @@ class FlowSource:
         except Exception as error:  # noqa: BLE001 - a resolver is the user's code
             text = f"resolving flow {run.flow_name!r} raised {type(error).__name__}: {error}"
             return _not_runnable(Reason.EXECUTION_ERROR, text, error)
-        return FlowRun(run.run_id, flow, params)
+        entangled = _entangled(flow)
+        if entangled is not None:
+            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=entangled)
+        return FlowRun(run.run_id, flow, {**defaults, **params})
+
+
+def _entangled(flow: Flow) -> str | None:
+    """Explain what the engine would report as a deadlock: pyoco links a task to all flows it is used in."""
+    if flow.has_control_flow():
+        return None
+    for task in flow.tasks:
+        for dependency in task.dependencies:
+            if dependency not in flow.tasks and task.trigger_policy == "ALL":
+                return (
+                    f"task {task.name!r} waits for {dependency.name!r}, which is not part of this flow; "
+                    "a task object belongs to one flow: define it again for the second one"
+                )
+    return None
 
 
 def _not_runnable(reason: Reason, text: str, error: Exception) -> Outcome:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 from pyoco_server.runs.flow_yaml import did_you_mean
 
+# Frames of the import itself, which say nothing about the module.
+_IMPORTERS = ("<frozen importlib", str(importlib.__file__), str(Path(__file__).parent))
 
-class ImportFailure(Exception):  # noqa: N818 - the text is the reason, and is shown as it is
+
+class ImportFailure(Exception):
     """The module or the name in it cannot be had."""
 
 
@@ -39,11 +42,7 @@ def described_failure(exc: BaseException) -> str:
     text = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
     if isinstance(exc, SyntaxError):
         return text  # it names its own line, which is not the line of any call
-    own = [
-        frame
-        for frame in traceback.extract_tb(exc.__traceback__)
-        if frame.filename != __file__ and not frame.filename.startswith("<frozen importlib")
-    ]
-    if not own or own[-1].filename == importlib.__file__:
-        return text
-    return f"{text} ({Path(own[-1].filename).name}, line {own[-1].lineno})"
+    for frame in reversed(traceback.extract_tb(exc.__traceback__)):
+        if not frame.filename.startswith(_IMPORTERS):
+            return f"{text} ({Path(frame.filename).name}, line {frame.lineno})"
+    return text

@@ -48,10 +48,12 @@ class PluginTasks:
         """The plug-in's task under the name it has in the flow, with the policies the plug-in gave it."""
         source = self.tasks.get(target)
         if source is None:
-            known = did_you_mean(target, self.tasks) or f"; there are: {', '.join(sorted(self.tasks)) or 'none'}"
+            hint = (
+                did_you_mean(target, self.tasks) or f"; there are: {', '.join(sorted(self.tasks)) or 'none'}"
+            )
             because = f" ({'; '.join(self.warnings)})" if self.warnings else ""
-            message = f"task {name!r}: no plug-in on this worker has a task {target!r}{known}{because}"
-            raise FlowBuildError(message, task=name)
+            message = f"no plug-in on this worker has a task {target!r}{hint}{because}"
+            raise FlowBuildError(f"task {name!r}: {message}", task=name)
         return Task(
             func=source.func,
             name=name,

@@ -85,6 +85,7 @@ class ProcessExecutor:
         self._link: _Link | None = None
         self._output = bytearray()
         self._output_reader: asyncio.Task[None] | None = None
+        self._retired = False
 
     @property
     def pid(self) -> int | None:
@@ -92,9 +93,10 @@ class ProcessExecutor:
 
     async def start(self) -> None:
         """Have a warm child; ExecutorFailedToStart says why there cannot be one."""
-        if self._link is not None and not self._link.lost.done():
+        if self._link is not None and not self._link.lost.done() and not self._retired:
             return
         await self.close()
+        self._retired = False
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
@@ -138,6 +140,9 @@ class ProcessExecutor:
     def cancel(self) -> None:
         if self._link is not None:
             self._link.send(Cancel())
+
+    def retire(self) -> None:
+        self._retired = True
 
     async def abandon(self) -> None:
         """Kill the child with whatever it runs; the next run starts another."""

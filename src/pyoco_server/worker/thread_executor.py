@@ -35,6 +35,9 @@ class ThreadExecutor:
         if self._current is not None:
             self._current.cancel()
 
+    def retire(self) -> None:
+        """Nothing to do: the code is this program's own."""
+
     async def abandon(self) -> None:
         self.cancel()
 

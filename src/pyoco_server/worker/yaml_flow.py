@@ -6,13 +6,12 @@ the policy; only then is anything imported, and only what the graph reaches.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.graph import build_flow_from_graph
 
-from pyoco_server.errors import FieldProblem, shortened
+from pyoco_server.errors import FieldProblem
 from pyoco_server.runs.flow_yaml import TaskDeclaration, check_flow_yaml
 from pyoco_server.worker.callable_policy import CallablePolicy, task_function
 from pyoco_server.worker.flow_errors import CallableRefused, FlowBuildError

@@ -1,0 +1,1 @@
+"""The commands: pyoco-server, pyoco-worker, pyoco-client."""

@@ -1,0 +1,46 @@
+"""Where a command writes: results to the standard output, everything else to the standard error."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+import typer
+from rich.console import Console
+
+from pyoco_server.errors import Lang
+
+# All that could steer a terminal; a task may have printed it, and we show what tasks print.
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def results() -> Console:
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def notes() -> Console:
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def say(line: str) -> None:
+    """One line for a person, which a script that reads the output does not see."""
+    typer.echo(printable(line), err=True)
+
+
+def tell_person(line: str) -> None:
+    """A line that only somebody who looks on wants; the log has the same for everybody else."""
+    if sys.stderr.isatty():
+        say(line)
+
+
+def printable(text: str) -> str:
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def terminal_language(environ: Mapping[str, str] = os.environ) -> Lang:
+    """The language of messages, by the same variables that other programs go by."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if locale := environ.get(name):
+            return "ja" if locale.lower().startswith("ja") else "en"
+    return "en"

@@ -1,0 +1,7 @@
+"""How a command tells a script what happened."""
+
+from typing import Final
+
+OK: Final = 0
+FAILURE: Final = 1  # a usage error, an HTTP error, a run that did not complete, a server that cannot start
+INTERRUPTED: Final = 130  # Ctrl-C

@@ -1,0 +1,43 @@
+"""What a person reads when a command fails: the error's id, what was wrong, and what to do."""
+
+from collections.abc import Sequence
+
+import httpx
+
+from pyoco_server.errors import Err, FieldProblem, Lang, PyocoError
+from pyoco_server.http_client import PyocoHttpError
+
+
+def usage_text(what: str, *, examples: Sequence[str], help_command: str, lang: Lang) -> str:
+    """About a command line that cannot be understood, with one that can."""
+    error = Err.INVALID_CLI_ARGUMENT
+    lines = [f"{error.err_id} {error.text(lang)}: {what}"]
+    lines += [f"  {'例' if lang == 'ja' else 'Example'}: {example}" for example in examples]
+    lines += [f"  {'ヘルプ' if lang == 'ja' else 'Help'}: {help_command} --help"]
+    return "\n".join(lines)
+
+
+def error_text(error: PyocoError, lang: Lang) -> str:
+    """About an error that this program met itself."""
+    lines = [f"{error.error.err_id} {error.error.text(lang)}"]
+    if error.detail:
+        lines[0] += f": {error.detail}"
+    lines += _problem_lines(error.problems)
+    return "\n".join([*lines, f"  {error.error.cure(lang)}"])
+
+
+def http_error_text(error: PyocoHttpError) -> str:
+    """About an answer of the gateway; its words are in the language that was asked for."""
+    # The detail is a whole sentence and mostly begins with the title, which stands above it already.
+    detail = error.detail.removeprefix(error.title).removeprefix(": ")
+    ids = f"{error.err_id} " if error.err_id else ""
+    lines = [f"{ids}{error.title} (HTTP {error.status}, {_request_line(error.request)})", f"  {detail}"]
+    return "\n".join([*lines, *_problem_lines(error.errors)])
+
+
+def _request_line(request: httpx.Request) -> str:
+    return f"{request.method} {request.url.copy_with(userinfo=None)}"
+
+
+def _problem_lines(problems: Sequence[FieldProblem]) -> list[str]:
+    return [f"  - {problem}" for problem in problems]

@@ -1,0 +1,59 @@
+"""The gateway as a process: uvicorn with our signals, our logs and a socket that is already listening."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+# Requests in flight are answered within the time-outs of NATS; more than this is a client that does not read.
+_SHUTDOWN_SEC = 10
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the command: uvicorn would end the process by the signal it got."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            raise RuntimeError("the gateway could not start; the log above says why") from None
+        self._on_ready()
+
+
+async def serve_gateway(
+    app: Callable[..., Any],
+    listener: socket.socket,
+    *,
+    on_ready: Callable[[], None],
+    until: Awaitable[object],
+) -> None:
+    """Answer requests until `until` is done, then finish those that have begun."""
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_SEC,
+    )
+    server = _Server(config, on_ready)
+    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
+    ending = asyncio.ensure_future(until)
+    try:
+        await asyncio.wait([serving, ending], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        ending.cancel()
+        server.should_exit = True
+        await serving

@@ -1,0 +1,51 @@
+"""Addresses to listen on, taken before anything else starts: a busy one then stops the command at once."""
+
+import errno
+import socket
+from contextlib import closing
+
+from pyoco_server.errors import InvalidCliArgument
+
+_BACKLOG = 2048
+_ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a client on this machine finds it
+
+
+def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
+    """A socket that listens there; InvalidCliArgument says why there can be none."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise InvalidCliArgument(_why_not(host, port, option, error)) from error
+
+
+def http_url(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    host = _ANY_ADDRESS.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def choose_port(host: str, asked_for: int | None, usual: int, *, option: str) -> int:
+    """The port that was asked for; else the usual one, or a free one when that is taken."""
+    if asked_for is not None:
+        return _free_port(host, asked_for, option)
+    try:
+        return _free_port(host, usual, option)
+    except InvalidCliArgument:
+        return _free_port(host, 0, option)
+
+
+def _free_port(host: str, port: int, option: str) -> int:
+    with closing(listen(host, port, option=option)) as bound:
+        return int(bound.getsockname()[1])
+
+
+def _why_not(host: str, port: int, option: str, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} of {host} is used by another program; stop that program, or choose another port "
+            f"with {option}"
+        )
+    if error.errno == errno.EACCES:
+        return f"this user may not listen on port {port} of {host}; choose one above 1023 with {option}"
+    return f"cannot listen on {host}:{port}: {error.strerror or error}"

@@ -1,0 +1,75 @@
+"""What `pyoco-server up` does: a gateway, and with it a NATS server of its own when asked for."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pyoco_server.broker.embedded import EmbeddedNats
+from pyoco_server.cli.console import say, tell_person
+from pyoco_server.cli.gateway import serve_gateway
+from pyoco_server.cli.listening import http_url, listen
+from pyoco_server.cli.readiness import tell_ready
+from pyoco_server.cli.serving import StopRequest
+from pyoco_server.config import NatsBackendConfig, safe_url
+from pyoco_server.errors import EmbeddedServerError
+from pyoco_server.http_api import create_app
+
+log = logging.getLogger(__name__)
+
+USUAL_NATS_PORT = 4222
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Up:
+    """The gateway as it was asked for; called with the signals' wish, it serves until then."""
+
+    config: NatsBackendConfig
+    host: str
+    port: int
+    with_nats: bool = False
+    nats_port: int | None = None
+    ready_fd: int | None = None
+
+    async def __call__(self, stop: StopRequest) -> None:
+        listener = listen(self.host, self.port)
+        url = http_url(listener)
+        async with AsyncExitStack() as last:
+            last.callback(listener.close)
+            config, nats = self.config, None
+            if self.with_nats:
+                nats = self._new_nats()
+                await stop.before(last.enter_async_context(nats))
+                if stop.event.is_set():
+                    return
+                say(f"NATS runs at {nats.url} and keeps its data in {nats.data_dir}")
+                config = replace(config, nats_url=nats.url)
+
+            def on_ready() -> None:
+                log.info("gateway ready at %s", url)
+                tell_person(f"Gateway at {url}, NATS at {safe_url(config.nats_url)}. Ctrl-C ends it.")
+                tell_ready(self.ready_fd, url=url)
+
+            await serve_gateway(
+                create_app(config), listener, on_ready=on_ready, until=_stopped_or_ended(stop, nats)
+            )
+            if nats is not None and not stop.event.is_set():
+                raise EmbeddedServerError(f"the embedded NATS server ended; its log is {nats.log_path}")
+
+    def _new_nats(self) -> EmbeddedNats:
+        # Where workers look for it, unless they are told otherwise.
+        usual = urlsplit(self.config.nats_servers[0]).port or USUAL_NATS_PORT
+        return EmbeddedNats(Path(self.config.nats_data_dir), port=self.nats_port or usual)
+
+
+async def _stopped_or_ended(stop: StopRequest, nats: EmbeddedNats | None) -> None:
+    waiting: list[asyncio.Task[object]] = [asyncio.create_task(stop.event.wait())]
+    if nats is not None:
+        waiting.append(asyncio.create_task(nats.wait()))
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()

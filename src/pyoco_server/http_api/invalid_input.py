@@ -1,0 +1,45 @@
+"""msgspec's refusals as ours: the field, the value it had, and what was wanted, in words."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
+
+_MESSAGE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+# What the patterns of our fields mean to a person.
+_WANTED = {
+    "flow_name": "wanted 1 to 200 printable characters",
+    "tag": "wanted 1 to 64 letters, digits, '_' or '-' (no '.', it becomes one token of a NATS subject)",
+}
+
+
+def invalid_body(error: Exception, body: bytes) -> InvalidRequest:
+    """For a JSON body that could not be decoded into its record."""
+    try:
+        document = msgspec.json.decode(body)
+    except RecursionError:
+        return InvalidRequest(problems=[FieldProblem("", "the JSON is nested too deeply")])
+    except msgspec.DecodeError as malformed:
+        return InvalidRequest(problems=[FieldProblem("", f"the body is not JSON: {malformed}")])
+    return invalid_fields(error, document)
+
+
+def invalid_fields(error: Exception, document: Any) -> InvalidRequest:
+    """For decoded input that does not have the form of its record."""
+    match = _MESSAGE.match(str(error))
+    assert match is not None
+    path, message = match["path"] or "", match["what"]
+    if "matching regex" in message:
+        message = _WANTED.get(path, message)
+    value = shortened(_value_at(document, path)) if path else None
+    return InvalidRequest(problems=[FieldProblem(path, message, value=value)])
+
+
+def _value_at(document: Any, path: str) -> Any:
+    for index, key in _STEP.findall(path):
+        document = document[int(index)] if index else document[key]
+    return document

@@ -1,0 +1,297 @@
+"""Every error branch of submitting and reading a run, over real HTTP: status, ids, field and cure."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import ConfigError
+from pyoco_server.http_api import create_app
+
+from .support.gateway import RunningGateway, running_gateway
+from .support.nats_server import NatsServer
+from .support.waiting import eventually
+
+GOOD_YAML = "version: 1\nflow:\n  graph: load\n  defaults: {x: 1}\ntasks:\n  load: {callable: 'tests.flows.basics:load'}\n"
+
+
+@pytest.fixture
+async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(config) as running:
+        yield running
+
+
+def assert_problem(answer: httpx.Response, status: int, number: int) -> dict[str, Any]:
+    """The answer has our one shape and the ids of the given error."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem: dict[str, Any] = answer.json()
+    assert {"type", "title", "status", "detail", "instance", "err_id", "msg_id", "errors"} == set(problem)
+    assert problem["status"] == status
+    assert problem["err_id"] == f"ERR-PYOCO-{number:04d}"
+    assert problem["msg_id"] == f"MSG-PYOCO-{number:04d}"
+    assert problem["detail"].startswith(problem["title"])
+    assert problem["detail"].endswith((".", "。"))
+    return problem
+
+
+async def no_run_exists(gateway: RunningGateway) -> bool:
+    context = gateway.inside.connection.client.jetstream()
+    runs = await context.stream_info(f"KV_{gateway.inside.config.runs_kv_bucket}")
+    jobs = await context.stream_info(gateway.inside.config.work_stream)
+    return runs.state.messages == 0 and jobs.state.messages == 0
+
+
+async def test_health_tells_of_the_gateway_and_of_nats(gateway: RunningGateway) -> None:
+    answer = await gateway.http.get("/health")
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "ok"
+    assert answer.json()["nats"]["status"] == "connected"
+    assert answer.json()["nats"]["ready"] is True
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "says"),
+    [
+        ({}, "", "flow_name"),
+        ({"flow_name": 5}, "flow_name", "str"),
+        ({"flow_name": ""}, "flow_name", "wanted"),
+        ({"flow_name": "a\nb"}, "flow_name", "wanted"),
+        ({"flow_name": "x" * 201}, "flow_name", "wanted"),
+        ({"flow_name": "f", "params": [1]}, "params", "object"),
+        ({"flow_name": "f", "tag": "has.dot"}, "tag", "wanted"),
+        ({"flow_name": "f", "tag": "*"}, "tag", "wanted"),
+        ({"flow_name": "f", "tag": "f\n"}, "tag", "wanted"),
+        ({"flow_name": "f", "tags": "one"}, "tags", "array"),
+        ({"flow_name": "f", "tags": [1]}, "tags[0]", "str"),
+        ({"flow_name": "f", "tags": [""]}, "tags[0]", "length"),
+        ({"flow_name": "f", "parms": {}}, "", "parms"),
+        ([], "", "object"),
+    ],
+)
+async def test_a_bad_submit_names_the_field_and_changes_nothing(
+    gateway: RunningGateway, body: object, field: str, says: str
+) -> None:
+    problem = assert_problem(await gateway.http.post("/runs", json=body), 422, 2)
+    assert problem["errors"][0]["field"] == field
+    assert says in problem["errors"][0]["message"]
+    assert says in problem["detail"]
+    assert await no_run_exists(gateway)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b'{"flow_name": "f", "params": ' + b"[" * 100_000])
+async def test_a_body_that_is_no_json_is_refused(gateway: RunningGateway, body: bytes) -> None:
+    assert_problem(await gateway.http.post("/runs", content=body), 422, 2)
+    assert await no_run_exists(gateway)
+
+
+async def test_params_that_would_not_fit_a_snapshot_are_refused(gateway: RunningGateway) -> None:
+    answer = await gateway.http.post("/runs", json={"flow_name": "f", "params": {"blob": "x" * 300_000}})
+    problem = assert_problem(answer, 422, 2)
+    assert problem["errors"][0]["field"] == "params"
+    assert "PYOCO_MAX_RUN_SNAPSHOT_BYTES" in problem["errors"][0]["message"]
+    assert await no_run_exists(gateway)
+
+
+@pytest.mark.parametrize(
+    "run_id", ["00000000-0000-4000-8000-000000000000", "nope", "a.b", "*", ">", "a b", "%2E%2E", "é"]
+)
+async def test_an_unknown_run_is_404_whatever_its_id_looks_like(gateway: RunningGateway, run_id: str) -> None:
+    for path in (f"/runs/{run_id}", f"/runs/{run_id}/tasks"):
+        assert_problem(await gateway.http.get(path), 404, 5)
+
+
+async def test_an_unknown_include_is_refused_with_the_known_ones(gateway: RunningGateway) -> None:
+    run_id = await gateway.submit("f")
+    problem = assert_problem(await gateway.http.get(f"/runs/{run_id}?include=everything"), 422, 2)
+    assert problem["errors"][0]["field"] == "include.0"
+    assert problem["errors"][0]["value"] == "'everything'"
+    assert "records" in problem["errors"][0]["message"]
+
+
+async def test_an_unknown_path_and_a_wrong_method_have_the_same_shape(gateway: RunningGateway) -> None:
+    for answer, status in (
+        (await gateway.http.get("/nowhere"), 404),
+        (await gateway.http.delete("/runs/yaml"), 405),
+    ):
+        assert answer.status_code == status
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["status"] == status
+        assert answer.json()["err_id"] is None
+
+
+@pytest.mark.parametrize(
+    ("accept", "language"),
+    [
+        ("ja", "ja"),
+        ("ja-JP,ja;q=0.9,en;q=0.5", "ja"),
+        ("en-US,en;q=0.9,ja;q=0.8", "en"),
+        ("fr", "en"),
+        ("ja;q=0", "en"),
+        ("ja;q=nonsense", "en"),
+        ("", "en"),
+    ],
+)
+async def test_the_language_follows_the_reader(gateway: RunningGateway, accept: str, language: str) -> None:
+    answer = await gateway.http.get("/runs/nope", headers={"Accept-Language": accept})
+    problem = assert_problem(answer, 404, 5)
+    assert problem["title"] == ("runが見つかりません" if language == "ja" else "The run was not found")
+    assert answer.headers["content-language"] == language
+
+
+async def test_a_yaml_run_is_stored_with_its_digest_and_without_its_body(gateway: RunningGateway) -> None:
+    answer = await gateway.submit_yaml(GOOD_YAML, tag="cpu")
+    assert answer.status_code == 200, answer.text
+    run = await gateway.get(answer.json()["run_id"])
+    assert run["flow_name"] == "from-yaml"
+    assert run["tag"] == "cpu"
+    assert run["params"] == {"x": 1}
+    assert run["workflow_yaml_bytes"] == len(GOOD_YAML)
+    assert len(run["workflow_yaml_sha256"]) == 64
+    assert "graph" not in json.dumps(run)
+
+
+@pytest.mark.parametrize(
+    ("source", "field", "line"),
+    [
+        (GOOD_YAML.replace("graph: load", "graph: laod"), "flow.graph", 3),
+        (GOOD_YAML.replace("graph: load", "graph: load >> >> load"), "flow.graph", 3),
+        (GOOD_YAML + "discovery: {}\n", "discovery", 7),
+        (GOOD_YAML + "flows: {}\n", "flows", 7),
+        (GOOD_YAML + "surprise: 1\n", "surprise", 7),
+        (GOOD_YAML.replace("callable:", "calable:"), "tasks.load", 6),
+        ("version: [1\n", "", None),
+    ],
+)
+async def test_a_bad_flow_yaml_is_refused_at_the_line(
+    gateway: RunningGateway, source: str, field: str, line: int | None
+) -> None:
+    problem = assert_problem(await gateway.submit_yaml(source), 422, 2)
+    assert problem["errors"][0]["field"].startswith(field)
+    if line is not None:
+        assert problem["errors"][0]["line"] == line
+        assert problem["errors"][0]["column"] >= 1
+    assert await no_run_exists(gateway)
+
+
+async def test_a_form_that_lacks_something_names_it(gateway: RunningGateway) -> None:
+    file = {"workflow": ("flow.yaml", GOOD_YAML)}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"files": file}, "flow_name"),
+        ({"data": {"flow_name": "f"}, "files": {"wrong": ("flow.yaml", GOOD_YAML)}}, "wrong"),
+        ({"data": {"flow_name": "f", "workflow": "text"}, "files": {"x": ("", b"")}}, "workflow"),
+        ({"data": {"flow_name": "f", "tag": "a.b"}, "files": file}, "tag"),
+        ({"data": {"flow_name": "f", "params": "{}"}, "files": file}, "params"),
+        ({"json": {"flow_name": "f"}}, "multipart/form-data"),
+        ({"content": b"junk", "headers": {"content-type": "multipart/form-data"}}, "multipart"),
+        ({"content": b"junk", "headers": {"content-type": "multipart/form-data; boundary=x"}}, ""),
+    ]
+    for request, says in cases:
+        problem = assert_problem(await gateway.http.post("/runs/yaml", **request), 422, 2)
+        assert says in problem["detail"]
+    assert await no_run_exists(gateway)
+
+
+async def test_a_flow_yaml_over_the_limit_is_413_while_it_is_being_read(config: NatsBackendConfig) -> None:
+    async with running_gateway(replace(config, workflow_yaml_max_bytes=2000)) as gateway:
+        just_over = GOOD_YAML + "#" * 2000
+        assert_problem(await gateway.submit_yaml(just_over), 413, 16)
+        sent = 0
+
+        async def endless() -> AsyncIterator[bytes]:
+            nonlocal sent
+            yield b'--x\r\nContent-Disposition: form-data; name="workflow"; filename="f"\r\n\r\n'
+            while sent < 200 * 1024 * 1024:
+                sent += 65536
+                yield b"#" * 65536
+
+        headers = {"content-type": "multipart/form-data; boundary=x"}
+        try:
+            answer = await gateway.http.post("/runs/yaml", content=endless(), headers=headers)
+        except httpx.WriteError:
+            assert sent < 200 * 1024 * 1024
+        else:
+            assert_problem(answer, 413, 16)
+        assert await no_run_exists(gateway)
+
+
+async def test_nats_down_is_503_at_once_and_the_gateway_recovers(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        run_id = await gateway.submit("f")
+        own_nats.kill()
+        for request in (
+            gateway.http.build_request("POST", "/runs", json={"flow_name": "f"}),
+            gateway.http.build_request("GET", f"/runs/{run_id}"),
+            gateway.http.build_request("GET", f"/runs/{run_id}/tasks"),
+        ):
+            answer = await gateway.http.send(request)
+            assert_problem(answer, 503, 3)
+            assert answer.elapsed.total_seconds() < 2
+            assert answer.headers["retry-after"] == "1"
+        health = (await gateway.http.get("/health")).json()
+        assert (health["status"], health["nats"]["ready"]) == ("ok", False)
+
+        own_nats.start()
+
+        async def back() -> bool:
+            return (await gateway.http.post("/runs", json={"flow_name": "f"})).status_code == 200
+
+        await eventually(back, within=10, describe="the gateway accepts runs again")
+        assert (await gateway.get(run_id))["status"] == "PENDING"
+
+
+async def test_nats_that_hangs_is_503_within_two_seconds(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        with own_nats.paused():
+            answer = await gateway.http.post("/runs", json={"flow_name": "f"})
+            assert_problem(answer, 503, 3)
+            assert answer.elapsed.total_seconds() < 2
+
+
+async def test_a_gateway_starts_without_nats_and_uses_it_when_it_comes(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    own_nats.kill()
+    async with running_gateway(replace(config, nats_url=own_nats.url), ready=False) as gateway:
+        assert_problem(await gateway.http.post("/runs", json={"flow_name": "f"}), 503, 3)
+        own_nats.start()
+        await gateway.inside.connection.wait_ready(10)
+        await gateway.submit("f")
+
+
+async def test_a_nats_without_jetstream_is_503_with_the_cure(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    own_nats.stop()
+    own_nats.start(jetstream=False)
+    async with running_gateway(replace(config, nats_url=own_nats.url), ready=False) as gateway:
+
+        async def explained() -> bool:
+            problem = assert_problem(await gateway.http.post("/runs", json={"flow_name": "f"}), 503, 3)
+            return "JetStream" in problem["detail"]
+
+        await eventually(explained, within=5, describe="the answer speaks of JetStream")
+
+
+def test_asking_for_keys_that_do_not_exist_yet_does_not_run_open(config: NatsBackendConfig) -> None:
+    with pytest.raises(ConfigError, match="PYOCO_HTTP_AUTH_MODE"):
+        create_app(replace(config, http_auth_mode="api_key"))
+
+
+async def test_the_openapi_document_tells_every_route_with_its_errors(gateway: RunningGateway) -> None:
+    document = (await gateway.http.get("/openapi.json")).json()
+    assert set(document["paths"]) == {"/health", "/runs", "/runs/yaml", "/runs/{run_id}", "/runs/{run_id}/tasks"}
+    assert set(document["paths"]["/runs"]["post"]["responses"]) == {"200", "413", "422", "503"}
+    schemas = document["components"]["schemas"]
+    assert "err_id" in schemas["Problem"]["properties"]
+    text = json.dumps(document)
+    for reference in set(part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]):
+        assert reference in schemas
