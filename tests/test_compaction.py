@@ -38,7 +38,8 @@ def test_a_snapshot_that_fits_is_left_as_it_is() -> None:
 
 def test_long_values_are_cut_first_and_small_ones_are_kept() -> None:
     compacted = compact_run_snapshot(
-        snapshot({"big": {"state": "SUCCEEDED", "output": "x" * 100_000}, "small": {"output": [1, 2]}}), 10_000
+        snapshot({"big": {"state": "SUCCEEDED", "output": "x" * 100_000}, "small": {"output": [1, 2]}}),
+        10_000,
     )
     big, small = records_of(compacted)["big"], records_of(compacted)["small"]
     assert compacted.task_records_truncated

@@ -68,9 +68,7 @@ class TestLimits:
         assert "4096" in problem.message
         assert problem.field == "flow.graph"
 
-    @pytest.mark.parametrize(
-        "inner", ["(" * 230 + "1" + ")" * 230, "-" * 5_000 + "1", "1\0"]
-    )
+    @pytest.mark.parametrize("inner", ["(" * 230 + "1" + ")" * 230, "-" * 5_000 + "1", "1\0"])
     def test_expressions_that_break_the_parser_of_python(self, inner: str) -> None:
         problem = the_problem(flow(f'load >> until(cond="$ctx.a + {inner}"){{load}}'))
         assert problem.field == "flow.graph"

@@ -16,7 +16,13 @@ from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 from .support.waiting import eventually
 
-GOOD_YAML = "version: 1\nflow:\n  graph: load\n  defaults: {x: 1}\ntasks:\n  load: {callable: 'tests.flows.basics:load'}\n"
+GOOD_YAML = """version: 1
+flow:
+  graph: load
+  defaults: {x: 1}
+tasks:
+  load: {callable: 'tests.flows.basics:load'}
+"""
 
 
 @pytest.fixture
@@ -288,7 +294,13 @@ def test_asking_for_keys_that_do_not_exist_yet_does_not_run_open(config: NatsBac
 
 async def test_the_openapi_document_tells_every_route_with_its_errors(gateway: RunningGateway) -> None:
     document = (await gateway.http.get("/openapi.json")).json()
-    assert set(document["paths"]) == {"/health", "/runs", "/runs/yaml", "/runs/{run_id}", "/runs/{run_id}/tasks"}
+    assert set(document["paths"]) == {
+        "/health",
+        "/runs",
+        "/runs/yaml",
+        "/runs/{run_id}",
+        "/runs/{run_id}/tasks",
+    }
     assert set(document["paths"]["/runs"]["post"]["responses"]) == {"200", "413", "422", "503"}
     schemas = document["components"]["schemas"]
     assert "err_id" in schemas["Problem"]["properties"]

@@ -167,5 +167,3 @@ def test_settling_is_idempotent_and_ends_a_cancelled_run_as_cancelled(
     assert settled.status.terminal == status.terminal
     if cancelled:
         assert settled.status in {RunStatus.CANCELLING, RunStatus.CANCELLED}
-
-

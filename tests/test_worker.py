@@ -34,7 +34,9 @@ async def dead_letters(gateway: RunningGateway) -> list[dict[str, Any]]:
     stream = gateway.inside.config.dlq_stream
     count = (await context.stream_info(stream)).state.messages
     letters = [await context.get_msg(stream, seq) for seq in range(1, count + 1)]
-    return [{"subject_of_letter": letter.subject, **msgspec.json.decode(letter.data or b"")} for letter in letters]
+    return [
+        {"subject_of_letter": letter.subject, **msgspec.json.decode(letter.data or b"")} for letter in letters
+    ]
 
 
 async def queue_is_empty(gateway: RunningGateway) -> bool:
@@ -89,9 +91,7 @@ async def _busy(gateway: RunningGateway, slots: int) -> WorkerRecord | None:
     return record if record.slots_busy == slots else None
 
 
-@pytest.mark.parametrize(
-    ("flow", "says"), [("crashing", "SIGSEGV"), ("vanishing", "exited with code 7")]
-)
+@pytest.mark.parametrize(("flow", "says"), [("crashing", "SIGSEGV"), ("vanishing", "exited with code 7")])
 async def test_a_crashed_executor_says_how_it_ended(
     config: NatsBackendConfig, gateway: RunningGateway, flow: str, says: str
 ) -> None:
@@ -271,7 +271,12 @@ async def test_hidden_is_kept_by_the_worker_that_it_hides(
 
 def test_a_silent_worker_is_disconnected_and_a_stopped_one_stays_stopped() -> None:
     record = WorkerRecord(
-        worker_id="w", instance_id="i", state=WorkerState.IDLE, last_seen_at=100, last_heartbeat_at=100, tags=[]
+        worker_id="w",
+        instance_id="i",
+        state=WorkerState.IDLE,
+        last_seen_at=100,
+        last_heartbeat_at=100,
+        tags=[],
     )
     assert record.observed_state(disconnect_timeout_sec=20, now=119) is WorkerState.IDLE
     assert record.observed_state(disconnect_timeout_sec=20, now=121) is WorkerState.DISCONNECTED

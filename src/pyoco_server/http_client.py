@@ -103,7 +103,8 @@ class PyocoHttpClient:
 
     def get_run(self, run_id: str, include: Sequence[str] = ()) -> dict[str, Any]:
         """The newest snapshot of a run; `include=["records"]` adds its task records."""
-        return self._json("GET", f"/runs/{quote(run_id, safe='')}", params={"include": list(include)})
+        query = {"include": list(include)} if include else None
+        return self._json("GET", f"/runs/{quote(run_id, safe='')}", params=query)
 
     def get_tasks(self, run_id: str) -> dict[str, Any]:
         """The states and the records of a run's tasks."""

@@ -1,10 +1,11 @@
 """Modules that a test writes and imports, and that are forgotten when it ends."""
 
+import importlib
+import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
 
 
 class ModuleFolder:
@@ -17,6 +18,7 @@ class ModuleFolder:
         file = self.path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+        importlib.invalidate_caches()
         return file
 
     def plugin(self, name: str, module: str, text: str) -> None:
@@ -26,19 +28,22 @@ class ModuleFolder:
         self.write(f"{name}-1.0.dist-info/entry_points.txt", f"[pyoco.tasks]\n{name} = {module}:register\n")
 
 
-@pytest.fixture
-def forgotten_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever the test imports, and wherever it imports from, is undone."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+@contextmanager
+def forgotten_imports(folder: Path) -> Iterator[None]:
+    """What is imported from the folder inside, and whatever is put on the import path, is undone."""
+    path = list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name, module in list(sys.modules.items()):
+            if (getattr(module, "__file__", None) or "").startswith(f"{folder}{os.sep}"):
+                del sys.modules[name]
 
 
-@pytest.fixture
-def modules(tmp_path: Path, forgotten_imports: None, monkeypatch: pytest.MonkeyPatch) -> ModuleFolder:
-    folder = ModuleFolder(tmp_path / "modules")
-    folder.path.mkdir()
-    monkeypatch.syspath_prepend(folder.path)
-    return folder
+@contextmanager
+def importable_folder(path: Path) -> Iterator[ModuleFolder]:
+    path.mkdir()
+    with forgotten_imports(path):
+        sys.path.insert(0, str(path))
+        yield ModuleFolder(path)

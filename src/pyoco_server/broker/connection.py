@@ -76,7 +76,7 @@ class Connection:
 
     @property
     def client(self) -> Client:
-        """The nats-py client, for the cold paths it serves well (stream and bucket management)."""
+        """The nats-py client: the connection itself, without our requests around it."""
         return self._client
 
     @property
@@ -107,9 +107,10 @@ class Connection:
     async def close(self) -> None:
         self._set_state(LinkStatus.CLOSED, "closed by this program")
         self._ready.clear()
-        if self._supervisor is not None:
+        # nats-py connects with `asyncio.wait_for`, which may swallow a cancellation: insist.
+        while self._supervisor is not None and not self._supervisor.done():
             self._supervisor.cancel()
-            await asyncio.gather(self._supervisor, return_exceptions=True)
+            await asyncio.wait({self._supervisor}, timeout=_RETRY_SEC)
         if not self._client.is_closed:
             await self._client.close()
         self._fail_pending("the connection to NATS was closed")

@@ -125,9 +125,7 @@ class Intake:
 
     async def _bind(self) -> None:
         for tag in self._tags:
-            consumer = await self._queue.ensure_consumer(tag.name)
-            if consumer.ack_wait:
-                self.ack_wait_sec = min(self.ack_wait_sec, float(consumer.ack_wait))
+            self.ack_wait_sec = min(self.ack_wait_sec, await self._queue.ensure_consumer(tag.name))
             if tag.client is not self._connection.client:
                 tag.client = self._connection.client
                 tag.inbox = self._connection.new_inbox()

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 import msgspec
-import nats.errors
-import nats.js.errors
 from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig
 
+from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import publish_acked
 from pyoco_server.models import Job, encode
@@ -79,10 +78,9 @@ class WorkQueue:
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
         await publish_acked(self._connection, subject, encode(job), headers)
 
-    async def ensure_consumer(self, tag: str) -> ConsumerConfig:
-        """The durable consumer of a tag, made when missing; an existing one keeps its settings."""
+    async def ensure_consumer(self, tag: str) -> float:
+        """The tag's durable consumer, made when missing; returns the AckWait that applies, in seconds."""
         config = self._config
-        context = self._connection.client.jetstream(timeout=config.nats_request_timeout_sec)
         wanted = ConsumerConfig(
             durable_name=consumer_name(tag),
             filter_subject=f"{config.work_subject_prefix}.{tag}",
@@ -91,17 +89,8 @@ class WorkQueue:
             max_deliver=config.consumer_max_deliver,
             max_ack_pending=config.consumer_max_ack_pending,
         )
-        try:
-            try:
-                info = await context.consumer_info(config.work_stream, consumer_name(tag))
-            except nats.js.errors.NotFoundError:
-                info = await context.add_consumer(config.work_stream, wanted)
-        except nats.errors.Error as error:
-            raise self._connection.unavailable(
-                f"cannot prepare the consumer of tag {tag}: {error}"
-            ) from error
-        consumer: ConsumerConfig = info.config
-        return consumer
+        applies = await jetstream_api.ensure_consumer(self._connection, config.work_stream, wanted)
+        return float(applies["ack_wait"]) / 1e9
 
 
 def consumer_name(tag: str) -> str:

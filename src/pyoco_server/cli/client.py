@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pyoco_server.cli import exit_codes, params
+from pyoco_server.cli import params
 from pyoco_server.cli.console import notes, printable, say, terminal_language
 from pyoco_server.cli.entry import Version, examples, new_app, run
+from pyoco_server.cli.exit_codes import CommandFailed
 from pyoco_server.cli.options import comma_separated
 from pyoco_server.cli.run_views import Output, accepted_view, run_view, show, tasks_view
 from pyoco_server.config import NatsBackendConfig
@@ -225,15 +226,13 @@ def _finish_submit(
     try:
         ended = _wait(client, run_id, timeout_sec)
     except TimeoutError as error:
-        say(f"{error}: pyoco-client get --run-id {run_id}")
-        raise typer.Exit(exit_codes.FAILURE) from None
+        raise CommandFailed(f"{error}: pyoco-client get --run-id {run_id}") from None
     except KeyboardInterrupt:
         say(f"No longer waiting; the run goes on: pyoco-client get --run-id {run_id}")
         raise
     show(ended, output, run_view)
     if ended["status"] != RunStatus.COMPLETED:
-        say(f"The run is {ended['status']}: {ended.get('error') or 'no error was recorded'}")
-        raise typer.Exit(exit_codes.FAILURE)
+        raise CommandFailed(f"The run is {ended['status']}: {ended.get('error') or 'no error was recorded'}")
 
 
 def _wait(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> dict[str, Any]:

@@ -65,6 +65,8 @@ def exit_code_of(app: typer.Typer, program: str, arguments: Sequence[str]) -> in
         _complain(http_error_text(error))
     except PyocoError as error:
         _complain(error_text(error, terminal_language()))
+    except exit_codes.CommandFailed as error:
+        _complain(str(error))
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     else:

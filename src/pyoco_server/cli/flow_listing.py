@@ -1,4 +1,4 @@
-"""Which flows a folder has. Looked up in a process of its own: a flow's module may do anything when imported."""
+"""Which flows a folder has. Found out in a process of its own, since importing a module may do anything."""
 
 import asyncio
 import json

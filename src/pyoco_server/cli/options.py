@@ -1,8 +1,11 @@
-"""Options that several commands share, and how their texts are read."""
+"""What several commands have in common: an option, and settings that the command line overrules."""
 
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, Any
 
 import typer
+
+from pyoco_server.config import NatsBackendConfig
 
 NatsUrl = Annotated[
     str | None,
@@ -14,3 +17,9 @@ NatsUrl = Annotated[
 
 def comma_separated(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def settings_with(**given: Any) -> NatsBackendConfig:
+    """The settings of the environment, except where the command line says otherwise."""
+    wanted = {name: value for name, value in given.items() if value is not None}
+    return replace(NatsBackendConfig.from_env(), **wanted)

@@ -1,17 +1,18 @@
 """`pyoco-server`: the gateway (`up`), and everything together on one machine (`dev`)."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from pyoco_server.cli.console import results
+from pyoco_server.cli.dev import Screen, serve_dev
+from pyoco_server.cli.dev_stack import USUAL_DATA_DIR, DevOptions, dev_settings
 from pyoco_server.cli.entry import Version, examples, new_app, run
-from pyoco_server.cli.options import NatsUrl
+from pyoco_server.cli.options import NatsUrl, settings_with
 from pyoco_server.cli.readiness import ReadyFd
 from pyoco_server.cli.serving import serve
 from pyoco_server.cli.up import Up
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.logging_config import configure_logging
 
@@ -73,7 +74,7 @@ def up(
         )
     if not with_nats_bootstrap and (nats_port or nats_data_dir):
         raise InvalidCliArgument("--nats-port and --nats-data-dir need --with-nats-bootstrap")
-    config = _with_given(
+    config = settings_with(
         nats_url=nats_url, nats_data_dir=nats_data_dir and str(nats_data_dir), dashboard_lang=dashboard_lang
     )
     configure_logging(service="pyoco-server:http", config=config)
@@ -88,10 +89,51 @@ def up(
     raise typer.Exit(serve(gateway))
 
 
-def _with_given(**given: Any) -> NatsBackendConfig:
-    """The settings of the environment, except where the command line says otherwise."""
-    wanted = {name: value for name, value in given.items() if value is not None}
-    return replace(NatsBackendConfig.from_env(), **wanted)
+@app.command(
+    epilog=examples(
+        "pyoco-server dev --flows ./flows",
+        "pyoco-server dev --flows ./flows --port 8080 --concurrency 4",
+    )
+)
+def dev(
+    *,
+    flows: Annotated[
+        Path | None,
+        typer.Option(help="A folder of flows: *.py and *.yaml.", metavar="DIR", exists=True, file_okay=False),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help="The gateway's port (default: 8000, or a free one).", metavar="PORT", min=0, max=65535
+        ),
+    ] = None,
+    nats_port: Annotated[
+        int | None,
+        typer.Option(
+            help="The port of NATS (default: 4222, or a free one).", metavar="PORT", min=0, max=65535
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where NATS, runs and logs keep their files (default: .pyoco).",
+            metavar="DIR",
+            file_okay=False,
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(help="How many runs at once (PYOCO_WORKER_CONCURRENCY; 1).", metavar="N", min=1),
+    ] = None,
+) -> None:
+    """Run NATS, a gateway and a worker together on this machine, until Ctrl-C or SIGTERM."""
+    config = dev_settings(data_dir, worker_concurrency=concurrency)
+    log_dir = (data_dir or USUAL_DATA_DIR) / "logs"
+    options = DevOptions(
+        config=config, flows=flows, host=host, port=port, nats_port=nats_port, log_dir=log_dir
+    )
+    raise typer.Exit(serve(lambda stop: serve_dev(options, stop, Screen(results()))))
 
 
 def main() -> None:

@@ -163,7 +163,7 @@ def _imported_from(file: Path) -> ModuleType:
     if "." in file.stem:
         raise ImportFailure("a module cannot have a dot in its name; rename the file")
     loaded = sys.modules.get(file.stem)
-    spec = importlib.util.find_spec(file.stem) if loaded is None else loaded.__spec__
+    spec = importlib.util.find_spec(file.stem) if loaded is None else getattr(loaded, "__spec__", None)
     origin = (spec and spec.origin) or "a module without a file"
     if Path(origin).resolve() != file.resolve():
         raise ImportFailure(f"the name {file.stem!r} already means {origin}; rename the file")
@@ -204,6 +204,6 @@ def load_resolver(path: str) -> Callable[[str], Flow]:
         raise InvalidCliArgument(f"the resolver {path!r} cannot be loaded: {exc}") from exc
     if not callable(found):
         kind = type(found).__name__
-        raise InvalidCliArgument(f"the resolver {path!r} is a {kind}; it must be a function of a flow's name")
+        raise InvalidCliArgument(f"the resolver {path!r} cannot be called; it is of type {kind}")
     resolver: Callable[[str], Flow] = found
     return resolver

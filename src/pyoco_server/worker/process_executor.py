@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from typing import Any
 
+from pyoco_server.config import SETTINGS
 from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart
 from pyoco_server.worker.protocol import (
     Cancel,
@@ -76,6 +78,12 @@ async def _first_of(*futures: "asyncio.Future[Any]", timeout_sec: float | None =
     await asyncio.wait(futures, timeout=timeout_sec, return_when=asyncio.FIRST_COMPLETED)
 
 
+def _environment() -> dict[str, str]:
+    """Ours without our secrets: a flow.yaml may read any variable (`$env.X`) into the run's record."""
+    secrets = {setting.name for setting in SETTINGS if setting.secret} | {"PYOCO_NATS_URL", "PYOCO_API_KEY"}
+    return {name: value for name, value in os.environ.items() if name not in secrets}
+
+
 class ProcessExecutor:
     """Runs flows in a child process, one at a time; starts another child when one has died."""
 
@@ -109,6 +117,7 @@ class ProcessExecutor:
                 stdout=PIPE,
                 stderr=STDOUT,
                 start_new_session=True,
+                env=_environment(),
             )
         _, self._link = await asyncio.get_running_loop().create_unix_connection(_Link, sock=ours)
         self._output_reader = asyncio.create_task(self._read_output(self._process), name="executor-output")

@@ -68,7 +68,8 @@ def _callable_task(name: str, path: str, policy: CallablePolicy) -> Task:
     function = task_function(found)
     if function is None:
         kind = type(found).__name__
-        raise FlowBuildError(f"task {name!r}: {path!r} is a {kind}, not a function", task=name, module=module)
+        message = f"task {name!r}: {path!r} cannot be called; it is of type {kind}"
+        raise FlowBuildError(message, task=name, module=module)
     try:
         policy.check_origin(path, function)
     except CallableRefused as exc:

@@ -1,0 +1,288 @@
+"""Flows of the worker's own: a folder loaded as it is, and a resolver named on the command line."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyoco.core.models import Flow
+
+from pyoco_server.errors import ConfigError, FlowNotFound, InvalidCliArgument
+from pyoco_server.worker.callable_policy import CallablePolicy
+from pyoco_server.worker.flow_errors import CallableRefused, FlowBuildError
+from pyoco_server.worker.flow_files import FlowFolder, load_resolver
+
+from .support.modules import ModuleFolder, forgotten_imports
+
+PYTHON_FLOW = """
+from pyoco import Flow, task
+
+@task
+def step():
+    return 1
+
+{variable} = Flow({name})
+{variable} >> step
+"""
+YAML_FLOW = "flow: {graph: a, defaults: {x: [1]}}\ntasks: {a: {callable: helper_of_yaml:f}}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[ModuleFolder]:
+    with forgotten_imports(tmp_path):
+        yield ModuleFolder(tmp_path / "flows")
+
+
+def python_flow(variable: str, name: str | None = None) -> str:
+    return PYTHON_FLOW.format(variable=variable, name="" if name is None else f"name={name!r}")
+
+
+def loaded(folder: ModuleFolder) -> FlowFolder:
+    flows = FlowFolder(folder.path)
+    flows.load()
+    return flows
+
+
+class TestLoading:
+    def test_python_and_yaml_side_by_side(self, folder: ModuleFolder) -> None:
+        folder.write("etl_nightly.py", python_flow("flow", "nightly"))
+        folder.write("weekly.yaml", YAML_FLOW)
+        folder.write("monthly.yml", YAML_FLOW)
+        folder.write("helper_of_yaml.py", "def f(): return 1\n")
+        folder.write("notes.txt", "not a flow")
+        flows = loaded(folder)
+        assert flows.names == ["monthly", "nightly", "weekly"]
+        assert flows.failures == {}
+        assert flows.resolve("nightly").name == "nightly"
+        assert {task.name for task in flows.resolve("weekly").tasks} == {"a"}
+        assert flows.resolve("weekly").name == "weekly"
+        assert flows.defaults("nightly") == {}
+
+    def test_defaults_of_a_yaml_flow_are_the_callers_to_change(self, folder: ModuleFolder) -> None:
+        folder.write("weekly.yaml", YAML_FLOW)
+        flows = loaded(folder)
+        flows.defaults("weekly")["x"].append(2)
+        assert flows.defaults("weekly") == {"x": [1]}
+
+    def test_files_may_import_each_other(self, folder: ModuleFolder) -> None:
+        folder.write("shared_steps.py", python_flow("flow", "base"))
+        folder.write("uses_shared.py", "from shared_steps import flow as base_flow, step\n")
+        flows = loaded(folder)
+        assert flows.names == ["base"]
+        assert flows.failures == {}
+
+    def test_hidden_and_private_things_are_left_alone(self, folder: ModuleFolder) -> None:
+        folder.write("_draft.py", "raise RuntimeError\n")
+        folder.write(".hidden.py", "raise RuntimeError\n")
+        folder.write("_draft.yaml", "(")
+        folder.write("package_of_flows/__init__.py", "raise RuntimeError\n")
+        folder.write("private_variable.py", python_flow("_flow", "private"))
+        flows = loaded(folder)
+        assert flows.names == []
+        assert flows.failures == {}
+
+    def test_nothing_is_left_in_the_folder(self, folder: ModuleFolder) -> None:
+        folder.write("clean_module.py", python_flow("flow", "clean"))
+        loaded(folder)
+        assert [path.name for path in folder.path.iterdir()] == ["clean_module.py"]
+
+    def test_no_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="nowhere"):
+            FlowFolder(tmp_path / "nowhere").load()
+
+    def test_a_relative_path_survives_a_change_of_directory(
+        self, folder: ModuleFolder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder.write("weekly.yaml", YAML_FLOW)
+        folder.write("helper_of_yaml.py", "def f(): return 1\n")
+        monkeypatch.chdir(folder.path.parent)
+        flows = FlowFolder("flows")
+        flows.load()
+        monkeypatch.chdir("/")
+        assert flows.resolve("weekly").name == "weekly"
+
+
+class TestNames:
+    def test_an_unnamed_flow_takes_its_variables_name(self, folder: ModuleFolder) -> None:
+        folder.write("unnamed_one.py", python_flow("hourly"))
+        folder.write("unnamed_two.py", python_flow("daily"))
+        flows = loaded(folder)
+        assert flows.names == ["daily", "hourly"]
+
+    def test_the_only_unnamed_flow_is_called_main_too(self, folder: ModuleFolder) -> None:
+        folder.write("only_unnamed.py", python_flow("hourly"))
+        folder.write("named_beside_it.py", python_flow("flow", "daily"))
+        flows = loaded(folder)
+        assert flows.names == ["daily", "hourly", "main"]
+        assert flows.resolve("main") is flows.resolve("hourly")
+
+    def test_a_yaml_file_called_main_comes_first(self, folder: ModuleFolder) -> None:
+        folder.write("unnamed_beside_main.py", python_flow("hourly"))
+        folder.write("main.yaml", YAML_FLOW)
+        flows = loaded(folder)
+        assert flows.names == ["hourly", "main"]
+        assert flows.defaults("main") == {"x": [1]}
+
+    def test_of_two_flows_with_one_name_neither_is_run(self, folder: ModuleFolder) -> None:
+        folder.write("first_of_two.py", python_flow("flow", "twice"))
+        folder.write("twice.yaml", YAML_FLOW)
+        folder.write("not_affected.py", python_flow("flow", "once"))
+        flows = loaded(folder)
+        assert flows.names == ["once"]
+        assert set(flows.failures) == {"first_of_two.py", "twice.yaml"}
+        with pytest.raises(KeyError, match=r"'twice'.*first_of_two\.py and in twice\.yaml; rename"):
+            flows.resolve("twice")
+
+
+class TestFailures:
+    def test_a_file_that_fails_does_not_hide_the_others(self, folder: ModuleFolder) -> None:
+        folder.write("good_module.py", python_flow("flow", "good"))
+        folder.write("raises_at_import.py", "\n\nraise RuntimeError('no database')\n")
+        folder.write("exits_at_import.py", "import sys\nsys.exit(3)\n")
+        folder.write("bad_syntax.py", "def (:\n")
+        folder.write("bad_graph.yaml", "flow: {graph: a >> b}\ntasks: {a: {callable: m:f}}\n")
+        flows = loaded(folder)
+        assert flows.names == ["good"]
+        assert (
+            flows.failures["raises_at_import.py"] == "RuntimeError: no database (raises_at_import.py, line 3)"
+        )
+        assert flows.failures["exits_at_import.py"].startswith("SystemExit: 3")
+        assert "SyntaxError" in flows.failures["bad_syntax.py"]
+        assert "line 1, column 20" in flows.failures["bad_graph.yaml"]
+
+    def test_an_unknown_name_is_told_what_there_is(self, folder: ModuleFolder) -> None:
+        folder.write("good_module.py", python_flow("flow", "good"))
+        folder.write("raises_at_import.py", "raise RuntimeError('no database')\n")
+        flows = loaded(folder)
+        for ask in (flows.resolve, flows.defaults):
+            with pytest.raises(KeyError) as caught:
+                ask("goood")
+            assert isinstance(caught.value, FlowNotFound)
+            for words in (
+                "no flow 'goood'",
+                "its flows are: good",
+                "raises_at_import.py: RuntimeError: no database",
+            ):
+                assert words in str(caught.value)
+                assert words in caught.value.args[0]
+
+    def test_an_empty_folder(self, folder: ModuleFolder) -> None:
+        folder.path.mkdir()
+        with pytest.raises(KeyError, match="its flows are: none"):
+            loaded(folder).resolve("any")
+
+    @pytest.mark.parametrize("name", ["json.py", "sys.py", "pytest.py", "email.py"])
+    def test_a_file_with_a_name_that_is_taken(self, folder: ModuleFolder, name: str) -> None:
+        folder.write(name, python_flow("flow", "taken"))
+        flows = loaded(folder)
+        assert "already means" in flows.failures[name]
+        assert "rename the file" in flows.failures[name]
+        assert flows.names == []
+
+    def test_a_dot_in_a_modules_name(self, folder: ModuleFolder) -> None:
+        folder.write("my.flow.py", python_flow("flow", "dotted"))
+        assert "rename the file" in loaded(folder).failures["my.flow.py"]
+
+    def test_a_yaml_flow_whose_task_cannot_be_imported(self, folder: ModuleFolder) -> None:
+        folder.write("weekly.yaml", YAML_FLOW)
+        flows = loaded(folder)
+        with pytest.raises(FlowBuildError, match="no module 'helper_of_yaml'"):
+            flows.resolve("weekly")
+
+    def test_the_policy_holds_for_a_yaml_flow(self, folder: ModuleFolder) -> None:
+        folder.write("weekly.yaml", "flow: {graph: a}\ntasks: {a: {callable: os:getcwd}}\n")
+        flows = loaded(folder)
+        with pytest.raises(CallableRefused):
+            flows.resolve("weekly")
+        allowed = FlowFolder(folder.path, CallablePolicy.parse("os, posix"))
+        allowed.load()
+        assert allowed.resolve("weekly").name == "weekly"
+
+
+class TestFingerprint:
+    def test_it_changes_with_the_files_and_only_with_them(self, folder: ModuleFolder) -> None:
+        one = folder.write("one.py", "x = 1\n")
+        flows = FlowFolder(folder.path)
+        seen = [flows.fingerprint()]
+        assert FlowFolder(folder.path).fingerprint() == seen[0]
+
+        def changed() -> bool:
+            seen.append(flows.fingerprint())
+            return seen[-1] not in seen[:-1]
+
+        folder.write("notes.txt", "x")
+        folder.write("__pycache__/one.cpython-311.py", "x")
+        folder.write(".venv/lib/other.py", "x")
+        assert not changed()
+        one.write_text("x = 12\n")
+        assert changed()
+        os.utime(one, ns=(1, 1))
+        assert changed()
+        folder.write("flow.yaml", "x")
+        assert changed()
+        folder.write("package/deep/module.py", "x")
+        assert changed()
+        one.rename(folder.path / "two.py")
+        assert changed()
+        (folder.path / "two.py").unlink()
+        assert changed()
+
+    def test_looking_imports_nothing(self, folder: ModuleFolder) -> None:
+        folder.write("raises_when_imported.py", "raise RuntimeError\n")
+        assert FlowFolder(folder.path).fingerprint()
+        assert "raises_when_imported" not in sys.modules
+
+
+class TestResolver:
+    def test_it_is_found_from_the_working_directory(
+        self, folder: ModuleFolder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder.write("my_project/__init__.py", "")
+        folder.write(
+            "my_project/flows.py", "from pyoco import Flow\ndef resolve(name): return Flow(name=name)\n"
+        )
+        monkeypatch.chdir(folder.path)
+        flow = load_resolver("my_project.flows:resolve")("nightly")
+        assert isinstance(flow, Flow)
+        assert flow.name == "nightly"
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "",
+            "flows",
+            "flows.resolve",
+            ":resolve",
+            "flows:",
+            "flows:a:b",
+            "a..b:c",
+            "flows:resolve()",
+            "./flows.py:f",
+        ],
+    )
+    def test_malformed(self, path: str) -> None:
+        with pytest.raises(InvalidCliArgument, match=r"'package\.module:function'"):
+            load_resolver(path)
+
+    @pytest.mark.parametrize(
+        ("path", "words"),
+        [
+            ("not_there_at_all:f", "there is no module 'not_there_at_all'"),
+            ("resolver_module:reslove", "did you mean 'resolve'"),
+            ("resolver_module:number", "cannot be called; it is of type int"),
+            ("resolver_broken:f", "RuntimeError: no database (resolver_broken.py, line 1)"),
+            ("resolver_needs:f", "No module named 'not_installed'"),
+        ],
+    )
+    def test_not_loadable(
+        self, folder: ModuleFolder, monkeypatch: pytest.MonkeyPatch, path: str, words: str
+    ) -> None:
+        folder.write("resolver_module.py", "number = 5\ndef resolve(name): ...\n")
+        folder.write("resolver_broken.py", "raise RuntimeError('no database')\n")
+        folder.write("resolver_needs.py", "import not_installed\n")
+        monkeypatch.chdir(folder.path)
+        with pytest.raises(InvalidCliArgument) as caught:
+            load_resolver(path)
+        assert words in str(caught.value)
+        assert path in str(caught.value)

@@ -1,0 +1,134 @@
+"""NATS dies and comes back under load: an accepted run completes, a refused one does not exist."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+
+from .support.gateway import RunningGateway, running_gateway
+from .support.nats_server import NatsServer
+from .support.waiting import eventually
+from .support.workers import serving_worker
+from .test_worker import queue_is_empty, started_pid
+
+SUBMITS = 200
+CONCURRENCY = 32
+
+
+@pytest.fixture
+def outage_config(config: NatsBackendConfig, own_nats: NatsServer) -> NatsBackendConfig:
+    return replace(config, nats_url=own_nats.url)
+
+
+async def stored_run_ids(gateway: RunningGateway) -> set[str]:
+    context = gateway.inside.connection.client.jetstream()
+    bucket = await context.key_value(gateway.inside.config.runs_kv_bucket)
+    return set(await bucket.keys())
+
+
+def reported_orphans(caplog: pytest.LogCaptureFixture) -> set[str]:
+    return {
+        str(getattr(record, "run_id", ""))
+        for record in caplog.records
+        if getattr(record, "err_id", None) == "ERR-PYOCO-0004"
+    }
+
+
+@pytest.mark.parametrize("way", ["kill", "stop", "pause"])
+async def test_submits_during_an_outage_are_accepted_and_complete_or_refused_and_gone(
+    outage_config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    answers: list[httpx.Response] = []
+    numbers = iter(range(SUBMITS))
+
+    async def submit_until_done(gateway: RunningGateway) -> None:
+        for number in numbers:
+            answers.append(
+                await gateway.http.post("/runs", json={"flow_name": "noop", "params": {"number": number}})
+            )
+            if number == SUBMITS // 4:
+                disturbing.set()
+            await asyncio.sleep(0.02)
+
+    disturbing = asyncio.Event()
+
+    async def disturb() -> None:
+        await disturbing.wait()
+        if way == "pause":
+            with own_nats.paused():
+                await asyncio.sleep(0.5)
+        else:
+            await asyncio.to_thread(own_nats.kill if way == "kill" else own_nats.stop)
+            await asyncio.to_thread(own_nats.start)
+
+    async with running_gateway(outage_config) as gateway, serving_worker(outage_config, concurrency=2):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(disturb())
+            for _ in range(CONCURRENCY):
+                group.create_task(submit_until_done(gateway))
+
+        assert len(answers) == SUBMITS
+        assert {answer.status_code for answer in answers} <= {200, 503}
+        assert max(answer.elapsed.total_seconds() for answer in answers) < 2.5
+        accepted = {answer.json()["run_id"] for answer in answers if answer.status_code == 200}
+        assert accepted
+        for run_id in accepted:
+            assert (await gateway.ends(run_id, within=30))["status"] == "COMPLETED"
+        assert await eventually(lambda: queue_is_empty(gateway), within=10, describe="the queue is empty")
+
+        async def only_accepted_are_left() -> bool:
+            return await stored_run_ids(gateway) - reported_orphans(caplog) == accepted
+
+        await eventually(only_accepted_are_left, within=10, describe="refused runs do not exist")
+
+
+async def test_a_run_that_ends_during_an_outage_is_recorded_when_nats_is_back(
+    outage_config: NatsBackendConfig, own_nats: NatsServer, tmp_path: Path
+) -> None:
+    release, marker = tmp_path / "release", tmp_path / "started"
+    patient = replace(outage_config, consumer_ack_wait_sec=30.0)
+    async with running_gateway(patient) as gateway, serving_worker(patient):
+        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
+        await started_pid(marker)
+        own_nats.kill()
+        release.touch()
+
+        async def ended_unrecorded() -> bool:
+            return not (Path(patient.run_dir) / run_id).exists()
+
+        await eventually(ended_unrecorded, within=5, describe="the flow has ended")
+        own_nats.start()
+        await gateway.inside.connection.wait_ready(10)
+        run = await gateway.ends(run_id)
+        assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
+        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the job is acked")
+
+
+async def test_a_worker_goes_on_after_an_outage(
+    outage_config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    async with running_gateway(outage_config) as gateway, serving_worker(outage_config, tags=["a", "b"]):
+        for tag in ("a", "b"):
+            await gateway.ends(await gateway.submit("noop", tag=tag))
+        await asyncio.to_thread(own_nats.kill)
+        await eventually(lambda: not gateway.inside.connection.ready, within=5, describe="the loss is seen")
+        await asyncio.to_thread(own_nats.start)
+        await gateway.inside.connection.wait_ready(10)
+        for tag in ("a", "b"):
+            assert (await gateway.ends(await gateway.submit("noop", tag=tag)))["status"] == "COMPLETED"
+
+
+async def test_a_worker_makes_a_deleted_consumer_anew(
+    outage_config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    async with running_gateway(outage_config) as gateway, serving_worker(outage_config):
+        await gateway.ends(await gateway.submit("noop"))
+        context = gateway.inside.connection.client.jetstream()
+        await context.delete_consumer("PYOCO_WORK", "pyoco_worker_default")
+        assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
