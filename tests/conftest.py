@@ -1,16 +1,23 @@
 """Fixtures for every test: a real NATS server with an account per test, and settings that suit a test."""
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from pyoco_server.config import NatsBackendConfig
 
 from .support.nats_server import NatsServer
 
 ACCOUNTS = 1000  # a start with all of them takes 0.3 s
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Tests run on the event loop of production."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(autouse=True)

@@ -71,6 +71,7 @@ OWN_DEFAULTS: dict[str, object] = {
     "PYOCO_CALLABLE_ALLOW": "",
     "PYOCO_DRAIN_TIMEOUT_SEC": 30.0,
     "PYOCO_SERVER": "http://127.0.0.1:8000",
+    "PYOCO_API_KEY": "",
 }
 
 
@@ -125,6 +126,7 @@ NAMES = texts(r"[A-Za-z0-9_-]{1,40}")
 FORMS: dict[str, st.SearchStrategy[str]] = {
     "PYOCO_NATS_URL": texts(r"(nats|tls)://[a-z]{1,9}(:[1-9][0-9]{0,3})?(,wss?://u:p@[a-z]{1,9})?"),
     "PYOCO_SERVER": texts(r"https?://[a-z]{1,9}(:[1-9][0-9]{0,3})?/?"),
+    "PYOCO_API_KEY": "",
 }
 
 

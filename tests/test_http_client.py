@@ -1,12 +1,8 @@
 """The client library against a real gateway and worker; and against what is not a gateway at all."""
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -14,6 +10,7 @@ import pytest
 from pyoco_server.errors import Err
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
 
+from .support.http_stub import answer, stub
 from .support.programs import SERVER, WORKER, running
 from .support.waiting import eventually_sync
 from .support.workers import FLOWS
@@ -47,39 +44,6 @@ def client(gateway_url: str) -> Iterator[PyocoHttpClient]:
     with PyocoHttpClient(gateway_url) as client:
         eventually_sync(lambda: client.health()["nats"]["ready"], within=10, describe="NATS is ready")
         yield client
-
-
-@contextmanager
-def stub(answers: list[tuple[int, str, str]]) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Something that answers HTTP, with the given answers in turn (the last one again and again)."""
-    seen: list[dict[str, str]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            seen.append({name.lower(): value for name, value in self.headers.items()})
-            status, content_type, body = answers.pop(0) if len(answers) > 1 else answers[0]
-            self.send_response(status)
-            self.send_header("content-type", content_type)
-            self.send_header("content-length", str(len(body.encode())))
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", seen
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def answer(**members: Any) -> tuple[int, str, str]:
-    return 200, "application/json", json.dumps(members)
 
 
 def test_a_run_is_submitted_and_waited_for(client: PyocoHttpClient) -> None:
@@ -178,7 +142,7 @@ def test_what_is_no_gateway_is_recognised() -> None:
     with (
         stub([(200, "text/html", "<h1>Hello</h1>")]) as (url, _),
         PyocoHttpClient(url) as client,
-        pytest.raises(GatewayUnreachable, match="no pyoco-server gateway .*text/html"),
+        pytest.raises(GatewayUnreachable, match=r"no pyoco-server gateway .*text/html"),
     ):
         client.health()
 

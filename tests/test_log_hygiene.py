@@ -71,7 +71,7 @@ async def test_a_refused_request_is_logged_with_its_field_and_without_its_values
         source = f"version: 1\nflow: {{graph: a, defaults: {{password: !!binary {SECRET}}}}}\n"
         assert (await gateway.submit_yaml(source)).status_code == 422
     line = with_error(log_stream, 2)
-    assert line["level"] == "WARNING"
+    assert line["level"] == "INFO"
     assert line["exc_type"] == "InvalidRequest"
     assert line["reason"] == "tag"
     assert SECRET not in log_stream.getvalue()

@@ -90,6 +90,7 @@ class NatsBackendConfig:
     server: str = setting(
         "Client", "http://127.0.0.1:8000", "The gateway that `pyoco-client` talks to.", form=HTTP_URL
     )
+    api_key: str = setting("Client", "", "The API key that `pyoco-client` sends.", secret=True)
 
     http_auth_mode: str = setting(
         "HTTP authentication",

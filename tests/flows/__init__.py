@@ -1,0 +1,1 @@
+"""Flows that workers under test execute."""

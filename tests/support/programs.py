@@ -49,7 +49,7 @@ class Program:
     def __init__(
         self, command: list[str], *, cwd: Path | None, env: Mapping[str, str], ready_fd: int
     ) -> None:
-        # pytest may have been started with these ignored, as in the background of a shell.
+        _hear_ctrl_c()
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
@@ -58,7 +58,6 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=(ready_fd,) if ready_fd >= 0 else (),
-            preexec_fn=_default_signals,
         )
         self._written: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._readers = [
@@ -158,6 +157,7 @@ def announcing(
         yield program, ready
 
 
-def _default_signals() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def _hear_ctrl_c() -> None:
+    """A shell starts what runs in its background deaf to Ctrl-C, and a deaf process has deaf children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

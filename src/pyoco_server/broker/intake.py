@@ -68,7 +68,9 @@ class Intake:
     def __init__(self, connection: Connection, queue: WorkQueue, tags: Sequence[str]) -> None:
         self._connection = connection
         self._queue = queue
-        self._tags = deque(_Tag(name) for name in tags)
+        self._tags = [_Tag(name) for name in tags]
+        # Where the next round over the tags begins.
+        self._turn = 0
         self._takers: deque[asyncio.Future[Delivery]] = deque()
         self._asking = asyncio.Lock()
         self._housekeeper: asyncio.Task[None] | None = None
@@ -151,11 +153,11 @@ class Intake:
 
     async def _ask_in_turn(self) -> None:
         """Take what the tags hold now, one tag after the other, each round beginning with the next."""
-        for tag in list(self._tags):
+        for tag in self._tags[self._turn :] + self._tags[: self._turn]:
             if self._demand <= 0:
                 return
             if tag.promised == 0:
-                self._tags.rotate(-1)
+                self._turn = (self._tags.index(tag) + 1) % len(self._tags)
                 await self._pull(tag, self._demand, {"no_wait": True})
                 try:
                     async with asyncio.timeout(self._connection.config.nats_request_timeout_sec):

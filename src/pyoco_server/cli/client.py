@@ -1,6 +1,5 @@
 """`pyoco-client`: submit a run, and look at it."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,7 +40,11 @@ ApiKey = Annotated[
 ]
 OutputForm = Annotated[
     Output | None,
-    typer.Option(help="Default: a table on a terminal, JSON otherwise.", show_default=False),
+    typer.Option(
+        help="json or table (default: table on a terminal, json otherwise).",
+        metavar="FORM",
+        show_default=False,
+    ),
 ]
 FlowName = Annotated[str, typer.Option(help="The name of the flow.", metavar="NAME")]
 RunId = Annotated[str, typer.Option(help="The id that `submit` gave.", metavar="ID")]
@@ -69,7 +72,7 @@ class Connection:
         config = NatsBackendConfig.from_env()
         return PyocoHttpClient(
             server or self.server or config.server,
-            api_key=api_key or self.api_key or os.environ.get("PYOCO_API_KEY"),
+            api_key=api_key or self.api_key or config.api_key or None,
             api_key_header=config.http_api_key_header,
             language=terminal_language(),
         )

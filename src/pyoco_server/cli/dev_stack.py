@@ -57,6 +57,11 @@ def dev_settings(data_dir: Path | None, **given: Any) -> NatsBackendConfig:
     return replace(config, log_level="WARNING") if unspoken else config
 
 
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
 class DevStack:
     """An async context manager: inside, everything runs; after it, nothing does, and the data stays.
 
@@ -81,7 +86,7 @@ class DevStack:
         async with AsyncExitStack() as undo:  # undone in the opposite order: the worker, the gateway, NATS
             await undo.enter_async_context(self.nats)
             keeper = asyncio.create_task(self._keep_nats(), name="keep-nats")
-            undo.callback(keeper.cancel)
+            undo.push_async_callback(_end, keeper)
             gateway, worker = self._gateway(), self._worker()
             undo.push_async_callback(gateway.stop, _MARGIN_SEC)
             await gateway.start()
@@ -132,10 +137,15 @@ class DevStack:
         while True:
             code = await self.nats.wait()
             self._say(f"NATS ended (exit code {code}); it is started again.")
+            await self._start_nats_at_last()
+            self._say("NATS is back.")
+
+    async def _start_nats_at_last(self) -> None:
+        while True:
             try:
                 await self.nats.start()
             except EmbeddedServerError as error:
                 self._say(str(error))
                 await asyncio.sleep(_NATS_PAUSE_SEC)
             else:
-                self._say("NATS is back.")
+                return

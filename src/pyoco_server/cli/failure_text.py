@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-import httpx
-
+from pyoco_server.config import safe_url
 from pyoco_server.errors import Err, FieldProblem, Lang, PyocoError
 from pyoco_server.http_client import PyocoHttpError
 
@@ -31,12 +30,9 @@ def http_error_text(error: PyocoHttpError) -> str:
     # The detail is a whole sentence and mostly begins with the title, which stands above it already.
     detail = error.detail.removeprefix(error.title).removeprefix(": ")
     ids = f"{error.err_id} " if error.err_id else ""
-    lines = [f"{ids}{error.title} (HTTP {error.status}, {_request_line(error.request)})", f"  {detail}"]
+    request = f"{error.request.method} {safe_url(str(error.request.url))}"
+    lines = [f"{ids}{error.title} (HTTP {error.status}, {request})", f"  {detail}"]
     return "\n".join([*lines, *_problem_lines(error.errors)])
-
-
-def _request_line(request: httpx.Request) -> str:
-    return f"{request.method} {request.url.copy_with(userinfo=None)}"
 
 
 def _problem_lines(problems: Sequence[FieldProblem]) -> list[str]:

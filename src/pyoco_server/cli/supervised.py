@@ -109,10 +109,18 @@ class Child:
             self._say(f"The {self.name} ended ({_how(code)}); it is started again in {pause:g} s.")
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SEC)
-            self._running = await self._launch()
+            self._running = await self._launch_at_last()
             with contextlib.suppress(ChildFailed):  # it has ended again, which the next turn tells
                 await self._facts_of(self._running)
                 self._say(f"The {self.name} is back.")
+
+    async def _launch_at_last(self) -> _Running:
+        while True:
+            try:
+                return await self._launch()
+            except OSError as error:  # such as too many processes, or no memory left
+                self._say(f"The {self.name} cannot be started: {error}.")
+                await asyncio.sleep(_LONGEST_PAUSE_SEC)
 
     async def _launch(self) -> _Running:
         watched_by_guard, lifeline = os.pipe()

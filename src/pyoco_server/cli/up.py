@@ -73,3 +73,4 @@ async def _stopped_or_ended(stop: StopRequest, nats: EmbeddedNats | None) -> Non
     finally:
         for task in waiting:
             task.cancel()
+        await asyncio.wait(waiting)

@@ -12,7 +12,6 @@ import typer
 
 from pyoco_server.cli.console import tell_person
 from pyoco_server.cli.entry import Version, examples, new_app, run
-from pyoco_server.cli.flow_listing import FlowListing, list_flows
 from pyoco_server.cli.options import NatsUrl, comma_separated, settings_with
 from pyoco_server.cli.readiness import ReadyFd, tell_ready
 from pyoco_server.cli.serving import StopRequest, serve
@@ -44,21 +43,14 @@ class WorkerProcess:
     ready_fd: int | None
 
     async def __call__(self, stop: StopRequest) -> None:
-        listing = await stop.before(self._list_flows())
         worker = await stop.before(self._connect())
-        if listing is None or worker is None:
+        if worker is None:
             return
         try:
-            self._announce(listing)
+            self._announce(worker)
             await worker.serve(stop.event)
         finally:
             await worker.close()
-
-    async def _list_flows(self) -> FlowListing:
-        listing = await list_flows(self.flows) if self.flows else FlowListing()
-        for file, why in listing.failures.items():
-            log.warning("no flow is taken from %s: %s", file, why)
-        return listing
 
     async def _connect(self) -> PyocoNatsWorker:
         flows = None if self.flows is None else str(self.flows.absolute())
@@ -75,24 +67,26 @@ class WorkerProcess:
         except ExecutorFailedToStart as error:
             raise InvalidCliArgument(f"the flows cannot be loaded: {error}") from error
 
-    def _announce(self, listing: FlowListing) -> None:
+    def _announce(self, worker: PyocoNatsWorker) -> None:
+        for file, why in worker.failures.items():
+            log.warning("no flow is taken from %s: %s", file, why)
         slots = self.config.worker_concurrency
         tell_person(
             f"Worker {self.worker_id} at {safe_url(self.config.nats_url)}: tags {', '.join(self.tags)}; "
-            f"{slots} slot{'s' if slots > 1 else ''}; {self._flows_in_words(listing)}. Ctrl-C ends it."
+            f"{slots} slot{'s' if slots > 1 else ''}; {self._flows_in_words(worker)}. Ctrl-C ends it."
         )
         tell_ready(
             self.ready_fd,
             worker_id=self.worker_id,
             tags=self.tags,
             slots=slots,
-            flows=listing.names,
-            failures=listing.failures,
+            flows=worker.flows,
+            failures=worker.failures,
         )
 
-    def _flows_in_words(self, listing: FlowListing) -> str:
+    def _flows_in_words(self, worker: PyocoNatsWorker) -> str:
         if self.flows is not None:
-            return f"flows {', '.join(listing.names) or 'none'}"
+            return f"flows {', '.join(worker.flows) or 'none'}"
         return f"flows of {self.resolver}" if self.resolver else "no flows of its own, only flow.yaml runs"
 
 

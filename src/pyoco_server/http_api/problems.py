@@ -142,7 +142,7 @@ def _log_answer(request: Request, error: PyocoError, spec: ErrorSpec, status: in
         context["run_id"] = run_id
     if spec is Err.NATS_UNAVAILABLE:
         context["exc_message"] = error.detail
-    level = logging.ERROR if status >= HTTPStatus.INTERNAL_SERVER_ERROR else logging.WARNING
+    level = logging.ERROR if status >= HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
     log.log(
         level,
         "%d %s on %s %s",

@@ -42,6 +42,9 @@ class PyocoNatsWorker:
         self._desk = desk
         self._intake = intake
         self._flow_folder: str | None = None
+        # The flows of the folder, and why files of it were not loaded, as they were at the start.
+        self.flows: list[str] = []
+        self.failures: dict[str, str] = {}
 
     @classmethod
     async def connect(
@@ -85,6 +88,7 @@ class PyocoNatsWorker:
                 await executor.close()
             raise
         worker._flow_folder = setup.flows
+        worker.flows, worker.failures = executors[0].ready.flows, executors[0].ready.failures
         return worker
 
     @classmethod

@@ -49,7 +49,7 @@ class ExecutorProcess:
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
             self._send(Ready(error=f"{type(error).__name__}: {error}"))
             return
-        self._send(Ready())
+        self._send(Ready(flows=source.names, failures=source.failures))
         while True:
             run = self._inbox.get()
             assert isinstance(run, Run)

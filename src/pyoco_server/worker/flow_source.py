@@ -35,6 +35,9 @@ class FlowSource:
         self._resolver = resolver
         self._policy = policy
         self._defaults = defaults
+        # Known for a folder only: a resolver cannot be asked for its names.
+        self.names: list[str] = []
+        self.failures: dict[str, str] = {}
 
     @classmethod
     def from_setup(cls, setup: Setup) -> "FlowSource":
@@ -46,7 +49,9 @@ class FlowSource:
             return cls(no_flows, policy)
         folder = FlowFolder(setup.flows, policy)
         folder.load()
-        return cls(folder.resolve, policy, folder.defaults)
+        source = cls(folder.resolve, policy, folder.defaults)
+        source.names, source.failures = folder.names, folder.failures
+        return source
 
     def prepare(self, run: Run) -> FlowRun | Outcome:
         """The run, ready to execute, or the outcome of a run whose flow cannot be had."""

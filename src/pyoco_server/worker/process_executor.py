@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from typing import Any
+from typing import Any, cast
 
 from pyoco_server.config import SETTINGS
 from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart
@@ -47,8 +47,8 @@ class _Link(asyncio.Protocol):
         self._frames = Frames()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # uvloop's transports are not subclasses of asyncio's.
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         for body in self._frames.feed(data):
@@ -94,6 +94,8 @@ class ProcessExecutor:
         self._output = bytearray()
         self._output_reader: asyncio.Task[None] | None = None
         self._retired = False
+        # What the child said when it was ready: the flows it has found.
+        self.ready = Ready()
 
     @property
     def pid(self) -> int | None:
@@ -183,10 +185,10 @@ class ProcessExecutor:
             words = await self._last_words() if link.lost.done() else f"not ready in {_START_TIMEOUT_SEC:g} s"
             await self.abandon()
             raise ExecutorFailedToStart(words)
-        error = link.ready.result().error
-        if error is not None:
+        self.ready = link.ready.result()
+        if self.ready.error is not None:
             await self.close()
-            raise ExecutorFailedToStart(error)
+            raise ExecutorFailedToStart(self.ready.error)
 
     async def _last_words(self) -> str:
         """How the child ended and the end of what it printed."""

@@ -45,6 +45,9 @@ class Ready(Struct, tag=True, kw_only=True):
     """The executor can run flows; `error` says why it cannot."""
 
     error: str | None = None
+    # The flows of its folder, and the files of it that could not be loaded, with the reason.
+    flows: list[str] = []
+    failures: dict[str, str] = {}
 
 
 class Progress(Struct, tag=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""What the product costs, measured on this machine: `make bench`."""

@@ -1,0 +1,122 @@
+"""`make demo`: start everything on this machine, run an example flow, show it, and serve until Ctrl-C."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from pyoco_server.cli.console import printable, results
+from pyoco_server.cli.dev import Screen, client_command, running_stack
+from pyoco_server.cli.dev_stack import USUAL_DATA_DIR, DevOptions, DevStack, dev_settings
+from pyoco_server.cli.entry import examples, new_app, run
+from pyoco_server.cli.exit_codes import CommandFailed
+from pyoco_server.cli.run_views import state, tasks_table
+from pyoco_server.cli.serving import StopRequest, serve
+from pyoco_server.http_client import PyocoHttpClient
+from pyoco_server.models import TERMINAL, RunStatus
+
+FLOWS = Path(__file__).parent / "flows"
+FLOW_NAME = "sales_report"
+POLL_SEC = 0.1
+
+Run = dict[str, Any]
+
+app = new_app()
+
+
+async def demonstrate(stop: StopRequest, options: DevOptions, *, once: bool) -> None:
+    screen = Screen(results())
+    screen.console.print(Text("Starting NATS, a gateway and a worker ...", style="dim"))
+    async with running_stack(options, stop, screen) as stack:
+        if stack is None:
+            return
+        screen.show_stack(stack)
+        ended = await stop.before(run_example(stack, screen.console))
+        if ended is None:
+            return
+        if ended["status"] != RunStatus.COMPLETED:
+            raise CommandFailed(f"The example run is {ended['status']}: {ended.get('error')}")
+        show_next(stack, screen, ended["run_id"])
+        if not once:
+            screen.console.print(Text("Serving; Ctrl-C ends everything.", style="dim"))
+            await stop.event.wait()
+
+
+async def run_example(stack: DevStack, console: Console) -> Run:
+    """Submit the example, show how it goes, and return it when it has ended."""
+    with PyocoHttpClient(stack.gateway_url) as client:
+        accepted = await asyncio.to_thread(client.submit_run, FLOW_NAME, {"days": 14})
+        ended = await follow(client, accepted["run_id"], console)
+        answer = await asyncio.to_thread(client.get_tasks, accepted["run_id"])
+    report = answer["task_records"].get("publish", {}).get("output")
+    if report:
+        console.print(Text("Its result:", style="bold"))
+        console.print(Text(printable(report)))
+    return ended
+
+
+async def follow(client: PyocoHttpClient, run_id: str, console: Console) -> Run:
+    """Draw the run again and again on a terminal; elsewhere, write a line for each change."""
+    seen: dict[str, str] = {}
+    with Live(console=console, refresh_per_second=10) as live:
+        while True:
+            snapshot = await asyncio.to_thread(client.get_run, run_id)
+            changes = note_changes(seen, {"run": snapshot["status"], **snapshot["tasks"]})
+            if console.is_terminal:
+                live.update(drawing(snapshot, in_order_of_start=list(seen)))
+            else:
+                for name, word in changes.items():
+                    console.print(Text(f"  {name} {word}"), soft_wrap=True)
+            if snapshot["status"] in TERMINAL:
+                return snapshot
+            await asyncio.sleep(POLL_SEC)
+
+
+def note_changes(seen: dict[str, str], states: dict[str, str]) -> dict[str, str]:
+    """What is new since the last look, apart from tasks that still wait."""
+    changes = {name: word for name, word in states.items() if word not in ("PENDING", seen.get(name))}
+    seen.update(changes)
+    return changes
+
+
+def drawing(snapshot: Run, in_order_of_start: list[str]) -> RenderableType:
+    head = Text.assemble(("Run ", "bold"), f"{FLOW_NAME} {snapshot['run_id']} ", state(snapshot["status"]))
+    names = dict.fromkeys([*in_order_of_start, *snapshot["tasks"]])
+    tasks = {name: snapshot["tasks"][name] for name in names if name in snapshot["tasks"]}
+    return Group(head, tasks_table(tasks, {}), Text())
+
+
+def show_next(stack: DevStack, screen: Screen, run_id: str) -> None:
+    url = stack.gateway_url
+    screen.console.print(Text.assemble(("This run:", "bold"), f" {url}/runs/{run_id}"), soft_wrap=True)
+    yaml_file = os.path.relpath(FLOWS / "check_orders.yaml")
+    submit_yaml = ("submit-yaml", "--workflow-file", yaml_file, "--flow-name", "check_orders", "--wait")
+    screen.show_commands(
+        [
+            client_command(url, "tasks", "--run-id", run_id),
+            client_command(url, "submit", "--flow-name", "greet", "--param", "name=Ada", "--wait"),
+            client_command(url, *submit_yaml),
+        ]
+    )
+
+
+@app.command(epilog=examples("make demo", 'make demo ARGS="--once"'))
+def demo(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="End after the example run.", metavar="")] = False,
+    data_dir: Annotated[
+        Path, typer.Option(help="Where NATS, runs and logs keep their files.", metavar="DIR")
+    ] = USUAL_DATA_DIR,
+) -> None:
+    """Start everything on this machine, run an example flow, show it, and serve until Ctrl-C."""
+    options = DevOptions(config=dev_settings(data_dir), flows=FLOWS, log_dir=data_dir / "logs")
+    raise typer.Exit(serve(lambda stop: demonstrate(stop, options, once=once)))
+
+
+if __name__ == "__main__":
+    run(app, "demo")

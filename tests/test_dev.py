@@ -1,0 +1,192 @@
+"""`pyoco-server dev` and `make demo`: all runs, comes back after a crash, and leaves nothing behind."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.http_client import PyocoHttpClient
+
+from .support.processes import find_processes, is_alive
+from .support.programs import SERVER, Program, environment, started
+from .support.waiting import eventually_sync
+
+PROJECT = Path(__file__).parents[1]
+EXAMPLE_FLOWS = PROJECT / "examples" / "flows"
+
+
+@dataclass
+class Dev:
+    program: Program
+    client: PyocoHttpClient
+    nats_url: str
+
+    def completes_a_run(self) -> None:
+        run_id = self.client.submit_run("greet", params={"name": "Ada"})["run_id"]
+        assert self.client.wait(run_id, timeout_sec=30)["status"] == "COMPLETED"
+
+    def child(self, module: str) -> int:
+        guards = find_processes("embedded_guard", self.nats_url)
+        (pid,) = [pid for pid in find_processes(module, self.nats_url) if pid not in guards]
+        return pid
+
+    def family(self) -> list[int]:
+        """Every process that came of this dev, itself and the guards as well."""
+        listing = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True)
+        parents = [(int(pid), int(parent)) for pid, parent in map(str.split, listing.stdout.splitlines())]
+        family = [self.program.pid]
+        for member in family:
+            family += [pid for pid, parent in parents if parent == member]
+        return family
+
+
+@contextmanager
+def dev(folder: Path, *arguments: str, **settings: str) -> Iterator[Dev]:
+    ports = ("--port", "0", "--nats-port", "0")
+    command = [sys.executable, "-m", SERVER, "dev", "--flows", str(EXAMPLE_FLOWS), *ports, *arguments]
+    with started(command, cwd=folder, ready_fd=-1, **settings) as program:
+        program.writes("Ctrl-C ends everything")
+        with PyocoHttpClient(shown(program, "Gateway")) as client:
+            yield Dev(program, client, shown(program, "NATS"))
+
+
+def shown(program: Program, name: str) -> str:
+    found = re.search(rf"^{name} +(\S+)", program.stdout, re.MULTILINE)
+    assert found, program.stdout
+    return found[1]
+
+
+def all_end(pids: list[int]) -> None:
+    eventually_sync(
+        lambda: not [pid for pid in pids if is_alive(pid)], within=20, describe=f"all of {pids} have ended"
+    )
+
+
+def test_it_shows_what_runs_and_what_to_try_and_completes_a_run(tmp_path: Path) -> None:
+    with dev(tmp_path, "--concurrency", "2") as everything:
+        screen = everything.program.stdout
+        assert "Worker   dev, 2 slots, tags default" in screen
+        assert "Flows    check_orders, greet, sales_report" in screen
+        assert f"Data     {tmp_path / '.pyoco' / 'nats'}" in screen
+        assert f"Logs     {tmp_path / '.pyoco' / 'logs'}" in screen
+        everything.completes_a_run()
+
+        commands = [line.strip() for line in screen.splitlines() if line.startswith("  ")]
+        assert len(commands) == 3
+        for command in commands:
+            if shutil.which(command.split()[0]) is None:
+                continue  # curl is not everywhere
+            done = subprocess.run(
+                command, shell=True, cwd=tmp_path, env=environment(), capture_output=True, check=False
+            )
+            assert done.returncode == 0, f"{command}: {done.stderr.decode()}"
+    assert (tmp_path / ".pyoco" / "logs" / "worker.log").exists()
+
+
+def test_a_killed_worker_comes_back_and_the_next_run_completes(tmp_path: Path) -> None:
+    with dev(tmp_path) as everything:
+        everything.completes_a_run()
+        worker = everything.child("pyoco_server.cli.worker")
+        os.kill(worker, signal.SIGKILL)
+        everything.program.writes("The worker ended (killed by SIGKILL); it is started again in 0.5 s.")
+        everything.program.writes("The worker is back.")
+        assert everything.child("pyoco_server.cli.worker") != worker
+        everything.completes_a_run()
+
+
+def test_a_killed_gateway_comes_back_at_its_address(tmp_path: Path) -> None:
+    with dev(tmp_path) as everything:
+        os.kill(everything.child("pyoco_server.cli.server"), signal.SIGKILL)
+        everything.program.writes("The gateway is back.")
+        eventually_sync(
+            lambda: everything.client.health()["nats"]["ready"], within=10, describe="the gateway has NATS"
+        )
+        everything.completes_a_run()
+
+
+def test_a_killed_nats_comes_back_with_its_data(tmp_path: Path) -> None:
+    with dev(tmp_path) as everything:
+        run_id = everything.client.submit_run("greet")["run_id"]
+        everything.client.wait(run_id, 30)
+        config = str(tmp_path / ".pyoco" / "nats")
+        guards = find_processes("embedded_guard", config)
+        (nats,) = [pid for pid in find_processes("nats-server", config) if pid not in guards]
+        os.kill(nats, signal.SIGKILL)
+        everything.program.writes("NATS is back.")
+        eventually_sync(
+            lambda: everything.client.health()["nats"]["ready"], within=10, describe="the gateway has NATS"
+        )
+        assert everything.client.get_run(run_id)["status"] == "COMPLETED"
+        everything.completes_a_run()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_everything_in_order(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with dev(tmp_path, PYOCO_LOG_LEVEL="INFO") as everything:
+        everything.completes_a_run()
+        family = everything.family()
+        assert len(family) >= 7, "the supervisor, three programs with a guard each, and an executor"
+        everything.program.send(number)
+        assert everything.program.end() == code
+        all_end(family)
+    said = everything.program.stdout
+    assert said.index("draining") < said.index("Finished server process") < said.index("Everything has ended")
+    assert not re.search(r"WARNING|ERROR|is killed", said), "something lost NATS before its own end"
+
+
+def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+    with dev(tmp_path) as everything:
+        family = everything.family()
+        everything.program.send(signal.SIGKILL)
+        assert everything.program.end() == -signal.SIGKILL
+        all_end(family)
+
+
+def test_it_does_not_start_when_the_worker_cannot(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", SERVER, "dev", "--port", "0", "--nats-port", "0"]
+    with started(command, cwd=tmp_path, PYOCO_CALLABLE_ALLOW="not a pattern") as program:
+        assert program.end() == 1
+        assert "worker | ERR-PYOCO-0018" in program.stdout
+        assert "The worker could not start (exit code 1)" in program.stderr
+        all_end(find_processes(str(tmp_path)))
+
+
+def test_a_second_one_in_the_same_folder_is_refused_with_the_reason(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", SERVER, "dev", "--port", "0", "--nats-port", "0"]
+    with dev(tmp_path), started(command, cwd=tmp_path) as second:
+        assert second.end() == 1
+        assert "is in use by another embedded NATS server" in second.stderr
+
+
+def test_the_demo_completes_its_run_and_shows_what_to_try(tmp_path: Path) -> None:
+    command = [sys.executable, str(PROJECT / "examples" / "demo.py"), "--data-dir", str(tmp_path)]
+    with started(command, cwd=PROJECT) as program:
+        program.writes("Serving; Ctrl-C ends everything.")
+        screen = program.stdout
+        assert "  run COMPLETED" in screen
+        assert re.search(r"^Revenue +\d+$", screen, re.MULTILINE)
+        commands = re.findall(r"^  (\S*pyoco-client .*)$", screen, re.MULTILINE)
+        assert len(commands) == 3
+        for command_line in commands:
+            done = subprocess.run(
+                command_line, shell=True, cwd=PROJECT, env=environment(), capture_output=True, check=False
+            )
+            assert done.returncode == 0, f"{command_line}: {done.stderr.decode()}"
+        program.send(signal.SIGINT)
+        assert program.end() == 130
+
+
+def test_the_demo_fails_when_its_run_does(tmp_path: Path) -> None:
+    script = "import demo; demo.FLOW_NAME = 'nope'; demo.run(demo.app, 'demo')"
+    command = [sys.executable, "-c", script, "--data-dir", str(tmp_path)]
+    with started(command, cwd=PROJECT / "examples") as program:
+        assert program.end() == 1
+        assert "The example run is FAILED: flow 'nope' was not found" in program.stderr
