@@ -126,7 +126,6 @@ NAMES = texts(r"[A-Za-z0-9_-]{1,40}")
 FORMS: dict[str, st.SearchStrategy[str]] = {
     "PYOCO_NATS_URL": texts(r"(nats|tls)://[a-z]{1,9}(:[1-9][0-9]{0,3})?(,wss?://u:p@[a-z]{1,9})?"),
     "PYOCO_SERVER": texts(r"https?://[a-z]{1,9}(:[1-9][0-9]{0,3})?/?"),
-    "PYOCO_API_KEY": "",
 }
 
 

@@ -117,9 +117,13 @@ class Connection:
 
     def unavailable(self, what: str = "") -> NatsUnavailable:
         """The error for a caller, with the address and what is known of the cause."""
-        return NatsUnavailable(
-            self._explain(what or self.state.detail or f"the connection is {self.state.status}")
-        )
+        return NatsUnavailable(self._explain(what or self.state.detail or self._waiting_for))
+
+    @property
+    def _waiting_for(self) -> str:
+        if self.state.up:
+            return "connected, but its streams and buckets are not prepared yet"
+        return f"the connection is {self.state.status}"
 
     def _explain(self, reason: str) -> str:
         return f"{safe_url(self.config.nats_url)}: {reason}"
