@@ -121,6 +121,21 @@ async def test_a_server_that_is_too_old_is_named_with_the_cure(
     await connection.close()
 
 
+async def test_a_full_disk_is_told_with_the_cure(
+    config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_nats.stop()
+    own_nats.max_file_store = 10**7
+    own_nats.start()
+    connection = new_connection(replace(config, nats_url=own_nats.url))
+    await connection.start()
+    with pytest.raises(NatsUnavailable, match="free disk space .* PYOCO_DLQ_MAX_BYTES"):
+        await connection.wait_ready(1.0)
+    await connection.close()
+    # It has tried several times by now, and said so once.
+    assert sum("not usable yet" in record.message for record in caplog.records) == 1
+
+
 async def test_every_resource_is_made_and_an_existing_one_is_left_as_it_is(
     config: NatsBackendConfig, connection: Connection
 ) -> None:

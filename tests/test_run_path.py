@@ -144,8 +144,9 @@ async def test_each_run_has_a_working_directory_of_its_own(config: NatsBackendCo
             assert (folder / "note.txt").read_text() == "kept"
         # One warm process served both.
         assert len({run["task_records"]["where"]["output"]["pid"] for run in runs}) == 1
-        noop = await gateway.ends(await gateway.submit("noop"))
-        assert not (Path(config.run_dir) / noop["run_id"]).exists()
+        for flow in ("noop", "nobody-knows"):
+            empty = await gateway.ends(await gateway.submit(flow))
+            assert not (Path(config.run_dir) / empty["run_id"]).exists()
 
 
 async def test_values_that_json_has_no_form_for_are_described(config: NatsBackendConfig) -> None:

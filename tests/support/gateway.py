@@ -65,9 +65,9 @@ async def running_gateway(config: NatsBackendConfig, *, ready: bool = True) -> A
         await eventually(lambda: server.started, within=10, describe="the gateway has started")
         port = listening.getsockname()[1]
         gateway: Gateway = app.state.gateway
-        if ready:
-            await gateway.connection.wait_ready(10)
         try:
+            if ready:
+                await gateway.connection.wait_ready(10)
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
                 yield RunningGateway(http, gateway)
         finally:

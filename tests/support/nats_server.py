@@ -27,6 +27,8 @@ class _Started:
 class NatsServer:
     """A server that keeps its port and its data over stop, kill and restart."""
 
+    max_file_store = 10**15
+
     def __init__(self, data_dir: Path, *, accounts: int = 0) -> None:
         self._data_dir = data_dir
         self._accounts = [f"t{number:04d}" for number in range(accounts)]
@@ -118,12 +120,16 @@ class NatsServer:
             return urlsplit(json.loads(text)["nats"][0]).port if text.endswith("}") else None
         return None
 
+    def _jetstream_options(self) -> dict[str, object]:
+        # Each account's dead-letter stream reserves 512 MiB; together they would use up a real disk.
+        return {"store_dir": str(self._data_dir), "max_file_store": self.max_file_store}
+
     def _configuration(self) -> dict[str, object]:
         return {
             "server_name": "pyoco-tests",
             "listen": f"127.0.0.1:{self._port}",
             "ports_file_dir": str(self._data_dir),
-            "jetstream": {"store_dir": str(self._data_dir)} if self._jetstream else False,
+            "jetstream": self._jetstream_options() if self._jetstream else False,
             "accounts": {
                 name: {"jetstream": "enabled", "users": [{"user": name, "password": name}]}
                 for name in self._accounts

@@ -211,10 +211,10 @@ class Connection:
             for hook in self._hooks:
                 await hook()
         except NatsUnavailable as error:
-            self.state = LinkState(self.state.status, self.state.since, error.detail)
-            log.warning(
-                "NATS is reachable but not usable yet: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields()
-            )
+            reason = error.detail.removeprefix(self._explain(""))
+            if reason != self.state.detail:
+                log.warning("NATS is not usable yet: %s", error, extra=error.error.log_fields())
+            self.state = LinkState(self.state.status, self.state.since, reason)
             return False
         self.state = LinkState(self.state.status, self.state.since)
         self._ready.set()

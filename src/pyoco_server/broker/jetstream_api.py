@@ -15,14 +15,20 @@ _NOT_FOUND = 404
 # A stream of this name, or a consumer of this name, is there with another configuration.
 _ALREADY_EXISTS = {10058, 10148, 10105}
 
+# The server does not promise more bytes than its disk has.
+_NO_STORAGE = 10047
+
 
 class ApiRefused(Exception):
     """The server answered with an error."""
 
     def __init__(self, error: dict[str, Any]) -> None:
-        super().__init__(error.get("description", "no description"))
         self.code = error.get("code", 0)
         self.err_code = error.get("err_code", 0)
+        description = error.get("description", "no description")
+        if self.err_code == _NO_STORAGE:
+            description += "; free disk space on the NATS server, or lower PYOCO_DLQ_MAX_BYTES"
+        super().__init__(description)
 
 
 async def ensure_stream(connection: Connection, wanted: StreamConfig) -> None:

@@ -110,7 +110,7 @@ def _answer(problem: Problem, language: str, headers: Any = None) -> Response:
 
 
 def _sentences(what: str, cure: str) -> str:
-    return f"{what} {cure}" if what.endswith((".", "。")) else f"{what}. {cure}"
+    return f"{what} {cure}" if what.endswith((".", "?", "。")) else f"{what}. {cure}"
 
 
 def _field_errors(problems: Sequence[FieldProblem]) -> list[FieldError]:

@@ -12,7 +12,6 @@ import socket
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 
 from pyoco_server.worker.flow_run import FlowRun
 from pyoco_server.worker.flow_source import FlowSource
@@ -38,7 +37,7 @@ class ExecutorProcess:
         self._sending = threading.Lock()
         self._inbox: queue.SimpleQueue[Setup | Run] = queue.SimpleQueue()
         self._current: FlowRun | None = None
-        self._start_folder = Path.cwd()
+        self._start_folder = os.getcwd()
 
     def serve(self) -> None:
         threading.Thread(target=self._listen, name="executor-link", daemon=True).start()
@@ -56,10 +55,9 @@ class ExecutorProcess:
             self._send(self._execute(source, run))
 
     def _execute(self, source: FlowSource, run: Run) -> Outcome:
-        folder = Path(run.directory) if run.directory else None
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            os.chdir(folder)
+        if run.directory is not None:
+            os.makedirs(run.directory, exist_ok=True)
+            os.chdir(run.directory)
         try:
             prepared = source.prepare(run)
             if isinstance(prepared, Outcome):
@@ -68,9 +66,9 @@ class ExecutorProcess:
             return prepared.execute()
         finally:
             self._current = None
-            os.chdir(self._start_folder)
-            if folder is not None:
-                _remove_if_empty(folder)
+            if run.directory is not None:
+                os.chdir(self._start_folder)
+                _remove_if_empty(run.directory)
 
     def _listen(self) -> None:
         frames = Frames()
@@ -96,11 +94,11 @@ class ExecutorProcess:
             self._link.sendall(frame(message))
 
 
-def _remove_if_empty(folder: Path) -> None:
+def _remove_if_empty(folder: str) -> None:
     """A run that left no files leaves no folder either."""
-    with suppress(OSError):
-        (folder / "artifacts").rmdir()
-        folder.rmdir()
+    for empty in (f"{folder}/artifacts", folder):
+        with suppress(OSError):
+            os.rmdir(empty)
 
 
 def main() -> None:

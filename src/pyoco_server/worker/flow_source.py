@@ -92,10 +92,12 @@ def _entangled(flow: Flow) -> str | None:
 
 
 def _not_runnable(reason: Reason, text: str, error: Exception) -> Outcome:
+    # A name that nobody knows has no place in the code; only the user's own code does.
+    trace = None if reason is Reason.FLOW_NOT_FOUND else "".join(traceback.format_exception(error))
     return Outcome(
         status=RunStatus.FAILED,
         reason=reason,
         error=text,
         exc_type=type(error).__name__,
-        exc_traceback="".join(traceback.format_exception(error)),
+        exc_traceback=trace,
     )
