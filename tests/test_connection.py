@@ -107,6 +107,7 @@ async def test_closing_while_a_reconnect_is_being_prepared_is_quick(
         await preparing.wait()
     async with asyncio.timeout(3):
         await own_connection.close()
+    assert own_connection.state.status is LinkStatus.CLOSED
 
 
 async def test_a_server_that_is_too_old_is_named_with_the_cure(
@@ -129,7 +130,7 @@ async def test_a_full_disk_is_told_with_the_cure(
     own_nats.start()
     connection = new_connection(replace(config, nats_url=own_nats.url))
     await connection.start()
-    with pytest.raises(NatsUnavailable, match="free disk space .* PYOCO_DLQ_MAX_BYTES"):
+    with pytest.raises(NatsUnavailable, match=r"free disk space .* PYOCO_DLQ_MAX_BYTES"):
         await connection.wait_ready(1.0)
     await connection.close()
     # It has tried several times by now, and said so once.
@@ -168,6 +169,8 @@ async def test_ten_programs_that_start_at_once_make_each_resource_once(config: N
         await connection.start()
     for connection in connections:
         await connection.wait_ready(10)
+    streams = await connections[0].client.jetstream().streams_info()
+    assert len(streams) == len(resources.resources(config))
     for connection in connections:
         await connection.close()
 

@@ -39,40 +39,43 @@ def reported_orphans(caplog: pytest.LogCaptureFixture) -> set[str]:
     }
 
 
+async def submit_all(gateway: RunningGateway, disturbing: asyncio.Event) -> list[httpx.Response]:
+    """Submit at a pace that makes the outage fall into the middle."""
+    answers: list[httpx.Response] = []
+    numbers = iter(range(SUBMITS))
+
+    async def one_client() -> None:
+        for number in numbers:
+            body = {"flow_name": "noop", "params": {"number": number}}
+            answers.append(await gateway.http.post("/runs", json=body))
+            if number == SUBMITS // 4:
+                disturbing.set()
+            await asyncio.sleep(0.02)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CONCURRENCY):
+            group.create_task(one_client())
+    return answers
+
+
+async def disturb(nats: NatsServer, way: str, when: asyncio.Event) -> None:
+    await when.wait()
+    if way == "pause":
+        with nats.paused():
+            await asyncio.sleep(0.5)
+    else:
+        await asyncio.to_thread(nats.kill if way == "kill" else nats.stop)
+        await asyncio.to_thread(nats.start)
+
+
 @pytest.mark.parametrize("way", ["kill", "stop", "pause"])
 async def test_submits_during_an_outage_are_accepted_and_complete_or_refused_and_gone(
     outage_config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture, way: str
 ) -> None:
     caplog.set_level(logging.INFO)
-    answers: list[httpx.Response] = []
-    numbers = iter(range(SUBMITS))
-
-    async def submit_until_done(gateway: RunningGateway) -> None:
-        for number in numbers:
-            answers.append(
-                await gateway.http.post("/runs", json={"flow_name": "noop", "params": {"number": number}})
-            )
-            if number == SUBMITS // 4:
-                disturbing.set()
-            await asyncio.sleep(0.02)
-
     disturbing = asyncio.Event()
-
-    async def disturb() -> None:
-        await disturbing.wait()
-        if way == "pause":
-            with own_nats.paused():
-                await asyncio.sleep(0.5)
-        else:
-            await asyncio.to_thread(own_nats.kill if way == "kill" else own_nats.stop)
-            await asyncio.to_thread(own_nats.start)
-
     async with running_gateway(outage_config) as gateway, serving_worker(outage_config, concurrency=2):
-        async with asyncio.TaskGroup() as group:
-            group.create_task(disturb())
-            for _ in range(CONCURRENCY):
-                group.create_task(submit_until_done(gateway))
-
+        answers, _ = await asyncio.gather(submit_all(gateway, disturbing), disturb(own_nats, way, disturbing))
         assert len(answers) == SUBMITS
         assert {answer.status_code for answer in answers} <= {200, 503}
         assert max(answer.elapsed.total_seconds() for answer in answers) < 2.5
