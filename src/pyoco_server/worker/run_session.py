@@ -18,7 +18,7 @@ from msgspec import structs
 from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import Job, Reason, RunSnapshot, RunStatus, TaskStatus, decode_job, encode, is_run_id
-from pyoco_server.runs.ownership import NotOwner, OwnedRun, RunTaken, claim
+from pyoco_server.runs.ownership import NotOwner, OwnedRun, RunEnded, RunTaken, claim
 from pyoco_server.worker.companion import Companion
 from pyoco_server.worker.desk import Desk
 from pyoco_server.worker.executor import Executor, ExecutorCrashed, ExecutorFailedToStart
@@ -136,6 +136,10 @@ class RunSession:
         while True:
             try:
                 await owned.write(lambda snapshot: _ended(snapshot, outcome))
+            except RunEnded as why:
+                # Our own write whose acknowledgement was lost, as a rule; the message is done in any case.
+                log.info("the end of the run is stored already: %s", why)
+                return True
             except NatsUnavailable as error:
                 if not self._desk.connection.ready:
                     await self._desk.connection.wait_ready()
