@@ -17,7 +17,6 @@ from .test_cli_usage import commands
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-GUIDES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("quickstart", "deployment"))]
 
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 # What may stand before the name of a program: a prompt, settings, the way to it.

@@ -19,6 +19,7 @@ from pyoco_server.worker import PyocoNatsWorker
 
 from .flows import basics
 from .support.gateway import RunningGateway, running_gateway
+from .support.processes import is_alive
 from .support.waiting import eventually
 from .support.workers import serving_worker
 
@@ -357,3 +358,17 @@ async def test_changed_flows_are_used_by_the_next_run_without_a_restart(
             return await answered() == "new and different"
 
         await eventually(is_new, within=10, describe="the new code is used")
+
+
+@pytest.mark.parametrize("then", ["crash", "return"])
+async def test_what_a_task_started_ends_with_its_executor_and_hangs_nothing(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, then: str
+) -> None:
+    pid_file = tmp_path / "pid"
+    async with serving_worker(config):
+        run_id = await gateway.submit("parent", params={"pid_file": str(pid_file), "then": then})
+        run = await gateway.ends(run_id)
+        assert run["status"] == ("FAILED" if then == "crash" else "COMPLETED")
+        assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
+    pid = int(pid_file.read_text())
+    await eventually(lambda: not is_alive(pid), within=5, describe="the grandchild has ended")

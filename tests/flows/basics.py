@@ -101,6 +101,15 @@ def odd() -> dict[str, object]:
 
 
 @task
+def leave_a_child(pid_file: str, then: str) -> None:
+    """Starts a process that outlives the task and holds its stdout, then ends as told."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path(pid_file).write_text(str(child.pid))
+    if then == "crash":
+        os._exit(9)
+
+
+@task
 def where() -> dict[str, str]:
     Path("note.txt").write_text("kept")
     return {"cwd": os.getcwd(), "pid": str(os.getpid())}
@@ -140,4 +149,5 @@ deaf_flow = _flow("deaf", deaf)
 wide_flow = _flow(
     "wide", *(task_object(lambda number=number: str(number) * 2000, f"part_{number}") for number in range(40))
 )
+parent_flow = _flow("parent", leave_a_child)
 shell_flow = _flow("shell", shell)

@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from contextlib import suppress
 from typing import Any, cast
 
 from pyoco_server.config import SETTINGS
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _START_TIMEOUT_SEC = 60.0
 _STOP_TIMEOUT_SEC = 5.0
+_OUTPUT_TIMEOUT_SEC = 1.0
 # What is kept of the process's own output, for the day it crashes.
 _OUTPUT_TAIL_BYTES = 4096
 
@@ -82,6 +84,20 @@ def _environment() -> dict[str, str]:
     """Ours without our secrets: a flow.yaml may read any variable (`$env.X`) into the run's record."""
     secrets = {setting.name for setting in SETTINGS if setting.secret} | {"PYOCO_NATS_URL", "PYOCO_API_KEY"}
     return {name: value for name, value in os.environ.items() if name not in secrets}
+
+
+async def _ended_within(process: Process, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await process.wait()
+    except TimeoutError:
+        log.warning("executor %s did not end by itself and is killed", process.pid)
+
+
+def _kill_group(process: Process) -> None:
+    """Kill the child and all that its tasks have started; it leads a session of its own."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class ProcessExecutor:
@@ -157,8 +173,8 @@ class ProcessExecutor:
 
     async def abandon(self) -> None:
         """Kill the child with whatever it runs; the next run starts another."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+        if self._process is not None:
+            _kill_group(self._process)
         await self.close()
 
     async def close(self) -> None:
@@ -168,16 +184,18 @@ class ProcessExecutor:
             self._link.transport.close()
         self._link = None
         if process is not None:
-            try:
-                async with asyncio.timeout(_STOP_TIMEOUT_SEC):
-                    await process.wait()
-            except TimeoutError:
-                log.warning("executor %s did not end by itself and is killed", process.pid)
-                process.kill()
-                await process.wait()
-        if self._output_reader is not None:
-            await self._output_reader
-            self._output_reader = None
+            await _ended_within(process, _STOP_TIMEOUT_SEC)
+            _kill_group(process)
+            await process.wait()
+        await self._finish_output()
+
+    async def _finish_output(self) -> None:
+        """Read to the end; a grandchild that escaped and holds the pipe open is not waited for."""
+        reader, self._output_reader = self._output_reader, None
+        if reader is not None:
+            await asyncio.wait({reader}, timeout=_OUTPUT_TIMEOUT_SEC)
+            reader.cancel()
+            await asyncio.wait({reader})
 
     async def _wait_ready(self, link: _Link) -> None:
         await _first_of(link.ready, link.lost, timeout_sec=_START_TIMEOUT_SEC)
@@ -194,9 +212,9 @@ class ProcessExecutor:
         """How the child ended and the end of what it printed."""
         assert self._process is not None
         code = await self._process.wait()
-        if self._output_reader is not None:
-            await self._output_reader
-            self._output_reader = None
+        # What its tasks started has lost its run as well.
+        _kill_group(self._process)
+        await self._finish_output()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         words = self._output.decode("utf-8", "replace").strip()
         return f"the executor process {how}" + (f"; its last output: {words}" if words else "")
