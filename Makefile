@@ -7,6 +7,8 @@
 # The first of these that is new enough makes .venv; say which one with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BIN := .venv/bin
+# The exit code of a program that Ctrl-C has ended in good order. The shell itself has to wait for that (trap).
+CTRL_C := 130
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 
 help: ## Show this list
@@ -14,7 +16,7 @@ help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: .venv/package ## Start everything, run an example, and serve until Ctrl-C
-	@$(BIN)/python examples/demo.py $(ARGS)
+	@trap : INT; $(BIN)/python examples/demo.py $(ARGS) || [ $$? -eq $(CTRL_C) ]
 
 test: lint ## Check the code, then run every test
 	@$(BIN)/pytest $(ARGS)

@@ -68,7 +68,7 @@ async def follow(client: PyocoHttpClient, run_id: str, console: Console) -> Run:
             snapshot = await asyncio.to_thread(client.get_run, run_id)
             changes = note_changes(seen, {"run": snapshot["status"], **snapshot["tasks"]})
             if console.is_terminal:
-                live.update(drawing(snapshot, in_order_of_start=list(seen)))
+                live.update(drawing(snapshot))
             else:
                 for name, word in changes.items():
                     console.print(Text(f"  {name} {word}"), soft_wrap=True)
@@ -84,11 +84,9 @@ def note_changes(seen: dict[str, str], states: dict[str, str]) -> dict[str, str]
     return changes
 
 
-def drawing(snapshot: Run, in_order_of_start: list[str]) -> RenderableType:
+def drawing(snapshot: Run) -> RenderableType:
     head = Text.assemble(("Run ", "bold"), f"{FLOW_NAME} {snapshot['run_id']} ", state(snapshot["status"]))
-    names = dict.fromkeys([*in_order_of_start, *snapshot["tasks"]])
-    tasks = {name: snapshot["tasks"][name] for name in names if name in snapshot["tasks"]}
-    return Group(head, tasks_table(tasks, {}), Text())
+    return Group(head, tasks_table(snapshot["tasks"], {}), Text())
 
 
 def show_next(stack: DevStack, screen: Screen, run_id: str) -> None:

@@ -2,12 +2,13 @@
 
 import json
 import os
-import pty
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -15,6 +16,7 @@ from pyoco_server.errors import Err
 
 from .support.http_stub import answer, stub
 from .support.programs import CLIENT, SERVER, WORKER, environment, run_command, running, started
+from .support.terminal import on_terminal
 from .support.workers import FLOWS
 
 NO_RUN = "00000000-0000-4000-8000-000000000000"
@@ -99,6 +101,7 @@ def test_a_table_has_what_a_person_looks_for(server: str, ended_run: str) -> Non
     assert ["load", "SUCCEEDED"] in [words[:2] for words in lines]
     assert ["store", "SUCCEEDED"] in [words[:2] for words in lines]
     assert '{"stored": 5}' in shown
+    assert "| loading 4" in shown
 
 
 def test_a_terminal_gets_a_table_unless_json_is_asked_for(server: str, ended_run: str) -> None:
@@ -108,24 +111,9 @@ def test_a_terminal_gets_a_table_unless_json_is_asked_for(server: str, ended_run
 
 
 def on_a_terminal(server: str, *arguments: str) -> str:
-    outside, inside = pty.openpty()
-    with os.fdopen(outside, "rb", 0) as terminal:
-        process = subprocess.Popen(
-            [sys.executable, "-m", CLIENT, *arguments],
-            env=environment(PYOCO_SERVER=server, TERM="xterm"),
-            stdin=subprocess.DEVNULL,
-            stdout=inside,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(inside)
-        written = b""
-        try:
-            while chunk := terminal.read(4096):
-                written += chunk
-        except OSError:  # how Linux says that nobody has the other end any more
-            pass
-        assert process.wait(30) == 0
-    return written.decode()
+    with on_terminal([sys.executable, "-m", CLIENT, *arguments], PYOCO_SERVER=server) as terminal:
+        assert terminal.end() == 0, terminal.text
+    return terminal.text
 
 
 def test_what_a_task_printed_cannot_steer_the_terminal(server: str) -> None:
@@ -160,6 +148,32 @@ def test_wait_is_0_only_for_a_completed_run(server: str) -> None:
     assert "The run is FAILED: task fail: ValueError: it broke" in failed.stderr
 
 
+def test_a_person_who_waits_sees_the_result_and_a_script_the_snapshot(server: str) -> None:
+    chain = ("submit", "--flow-name", "chain", "--param", "x=4", "--wait")
+    done = client(server, *chain, "--output", "table")
+    assert done.returncode == 0
+    assert re.search(r'^store returned +\{"stored": 5\} *$', done.stdout, re.MULTILINE)
+    assert "task_records" not in json.loads(client(server, *chain).stdout)
+
+
+def test_a_failed_run_tells_its_error_once(server: str) -> None:
+    done = client(server, "submit", "--flow-name", "failing", "--wait", "--output", "table")
+    assert (done.returncode, (done.stdout + done.stderr).count("it broke")) == (1, 1)
+    assert done.stderr.endswith("The run is FAILED\n")
+
+
+def test_a_result_that_cannot_be_fetched_does_not_fail_a_completed_run() -> None:
+    accepted = answer(run_id=NO_RUN, status="PENDING")
+    ended = answer(**{"run_id": NO_RUN, "flow_name": "x", "status": "COMPLETED", "params": {}, "tasks": {}})
+    away = (503, "application/problem+json", json.dumps({"title": "away", "err_id": "ERR-PYOCO-0003"}))
+    submit = ("submit", "--flow-name", "x", "--wait", "--output", "table")
+    with stub([accepted, ended, away]) as (url, _):
+        done = run_command(CLIENT, *submit, "--server", url)
+    assert done.returncode == 0, done.stderr
+    assert "COMPLETED" in done.stdout
+    assert "What the tasks returned cannot be shown: ERR-PYOCO-0003" in done.stderr
+
+
 def test_wait_gives_up_at_its_limit(server: str) -> None:
     done = client(
         server, "submit", "--flow-name", "noop", "--tag", "nobody", "--wait", "--timeout-sec", "0.1"
@@ -184,6 +198,8 @@ def test_a_mistake_in_a_flow_yaml_is_shown_with_line_and_column(server: str, tmp
     assert (done.returncode, done.stdout) == (1, "")
     assert "ERR-PYOCO-0002 The request is not valid (HTTP 422, POST " in done.stderr
     assert "- flow.graph='nte' (line 2, column 18): there is no task 'nte'" in done.stderr
+    assert done.stderr.count("there is no task") == 1
+    assert done.stderr.count(Err.INVALID_REQUEST.cure_en) == 1
 
 
 def test_an_unknown_run_is_explained_in_the_language_of_the_terminal(server: str) -> None:
@@ -218,3 +234,34 @@ def test_the_api_key_comes_from_the_environment_or_the_command_line() -> None:
         run_command(CLIENT, *get, "--server", url, "--api-key", "k", PYOCO_HTTP_API_KEY_HEADER="X-Team")
     keys = [headers.get("x-api-key") or headers.get("x-team") for headers in seen]
     assert keys == ["of-the-environment", "given", "before", "k"]
+
+
+def test_an_output_that_cannot_be_written_is_said_in_one_line(server: str, ended_run: str) -> None:
+    for arguments in (
+        ("get", "--run-id", ended_run),
+        ("get", "--run-id", ended_run, "--output", "table"),
+        ("--version",),
+    ):
+        with open("/dev/full", "w") as full:
+            code, stderr = writing_to(full, server, *arguments)
+        assert (code, stderr) == (1, "Input or output failed: No space left on device\n")
+
+
+def test_a_reader_who_leaves_early_is_no_failure_to_speak_of(server: str, ended_run: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody:
+        assert writing_to(nobody, server, "get", "--run-id", ended_run) == (1, "")
+
+
+def writing_to(target: TextIO, server: str, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", CLIENT, *arguments],
+        env=environment(PYOCO_SERVER=server),
+        stdout=target,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stderr

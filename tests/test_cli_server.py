@@ -18,6 +18,7 @@ from pyoco_server.http_client import PyocoHttpClient
 
 from .support.processes import find_processes, is_alive
 from .support.programs import SERVER, environment, run_command, running
+from .support.terminal import on_terminal
 from .support.waiting import eventually_sync
 
 NO_NATS = ("--nats-url", "nats://127.0.0.1:1")
@@ -49,6 +50,19 @@ def test_it_serves_until_a_signal_and_then_ends_cleanly(
     assert f"gateway ready at {gateway['url']}" in [line["message"] for line in lines]
     assert not [line for line in lines if line["level"] not in ("INFO", "DEBUG")]
     assert not [line for line in lines if "POST" in line["message"]], "the access log is off"
+
+
+def test_on_a_terminal_the_log_is_text_unless_json_was_asked_for(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", SERVER, "up", "--port", "0", *NO_NATS]
+    as_json, as_text = '"message": "gateway ready at', "pyoco_server.cli.up: gateway ready at"
+    with on_terminal(command, cwd=tmp_path) as terminal:
+        terminal.shows(as_text)
+        assert as_json not in terminal.text
+    with on_terminal(command, cwd=tmp_path, PYOCO_LOG_FORMAT="json") as terminal:
+        terminal.shows(as_json)
+    (tmp_path / ".env").write_text("PYOCO_LOG_FORMAT=json\n")
+    with on_terminal(command, cwd=tmp_path, PYOCO_LOAD_DOTENV="1") as terminal:
+        terminal.shows(as_json)
 
 
 def test_it_starts_without_nats_and_says_that_it_waits() -> None:

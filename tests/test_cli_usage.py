@@ -62,7 +62,22 @@ WRONG = {
     "pyoco-client submit --flow-name x --wait --timeout-sec -1": "--timeout-sec",
     "pyoco-client submit --flow-name x --output xml": "--output",
     "pyoco-client submit-yaml --flow-name x --workflow-file none.yaml": "none.yaml",
+    "pyoco-client submit --flow-name x --param a=\udcff": "is not UTF-8 text",
+    "pyoco-client submit --flow-name x --param 'a=\"\\ud800\"'": "is not UTF-8 text",
+    'pyoco-client submit --flow-name x --params \'{"a": ["\\ud800"]}\'': "is not UTF-8 text",
+    "pyoco-client submit --flow-name x --params-file surrogate.json": "is not UTF-8 text",
+    "pyoco-client submit --flow-name \udcff": "Invalid value for '--flow-name': '\\udcff' is not UTF-8 text",
+    "pyoco-client submit --flow-name x --tag \udcff": "is not UTF-8 text",
+    "pyoco-client submit --flow-name x --tags \udcff": "is not UTF-8 text",
+    "pyoco-client submit --flow-name x --server 'http://[::1'": "'http://[::1' is no address of a gateway",
+    "pyoco-client submit --flow-name x --server http://\udcff": "'http://\\udcff' is no address of a gateway",
+    "pyoco-client submit --flow-name x --server localhost": "'localhost' is no address of a gateway",
+    "pyoco-client submit --flow-name x --api-key ключ": "the API key has a character that an HTTP header",
     "pyoco-client get": "Missing option '--run-id'",
+    "pyoco-client get --run-id ''": "'': wanted the id of a run",
+    "pyoco-client get --run-id ../health": "'../health': wanted the id of a run",
+    f"pyoco-client get --run-id {A_RUN} --include \udcff": "is not UTF-8 text",
+    "pyoco-client tasks --run-id ''": "'': wanted the id of a run",
     "pyoco-client tasks": "Missing option '--run-id'",
     "pyoco-server op": "No such command 'op'",
     "pyoco-server up --port 70000": "--port",
@@ -94,6 +109,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "bad.yaml": "a: [1",
         "date.yaml": "when: 2026-01-01",
         "list.yaml": "[a]",
+        "surrogate.json": '{"a": "\\ud800"}',
     }.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
@@ -103,7 +119,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_folder")
-@pytest.mark.parametrize(("line", "complaint"), WRONG.items(), ids=list(WRONG))
+@pytest.mark.parametrize(("line", "complaint"), WRONG.items(), ids=map(ascii, WRONG))
 def test_a_usage_error_is_exit_code_1_with_the_cause_and_an_example(
     line: str, complaint: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,7 +180,7 @@ def test_help_shows_examples_and_each_can_be_understood(name: str, command: Any)
     _, *lines = command.epilog.replace("\b\n", "").splitlines()
     assert lines
     for line in lines:
-        program, *words = shlex.split(line)
+        program, *words = shlex.split(line.replace("$RUN_ID", A_RUN))
         named = get_command(APPS[program])
         if words[0] in getattr(named, "commands", {}):
             named = named.commands[words.pop(0)]  # type: ignore[attr-defined]

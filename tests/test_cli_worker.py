@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyoco_server.models import WORKER_ID_PATTERN
 
 from .support.nats_server import NatsServer
 from .support.programs import SERVER, WORKER, announcing, run_command, running
+from .support.terminal import on_terminal
 from .support.waiting import eventually_sync
 from .support.workers import FLOWS
 
@@ -137,6 +139,13 @@ def test_it_waits_for_nats_and_says_so(own_nats: NatsServer, tmp_path: Path) -> 
         assert program.process.poll() is None
         own_nats.start()
         assert ready()["flows"] == []
+
+
+def test_on_a_terminal_its_log_is_text(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", WORKER, "--nats-url", "nats://127.0.0.1:1"]
+    with on_terminal(command, cwd=tmp_path) as terminal:
+        terminal.shows("NATS at nats://127.0.0.1:1")
+        assert '"message"' not in terminal.text
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

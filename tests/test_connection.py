@@ -9,7 +9,8 @@ import pytest
 
 from pyoco_server.broker import resources
 from pyoco_server.broker.connection import Connection, LinkStatus, NoResponders, PayloadTooLarge
-from pyoco_server.broker.kv import Bucket, RevisionConflict
+from pyoco_server.broker.kv import Bucket
+from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 

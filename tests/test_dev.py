@@ -17,6 +17,7 @@ from pyoco_server.http_client import PyocoHttpClient
 
 from .support.processes import find_processes, is_alive
 from .support.programs import SERVER, Program, environment, started
+from .support.terminal import CTRL_C, on_terminal
 from .support.waiting import eventually_sync
 
 PROJECT = Path(__file__).parents[1]
@@ -161,9 +162,15 @@ def test_it_does_not_start_when_the_worker_cannot(tmp_path: Path) -> None:
 
 def test_a_second_one_in_the_same_folder_is_refused_with_the_reason(tmp_path: Path) -> None:
     command = [sys.executable, "-m", SERVER, "dev", "--port", "0", "--nats-port", "0"]
-    with dev(tmp_path), started(command, cwd=tmp_path) as second:
+    with dev(tmp_path) as first, started(command, cwd=tmp_path) as second:
         assert second.end() == 1
-        assert "is in use by another embedded NATS server" in second.stderr
+        assert second.stderr.startswith("ERR-PYOCO-0018 ")
+        data = tmp_path / ".pyoco" / "nats"
+        assert (
+            f"another program (process {first.program.pid}) keeps its data in {data}; stop" in second.stderr
+        )
+        assert "choose another folder with --data-dir" in second.stderr
+        assert "PYOCO_NATS" not in second.stderr
 
 
 def test_the_demo_completes_its_run_and_shows_what_to_try(tmp_path: Path) -> None:
@@ -182,6 +189,18 @@ def test_the_demo_completes_its_run_and_shows_what_to_try(tmp_path: Path) -> Non
             assert done.returncode == 0, f"{command_line}: {done.stderr.decode()}"
         program.send(signal.SIGINT)
         assert program.end() == 130
+
+
+def test_ctrl_c_ends_make_demo_without_a_complaint(tmp_path: Path) -> None:
+    # As if the package had been installed by make, into the environment of this Python.
+    command = ["make", "-o", ".venv/package", "demo", f"BIN={Path(sys.executable).parent}"]
+    with on_terminal([*command, f"ARGS=--data-dir {tmp_path}"], cwd=PROJECT) as terminal:
+        terminal.shows("Serving; Ctrl-C ends everything.")
+        terminal.type(CTRL_C)
+        terminal.end()
+    assert "Everything has ended." in terminal.text
+    assert "***" not in terminal.text
+    all_end(find_processes(str(tmp_path)))
 
 
 def test_the_demo_fails_when_its_run_does(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """The error table is complete, and an error reads as a sentence."""
 
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
+from pyoco_server import errors
 from pyoco_server.errors import (
     ERRORS,
     ConfigError,
@@ -13,12 +16,10 @@ from pyoco_server.errors import (
     FieldProblem,
     FlowNotFound,
     InvalidCliArgument,
-    InvalidJob,
     InvalidRequest,
     NatsUnavailable,
     PyocoError,
     RunNotFound,
-    SnapshotTooLarge,
     WorkflowTooLarge,
     shortened,
 )
@@ -71,8 +72,6 @@ EXCEPTIONS: tuple[tuple[type[PyocoError], ErrorSpec], ...] = (
     (EmbeddedServerError, Err.NATS_UNAVAILABLE),
     (RunNotFound, Err.RUN_NOT_FOUND),
     (FlowNotFound, Err.FLOW_NOT_FOUND),
-    (SnapshotTooLarge, Err.SNAPSHOT_TOO_LARGE),
-    (InvalidJob, Err.INVALID_JOB),
     (WorkflowTooLarge, Err.WORKFLOW_TOO_LARGE),
     (InvalidCliArgument, Err.INVALID_CLI_ARGUMENT),
     (ConfigError, Err.INVALID_CLI_ARGUMENT),
@@ -146,6 +145,29 @@ def test_an_error_without_a_detail_lists_its_problems() -> None:
     )
 
 
+def test_a_problem_of_the_input_as_a_whole_reads_as_a_sentence_too() -> None:
+    error = InvalidRequest(problems=[FieldProblem("", "the body is not JSON")])
+    assert str(error) == "The request is not valid: the body is not JSON"
+
+
+def test_every_exception_is_used_and_is_drawn_in_the_tree() -> None:
+    """One that nothing raises would promise what never happens."""
+    package = Path(errors.__file__).parent
+    others = [path for path in package.rglob("*.py") if path != Path(errors.__file__)]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in others)
+    page = (package.parents[1] / "docs" / "errors.md").read_text(encoding="utf-8")
+    declared = [
+        name
+        for name, found in vars(errors).items()
+        if isinstance(found, type) and issubclass(found, PyocoError) and found is not PyocoError
+    ]
+    assert declared == [exception.__name__ for exception, _ in EXCEPTIONS]
+    for name in declared:
+        assert re.search(rf"\b{name}\b", code), f"nothing uses {name}"
+    for tree in (errors.__doc__ or "", page):
+        assert re.findall(r"─ (\w+)", tree) == declared
+
+
 def test_a_detail_is_not_repeated_by_the_problems() -> None:
     error = InvalidRequest("two fields are wrong", problems=[FieldProblem("tag", "is not a tag")])
     assert str(error) == "The request is not valid: two fields are wrong"
@@ -162,6 +184,10 @@ def test_a_detail_is_not_repeated_by_the_problems() -> None:
             FieldProblem("flow.graph", "unknown task", "'lod'", 3, 9),
             "flow.graph='lod' (line 3, column 9): unknown task",
         ),
+        (FieldProblem("", "the body is not JSON"), "the body is not JSON"),
+        (FieldProblem("", "wanted an object", "[1]"), "[1]: wanted an object"),
+        (FieldProblem("", "the body is not JSON", line=3), "line 3: the body is not JSON"),
+        (FieldProblem("", "wanted an object", "[1]", 3, 9), "[1] (line 3, column 9): wanted an object"),
     ],
 )
 def test_a_problem_says_where_it_is(problem: FieldProblem, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -109,7 +110,7 @@ tasks:
             st.recursive(
                 st.none()
                 | st.booleans()
-                | st.integers(-(2**63), 2**64 - 1)
+                | st.integers()
                 | st.floats(allow_nan=False, allow_infinity=False)
                 | st.text(),
                 lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -123,6 +124,27 @@ tasks:
             {"flow": {"graph": "a", "defaults": defaults}, "tasks": {"a": {"callable": "m:f"}}}
         )
         assert check_flow_yaml(source.encode()).defaults == defaults
+
+    @pytest.mark.parametrize(
+        "number",
+        [2**64, -(2**63) - 1, 10**100, 10**4300 - 1, -(10**4299) + 1, float("0." + "1" * 100)],
+        ids=lambda number: f"{number:.3g}" if isinstance(number, float) else f"{len(str(number))} digits",
+    )
+    def test_a_number_is_taken_when_post_runs_takes_it(self, number: int | float) -> None:
+        written = "0." + "1" * 100 if isinstance(number, float) else str(number)
+        source = (
+            f"flow: {{graph: a, defaults: {{n: {written}}}}}\n"
+            f"tasks: {{a: {{callable: m:f, inputs: {{n: {written}}}}}}}\n"
+        )
+        checked = check_flow_yaml(source.encode())
+        assert checked.defaults == checked.tasks["a"].inputs == {"n": number}
+        assert msgspec.json.decode(msgspec.json.encode(checked.defaults)) == {"n": number}
+
+    @pytest.mark.parametrize("written", ["9" * 4301, "-" + "9" * 4300])
+    def test_a_number_is_refused_when_post_runs_refuses_it(self, written: str) -> None:
+        the_problem(f"flow: {{graph: load, defaults: {{n: {written}}}}}" + TASKS)
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(f'{{"n": {written}}}')
 
 
 class TestYamlItself:
@@ -239,7 +261,10 @@ tasks:
             ("flow: {graph: load, defaults: {d: =}}", "flow.defaults.d", "put it in quotes"),
             ("flow: {graph: load, defaults: {d: .nan}}", "flow.defaults.d", "JSON"),
             ("flow: {graph: load, defaults: {d: -.inf}}", "flow.defaults.d", "JSON"),
-            ("flow: {graph: load, defaults: {d: 18446744073709551616}}", "flow.defaults.d", "JSON"),
+            (f"flow: {{graph: load, defaults: {{d: {'9' * 4301}}}}}", "flow.defaults.d", "4300 characters"),
+            (f"flow: {{graph: load, defaults: {{d: -{'9' * 4300}}}}}", "flow.defaults.d", "4300 characters"),
+            (f"flow: {{graph: load, defaults: {{d: 0x{'f' * 4000}}}}}", "flow.defaults.d", "JSON"),
+            (f"flow: {{graph: load, defaults: {{d: 1{':1' * 40}}}}}", "flow.defaults.d", "64 characters"),
             ("flow: {graph: load, defaults: {d: !!int x}}", "flow.defaults.d", "JSON"),
             ("flow: {graph: load, defaults: {d: !!bool x}}", "flow.defaults.d", "quotes"),
             ("flow: {graph: load, defaults: {yes: 1}}", "flow.defaults.yes", "put it in quotes"),

@@ -36,6 +36,17 @@ class TestLimits:
         lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 40)]
         assert "levels deep" in the_problem("\n".join(lines)).message
 
+    def test_an_alias_nests_as_what_it_stands_for(self) -> None:
+        """Below flow.defaults, which are three levels of the 32."""
+        for levels, taken in ((29, True), (30, False)):
+            for value in ("[1]", "*a"):
+                source = "flow: {graph: load, defaults: {a: &a [1], b: " + "[" * (levels - 1)
+                source += value + "]" * (levels - 1) + "}}" + TASKS
+                if taken:
+                    assert check_flow_yaml(source.encode()).defaults["a"] == [1]
+                else:
+                    assert "levels deep" in the_problem(source).message
+
     def test_a_number_that_takes_long_to_read(self) -> None:
         problem = the_problem(f"flow: {{graph: load, defaults: {{n: 1{':1' * 50_000}}}}}" + TASKS)
         assert problem.field == "flow.defaults.n"

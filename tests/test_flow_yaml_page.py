@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 from pyoco.dsl.graph import MAX_PIPE_EXPANDED_TERMS
 
-from pyoco_server.runs.flow_yaml import check_flow_yaml, graph, problems, tasks, tree
+from pyoco_server.runs.flow_yaml import check_flow_yaml, graph, problems, tasks, tree, values
 
 from .support.flow_yaml import problems_of
 
@@ -42,6 +42,8 @@ def test_the_limits_on_the_page_are_the_limits() -> None:
     numbers = [int(number) for number in re.findall(r"\b\d+\b", table) if number != "413"]
     assert numbers == [
         tree.MAX_DEPTH,
+        values.MAX_NUMBER_CHARS,
+        values.MAX_BASE_60_CHARS,
         tree.MAX_ALIAS_NODES,
         tree.MAX_ALIAS_CHARS,
         graph.MAX_NESTING,

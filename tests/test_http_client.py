@@ -158,6 +158,24 @@ def test_an_error_page_of_a_proxy_is_shown_as_it_is() -> None:
     assert caught.value.detail == "<h1>Bad Gateway</h1>"
 
 
+@pytest.mark.parametrize(
+    "address", ["", "localhost:8000", "ftp://127.0.0.1", "http://", "http://[::1", "http://u:secret@[::1"]
+)
+def test_an_address_that_can_be_none_is_refused_at_once(address: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"is no address of a gateway; wanted a URL such as http://"
+    ) as caught:
+        PyocoHttpClient(address)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["ключ", "secret\nX-Other: 1", " secret", "secret\x7f"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ValueError, match="wanted visible ASCII characters") as caught:
+        PyocoHttpClient(api_key=key)
+    assert key.strip() not in str(caught.value)
+
+
 def test_the_api_key_is_sent_in_its_header() -> None:
     with stub([answer(status="ok")]) as (url, seen):
         with PyocoHttpClient(url, api_key="k-123", api_key_header="X-Team-Key") as client:

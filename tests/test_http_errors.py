@@ -63,7 +63,7 @@ async def test_health_tells_of_the_gateway_and_of_nats(gateway: RunningGateway) 
 @pytest.mark.parametrize(
     ("body", "field", "says"),
     [
-        ({}, "", "flow_name"),
+        ({}, "flow_name", "missing"),
         ({"flow_name": 5}, "flow_name", "str"),
         ({"flow_name": ""}, "flow_name", "wanted"),
         ({"flow_name": "a\nb"}, "flow_name", "wanted"),
@@ -75,7 +75,7 @@ async def test_health_tells_of_the_gateway_and_of_nats(gateway: RunningGateway) 
         ({"flow_name": "f", "tags": "one"}, "tags", "array"),
         ({"flow_name": "f", "tags": [1]}, "tags[0]", "str"),
         ({"flow_name": "f", "tags": [""]}, "tags[0]", "length"),
-        ({"flow_name": "f", "parms": {}}, "", "parms"),
+        ({"flow_name": "f", "parms": {}}, "parms", "unknown"),
         ([], "", "object"),
     ],
 )
@@ -89,10 +89,56 @@ async def test_a_bad_submit_names_the_field_and_changes_nothing(
     assert await no_run_exists(gateway)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b'{"flow_name": "f", "params": ' + b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b'{"flow_name": "\xff"}',
+        b'{"flow_name": "f", "params": ' + b"[" * 100_000,
+        b'{"flow_name": "f", "params": {"deep": ' + b"[" * 500 + b"]" * 500 + b"}}",
+        b'{"flow_name": "f", "params": {"deep": ' + b"[" * 963 + b"]" * 963 + b"}}",
+    ],
+)
 async def test_a_body_that_is_no_json_is_refused(gateway: RunningGateway, body: bytes) -> None:
     assert_problem(await gateway.http.post("/runs", content=body), 422, 2)
     assert await no_run_exists(gateway)
+
+
+async def test_a_json_body_is_not_read_further_than_it_may_be_long(gateway: RunningGateway) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        yield b'{"flow_name": "f", "params": {"blob": "'
+        while sent < 200 * 1024 * 1024:
+            sent += 65536
+            yield b"x" * 65536
+
+    try:
+        answer = await gateway.http.post("/runs", content=endless())
+    except httpx.WriteError:
+        assert sent < 200 * 1024 * 1024
+    else:
+        assert assert_problem(answer, 422, 2)["errors"][0]["field"] == "params"
+    assert await no_run_exists(gateway)
+
+
+async def test_a_form_field_in_a_charset_that_yields_no_unicode_is_refused(gateway: RunningGateway) -> None:
+    part = b'--x\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n'
+    body = (
+        part % (b"workflow", b'; filename="f"', GOOD_YAML.encode())
+        + part % (b"flow_name", b"", b"\\ud800")
+        + b"--x--\r\n"
+    )
+    headers = {"content-type": "multipart/form-data; boundary=x; charset=unicode_escape"}
+    problem = assert_problem(await gateway.http.post("/runs/yaml", content=body, headers=headers), 422, 2)
+    assert problem["errors"][0]["field"] == "flow_name"
+
+
+async def test_a_path_with_a_final_slash_is_unknown_and_not_redirected(gateway: RunningGateway) -> None:
+    assert (await gateway.http.get("/runs/")).status_code == 404
 
 
 async def test_params_that_would_not_fit_a_snapshot_are_refused(gateway: RunningGateway) -> None:
@@ -114,7 +160,7 @@ async def test_an_unknown_run_is_404_whatever_its_id_looks_like(gateway: Running
 async def test_an_unknown_include_is_refused_with_the_known_ones(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("f")
     problem = assert_problem(await gateway.http.get(f"/runs/{run_id}?include=everything"), 422, 2)
-    assert problem["errors"][0]["field"] == "include.0"
+    assert problem["errors"][0]["field"] == "include[0]"
     assert problem["errors"][0]["value"] == "'everything'"
     assert "records" in problem["errors"][0]["message"]
 

@@ -139,7 +139,7 @@ async def test_each_run_has_a_working_directory_of_its_own(config: NatsBackendCo
     async with running_gateway(config) as gateway, serving_worker(config):
         runs = [await gateway.ends(await gateway.submit("where")) for _ in range(2)]
         for run in runs:
-            folder = Path(config.run_dir) / run["run_id"]
+            folder = Path(config.run_dir) / run["run_id"] / "1"
             assert run["task_records"]["where"]["output"]["cwd"] == str(folder)
             assert (folder / "note.txt").read_text() == "kept"
         # One warm process served both.

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyoco_server.broker.kv import publish_acked
+from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import WorkerRecord, WorkerState
 from pyoco_server.worker import PyocoNatsWorker
@@ -181,7 +181,15 @@ async def test_execution_errors_stay_out_of_the_dead_letters_if_so_configured(
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"{not json", b"[]", b'{"run_id": "x"}', b'{"flow_name": "f"}'],
+    [
+        b"",
+        b"{not json",
+        b"[]",
+        b'{"run_id": "x"}',
+        b'{"flow_name": "f"}',
+        b'{"run_id": "\xff"}',
+        b'{"params": ' + b"[" * 5000,
+    ],
 )
 async def test_a_job_that_cannot_be_read_goes_to_the_dead_letters_for_good(
     config: NatsBackendConfig, gateway: RunningGateway, payload: bytes

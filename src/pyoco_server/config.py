@@ -114,7 +114,7 @@ class NatsBackendConfig:
         "Worker",
         "",
         "Patterns of the modules that `callable:` in a flow.yaml may name. "
-        "Not set: everything except the standard library and pyoco_server itself.",
+        "Not set: everything except the standard library, pyoco_server and what is installed with it.",
         comma_separated=True,
     )
     drain_timeout_sec: float = setting(

@@ -6,8 +6,6 @@
     │   └── EmbeddedServerError
     ├── RunNotFound             ERR-PYOCO-0005   404
     ├── FlowNotFound            ERR-PYOCO-0006
-    ├── SnapshotTooLarge        ERR-PYOCO-0010
-    ├── InvalidJob              ERR-PYOCO-0012
     ├── WorkflowTooLarge        ERR-PYOCO-0016   413
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
@@ -253,18 +251,19 @@ def shortened(value: object, limit: int = 80) -> str:
 class FieldProblem:
     """What is wrong with one field of an input, and where."""
 
-    field: str  # a dotted path, such as `params.x` or `tasks.load.callable`
+    field: str  # a dotted path, such as `params.x` or `tasks.load.callable`; empty: the input as a whole
     message: str
     value: str | None = None  # a shortened repr; never given for a secret
     line: int | None = None
     column: int | None = None
 
     def __str__(self) -> str:
-        where = self.field if self.value is None else f"{self.field}={self.value}"
+        where = "=".join(part for part in (self.field, self.value) if part)
         if self.line is not None:
             column = "" if self.column is None else f", column {self.column}"
-            where += f" (line {self.line}{column})"
-        return f"{where}: {self.message}"
+            place = f"line {self.line}{column}"
+            where = f"{where} ({place})" if where else place
+        return f"{where}: {self.message}" if where else self.message
 
 
 class PyocoError(Exception):
@@ -304,14 +303,6 @@ class RunNotFound(PyocoError):
 
 class FlowNotFound(PyocoError):
     error = Err.FLOW_NOT_FOUND
-
-
-class SnapshotTooLarge(PyocoError):
-    error = Err.SNAPSHOT_TOO_LARGE
-
-
-class InvalidJob(PyocoError):
-    error = Err.INVALID_JOB
 
 
 class WorkflowTooLarge(PyocoError):

@@ -4,12 +4,13 @@
         run = client.submit_run("greet", params={"name": "Ada"})
         print(client.wait(run["run_id"])["status"])
 
-An answer of 4xx or 5xx raises PyocoHttpError, a gateway that does not answer raises GatewayUnreachable.
+An answer of 4xx or 5xx raises PyocoHttpError, a gateway that does not answer raises GatewayUnreachable. An
+address or API key that cannot be used at all is a ValueError when the client is made.
 """
 
 from __future__ import annotations
 
-import ipaddress
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -20,11 +21,14 @@ from urllib.parse import quote
 import httpx
 
 from .errors import Err, FieldProblem, Lang, PyocoError
+from .loopback import is_loopback
 from .models import TERMINAL
 from .setting import safe_url
 
 __all__ = ["GatewayUnreachable", "PyocoHttpClient", "PyocoHttpError"]
 
+# What a header can carry. A line break in it would begin a header of its own.
+_HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _FIRST_POLL_SEC: Final = 0.05
 _SLOWEST_POLL_SEC: Final = 1.0
 # A gateway that restarts, or loses NATS for a moment, does not end a wait: the run goes on without it.
@@ -71,14 +75,15 @@ class PyocoHttpClient:
     ) -> None:
         headers: dict[str, str] = {"Accept-Language": language}
         if api_key:
-            headers[api_key_header] = api_key
+            headers[api_key_header] = _sendable_key(api_key)
         self.base_url = base_url.rstrip("/")
+        host = _host_of(base_url)
         self._http = httpx.Client(
             base_url=self.base_url,
             headers=headers,
             timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)),
             # A proxy of the environment cannot reach this machine's own loopback.
-            trust_env=not _is_loopback(httpx.URL(base_url).host),
+            trust_env=not is_loopback(host),
         )
 
     def submit_run(
@@ -212,8 +217,21 @@ def _not_ended(run_id: str, newest: Mapping[str, Any], timeout_sec: float | None
     return f"run {run_id} is still {newest.get('status', 'unknown')} after {timeout_sec:g} s; it goes on"
 
 
-def _is_loopback(host: str) -> bool:
+def _host_of(base_url: str) -> str:
+    # The reason of httpx is left out: it may quote a password.
+    wrong = f"{safe_url(base_url)!r} is no address of a gateway; wanted a URL such as http://127.0.0.1:8000"
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        raise ValueError(wrong) from None
+    if not url.host or url.scheme not in ("http", "https"):
+        raise ValueError(wrong)
+    return url.host
+
+
+def _sendable_key(api_key: str) -> str:
+    if not _HEADER_VALUE.fullmatch(api_key):
+        raise ValueError(
+            "the API key has a character that an HTTP header cannot carry; wanted visible ASCII characters"
+        )
+    return api_key

@@ -19,13 +19,12 @@ from uuid import UUID
 
 from .config import NatsBackendConfig
 from .errors import Err
-from .setting import REDACTED
+from .redaction import redact, redact_exception
 
-__all__ = ["CONTEXT_FIELDS", "configure_logging", "exception_fields", "redact"]
+__all__ = ["CONTEXT_FIELDS", "configure_logging", "exception_fields", "redact", "redact_exception"]
 
 CONTEXT_FIELDS: Final = ("run_id", "flow_name", "tag", "worker_id", "err_id", "msg_id", "reason")
 
-_SHORTEST_SECRET: Final = 4
 _UVICORN_LOGGERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
 # What ends a line or steers a terminal somewhere, and what no UTF-8 stream can write (lone surrogates).
@@ -57,51 +56,20 @@ def configure_logging(
         logger.propagate = True
 
 
-def redact(text: str, secrets: Iterable[object]) -> str:
-    """The text without any string (of four characters or more) that occurs as a value in `secrets`."""
-    hidden = {form for value in _strings_in(_roots(secrets)) for form in _written_forms(value)}
-    if not hidden:
-        return text
-    longest_first = sorted(hidden, key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, longest_first)), REDACTED, text)
-
-
 def exception_fields(error: BaseException, *, secrets: Iterable[object] = ()) -> dict[str, object]:
     """The exc_* fields of an exception, redacted, for the `extra=` of a log call or another process."""
-    hidden = _roots(secrets)
+    trace = "".join(traceback.format_exception(error))
+    message, trace = redact_exception(_message_of(error), trace, secrets)
     found: dict[str, object] = {
         "exc_type": type(error).__name__,
-        "exc_message": redact(_message_of(error), hidden),
-        "exc_traceback": redact("".join(traceback.format_exception(error)), hidden),
+        "exc_message": message,
+        "exc_traceback": trace,
     }
     frames = traceback.extract_tb(error.__traceback__)
     if frames:
         innermost = frames[-1]
         found["exc_origin"] = {"file": innermost.filename, "line": innermost.lineno, "func": innermost.name}
     return found
-
-
-def _roots(secrets: Iterable[object]) -> list[object]:
-    # A mapping or a string is itself the object to hide, though it could be iterated over as well.
-    return [secrets] if isinstance(secrets, (str, Mapping)) else list(secrets)
-
-
-def _strings_in(roots: list[object]) -> Iterable[str]:
-    waiting, seen = list(roots), set[int]()
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            if len(value) >= _SHORTEST_SECRET:
-                yield value
-        elif isinstance(value, (Mapping, list, tuple, set, frozenset)) and id(value) not in seen:
-            seen.add(id(value))  # a structure may contain itself
-            waiting.extend(value.values() if isinstance(value, Mapping) else value)
-
-
-def _written_forms(value: str) -> set[str]:
-    """The value as it is, and as it looks inside a repr or a JSON text."""
-    quoted = (repr(value), json.dumps(value), json.dumps(value, ensure_ascii=False))
-    return {value, *(form[1:-1] for form in quoted)}
 
 
 def _message_of(error: BaseException) -> str:

@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,53 @@ def leave_a_child(pid_file: str, then: str) -> None:
 
 
 @task
+def fork_and_wait(started: str) -> None:
+    """Forks a child that lives on, holding all that this process had open."""
+    if os.fork() == 0:
+        time.sleep(600)
+        os._exit(0)
+    Path(started).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+@task
+def speak(text: str = "hello") -> None:
+    print(text)
+
+
+@task
+def close_stdout() -> int:
+    sys.stdout.close()
+    return os.getpid()
+
+
+@task
+def leave_a_thread() -> int:
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    return os.getpid()
+
+
+@task
+def pid() -> int:
+    return os.getpid()
+
+
+@task
+def fail_strangely() -> None:
+    raise ValueError("a file named \udcff")
+
+
+class Unspeakable:
+    def __repr__(self) -> str:
+        raise SystemExit("no words")
+
+
+@task
+def unspeakable() -> object:
+    return Unspeakable()
+
+
+@task
 def where() -> dict[str, str]:
     Path("note.txt").write_text("kept")
     return {"cwd": os.getcwd(), "pid": str(os.getpid())}
@@ -149,5 +197,12 @@ deaf_flow = _flow("deaf", deaf)
 wide_flow = _flow(
     "wide", *(task_object(lambda number=number: str(number) * 2000, f"part_{number}") for number in range(40))
 )
+forking_flow = _flow("forking", fork_and_wait)
+speaking_flow = _flow("speaking", speak)
+closing_flow = _flow("closing", close_stdout)
+threading_flow = _flow("threading", leave_a_thread)
+pid_flow = _flow("pid", pid)
+strange_flow = _flow("strange", fail_strangely)
+unspeakable_flow = _flow("unspeakable", unspeakable)
 parent_flow = _flow("parent", leave_a_child)
 shell_flow = _flow("shell", shell)

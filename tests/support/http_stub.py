@@ -27,6 +27,10 @@ def stub(answers: list[tuple[int, str, str]]) -> Iterator[tuple[str, list[dict[s
             self.end_headers()
             self.wfile.write(body.encode())
 
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.do_GET()
+
         def log_message(self, format: str, *args: Any) -> None:
             pass
 

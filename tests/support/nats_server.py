@@ -81,11 +81,17 @@ class NatsServer:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Connected to, but answering nothing: what a network that drops packets looks like."""
-        os.kill(self.pid, signal.SIGSTOP)
+        self.pause()
         try:
             yield
         finally:
-            os.kill(self.pid, signal.SIGCONT)
+            self.resume()
+
+    def pause(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
 
     def _end(self, how: Callable[[subprocess.Popen[bytes]], None]) -> None:
         if self._started is None:

@@ -18,6 +18,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from pyoco_server.background import repeat
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import Err, NatsUnavailable
 
@@ -28,10 +29,11 @@ MessageHandler = Callable[[Msg], Awaitable[None]]
 
 _RETRY_SEC = 0.25
 _NO_RESPONDERS = "503"
+_ENVELOPE_BYTES = 4096
 
 
-class PayloadTooLarge(Exception):
-    """A message is larger than the server takes (`max_payload`)."""
+class PayloadTooLarge(NatsUnavailable):
+    """A message is larger than the server, or one of its streams, takes."""
 
 
 class NoResponders(NatsUnavailable):
@@ -72,6 +74,9 @@ class Connection:
         self._supervisor: asyncio.Task[None] | None = None
         self._pending: dict[str, asyncio.Future[Msg]] = {}
         self._tokens = itertools.count()
+        self._complaints: set[str] = set()
+        # Whether the last request was left without an answer.
+        self.unanswered = False
         self._reply_prefix = ""
 
     @property
@@ -88,13 +93,19 @@ class Connection:
     def max_payload(self) -> int:
         return int(self._client.max_payload)
 
+    @property
+    def max_record_bytes(self) -> int:
+        """The largest record a message may carry beside its subject and headers."""
+        return self.max_payload - _ENVELOPE_BYTES
+
     def add_hook(self, hook: ReadyHook) -> None:
         """Run `hook` after every (re)connect, before the connection counts as ready."""
         self._hooks.append(hook)
 
     async def start(self) -> None:
         """Begin connecting; returns at once, whether or not NATS is there."""
-        self._supervisor = asyncio.create_task(self._supervise(), name=f"{self._name}:nats")
+        supervising = repeat(f"{self._name}:nats", self._supervise)
+        self._supervisor = asyncio.create_task(supervising, name=f"{self._name}:nats")
 
     async def wait_ready(self, timeout_sec: float | None = None) -> None:
         """Wait until the connection is usable; NatsUnavailable says why it is not."""
@@ -146,6 +157,9 @@ class Connection:
             timer.cancel()
             del self._pending[token]
         if message.headers and message.headers.get("Status") == _NO_RESPONDERS:
+            # A stream that was deleted under us: the hooks make it anew.
+            self._ready.clear()
+            self._prepare_again.set()
             raise NoResponders(self._explain(f"nothing answers on {subject}"))
         return message
 
@@ -169,16 +183,15 @@ class Connection:
         return self._client.new_inbox()
 
     async def _supervise(self) -> None:
-        """Connect; then prepare after each (re)connect; start over if nats-py gives the connection up."""
-        while True:
-            await self._open()
-            while not self._client.is_closed:
-                self._prepare_again.clear()
-                if self._client.is_connected and not self._ready.is_set() and not await self._prepare():
-                    await asyncio.sleep(_RETRY_SEC)
-                    continue
-                await self._prepare_again.wait()
-            await asyncio.sleep(_RETRY_SEC)
+        """Connect; then prepare after each (re)connect, until nats-py gives the connection up."""
+        await self._open()
+        while not self._client.is_closed:
+            self._prepare_again.clear()
+            if self._client.is_connected and not self._ready.is_set() and not await self._prepare():
+                await asyncio.sleep(_RETRY_SEC)
+                continue
+            await self._prepare_again.wait()
+        await asyncio.sleep(_RETRY_SEC)
 
     async def _open(self) -> None:
         while True:
@@ -211,22 +224,22 @@ class Connection:
             for hook in self._hooks:
                 await hook()
         except NatsUnavailable as error:
-            reason = error.detail.removeprefix(self._explain(""))
-            if reason != self.state.detail:
-                log.warning("NATS is not usable yet: %s", error, extra=error.error.log_fields())
-            self.state = LinkState(self.state.status, self.state.since, reason)
+            self._complain(error.detail.removeprefix(self._explain("")))
             return False
         self.state = LinkState(self.state.status, self.state.since)
+        self._complaints.clear()
         self._ready.set()
         return True
 
     async def _on_reply(self, message: Msg) -> None:
         reply = self._pending.get(message.subject[len(self._reply_prefix) :])
+        self.unanswered = False
         if reply is not None and not reply.done():
             reply.set_result(message)
 
     def _expire(self, reply: asyncio.Future[Msg], subject: str) -> None:
         if not reply.done():
+            self.unanswered = True
             timeout_sec = self.config.nats_request_timeout_sec
             reply.set_exception(self.unavailable(f"no answer within {timeout_sec:g} s on {subject}"))
 
@@ -239,15 +252,14 @@ class Connection:
         self.state = LinkState(status, time.time(), detail)
 
     async def _on_error(self, error: Exception) -> None:
-        reason = str(error) or type(error).__name__
-        if reason != self.state.detail:
-            log.warning(
-                "NATS at %s: %s",
-                safe_url(self.config.nats_url),
-                reason,
-                extra=Err.NATS_UNAVAILABLE.log_fields(),
-            )
+        self._complain(str(error) or type(error).__name__)
+
+    def _complain(self, reason: str) -> None:
+        """Keep the reason for whoever asks, and log it once until the connection has been well again."""
         self.state = LinkState(self.state.status, self.state.since, reason)
+        if reason not in self._complaints:
+            self._complaints.add(reason)
+            log.warning("NATS: %s", self._explain(reason), extra=Err.NATS_UNAVAILABLE.log_fields())
 
     async def _on_disconnected(self) -> None:
         if self.state.status is LinkStatus.CLOSED:

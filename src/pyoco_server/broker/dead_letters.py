@@ -1,7 +1,7 @@
 """The dead-letter stream: one message for each run or job that ended badly, for diagnosis."""
 
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.kv import publish_acked
+from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.models import DeadLetter, encode
 
 

@@ -3,12 +3,10 @@
 import asyncio
 import contextlib
 import errno
-import ipaddress
 import json
 import logging
 import os
 import shutil
-import signal
 import socket
 import sysconfig
 from asyncio.subprocess import Process
@@ -18,8 +16,10 @@ from types import TracebackType
 from typing import Self
 
 from ..errors import EmbeddedServerError
+from ..loopback import is_loopback
 from .embedded_folder import Holder, ServerFolder
 from .embedded_guard import guarded_command
+from .embedded_process import end_process
 
 _log = logging.getLogger(__name__)
 
@@ -110,14 +110,8 @@ class EmbeddedNats:
         if server is None:
             return
         try:
-            _signal(server.process, signal.SIGTERM)
-            try:
-                async with asyncio.timeout(self._stop_timeout_sec):
-                    await server.process.wait()
-            except TimeoutError:
+            if not await end_process(server.process, self._stop_timeout_sec):
                 _log.warning("embedded NATS server did not end in %g s: killed", self._stop_timeout_sec)
-                _signal(server.process, signal.SIGKILL)
-                await server.process.wait()
         finally:
             os.close(server.lifeline)
 
@@ -220,11 +214,7 @@ def _usable(binary: Path) -> Path:
 
 
 def _require_loopback(host: str) -> None:
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost"
-    if not loopback:
+    if not is_loopback(host):
         raise EmbeddedServerError(
             f"the embedded NATS server listens on the loopback only, not on {host!r}: it asks nobody for a "
             "password; for other machines run a nats-server of your own and name it with PYOCO_NATS_URL"
@@ -257,8 +247,3 @@ async def _require_jetstream(host: str, port: int) -> None:
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
-
-
-def _signal(process: Process, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it has ended already
-        process.send_signal(number)

@@ -49,6 +49,20 @@ class Holder(msgspec.Struct, frozen=True):
         return f"{server}, started by process {self.owner}{gone}"
 
 
+class DataFolderInUse(EmbeddedServerError):
+    """Another embedded server keeps its data there."""
+
+    def __init__(self, folder: Path, holder: Holder | None) -> None:
+        who = str(holder) if holder else "which is still starting"
+        use_it = f"connect to it with PYOCO_NATS_URL={holder.url}, " if holder and holder.url else ""
+        super().__init__(
+            f"the data folder {folder} is in use by another embedded NATS server ({who}); "
+            f"{use_it}stop it, or choose another folder with PYOCO_NATS_DATA_DIR"
+        )
+        self.folder = folder
+        self.holder = holder  # None while it is not known yet
+
+
 class _Ports(msgspec.Struct):
     """The part of a ports file that matters: where clients connect."""
 
@@ -77,7 +91,7 @@ class ServerFolder:
             while not _try_lock(descriptor):
                 holder = self._holder()
                 if holder is None or holder.owner_lives() or time.monotonic() > deadline:
-                    raise EmbeddedServerError(self._refusal(holder))
+                    raise DataFolderInUse(self.path, holder)
                 await asyncio.sleep(_LOCK_RETRY_SEC)
             self.record(Holder(owner=os.getpid()))
         except BaseException:
@@ -155,14 +169,6 @@ class ServerFolder:
             return msgspec.json.decode(self.lock_path.read_bytes(), type=Holder)
         except msgspec.DecodeError:  # being written at this moment
             return None
-
-    def _refusal(self, holder: Holder | None) -> str:
-        who = str(holder) if holder else "which is still starting"
-        use_it = f"connect to it with PYOCO_NATS_URL={holder.url}, " if holder and holder.url else ""
-        return (
-            f"the data folder {self.path} is in use by another embedded NATS server ({who}); "
-            f"{use_it}stop it, or choose another folder with PYOCO_NATS_DATA_DIR"
-        )
 
 
 def _try_lock(descriptor: int) -> bool:

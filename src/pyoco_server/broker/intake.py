@@ -20,6 +20,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.work_queue import Delivery, WorkQueue, consumer_name
 from pyoco_server.errors import NatsUnavailable
@@ -84,7 +85,7 @@ class Intake:
         """Bind to the consumers now and again after each reconnect."""
         self._connection.add_hook(self._bind)
         await self._bind()
-        self._housekeeper = asyncio.create_task(self._keep_house(), name="intake")
+        self._housekeeper = asyncio.create_task(repeat("intake", self._keep_house), name="intake")
 
     async def take(self) -> Delivery:
         """The next delivery, whenever it comes; a cancelled taker loses nothing."""
@@ -197,7 +198,8 @@ class Intake:
                 self._look_now.set()
             elif status != _EMPTY_STATUS:
                 # Refused: the consumer was deleted or its leader is moving.
-                log.warning("pull for tag %s refused: %s %s", tag.name, status, headers.get("Description"))
+                why = headers.get("Description", "").partition("\n")[0]
+                log.info("pull for tag %s refused: %s %s", tag.name, status, why)
                 self._bind_again = True
 
     def _deliver(self, delivery: Delivery) -> None:
@@ -220,15 +222,14 @@ class Intake:
 
     async def _keep_house(self) -> None:
         """Mend what no delivery would: held ones, pulls that ended, pulls that the server forgot."""
-        while True:
-            try:
-                async with asyncio.timeout(_HOUSEKEEPING_SEC):
-                    await self._look_now.wait()
-            except TimeoutError:
-                await self._hand_back_held()
-            self._look_now.clear()
-            if self._takers and self._connection.ready:
-                await self._ask_again()
+        try:
+            async with asyncio.timeout(_HOUSEKEEPING_SEC):
+                await self._look_now.wait()
+        except TimeoutError:
+            await self._hand_back_held()
+        self._look_now.clear()
+        if self._takers and self._connection.ready:
+            await self._ask_again()
 
     async def _ask_again(self) -> None:
         now = time.monotonic()

@@ -5,38 +5,21 @@ around the request than in it.
 """
 
 from base64 import b64decode
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from pyoco_server.broker.connection import Connection, NoResponders, PayloadTooLarge
+from pyoco_server.broker.connection import Connection, NoResponders
+from pyoco_server.broker.publishing import ApiError, RevisionConflict, publish_acked
 
-_WRONG_LAST_SEQUENCE = {10071, 10164}
 _NO_MESSAGE = 10037
-_TOO_LARGE_FOR_STREAM = 10054
 _DELETED = {"DEL", "PURGE"}
-
-
-class RevisionConflict(Exception):
-    """Somebody else wrote the key since the revision that this write was based on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     value: bytes
     revision: int
-
-
-class _ApiError(msgspec.Struct):
-    err_code: int = 0
-    description: str = ""
-
-
-class _PublishAck(msgspec.Struct):
-    seq: int = 0
-    duplicate: bool = False
-    error: _ApiError | None = None
 
 
 class _StoredMessage(msgspec.Struct):
@@ -53,26 +36,10 @@ class _StoredMessage(msgspec.Struct):
 
 class _StoredReply(msgspec.Struct):
     message: _StoredMessage | None = None
-    error: _ApiError | None = None
+    error: ApiError | None = None
 
 
-_decode_ack = msgspec.json.Decoder(_PublishAck).decode
 _decode_stored = msgspec.json.Decoder(_StoredReply).decode
-
-
-async def publish_acked(
-    connection: Connection, subject: str, payload: bytes, headers: Mapping[str, str] | None = None
-) -> int:
-    """Publish into a stream and return the sequence it was stored under."""
-    reply = await connection.request(subject, payload, headers)
-    ack = _decode_ack(reply.data)
-    if ack.error is not None:
-        if ack.error.err_code in _WRONG_LAST_SEQUENCE:
-            raise RevisionConflict(ack.error.description)
-        if ack.error.err_code == _TOO_LARGE_FOR_STREAM:
-            raise PayloadTooLarge(ack.error.description)
-        raise connection.unavailable(f"JetStream refused the write: {ack.error.description}")
-    return ack.seq
 
 
 class Bucket:

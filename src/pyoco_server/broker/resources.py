@@ -16,6 +16,9 @@ _MIN_SERVER = "2.14"
 # Longer than any retry of a publish by us, so that a repeated publish of one job is stored once.
 _DEDUPLICATION_WINDOW_SEC = 120.0
 
+# Not enabled on this server; not enabled for this account.
+_JETSTREAM_OFF = {10039, 10076}
+
 
 class IncompatibleServer(NatsUnavailable):
     """The NATS server is too old, or has no JetStream."""
@@ -102,6 +105,9 @@ async def _check_server(connection: Connection) -> None:
     try:
         info = await jetstream_api.call(connection, "INFO")
     except (NoResponders, jetstream_api.ApiRefused) as refused:
+        if isinstance(refused, jetstream_api.ApiRefused) and refused.err_code not in _JETSTREAM_OFF:
+            # A cluster that elects its leader, for example: it will come.
+            raise connection.unavailable(str(refused)) from refused
         raise IncompatibleServer(
             f"JetStream is not usable on this server ({refused}); start it with JetStream enabled "
             "(nats-server -js -sd DIR) and allow it for this account"

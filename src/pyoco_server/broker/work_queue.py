@@ -8,7 +8,7 @@ from nats.js.api import AckPolicy, ConsumerConfig
 
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.kv import publish_acked
+from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.models import Job, encode
 
 # Lets the first worker claim a run without reading its snapshot first.

@@ -10,12 +10,20 @@ from pyoco_server.cli import params
 from pyoco_server.cli.console import notes, printable, say, terminal_language
 from pyoco_server.cli.entry import Version, examples, new_app, run
 from pyoco_server.cli.exit_codes import CommandFailed
-from pyoco_server.cli.options import comma_separated
-from pyoco_server.cli.run_views import Output, accepted_view, run_view, show, tasks_view
+from pyoco_server.cli.options import comma_separated, sendable_text
+from pyoco_server.cli.run_views import (
+    Output,
+    accepted_view,
+    chosen,
+    ended_run_view,
+    run_view,
+    show,
+    tasks_view,
+)
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.models import RunStatus
+from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
+from pyoco_server.models import RunStatus, is_run_id
 
 app = new_app(
     no_args_is_help=True,
@@ -25,6 +33,13 @@ app = new_app(
         "pyoco-client get --run-id $RUN_ID",
     ),
 )
+
+
+def _checked_run_id(run_id: str) -> str:
+    if not is_run_id(run_id):
+        raise typer.BadParameter(f"{run_id!r}: wanted the id of a run, as `submit` gives it")
+    return run_id
+
 
 Server = Annotated[
     str | None,
@@ -46,11 +61,13 @@ OutputForm = Annotated[
         show_default=False,
     ),
 ]
-FlowName = Annotated[str, typer.Option(help="The name of the flow.", metavar="NAME")]
-RunId = Annotated[str, typer.Option(help="The id that `submit` gave.", metavar="ID")]
+FlowName = Annotated[str, typer.Option(help="The name of the flow.", metavar="NAME", parser=sendable_text)]
+RunId = Annotated[str, typer.Option(help="The id that `submit` gave.", metavar="ID", parser=_checked_run_id)]
 Tag = Annotated[
     str | None,
-    typer.Option(help="Which workers may execute the run: those with this tag.", metavar="TAG"),
+    typer.Option(
+        help="Which workers may execute the run: those with this tag.", metavar="TAG", parser=sendable_text
+    ),
 ]
 Wait = Annotated[
     bool, typer.Option("--wait", help="Wait for the run's end; exit 0 only if it is COMPLETED.", metavar="")
@@ -62,7 +79,7 @@ WaitLimit = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class GatewayAddress:
     """What was said before the subcommand; the same options after it win."""
 
     server: str | None = None
@@ -70,19 +87,22 @@ class Connection:
 
     def open(self, server: str | None, api_key: str | None) -> PyocoHttpClient:
         config = NatsBackendConfig.from_env()
-        return PyocoHttpClient(
-            server or self.server or config.server,
-            api_key=api_key or self.api_key or config.api_key or None,
-            api_key_header=config.http_api_key_header,
-            language=terminal_language(),
-        )
+        try:
+            return PyocoHttpClient(
+                server or self.server or config.server,
+                api_key=api_key or self.api_key or config.api_key or None,
+                api_key_header=config.http_api_key_header,
+                language=terminal_language(),
+            )
+        except ValueError as error:
+            raise InvalidCliArgument(str(error)) from error
 
 
 @app.callback()
 def client(
     ctx: typer.Context, server: Server = None, api_key: ApiKey = None, version: Version = False
 ) -> None:
-    ctx.obj = Connection(server, api_key)
+    ctx.obj = GatewayAddress(server, api_key)
 
 
 @app.command(
@@ -119,7 +139,10 @@ def submit(
     ] = None,
     tag: Tag = None,
     tags: Annotated[
-        str | None, typer.Option(help="Labels to find the run by, separated by commas.", metavar="A,B")
+        str | None,
+        typer.Option(
+            help="Labels to find the run by, separated by commas.", metavar="A,B", parser=sendable_text
+        ),
     ] = None,
     wait: Wait = False,
     timeout_sec: WaitLimit = None,
@@ -151,7 +174,10 @@ def submit_yaml(
             help="The flow.yaml to run.", metavar="FILE", exists=True, dir_okay=False, readable=True
         ),
     ],
-    flow_name: Annotated[str, typer.Option(help="The name the run is kept under.", metavar="NAME")],
+    flow_name: Annotated[
+        str,
+        typer.Option(help="The name the run is kept under.", metavar="NAME", parser=sendable_text),
+    ],
     tag: Tag = None,
     wait: Wait = False,
     timeout_sec: WaitLimit = None,
@@ -177,7 +203,10 @@ def get(
     *,
     run_id: RunId,
     include: Annotated[
-        list[str] | None, typer.Option(help="What to add: records, full or all; repeatable.", metavar="WHAT")
+        list[str] | None,
+        typer.Option(
+            help="What to add: records, full or all; repeatable.", metavar="WHAT", parser=sendable_text
+        ),
     ] = None,
     output: OutputForm = None,
     server: Server = None,
@@ -203,9 +232,9 @@ def tasks(
 
 
 def _open(ctx: typer.Context, server: str | None, api_key: str | None) -> PyocoHttpClient:
-    connection = ctx.obj
-    assert isinstance(connection, Connection)
-    return connection.open(server, api_key)
+    address = ctx.obj
+    assert isinstance(address, GatewayAddress)
+    return address.open(server, api_key)
 
 
 def _check_limit(wait: bool, timeout_sec: float | None) -> None:
@@ -233,9 +262,21 @@ def _finish_submit(
     except KeyboardInterrupt:
         say(f"No longer waiting; the run goes on: pyoco-client get --run-id {run_id}")
         raise
-    show(ended, output, run_view)
+    form = chosen(output)
+    show(_with_records(client, ended) if form is Output.TABLE else ended, form, ended_run_view)
     if ended["status"] != RunStatus.COMPLETED:
-        raise CommandFailed(f"The run is {ended['status']}: {ended.get('error') or 'no error was recorded'}")
+        # Who reads the table has read the error in it.
+        why = "" if form is Output.TABLE else f": {ended.get('error') or 'no error was recorded'}"
+        raise CommandFailed(f"The run is {ended['status']}{why}")
+
+
+def _with_records(client: PyocoHttpClient, run: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return client.get_run(run["run_id"], ["records"])
+    except (GatewayUnreachable, PyocoHttpError) as error:
+        # The run has ended and how is known: the command does not fail for what it would show beside that.
+        say(f"What the tasks returned cannot be shown: {error}")
+        return run
 
 
 def _wait(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> dict[str, Any]:

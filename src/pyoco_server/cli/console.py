@@ -34,6 +34,13 @@ def tell_person(line: str) -> None:
         say(line)
 
 
+def discard_output() -> None:
+    """Give up what was not written yet: at its exit Python would try again, and complain again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 

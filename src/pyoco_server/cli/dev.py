@@ -14,7 +14,8 @@ from rich.text import Text
 
 from pyoco_server import __version__
 from pyoco_server.cli.console import printable
-from pyoco_server.cli.dev_stack import USUAL_PORT, DevOptions, DevStack
+from pyoco_server.cli.dev_stack import DevOptions, DevStack
+from pyoco_server.cli.listening import USUAL_PORT
 from pyoco_server.cli.serving import StopRequest
 
 

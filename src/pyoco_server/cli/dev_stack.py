@@ -11,15 +11,14 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pyoco_server.broker.embedded import EmbeddedNats
-from pyoco_server.cli.listening import choose_port
-from pyoco_server.cli.options import settings_with
+from pyoco_server.broker.embedded_folder import DataFolderInUse
+from pyoco_server.cli.listening import USUAL_NATS_PORT, USUAL_PORT, choose_port
+from pyoco_server.cli.options import is_said, settings_with
 from pyoco_server.cli.supervised import Child
-from pyoco_server.config import SETTINGS, NatsBackendConfig
-from pyoco_server.errors import EmbeddedServerError
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import EmbeddedServerError, InvalidCliArgument
 
 USUAL_DATA_DIR: Final = Path(".pyoco")
-USUAL_PORT: Final = 8000
-USUAL_NATS_PORT: Final = 4222
 WORKER_ID: Final = "dev"
 # What is known to end soon, beyond what it may take by its own settings.
 _MARGIN_SEC: Final = 10.0
@@ -52,9 +51,7 @@ def dev_settings(data_dir: Path | None, **given: Any) -> NatsBackendConfig:
     if data_dir is not None:
         given |= {"nats_data_dir": str(data_dir / "nats"), "run_dir": str(data_dir / "runs")}
     config = settings_with(log_format="text", **given)
-    default = next(row.default for row in SETTINGS if row.field == "log_level")
-    unspoken = "PYOCO_LOG_LEVEL" not in os.environ and config.log_level == default
-    return replace(config, log_level="WARNING") if unspoken else config
+    return config if is_said("PYOCO_LOG_LEVEL", config) else replace(config, log_level="WARNING")
 
 
 async def _end(task: asyncio.Task[None]) -> None:
@@ -84,7 +81,8 @@ class DevStack:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as undo:  # undone in the opposite order: the worker, the gateway, NATS
-            await undo.enter_async_context(self.nats)
+            await self._start_nats()
+            undo.push_async_callback(self.nats.stop)
             keeper = asyncio.create_task(self._keep_nats(), name="keep-nats")
             undo.push_async_callback(_end, keeper)
             gateway, worker = self._gateway(), self._worker()
@@ -132,6 +130,16 @@ class DevStack:
             "PYOCO_LOG_FORMAT": config.log_format,
             "PYOCO_LOG_LEVEL": config.log_level,
         }
+
+    async def _start_nats(self) -> None:
+        try:
+            await self.nats.start()
+        except DataFolderInUse as error:
+            owner = f" (process {error.holder.owner})" if error.holder else ""
+            raise InvalidCliArgument(
+                f"another program{owner} keeps its data in {error.folder}; stop that program, or choose "
+                "another folder with --data-dir"
+            ) from error
 
     async def _keep_nats(self) -> None:
         while True:

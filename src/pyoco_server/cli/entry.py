@@ -9,8 +9,8 @@ from typer.main import get_command
 
 from pyoco_server import __version__
 from pyoco_server.cli import exit_codes
-from pyoco_server.cli.console import printable, terminal_language
-from pyoco_server.cli.failure_text import error_text, http_error_text, usage_text
+from pyoco_server.cli.console import discard_output, printable, terminal_language
+from pyoco_server.cli.failure_text import error_text, http_error_text, io_error_text, usage_text
 from pyoco_server.errors import InvalidCliArgument, PyocoError
 from pyoco_server.http_client import PyocoHttpError
 
@@ -57,16 +57,20 @@ def exit_code_of(app: typer.Typer, program: str, arguments: Sequence[str]) -> in
     command = get_command(app)
     try:
         code = command.main(list(arguments), prog_name=program, standalone_mode=False)
+        sys.stdout.flush()  # while it can still be told that this fails
     except typer.TyperException as error:
         _complain(_usage_text(command, program, arguments, error.format_message()))
     except InvalidCliArgument as error:
         _complain(_usage_text(command, program, arguments, _what_was_wrong(error)))
     except PyocoHttpError as error:
-        _complain(http_error_text(error))
+        _complain(http_error_text(error, terminal_language()))
     except PyocoError as error:
         _complain(error_text(error, terminal_language()))
     except exit_codes.CommandFailed as error:
         _complain(str(error))
+    except OSError as error:
+        discard_output()
+        _complain(io_error_text(error))
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     else:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pyoco_server.config import safe_url
-from pyoco_server.errors import Err, FieldProblem, Lang, PyocoError
+from pyoco_server.errors import ERRORS, Err, FieldProblem, Lang, PyocoError
 from pyoco_server.http_client import PyocoHttpError
 
 
@@ -25,14 +25,22 @@ def error_text(error: PyocoError, lang: Lang) -> str:
     return "\n".join([*lines, f"  {error.error.cure(lang)}"])
 
 
-def http_error_text(error: PyocoHttpError) -> str:
-    """About an answer of the gateway; its words are in the language that was asked for."""
-    # The detail is a whole sentence and mostly begins with the title, which stands above it already.
-    detail = error.detail.removeprefix(error.title).removeprefix(": ")
+def io_error_text(error: OSError) -> str:
+    """About a file, or the output, that cannot be read or written."""
+    where = f"{error.filename}: " if error.filename else ""
+    return f"Input or output failed: {where}{error.strerror or error}"
+
+
+def http_error_text(error: PyocoHttpError, lang: Lang) -> str:
+    """About an answer of the gateway, whose words are in the language `lang` that was asked for."""
     ids = f"{error.err_id} " if error.err_id else ""
     request = f"{error.request.method} {safe_url(str(error.request.url))}"
-    lines = [f"{ids}{error.title} (HTTP {error.status}, {request})", f"  {detail}"]
-    return "\n".join([*lines, *_problem_lines(error.errors)])
+    title = f"{ids}{error.title} (HTTP {error.status}, {request})"
+    if error.errors:  # the detail says the same once more, in one sentence
+        cures = [f"  {spec.cure(lang)}" for spec in ERRORS if spec.err_id == error.err_id]
+        return "\n".join([title, *_problem_lines(error.errors), *cures])
+    # The detail is a whole sentence and mostly begins with the title, which stands above it already.
+    return f"{title}\n  {error.detail.removeprefix(error.title).removeprefix(': ')}"
 
 
 def _problem_lines(problems: Sequence[FieldProblem]) -> list[str]:

@@ -3,8 +3,12 @@
 import errno
 import socket
 from contextlib import closing
+from typing import Final
 
 from pyoco_server.errors import InvalidCliArgument
+
+USUAL_PORT: Final = 8000
+USUAL_NATS_PORT: Final = 4222
 
 _BACKLOG = 2048
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where a client on this machine finds it

@@ -1,11 +1,16 @@
-"""What several commands have in common: an option, and settings that the command line overrules."""
+"""What several commands have in common: options, and settings that the command line overrules."""
 
+import json
+import os
+import sys
 from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+from dotenv import dotenv_values
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import shortened
 
 NatsUrl = Annotated[
     str | None,
@@ -13,6 +18,22 @@ NatsUrl = Annotated[
         help="Where NATS is (PYOCO_NATS_URL; nats://127.0.0.1:4222).", metavar="URL", show_default=False
     ),
 ]
+
+
+def sendable_text(text: str) -> str:
+    """The text itself, or a usage error: what a terminal sends need not be UTF-8, and what we send must."""
+    require_sendable(text)
+    return text
+
+
+def require_sendable(value: object) -> None:
+    """Refuse a value that cannot be written as JSON in UTF-8."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter(f"{shortened(value)} is not UTF-8 text") from None
+    except RecursionError:
+        raise typer.BadParameter("the value is nested too deeply") from None
 
 
 def comma_separated(text: str | None) -> list[str]:
@@ -23,3 +44,18 @@ def settings_with(**given: Any) -> NatsBackendConfig:
     """The settings of the environment, except where the command line says otherwise."""
     wanted = {name: value for name, value in given.items() if value is not None}
     return replace(NatsBackendConfig.from_env(), **wanted)
+
+
+def service_settings(**given: Any) -> NatsBackendConfig:
+    """The same for a program that logs; on a terminal its log is for people, unless otherwise said."""
+    config = settings_with(**given)
+    if sys.stdout.isatty() and not is_said("PYOCO_LOG_FORMAT", config):
+        return replace(config, log_format="text")
+    return config
+
+
+def is_said(name: str, config: NatsBackendConfig) -> bool:
+    """Whether the environment or its file holds this variable, though perhaps with the default's value."""
+    if os.environ.get(name):
+        return True
+    return config.load_dotenv and bool(dotenv_values(config.env_file, encoding="utf-8-sig").get(name))

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import typer
 import yaml
 
+from pyoco_server.cli.options import require_sendable
 from pyoco_server.errors import shortened
 
 
@@ -50,9 +51,11 @@ def from_pair(text: str) -> Params:
     if not equals or not name.strip():
         raise typer.BadParameter(f"{shortened(text)} has no name and value; wanted key=value, as in count=3")
     try:
-        return Params({name.strip(): json.loads(value, parse_constant=_not_json)})
+        param = Params({name.strip(): json.loads(value, parse_constant=_not_json)})
     except (ValueError, RecursionError):
-        return Params({name.strip(): value})
+        param = Params({name.strip(): value})
+    require_sendable(param)
+    return param
 
 
 def _parsed_file(path: str, text: str) -> object:
@@ -78,6 +81,7 @@ def _require_object(value: object, what: str) -> Params:
         raise typer.BadParameter(
             f"{what} holds {shortened(value)}; wanted an object with the params by their names"
         )
+    require_sendable(value)
     return Params((str(name), item) for name, item in value.items())
 
 

@@ -9,7 +9,8 @@ from pyoco_server.cli.console import results
 from pyoco_server.cli.dev import Screen, serve_dev
 from pyoco_server.cli.dev_stack import USUAL_DATA_DIR, DevOptions, dev_settings
 from pyoco_server.cli.entry import Version, examples, new_app, run
-from pyoco_server.cli.options import NatsUrl, settings_with
+from pyoco_server.cli.listening import USUAL_PORT
+from pyoco_server.cli.options import NatsUrl, service_settings
 from pyoco_server.cli.readiness import ReadyFd
 from pyoco_server.cli.serving import serve
 from pyoco_server.cli.up import Up
@@ -44,7 +45,9 @@ def server(version: Version = False) -> None:
 def up(
     *,
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes a free one.", metavar="PORT", min=0, max=65535)] = 8000,
+    port: Annotated[
+        int, typer.Option(help="0 takes a free one.", metavar="PORT", min=0, max=65535)
+    ] = USUAL_PORT,
     nats_url: NatsUrl = None,
     with_nats_bootstrap: Annotated[
         bool,
@@ -74,7 +77,7 @@ def up(
         )
     if not with_nats_bootstrap and (nats_port or nats_data_dir):
         raise InvalidCliArgument("--nats-port and --nats-data-dir need --with-nats-bootstrap")
-    config = settings_with(
+    config = service_settings(
         nats_url=nats_url, nats_data_dir=nats_data_dir and str(nats_data_dir), dashboard_lang=dashboard_lang
     )
     configure_logging(service="pyoco-server:http", config=config)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from pyoco_server.broker.embedded_guard import guarded_command
+from pyoco_server.broker.embedded_process import end_process
 from pyoco_server.cli.exit_codes import CommandFailed
 
 Facts = dict[str, Any]
@@ -87,13 +88,8 @@ class Child:
         running, self._running = self._running, None
         if running is None:
             return
-        _signal(running.process, signal.SIGTERM)
-        try:
-            async with asyncio.timeout(timeout_sec):
-                await running.process.wait()
-        except TimeoutError:
-            self._say(f"The {self.name} did not end within {timeout_sec:g} s and is killed.")
-            _signal(running.process, signal.SIGKILL)
+        if not await end_process(running.process, timeout_sec):
+            self._say(f"The {self.name} did not end within {timeout_sec:g} s and was killed.")
         await self._bury(running)
 
     async def _keep(self) -> None:
@@ -189,11 +185,6 @@ async def _reader_of(descriptor: int) -> asyncio.StreamReader:
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", 0)
     )
     return reader
-
-
-def _signal(process: Process, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it has ended already
-        process.send_signal(number)
 
 
 def _how(code: int) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pyoco_server.broker.embedded import EmbeddedNats
 from pyoco_server.cli.console import say, tell_person
 from pyoco_server.cli.gateway import serve_gateway
-from pyoco_server.cli.listening import http_url, listen
+from pyoco_server.cli.listening import USUAL_NATS_PORT, http_url, listen
 from pyoco_server.cli.readiness import tell_ready
 from pyoco_server.cli.serving import StopRequest
 from pyoco_server.config import NatsBackendConfig, safe_url
@@ -18,8 +18,6 @@ from pyoco_server.errors import EmbeddedServerError
 from pyoco_server.http_api import create_app
 
 log = logging.getLogger(__name__)
-
-USUAL_NATS_PORT = 4222
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,13 @@ import typer
 
 from pyoco_server.cli.console import tell_person
 from pyoco_server.cli.entry import Version, examples, new_app, run
-from pyoco_server.cli.options import NatsUrl, comma_separated, settings_with
+from pyoco_server.cli.options import NatsUrl, comma_separated, service_settings
 from pyoco_server.cli.readiness import ReadyFd, tell_ready
 from pyoco_server.cli.serving import StopRequest, serve
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.logging_config import configure_logging
-from pyoco_server.models import TAG_PATTERN, WORKER_ID_PATTERN
+from pyoco_server.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.executor import ExecutorFailedToStart
 from pyoco_server.worker.protocol import Setup
@@ -92,7 +92,7 @@ class WorkerProcess:
 
 def _checked_tag(tag: str) -> str:
     if not re.fullmatch(TAG_PATTERN, tag):
-        raise typer.BadParameter(f"{tag!r}: wanted 1 to 64 letters, digits, '_' or '-' (no '.')")
+        raise typer.BadParameter(f"{tag!r}: {TAG_WANTED}")
     return tag
 
 
@@ -102,7 +102,7 @@ def _checked_tags(tags: str) -> str:
 
 def _checked_worker_id(worker_id: str) -> str:
     if not re.fullmatch(WORKER_ID_PATTERN, worker_id):
-        raise typer.BadParameter(f"{worker_id!r}: wanted 1 to 128 letters, digits, '_' or '-'")
+        raise typer.BadParameter(f"{worker_id!r}: {WORKER_ID_WANTED}")
     return worker_id
 
 
@@ -166,7 +166,7 @@ def worker(
         raise InvalidCliArgument(
             "--flows and --resolver both say where flows come from; leave one of them out"
         )
-    config = settings_with(nats_url=nats_url, worker_concurrency=concurrency)
+    config = service_settings(nats_url=nats_url, worker_concurrency=concurrency)
     configure_logging(service="pyoco-server:worker", config=config)
     process = WorkerProcess(
         config=config,

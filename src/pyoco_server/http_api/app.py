@@ -34,7 +34,14 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             await gateway.close()
 
     # The interactive pages load scripts from other hosts, which a self-hosted server must not.
-    app = FastAPI(title="pyoco-server", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="pyoco-server",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     problems.install(app)
     app.include_router(health.router)
     app.include_router(run_reads.router)

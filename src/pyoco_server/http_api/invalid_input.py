@@ -6,15 +6,14 @@ from typing import Any
 import msgspec
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
+from pyoco_server.models import FLOW_NAME_WANTED, TAG_WANTED
 
 _MESSAGE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+_NAMED_FIELD = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<field>.*)`$")
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 # What the patterns of our fields mean to a person.
-_WANTED = {
-    "flow_name": "wanted 1 to 200 printable characters",
-    "tag": "wanted 1 to 64 letters, digits, '_' or '-' (no '.', it becomes one token of a NATS subject)",
-}
+_WANTED = {"flow_name": FLOW_NAME_WANTED, "tag": TAG_WANTED}
 
 
 def invalid_body(error: Exception, body: bytes) -> InvalidRequest:
@@ -23,7 +22,7 @@ def invalid_body(error: Exception, body: bytes) -> InvalidRequest:
         document = msgspec.json.decode(body)
     except RecursionError:
         return InvalidRequest(problems=[FieldProblem("", "the JSON is nested too deeply")])
-    except msgspec.DecodeError as malformed:
+    except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
         return InvalidRequest(problems=[FieldProblem("", f"the body is not JSON: {malformed}")])
     return invalid_fields(error, document)
 
@@ -33,6 +32,11 @@ def invalid_fields(error: Exception, document: Any) -> InvalidRequest:
     match = _MESSAGE.match(str(error))
     assert match is not None
     path, message = match["path"] or "", match["what"]
+    named = _NAMED_FIELD.match(message)
+    if named is not None:
+        how = "unknown field" if "unknown" in named["how"] else "the field is missing"
+        field = f"{path}.{named['field']}" if path else named["field"]
+        return InvalidRequest(problems=[FieldProblem(field, how)])
     if "matching regex" in message:
         message = _WANTED.get(path, message)
     value = shortened(_value_at(document, path)) if path else None

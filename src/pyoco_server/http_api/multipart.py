@@ -45,7 +45,7 @@ async def read_form(request: Request, wanted: FileField) -> UploadedForm:
     try:
         form = await parser.parse()
     except WorkflowTooLarge:
-        await _discard(stream)
+        await discard(stream)
         raise
     except (MultiPartException, KeyError, UnicodeDecodeError, ValueError) as error:
         raise _invalid("", f"the multipart body cannot be read: {error}") from None
@@ -62,7 +62,7 @@ async def _taken_apart(items: list[tuple[str, UploadFile | str]], wanted: FileFi
         if name in fields or (name == wanted.name and file is not None):
             raise _invalid(name, "given more than once")
         if isinstance(value, str):
-            fields[name] = value
+            fields[name] = _valid_text(name, value)
         elif name != wanted.name:
             raise _invalid(name, f"unexpected file; the file belongs into the field {wanted.name!r}")
         else:
@@ -74,6 +74,15 @@ async def _taken_apart(items: list[tuple[str, UploadFile | str]], wanted: FileFi
     return UploadedForm(file, fields)
 
 
+def _valid_text(name: str, text: str) -> str:
+    """A part may name a charset that yields what no Unicode text has."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _invalid(name, "not a valid Unicode text; send it as UTF-8") from None
+    return text
+
+
 async def _limited(stream: AsyncIterator[bytes], wanted: FileField) -> AsyncGenerator[bytes, None]:
     left = wanted.max_bytes + _FORM_OVERHEAD_BYTES
     async for chunk in stream:
@@ -83,7 +92,8 @@ async def _limited(stream: AsyncIterator[bytes], wanted: FileField) -> AsyncGene
         yield chunk
 
 
-async def _discard(stream: AsyncIterator[bytes]) -> None:
+async def discard(stream: AsyncIterator[bytes]) -> None:
+    """Read on without keeping anything, within bounds: who is still sending reads no answer."""
     left = _DISCARD_BYTES
     try:
         async with asyncio.timeout(_DISCARD_SEC):

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from msgspec import UNSET, Struct, UnsetType
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from pyoco_server.errors import Err, ErrorSpec, FieldProblem, InvalidRequest, PyocoError, shortened
@@ -51,6 +51,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(PyocoError, _on_pyoco_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(ClientDisconnect, _on_client_gone)
     app.add_exception_handler(Exception, _on_unexpected)
 
 
@@ -88,6 +89,12 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
         type="about:blank", title=phrase, status=error.status_code, detail=detail, instance=request.url.path
     )
     return _answer(problem, "en", error.headers)
+
+
+async def _on_client_gone(request: Request, error: Exception) -> Response:
+    """The sender hung up while its body was being read; nobody is there to read this answer."""
+    log.info("the client left in the middle of %s %s", request.method, request.url.path)
+    return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
 async def _on_unexpected(request: Request, error: Exception) -> Response:
@@ -128,7 +135,8 @@ def _field_errors(problems: Sequence[FieldProblem]) -> list[FieldError]:
 
 def _from_pydantic(item: dict[str, Any]) -> FieldProblem:
     # The first element of `loc` is where the value came from: "query", "path", ...
-    path = ".".join(str(part) for part in item["loc"][1:])
+    _, first, *rest = item["loc"]
+    path = str(first) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest)
     value = None if "input" not in item else shortened(item["input"])
     return FieldProblem(path, item["msg"], value=value)
 

@@ -12,15 +12,19 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.invalid_input import invalid_body, invalid_fields
-from pyoco_server.http_api.multipart import FileField, read_form
+from pyoco_server.http_api.multipart import FileField, discard, read_form
 from pyoco_server.models import FlowName, Labels, RunId, RunStatus, Tag
 from pyoco_server.runs.flow_yaml import CheckedFlow, check_flow_yaml
+from pyoco_server.runs.nesting import check_nesting
 from pyoco_server.runs.submit import new_job
 
 # Checking takes about a millisecond per 16 KiB.
 _QUICKLY_CHECKED_BYTES = 16 * 1024
+# Far more than people write, far less than any JSON library of a worker gives up at.
+MAX_NESTING = 100
 
 
 class RunSubmitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -51,11 +55,13 @@ _decode_submit = msgspec.json.Decoder(RunSubmitRequest).decode
 
 async def submit_run(request: Request) -> Response:
     gateway = gateway_of(request)
-    body = await request.body()
+    body = await _limited_body(request, gateway.config.max_run_snapshot_bytes)
     try:
         wanted = _decode_submit(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid_body(error, body) from None
+    if not check_nesting(wanted.params, MAX_NESTING):
+        raise InvalidRequest(problems=[FieldProblem("params", f"nested more than {MAX_NESTING} deep")])
     job = new_job(
         flow_name=wanted.flow_name,
         tag=wanted.tag or gateway.config.default_tag,
@@ -82,6 +88,21 @@ async def submit_run_yaml(request: Request) -> Response:
     )
     await gateway.submitter.submit(job)
     return _accepted(job.run_id)
+
+
+async def _limited_body(request: Request, max_bytes: int) -> bytes:
+    """The body, read no further than a body can be that would be accepted."""
+    chunks: list[bytes] = []
+    size = 0
+    stream = request.stream()
+    async for chunk in stream:
+        size += len(chunk)
+        if size > max_bytes:
+            await discard(stream)
+            message = f"the body is larger than {max_bytes} bytes (PYOCO_MAX_RUN_SNAPSHOT_BYTES)"
+            raise InvalidRequest(problems=[FieldProblem("params", message)])
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 async def _checked(source: bytes) -> CheckedFlow:

@@ -6,15 +6,19 @@ cancel was requested).
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 
 from msgspec import structs
 
-from pyoco_server.broker.kv import RevisionConflict
+from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore, StoredRun
+from pyoco_server.errors import Err
 from pyoco_server.models import Job, RunSnapshot, RunStatus, pending_snapshot
 from pyoco_server.runs.compaction import compact_run_snapshot
+
+log = logging.getLogger(__name__)
 
 
 class NotOwner(Exception):
@@ -51,6 +55,9 @@ class OwnedRun:
                     raise RunEnded(f"the run is {self.snapshot.status} already")
                 changed = structs.replace(change(self.snapshot), updated_at=time.time())
                 wanted = compact_run_snapshot(settle(changed), self._max_bytes)
+                if len(wanted.tasks) < len(changed.tasks):
+                    spec = Err.SNAPSHOT_TOO_LARGE
+                    log.error("%s: %s", spec.en, wanted.error, extra=spec.log_fields(run_id=wanted.run_id))
                 try:
                     self._revision = await self._store.replace(wanted, revision=self._revision)
                 except RevisionConflict:
@@ -63,8 +70,11 @@ class OwnedRun:
         stored = await self._store.get_from_leader(self.snapshot.run_id)
         if stored is None:
             raise RunGone("the run was deleted")
-        self.snapshot = merge(self.snapshot, stored.snapshot)
         self._revision = stored.revision
+        if stored.snapshot.status.terminal:
+            self.snapshot = stored.snapshot
+            raise RunEnded(f"the run is {stored.snapshot.status} already")
+        self.snapshot = merge(self.snapshot, stored.snapshot)
 
 
 def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:

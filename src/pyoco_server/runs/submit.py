@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
+from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.kv import RevisionConflict
+from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.errors import Err, FieldProblem, InvalidRequest, NatsUnavailable, WorkflowTooLarge
@@ -23,8 +24,6 @@ log = logging.getLogger(__name__)
 
 # An answer within 2 s is promised; the rest is for the way to the client.
 _BUDGET_SEC = 1.8
-# Subject, headers and protocol around a payload.
-_ENVELOPE_BYTES = 4096
 
 
 def new_job(
@@ -60,7 +59,7 @@ class Submitter:
         self._withdrawer: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._withdrawer = asyncio.create_task(self._withdraw_all(), name="withdraw")
+        self._withdrawer = asyncio.create_task(repeat("withdraw", self._withdraw_next), name="withdraw")
 
     async def close(self) -> None:
         """Stop; runs that could not be withdrawn are named, for the operator."""
@@ -94,24 +93,23 @@ class Submitter:
             detail = f"the run's params take {snapshot_bytes} bytes, at most {limit} fit"
             cure = "store large data elsewhere and pass a reference, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES"
             raise InvalidRequest(detail, problems=[FieldProblem("params", f"{detail}; {cure}")])
-        room = self._connection.max_payload - _ENVELOPE_BYTES
+        room = self._connection.max_record_bytes
         if job_bytes > room:
             raise WorkflowTooLarge(
                 f"the job takes {job_bytes} bytes and the NATS server takes messages of {room}; "
                 "shorten the file, or raise max_payload in the server's configuration"
             )
 
-    async def _withdraw_all(self) -> None:
-        while True:
-            job = await self._to_withdraw.get()
-            try:
-                await self._connection.wait_ready()
-                await self._withdraw(job)
-            except NatsUnavailable:
-                self._to_withdraw.put_nowait(job)
-            except asyncio.CancelledError:
-                self._to_withdraw.put_nowait(job)
-                raise
+    async def _withdraw_next(self) -> None:
+        job = await self._to_withdraw.get()
+        try:
+            await self._connection.wait_ready()
+            await self._withdraw(job)
+        except NatsUnavailable:
+            self._to_withdraw.put_nowait(job)
+        except BaseException:
+            self._to_withdraw.put_nowait(job)
+            raise
 
     async def _withdraw(self, job: Job) -> None:
         while True:

@@ -13,17 +13,17 @@ from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.models import TAG_PATTERN, WORKER_ID_PATTERN
+from pyoco_server.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
 from pyoco_server.worker.callable_policy import CallablePolicy
 from pyoco_server.worker.code_watch import watch_flow_folder
 from pyoco_server.worker.desk import Desk
-from pyoco_server.worker.executor import Executor
+from pyoco_server.worker.executor import Executor, ExecutorFailedToStart
 from pyoco_server.worker.failure_report import FailureReport
 from pyoco_server.worker.flow_source import FlowResolver
 from pyoco_server.worker.presence import Presence
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Setup
-from pyoco_server.worker.run_session import RunSession
+from pyoco_server.worker.run_session import NO_EXECUTOR_DELAY_SEC, RunSession
 from pyoco_server.worker.thread_executor import ThreadExecutor
 
 log = logging.getLogger(__name__)
@@ -174,6 +174,9 @@ class PyocoNatsWorker:
                 return
             try:
                 await RunSession(self._desk, delivery, executor).process()
+            except ExecutorFailedToStart:
+                # The session has said so; pulling more would only send more runs back.
+                await asyncio.sleep(NO_EXECUTOR_DELAY_SEC)
             except Exception:
                 # One run must not take the others down; its message comes back after AckWait.
                 log.exception("a run could not be handled", extra={"tag": delivery.tag})
@@ -181,10 +184,10 @@ class PyocoNatsWorker:
 
 def _check_names(worker_id: str, tags: Sequence[str]) -> None:
     if not re.fullmatch(WORKER_ID_PATTERN, worker_id):
-        raise ValueError(f"worker_id {worker_id!r}: wanted 1 to 128 letters, digits, '_' or '-'")
+        raise ValueError(f"worker_id {worker_id!r}: {WORKER_ID_WANTED}")
     for tag in tags:
         if not re.fullmatch(TAG_PATTERN, tag):
-            raise ValueError(f"tag {tag!r}: wanted 1 to 64 letters, digits, '_' or '-' (no '.')")
+            raise ValueError(f"tag {tag!r}: {TAG_WANTED}")
 
 
 def _absolute(folder: str) -> Path:

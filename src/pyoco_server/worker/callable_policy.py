@@ -23,12 +23,26 @@ from pyoco_server.worker.flow_errors import CallableRefused
 SETTING: Final = "PYOCO_CALLABLE_ALLOW"
 
 _OWN: Final = frozenset({"pyoco_server", "__main__", "__mp_main__"})
+
+# Wherever the server is installed these are too, and `yaml:unsafe_load` or `pip:main` run anything.
+# fmt: off
+_DEPENDENCIES: Final = frozenset({
+    "_yaml", "annotated_doc", "annotated_types", "anyio", "certifi", "click", "dotenv", "fastapi", "h11",
+    "httpcore", "httptools", "httpx", "idna", "markdown_it", "mdurl", "msgspec", "multipart", "nats",
+    "opentelemetry", "prometheus_client", "pydantic", "pydantic_core", "pygments", "pyoco",
+    "python_multipart", "rich", "shellingham", "starlette", "typer", "typing_extensions",
+    "typing_inspection", "uvicorn", "uvloop", "yaml",
+    # what older versions of them need, or other systems
+    "colorama", "exceptiongroup", "importlib_metadata", "sniffio", "zipp",
+})
+# fmt: on
+_INSTALLERS: Final = frozenset({"_distutils_hack", "pip", "pkg_resources", "setuptools", "wheel"})
 _PATTERN: Final = re.compile(r"[\w.*?\[\]!-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class CallablePolicy:
-    """Without patterns everything is allowed except the standard library and the server's own modules.
+    """Without patterns everything is allowed except the standard library, the server, and its dependencies.
 
     Those are allowed only by a pattern that spells out their top-level package, so that `*` does not.
     """
@@ -63,11 +77,10 @@ class CallablePolicy:
     def _objection(self, module: str) -> str | None:
         top = module.partition(".")[0]
         matching = [pattern for pattern in self.patterns if fnmatchcase(module, pattern)]
-        if top in sys.stdlib_module_names or top in _OWN:
-            owner = "the server itself" if top in _OWN else "Python's standard library"
+        if reason := _reserved(top):
             if any(pattern.partition(".")[0] == top for pattern in matching):
                 return None
-            return f"{top!r} is part of {owner}; {self._cure(module)}"
+            return f"{top!r} is {reason}; {self._cure(module)}"
         if self.patterns and not matching:
             return f"{module!r} matches none of the patterns {', '.join(self.patterns)}; {self._cure(module)}"
         return None
@@ -75,6 +88,15 @@ class CallablePolicy:
     def _cure(self, module: str) -> str:
         patterns = self.patterns or ("*",)  # the first pattern would otherwise shut out everything else
         return f"to allow it, set {SETTING}={','.join([*patterns, module])} on this worker"
+
+
+def _reserved(top: str) -> str | None:
+    """Why a top-level package is there without anyone's flow meaning it; None for any other."""
+    if top in _OWN:
+        return "part of the server itself"
+    if top in sys.stdlib_module_names:
+        return "part of Python's standard library"
+    return "installed with the server" if top in _DEPENDENCIES | _INSTALLERS else None
 
 
 def task_function(found: object) -> Callable[..., Any] | None:

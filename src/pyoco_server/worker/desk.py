@@ -8,9 +8,6 @@ from pyoco_server.broker.run_store import RunStore
 from pyoco_server.worker.failure_report import FailureReport
 from pyoco_server.worker.presence import Presence
 
-# Subject, headers and protocol around a snapshot.
-_ENVELOPE_BYTES = 4096
-
 
 @dataclass(frozen=True, slots=True)
 class Desk:
@@ -25,6 +22,4 @@ class Desk:
 
     @property
     def max_snapshot_bytes(self) -> int:
-        return min(
-            self.connection.config.max_run_snapshot_bytes, self.connection.max_payload - _ENVELOPE_BYTES
-        )
+        return min(self.connection.config.max_run_snapshot_bytes, self.connection.max_record_bytes)

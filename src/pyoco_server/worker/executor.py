@@ -6,11 +6,15 @@ from pyoco_server.worker.protocol import Outcome, Progress, Run
 
 
 class ExecutorCrashed(Exception):
-    """The executor process ended while it had a run; the text says how."""
+    """The executor ended while it had a run: how, and the end of what it printed."""
+
+    def __init__(self, how: str, output: str = "") -> None:
+        super().__init__(how)
+        self.output = output
 
 
 class ExecutorFailedToStart(Exception):
-    """No executor could be made; the text says why, and it will not get better by trying again."""
+    """No executor could be made; the text says why."""
 
 
 class Executor(Protocol):

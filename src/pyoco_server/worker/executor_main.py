@@ -13,6 +13,7 @@ import sys
 import threading
 from contextlib import suppress
 
+from pyoco_server.models import Reason, RunStatus
 from pyoco_server.worker.flow_run import FlowRun
 from pyoco_server.worker.flow_source import FlowSource
 from pyoco_server.worker.protocol import (
@@ -20,6 +21,7 @@ from pyoco_server.worker.protocol import (
     Frames,
     FromExecutor,
     Outcome,
+    Progress,
     Ready,
     Report,
     Run,
@@ -27,6 +29,7 @@ from pyoco_server.worker.protocol import (
     frame,
     message_to_executor,
 )
+from pyoco_server.worker.values import clean
 
 _READ_BYTES = 256 * 1024
 
@@ -38,6 +41,7 @@ class ExecutorProcess:
         self._inbox: queue.SimpleQueue[Setup | Run] = queue.SimpleQueue()
         self._current: FlowRun | None = None
         self._start_folder = os.getcwd()
+        self._streams = (sys.stdout, sys.stderr)
 
     def serve(self) -> None:
         threading.Thread(target=self._listen, name="executor-link", daemon=True).start()
@@ -46,29 +50,44 @@ class ExecutorProcess:
         try:
             source = FlowSource.from_setup(setup)
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
-            self._send(Ready(error=f"{type(error).__name__}: {error}"))
+            self._send(Ready(error=clean(f"{type(error).__name__}: {error}")))
             return
         self._send(Ready(flows=source.names, failures=source.failures))
-        while True:
+        threads = threading.active_count()
+        spoilt = False
+        while not spoilt:
             run = self._inbox.get()
             assert isinstance(run, Run)
-            self._send(self._execute(source, run))
+            outcome = self._execute(source, run)
+            spoilt = outcome.spoilt = self._is_spoilt(threads)
+            self._send(outcome)
 
     def _execute(self, source: FlowSource, run: Run) -> Outcome:
-        if run.directory is not None:
-            os.makedirs(run.directory, exist_ok=True)
-            os.chdir(run.directory)
         try:
+            self._enter_folder(run.directory)
             prepared = source.prepare(run)
             if isinstance(prepared, Outcome):
                 return prepared
             self._current = prepared
             return prepared.execute()
+        except Exception as error:  # noqa: BLE001 - a failure of ours ends one run, not this process
+            text = clean(f"the executor could not run the flow: {type(error).__name__}: {error}")
+            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
         finally:
             self._current = None
-            if run.directory is not None:
-                os.chdir(self._start_folder)
-                _remove_if_empty(run.directory)
+            os.chdir(self._start_folder)
+            _remove_if_empty(run.directory)
+
+    def _enter_folder(self, folder: str | None) -> None:
+        if folder is not None:
+            os.makedirs(folder, exist_ok=True)
+            os.chdir(folder)
+
+    def _is_spoilt(self, threads: int) -> bool:
+        """Whether the run left something behind that the next one would suffer from."""
+        replaced = (sys.stdout, sys.stderr) != self._streams
+        closed = any(stream.closed for stream in self._streams)
+        return replaced or closed or threading.active_count() > threads
 
     def _listen(self) -> None:
         frames = Frames()
@@ -84,28 +103,37 @@ class ExecutorProcess:
         current = self._current
         if isinstance(message, Setup | Run):
             self._inbox.put(message)
-        elif current is not None and isinstance(message, Cancel):
-            current.cancel()
+        elif isinstance(message, Report):
+            self._send(Progress() if current is None else current.progress())
         elif current is not None:
-            self._send(current.progress())
+            current.cancel()
 
     def _send(self, message: FromExecutor) -> None:
         with self._sending:
             self._link.sendall(frame(message))
 
 
-def _remove_if_empty(folder: str) -> None:
+def _remove_if_empty(folder: str | None) -> None:
     """A run that left no files leaves no folder either."""
-    for empty in (f"{folder}/artifacts", folder):
+    if folder is None:
+        return
+    for empty in (f"{folder}/artifacts", folder, os.path.dirname(folder)):
         with suppress(OSError):
             os.rmdir(empty)
 
 
+def _ignore(number: int, _: object) -> None:
+    """A handler, since children would inherit SIG_IGN itself."""
+
+
 def main() -> None:
-    # Ctrl-C is the worker's to handle; it decides when an executor ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A signal to the whole service (Ctrl-C, systemd) is the worker's to handle: it finishes what runs.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)
     faulthandler.enable()
     with socket.socket(fileno=int(sys.argv[1])) as link:
+        # A forked child must not hold our end of the link open when we are gone.
+        os.register_at_fork(after_in_child=link.close)
         ExecutorProcess(link).serve()
 
 

@@ -3,17 +3,18 @@
 import logging
 import time
 
-from pyoco_server.broker.connection import PayloadTooLarge
 from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.errors import Err, ErrorSpec, NatsUnavailable
-from pyoco_server.logging_config import redact
+from pyoco_server.logging_config import redact_exception
 from pyoco_server.models import DeadLetter, Job, Reason
 from pyoco_server.worker.protocol import Outcome
 
 log = logging.getLogger(__name__)
 
 _ERROR_CHARS = 8192
+# Between how an executor ended and what it printed last.
+LAST_OUTPUT = "; its last output: "
 
 
 class FailureReport:
@@ -25,8 +26,9 @@ class FailureReport:
     async def tell(self, job: Job, delivery: Delivery, outcome: Outcome) -> None:
         """A run that FAILED."""
         spec = Err.FLOW_NOT_FOUND if outcome.reason == Reason.FLOW_NOT_FOUND else Err.EXECUTION_FAILED
-        # A user's exception often quotes its input, and params must not reach the log.
-        error, trace = (redact(text or "", [job.params]) for text in (outcome.error, outcome.exc_traceback))
+        # A user's exception often quotes its input, and params must not reach the log; nor must its output.
+        told = (outcome.error or "").partition(LAST_OUTPUT)[0]
+        error, trace = redact_exception(told, outcome.exc_traceback or "", [job.params])
         context = {"run_id": job.run_id, "flow_name": job.flow_name, "tag": job.tag, "reason": outcome.reason}
         exception = {"exc_type": outcome.exc_type, "exc_message": error, "exc_traceback": trace}
         self._log(spec, error, **context, **{key: value for key, value in exception.items() if value})
@@ -60,6 +62,6 @@ class FailureReport:
     async def _publish(self, letter: DeadLetter, tag: str) -> None:
         try:
             await self._letters.publish(letter, tag=tag)
-        except (NatsUnavailable, PayloadTooLarge) as error:
+        except NatsUnavailable as error:
             # Best effort by contract: the run's own snapshot tells the same.
             self._log(Err.DLQ_PUBLISH_FAILED, str(error), run_id=letter.run_id, reason=letter.reason)

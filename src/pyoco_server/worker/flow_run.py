@@ -2,6 +2,7 @@
 
 import time
 import traceback
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from pyoco.trace.backend import TraceBackend
 
 from pyoco_server.models import Reason, RunStatus, TaskStatus
 from pyoco_server.worker.protocol import Outcome, Progress
-from pyoco_server.worker.values import to_json
+from pyoco_server.worker.values import clean, to_json
 
 # What is kept of each task's output, from its end.
 _OUTPUT_TAIL_CHARS = 8192
@@ -49,7 +50,8 @@ class FlowRun:
         self._flow = flow
         self._params = params
         self._engine = Engine(trace_backend=_Quiet())
-        self._context = _Context(run_id=run_id)
+        # The engine fills these in the order of a set; a reader wants the order of the flow.
+        self._context = _Context(run_id=run_id, tasks=dict.fromkeys(_in_order(flow), TaskState.PENDING))
         self._cancel_requested = False
 
     def execute(self) -> Outcome:
@@ -70,7 +72,7 @@ class FlowRun:
 
     def _failed(self, error: BaseException) -> Outcome:
         """The outcome after an exception; one that followed a cancel is the flow's way to stop."""
-        text = f"{type(error).__name__}: {error}"
+        text = clean(f"{type(error).__name__}: {_message(error)}")
         failed = self._end_running_tasks(text)
         if self._cancel_requested:
             return self._ended(RunStatus.CANCELLED)
@@ -79,7 +81,7 @@ class FlowRun:
             reason=Reason.EXECUTION_ERROR,
             error=f"task {failed}: {text}" if failed else text,
             exc_type=type(error).__name__,
-            exc_traceback="".join(traceback.format_exception(error))[-_TRACEBACK_CHARS:],
+            exc_traceback=clean("".join(traceback.format_exception(error))[-_TRACEBACK_CHARS:]),
         )
 
     def _end_running_tasks(self, error: str) -> str | None:
@@ -117,12 +119,30 @@ class FlowRun:
             "started_at": record.started_at,
             "ended_at": record.ended_at,
             "duration_ms": record.duration_ms,
-            "error": record.error,
-            "traceback": record.traceback,
+            "error": record.error and clean(record.error),
+            "traceback": record.traceback and clean(record.traceback),
             **{field: value for field, (value, _) in values.items()},
             "artifacts": to_json(record.artifacts)[0],
-            **self._context.outputs_of(name),
+            **{stream: clean(text) for stream, text in self._context.outputs_of(name).items()},
         }
         if cut:
             encoded["truncated"] = cut
         return msgspec.json.encode(encoded), bool(cut)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001 - a user's __str__ may raise anything
+        return f"<its message raised {type(broken).__name__}>"
+
+
+def _in_order(flow: Flow) -> list[str]:
+    """The names of the tasks as the flow goes through them; by name where it does not say."""
+    before = {task.name: {earlier.name for earlier in task.dependencies} for task in flow.tasks}
+    sorter = TopologicalSorter({name: before[name] & before.keys() for name in sorted(before)})
+    try:
+        return list(sorter.static_order())
+    except CycleError:
+        # Loops link a task to itself or backwards.
+        return sorted(before)

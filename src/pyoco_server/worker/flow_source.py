@@ -13,6 +13,7 @@ from pyoco_server.worker.callable_policy import CallablePolicy
 from pyoco_server.worker.flow_files import FlowFolder, load_resolver
 from pyoco_server.worker.flow_run import FlowRun
 from pyoco_server.worker.protocol import Outcome, Run, Setup
+from pyoco_server.worker.values import clean
 from pyoco_server.worker.yaml_flow import FlowBuildError, build_yaml_flow
 
 FlowResolver = Callable[[str], Flow]
@@ -62,7 +63,7 @@ class FlowSource:
             else:
                 flow, defaults = build_yaml_flow(run.workflow_yaml, run.flow_name, self._policy)
         except KeyError as error:
-            known = error.args[0] if error.args and isinstance(error.args[0], str) else repr(error)
+            known = _what_is_known(error, run.flow_name)
             return _not_runnable(
                 Reason.FLOW_NOT_FOUND, f"flow {run.flow_name!r} was not found: {known}", error
             )
@@ -75,6 +76,11 @@ class FlowSource:
         if entangled is not None:
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=entangled)
         return FlowRun(run.run_id, flow, {**defaults, **params})
+
+
+def _what_is_known(error: KeyError, flow_name: str) -> str:
+    said = error.args[0] if error.args and isinstance(error.args[0], str) else repr(error)
+    return "the worker's resolver does not know it" if said == flow_name else said
 
 
 def _entangled(flow: Flow) -> str | None:
@@ -92,12 +98,12 @@ def _entangled(flow: Flow) -> str | None:
 
 
 def _not_runnable(reason: Reason, text: str, error: Exception) -> Outcome:
-    # A name that nobody knows has no place in the code; only the user's own code does.
-    trace = None if reason is Reason.FLOW_NOT_FOUND else "".join(traceback.format_exception(error))
+    # Our own refusals explain themselves; only the user's code has a place worth showing.
+    ours = isinstance(error, FlowBuildError | InvalidRequest | KeyError)
     return Outcome(
         status=RunStatus.FAILED,
         reason=reason,
-        error=text,
+        error=clean(text),
         exc_type=type(error).__name__,
-        exc_traceback=trace,
+        exc_traceback=None if ours else clean("".join(traceback.format_exception(error))),
     )

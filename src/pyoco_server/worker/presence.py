@@ -8,6 +8,7 @@ from importlib.metadata import version
 from uuid import uuid4
 
 from pyoco_server import __version__
+from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.worker_registry import OwnRecord
 from pyoco_server.errors import NatsUnavailable
@@ -45,7 +46,7 @@ class Presence:
 
     async def start(self) -> None:
         await self._own.save()
-        self._keeper = asyncio.create_task(self._keep(), name="presence")
+        self._keeper = asyncio.create_task(repeat("presence", self._keep), name="presence")
 
     def began(self, run_id: str) -> None:
         self._running[run_id] = time.time()
@@ -76,15 +77,15 @@ class Presence:
         await self._save(WorkerState.STOPPED_GRACEFUL)
 
     async def _keep(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(self._heartbeat_sec):
-                    await self._changed.wait()
-            except TimeoutError:
-                log.debug("heartbeat")
-            self._changed.clear()
-            await self._save(WorkerState.RUNNING if self._running else WorkerState.IDLE)
-            await asyncio.sleep(min(_COALESCE_SEC, self._heartbeat_sec))
+        """Store the record when something has changed, or when a heartbeat is due."""
+        try:
+            async with asyncio.timeout(self._heartbeat_sec):
+                await self._changed.wait()
+        except TimeoutError:
+            log.debug("heartbeat")
+        self._changed.clear()
+        await self._save(WorkerState.RUNNING if self._running else WorkerState.IDLE)
+        await asyncio.sleep(min(_COALESCE_SEC, self._heartbeat_sec))
 
     async def _save(self, state: WorkerState) -> None:
         record = self._own.record

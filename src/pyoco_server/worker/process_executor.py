@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 _START_TIMEOUT_SEC = 60.0
 _STOP_TIMEOUT_SEC = 5.0
 _OUTPUT_TIMEOUT_SEC = 1.0
+_LAST_WORDS_SEC = 0.5
 # What is kept of the process's own output, for the day it crashes.
 _OUTPUT_TAIL_BYTES = 4096
 
@@ -86,6 +87,24 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in secrets}
 
 
+async def _spawn(link: socket.socket) -> Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "pyoco_server.worker.executor_main",
+            str(link.fileno()),
+            pass_fds=[link.fileno()],
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT,
+            start_new_session=True,
+            env=_environment(),
+        )
+    except OSError as error:
+        raise ExecutorFailedToStart(f"no process could be started: {error}") from error
+
+
 async def _ended_within(process: Process, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
@@ -107,6 +126,8 @@ class ProcessExecutor:
         self._setup = setup
         self._process: Process | None = None
         self._link: _Link | None = None
+        # Its exit, not the end of the link, is the sign of its death: a forked child may hold the link.
+        self._exited: asyncio.Task[int] | None = None
         self._output = bytearray()
         self._output_reader: asyncio.Task[None] | None = None
         self._retired = False
@@ -119,25 +140,15 @@ class ProcessExecutor:
 
     async def start(self) -> None:
         """Have a warm child; ExecutorFailedToStart says why there cannot be one."""
-        if self._link is not None and not self._link.lost.done() and not self._retired:
+        if self._exited is not None and not self._exited.done() and not self._retired:
             return
         await self.close()
         self._retired = False
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "pyoco_server.worker.executor_main",
-                str(theirs.fileno()),
-                pass_fds=[theirs.fileno()],
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=STDOUT,
-                start_new_session=True,
-                env=_environment(),
-            )
+            self._process = await _spawn(theirs)
         _, self._link = await asyncio.get_running_loop().create_unix_connection(_Link, sock=ours)
+        self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
         self._output_reader = asyncio.create_task(self._read_output(self._process), name="executor-output")
         self._link.send(self._setup)
         await self._wait_ready(self._link)
@@ -146,13 +157,21 @@ class ProcessExecutor:
         await self.start()
         assert self._link is not None
         link = self._link
+        assert self._exited is not None
         link.outcome = asyncio.get_running_loop().create_future()
         link.progress, link.reporting = None, False
+        # The output of an earlier run is none of this one's business.
+        self._output.clear()
         link.send(run)
-        await _first_of(link.outcome, link.lost)
+        await _first_of(link.outcome, self._exited)
+        if not link.outcome.done():
+            # Its last words may still be in the socket.
+            await _first_of(link.outcome, link.lost, timeout_sec=_LAST_WORDS_SEC)
         if link.outcome.done():
-            return link.outcome.result()
-        raise ExecutorCrashed(await self._last_words())
+            outcome = link.outcome.result()
+            self._retired = self._retired or outcome.spoilt
+            return outcome
+        raise await self._crash()
 
     def progress(self) -> Progress | None:
         """What the child last told, asking for newer: a task that holds the GIL must not stop its worker."""
@@ -186,7 +205,9 @@ class ProcessExecutor:
         if process is not None:
             await _ended_within(process, _STOP_TIMEOUT_SEC)
             _kill_group(process)
-            await process.wait()
+        if self._exited is not None:
+            await self._exited
+            self._exited = None
         await self._finish_output()
 
     async def _finish_output(self) -> None:
@@ -198,26 +219,30 @@ class ProcessExecutor:
             await asyncio.wait({reader})
 
     async def _wait_ready(self, link: _Link) -> None:
-        await _first_of(link.ready, link.lost, timeout_sec=_START_TIMEOUT_SEC)
+        assert self._exited is not None
+        await _first_of(link.ready, self._exited, timeout_sec=_START_TIMEOUT_SEC)
         if not link.ready.done():
-            words = await self._last_words() if link.lost.done() else f"not ready in {_START_TIMEOUT_SEC:g} s"
+            why = (
+                str(await self._crash()) if self._exited.done() else f"not ready in {_START_TIMEOUT_SEC:g} s"
+            )
             await self.abandon()
-            raise ExecutorFailedToStart(words)
+            raise ExecutorFailedToStart(why)
         self.ready = link.ready.result()
         if self.ready.error is not None:
             await self.close()
             raise ExecutorFailedToStart(self.ready.error)
 
-    async def _last_words(self) -> str:
-        """How the child ended and the end of what it printed."""
+    async def _crash(self) -> ExecutorCrashed:
+        """How the child ended, and the end of what it printed during this run."""
+        assert self._exited is not None
         assert self._process is not None
-        code = await self._process.wait()
+        code = await self._exited
         # What its tasks started has lost its run as well.
         _kill_group(self._process)
         await self._finish_output()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        words = self._output.decode("utf-8", "replace").strip()
-        return f"the executor process {how}" + (f"; its last output: {words}" if words else "")
+        output = self._output.decode("utf-8", "replace").strip()
+        return ExecutorCrashed(f"the executor process {how}", output)
 
     async def _read_output(self, process: Process) -> None:
         self._output.clear()

@@ -68,6 +68,8 @@ class Outcome(Struct, tag=True, kw_only=True):
     error: str | None = None
     exc_type: str | None = None
     exc_traceback: str | None = None
+    # The run left threads or broken streams behind: this executor leaves, and the next run gets another.
+    spoilt: bool = False
 
     def raw_records(self) -> dict[str, Raw]:
         return {name: Raw(record) for name, record in self.task_records.items()}

@@ -22,11 +22,14 @@ from pyoco_server.runs.ownership import NotOwner, OwnedRun, RunEnded, RunTaken, 
 from pyoco_server.worker.companion import Companion
 from pyoco_server.worker.desk import Desk
 from pyoco_server.worker.executor import Executor, ExecutorCrashed, ExecutorFailedToStart
+from pyoco_server.worker.failure_report import LAST_OUTPUT
 from pyoco_server.worker.protocol import Outcome, Run
 
 log = logging.getLogger(__name__)
 
 _NAK_DELAY_SEC = 2.0
+# Long enough for another worker to take the run, or for somebody to mend this one.
+NO_EXECUTOR_DELAY_SEC = 10.0
 _WRITE_RETRY_SEC = 0.25
 
 
@@ -43,9 +46,13 @@ class RunSession:
         try:
             try:
                 job = decode_job(self._delivery.payload)
-            except msgspec.DecodeError as error:
-                return await self._reject(str(error))
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                return await self._reject(str(error) or type(error).__name__)
             await self._process_job(job)
+        except ExecutorFailedToStart as error:
+            log.error("a run goes back to the queue, this worker cannot start an executor: %s", error)
+            await self._hand_back(NO_EXECUTOR_DELAY_SEC)
+            raise
         except NatsUnavailable as error:
             log.warning("a run goes back to the queue: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
             await self._hand_back(_NAK_DELAY_SEC)
@@ -88,12 +95,15 @@ class RunSession:
             await self._executor.abandon()
             raise
         except ExceptionGroup as group:
+            await self._executor.abandon()
+            unstarted, _ = group.split(ExecutorFailedToStart)
+            if unstarted is not None:
+                raise unstarted.exceptions[0] from None
             lost, other = group.split(NotOwner)
             if lost is None or other is not None:
                 raise
-            # Fenced: whatever this executor still does must have no effect.
+            # Fenced: whatever the executor was still doing has no effect any more.
             log.warning("lost a run: %s", lost.exceptions[0], extra=self._context(job))
-            await self._executor.abandon()
             return None
         if outcome is None:
             await self._hand_back(_NAK_DELAY_SEC)
@@ -110,25 +120,31 @@ class RunSession:
         companion = Companion(self._desk, self._delivery, owned, self._executor)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(companion.watch())
-            outcome = await self._execute(job)
+            outcome = await self._execute(job, owned)
             companion.leave_snapshot_alone()
             stored = await self._store_terminal(owned, outcome)
             watching.cancel()
         return outcome if stored else None
 
-    async def _execute(self, job: Job) -> Outcome:
-        directory = None if self._desk.run_dir is None else str(self._desk.run_dir / job.run_id)
+    async def _execute(self, job: Job, owned: OwnedRun) -> Outcome:
         run = Run(
             run_id=job.run_id,
             flow_name=job.flow_name,
             params=encode(job.params),
             workflow_yaml=None if job.workflow_yaml is None else job.workflow_yaml.encode(),
-            directory=directory,
+            directory=self._directory(owned.snapshot),
         )
         try:
             return await self._executor.execute(run)
-        except (ExecutorCrashed, ExecutorFailedToStart) as error:
-            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=str(error))
+        except ExecutorCrashed as crash:
+            error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
+            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=error)
+
+    def _directory(self, snapshot: RunSnapshot) -> str | None:
+        """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""
+        if self._desk.run_dir is None:
+            return None
+        return str(self._desk.run_dir / snapshot.run_id / str(snapshot.attempt))
 
     async def _store_terminal(self, owned: OwnedRun, outcome: Outcome) -> bool:
         """Write the end of the run; an outage is waited out, since the work is done and must count."""
@@ -136,9 +152,10 @@ class RunSession:
         while True:
             try:
                 await owned.write(lambda snapshot: _ended(snapshot, outcome))
-            except RunEnded as why:
-                # Our own write whose acknowledgement was lost, as a rule; the message is done in any case.
-                log.info("the end of the run is stored already: %s", why)
+            except RunEnded:
+                if owned.snapshot.delivery != self._delivery.token:
+                    raise
+                # Our own write, whose acknowledgement was lost.
                 return True
             except NatsUnavailable as error:
                 if not self._desk.connection.ready:
@@ -212,7 +229,7 @@ def _without_running(tasks: dict[str, TaskStatus]) -> dict[str, TaskStatus]:
 def _run_id_in(payload: bytes) -> str | None:
     try:
         fields = msgspec.json.decode(payload)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     run_id = fields.get("run_id") if isinstance(fields, dict) else None
     return run_id if isinstance(run_id, str) and is_run_id(run_id) else None

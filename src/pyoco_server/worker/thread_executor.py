@@ -19,7 +19,7 @@ class ThreadExecutor:
         self._current: FlowRun | None = None
 
     async def execute(self, run: Run) -> Outcome:
-        prepared = self._source.prepare(run)
+        prepared = await asyncio.to_thread(self._source.prepare, run)
         if isinstance(prepared, Outcome):
             return prepared
         self._current = prepared

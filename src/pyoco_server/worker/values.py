@@ -16,8 +16,7 @@ def to_json(value: Any) -> tuple[Raw, bool]:
     """The value as JSON, and whether it had to be cut."""
     try:
         encoded = msgspec.json.encode(value, enc_hook=describe)
-    except (TypeError, ValueError, RecursionError, OverflowError):
-        # A key that is not a string, a text that is not Unicode, a structure that contains itself.
+    except Exception:  # noqa: BLE001 - a key that is no string, a text that is no Unicode, a user's property
         encoded = msgspec.json.encode(describe(value))
     if len(encoded) <= VALUE_LIMIT_BYTES:
         return Raw(encoded), False
@@ -28,6 +27,11 @@ def describe(value: Any) -> str:
     """A printable stand-in for a value that JSON has no form for."""
     try:
         text = repr(value)
-    except Exception as error:  # noqa: BLE001 - a user's __repr__ may raise anything
+    except BaseException as error:  # noqa: BLE001 - a user's __repr__ may raise anything
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    return text[:_REPR_CHARS].encode("utf-8", "backslashreplace").decode()
+    return clean(text[:_REPR_CHARS])
+
+
+def clean(text: str) -> str:
+    """The text in a form that UTF-8 has: a lone surrogate, as in a file name, becomes its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()

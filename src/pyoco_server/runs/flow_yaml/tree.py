@@ -40,7 +40,7 @@ class Node:
     column: int
     nodes: int = 1
     chars: int = 0
-    depth: int = 1
+    depth: int = 0  # of lists and mappings
 
     @property
     def place(self) -> Place:

@@ -12,9 +12,10 @@ import yaml
 from pyoco_server.runs.flow_yaml.problems import ProblemList, did_you_mean
 from pyoco_server.runs.flow_yaml.tree import DOCUMENT, Mapping, Node, Scalar, Sequence
 
+MAX_NUMBER_CHARS: Final = 4_300  # the longest integer that the JSON reader of POST /runs takes, sign included
+MAX_BASE_60_CHARS: Final = 64  # reading one takes time that grows with the square of its length
+
 _CONSTRUCT: Final = yaml.constructor.SafeConstructor()
-_MAX_NUMBER_CHARS: Final = 64
-_INTEGERS: Final = range(-(2**63), 2**64)  # what every JSON reader on the way can hold
 _KIND_NAMES: Final = {
     "str": "text",
     "int": "a number",
@@ -172,16 +173,20 @@ class Reader:
         return None
 
     def _number(self, node: Scalar, field: str) -> int | float | None:
+        limit = MAX_BASE_60_CHARS if ":" in node.text else MAX_NUMBER_CHARS
+        if len(node.text) > limit:
+            self._at(
+                node, field, f"this number has more than {limit} characters; put it in quotes", node.text
+            )
+            return None
         written = yaml.ScalarNode(node.kind, node.text)
         try:
-            if len(node.text) > _MAX_NUMBER_CHARS:
-                raise ValueError
             if node.kind == "float":
                 number: int | float = _CONSTRUCT.construct_yaml_float(written)
                 usable = math.isfinite(number)
             else:
                 number = _CONSTRUCT.construct_yaml_int(written)
-                usable = number in _INTEGERS
+                usable = len(str(number)) <= MAX_NUMBER_CHARS  # a hexadecimal one is longer as JSON has it
         except (ValueError, LookupError, ArithmeticError):
             usable = False
         if usable:

@@ -1,0 +1,80 @@
+"""A program on a terminal of its own: what it shows there, and what a person types."""
+
+import fcntl
+import os
+import pty
+import subprocess
+import termios
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .programs import environment
+from .waiting import eventually_sync
+
+CTRL_C = b"\x03"
+
+
+class Terminal:
+    def __init__(self, command: list[str], *, cwd: Path | None, env: dict[str, str]) -> None:
+        self._outside, inside = pty.openpty()
+        self.process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=inside,
+            stdout=inside,
+            stderr=inside,
+            start_new_session=True,
+            # Only the terminal that controls a session sends the signals of its keys.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+        )
+        os.close(inside)
+        self._written = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def text(self) -> str:
+        return self._written.decode(errors="replace")
+
+    def shows(self, text: str, within: float = 30.0) -> None:
+        """Wait until the text is on it."""
+
+        def shown() -> bool:
+            assert text in self.text or self._reader.is_alive(), self.text
+            return text in self.text
+
+        eventually_sync(shown, within=within, describe=f"{text!r} on the terminal of {self.process.args!r}")
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._outside, keys)
+
+    def end(self, within: float = 30.0) -> int:
+        """The program's exit code, once it has ended and all it wrote is here."""
+        code = self.process.wait(within)
+        self._reader.join(within)
+        return code
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.end()
+        os.close(self._outside)
+
+    def _read(self) -> None:
+        try:
+            while chunk := os.read(self._outside, 4096):
+                self._written += chunk
+        except OSError:  # how Linux says that nobody has the other end any more
+            return
+
+
+@contextmanager
+def on_terminal(command: list[str], *, cwd: Path | None = None, **settings: str) -> Iterator[Terminal]:
+    terminal = Terminal(command, cwd=cwd, env=environment(TERM="xterm", **settings))
+    try:
+        yield terminal
+    finally:
+        terminal.close()
