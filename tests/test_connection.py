@@ -135,7 +135,7 @@ async def test_a_full_disk_is_told_with_the_cure(
         await connection.wait_ready(1.0)
     await connection.close()
     # It has tried several times by now, and said so once.
-    assert sum("not usable yet" in record.message for record in caplog.records) == 1
+    assert sum("free disk space" in record.message for record in caplog.records) == 1
 
 
 async def test_every_resource_is_made_and_an_existing_one_is_left_as_it_is(
