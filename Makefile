@@ -31,7 +31,7 @@ bench: .venv/tools ## Measure the product on this machine
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean: ## Remove all that make and the product created here, the data of the demo too
-	@rm -rf .venv .pyoco .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	@rm -rf .venv .pyoco .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis artifacts build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What the product needs to run, and nothing more: the demo starts sooner.

@@ -70,7 +70,7 @@ def test_it_starts_without_nats_and_says_that_it_waits() -> None:
         with PyocoHttpClient(gateway["url"]) as client:
             health = client.health()
             assert (health["status"], health["nats"]["ready"]) == ("ok", False)
-        program.writes("NATS at nats://127.0.0.1:1")
+        program.writes("NATS: nats://127.0.0.1:1")
         program.send(signal.SIGTERM)
         assert program.end() == 0
 

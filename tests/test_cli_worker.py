@@ -135,7 +135,7 @@ def test_a_second_signal_leaves_at_once(
 def test_it_waits_for_nats_and_says_so(own_nats: NatsServer, tmp_path: Path) -> None:
     own_nats.stop()
     with announcing(WORKER, "--nats-url", own_nats.url, cwd=tmp_path) as (program, ready):
-        program.writes(f"NATS at {own_nats.url}: ")
+        program.writes(f"NATS: {own_nats.url}: ")
         assert program.process.poll() is None
         own_nats.start()
         assert ready()["flows"] == []
@@ -144,14 +144,14 @@ def test_it_waits_for_nats_and_says_so(own_nats: NatsServer, tmp_path: Path) -> 
 def test_on_a_terminal_its_log_is_text(tmp_path: Path) -> None:
     command = [sys.executable, "-m", WORKER, "--nats-url", "nats://127.0.0.1:1"]
     with on_terminal(command, cwd=tmp_path) as terminal:
-        terminal.shows("NATS at nats://127.0.0.1:1")
+        terminal.shows("NATS: nats://127.0.0.1:1")
         assert '"message"' not in terminal.text
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_it_can_be_stopped_while_it_waits_for_nats(tmp_path: Path, number: signal.Signals, code: int) -> None:
     with announcing(WORKER, "--nats-url", "nats://127.0.0.1:1", cwd=tmp_path) as (program, _):
-        program.writes("NATS at nats://127.0.0.1:1")
+        program.writes("NATS: nats://127.0.0.1:1")
         program.send(number)
         assert program.end() == code
     assert "Traceback" not in program.stdout + program.stderr

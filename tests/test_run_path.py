@@ -63,7 +63,10 @@ async def test_records_are_left_out_unless_asked_for(config: NatsBackendConfig) 
         assert tasks["task_records"]["load"]["state"] == "SUCCEEDED"
 
 
-async def test_an_embedded_worker_runs_flows_in_this_process(config: NatsBackendConfig) -> None:
+async def test_an_embedded_worker_runs_flows_in_this_process(
+    config: NatsBackendConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where pyoco makes the artifacts folder of an embedded flow
     worker = await PyocoNatsWorker.connect(config, flow_resolver=resolve, worker_id="inside")
     try:
         async with running_gateway(config) as gateway:

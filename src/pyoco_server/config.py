@@ -200,7 +200,12 @@ class NatsBackendConfig:
         "The least serious level that is logged.",
         choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
     )
-    log_format: str = setting("Logging", "json", "JSON Lines, or text for people.", choices=("json", "text"))
+    log_format: str = setting(
+        "Logging",
+        "json",
+        "JSON Lines, or text for people; not set on a terminal: text.",
+        choices=("json", "text"),
+    )
     log_utc: bool = setting("Logging", True, "Whether log times are in UTC; otherwise in local time.")
     log_include_traceback: bool = setting("Logging", True, "Whether a logged error carries its traceback.")
 
