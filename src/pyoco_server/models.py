@@ -74,6 +74,7 @@ class Reason(StrEnum):
     FLOW_NOT_FOUND = "flow_not_found"
     INVALID_JOB = "invalid_job"
     EXECUTOR_CRASHED = "executor_crashed"
+    CANCEL_FORCED = "cancel_forced"
 
 
 class WorkerState(StrEnum):
@@ -122,6 +123,7 @@ class RunSnapshot(Struct, kw_only=True):
     error: str | None = None
     cancel_requested_at: float | None = None
     cancel_requested_by: str | None = None
+    cancel_reason: str | None = None
     workflow_yaml_sha256: str | None = None
     workflow_yaml_bytes: int | None = None
     # Kept as encoded JSON: only a reader of records pays for decoding them.

@@ -9,10 +9,22 @@ from fastapi.openapi.utils import get_openapi
 from pyoco_server.errors import Err, ErrorSpec
 from pyoco_server.http_api.health import Health
 from pyoco_server.http_api.problems import PROBLEM_TYPE, Problem
+from pyoco_server.http_api.run_actions import CancelRequest
 from pyoco_server.http_api.run_reads import RunView, TasksView
 from pyoco_server.http_api.submissions import RunAccepted, RunSubmitRequest, RunSubmitYamlFields
+from pyoco_server.models import RunSnapshot
 
-_RECORDS = (Health, Problem, RunAccepted, RunSubmitRequest, RunSubmitYamlFields, RunView, TasksView)
+_RECORDS = (
+    CancelRequest,
+    RunSnapshot,
+    Health,
+    Problem,
+    RunAccepted,
+    RunSubmitRequest,
+    RunSubmitYamlFields,
+    RunView,
+    TasksView,
+)
 _REF = "#/components/schemas/"
 
 _ANSWERS: dict[tuple[str, str], tuple[type, tuple[ErrorSpec, ...]]] = {
@@ -23,6 +35,10 @@ _ANSWERS: dict[tuple[str, str], tuple[type, tuple[ErrorSpec, ...]]] = {
         (Err.INVALID_REQUEST, Err.WORKFLOW_TOO_LARGE, Err.NATS_UNAVAILABLE),
     ),
     ("/runs/{run_id}", "get"): (RunView, (Err.RUN_NOT_FOUND, Err.INVALID_REQUEST, Err.NATS_UNAVAILABLE)),
+    ("/runs/{run_id}/cancel", "post"): (
+        RunSnapshot,
+        (Err.RUN_NOT_FOUND, Err.INVALID_REQUEST, Err.NATS_UNAVAILABLE),
+    ),
     ("/runs/{run_id}/tasks", "get"): (TasksView, (Err.RUN_NOT_FOUND, Err.NATS_UNAVAILABLE)),
 }
 
@@ -34,6 +50,7 @@ def describe(app: FastAPI) -> None:
         if app.openapi_schema is None:
             document = get_openapi(title=app.title, version=app.version, routes=app.routes)
             _add_submissions(document["paths"])
+            _add_cancel(document["paths"])
             _add_answers(document["paths"])
             _, schemas = msgspec.json.schema_components(_RECORDS, ref_template=_REF + "{name}")
             document["components"] = {"schemas": schemas}
@@ -64,6 +81,11 @@ def _add_submissions(paths: dict[str, Any]) -> None:
             "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": form}}},
         }
     }
+
+
+def _add_cancel(paths: dict[str, Any]) -> None:
+    body = {"application/json": {"schema": {"$ref": f"{_REF}CancelRequest"}}}
+    paths["/runs/{run_id}/cancel"]["post"]["requestBody"] = {"required": False, "content": body}
 
 
 def _add_answers(paths: dict[str, Any]) -> None:

@@ -55,7 +55,7 @@ _decode_submit = msgspec.json.Decoder(RunSubmitRequest).decode
 
 async def submit_run(request: Request) -> Response:
     gateway = gateway_of(request)
-    body = await _limited_body(request, gateway.config.max_run_snapshot_bytes)
+    body = await limited_body(request, gateway.config.max_run_snapshot_bytes, field="params")
     try:
         wanted = _decode_submit(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -90,7 +90,7 @@ async def submit_run_yaml(request: Request) -> Response:
     return _accepted(job.run_id)
 
 
-async def _limited_body(request: Request, max_bytes: int) -> bytes:
+async def limited_body(request: Request, max_bytes: int, *, field: str) -> bytes:
     """The body, read no further than a body can be that would be accepted."""
     chunks: list[bytes] = []
     size = 0
@@ -99,8 +99,8 @@ async def _limited_body(request: Request, max_bytes: int) -> bytes:
         size += len(chunk)
         if size > max_bytes:
             await discard(stream)
-            message = f"the body is larger than {max_bytes} bytes (PYOCO_MAX_RUN_SNAPSHOT_BYTES)"
-            raise InvalidRequest(problems=[FieldProblem("params", message)])
+            message = f"the body is larger than {max_bytes} bytes"
+            raise InvalidRequest(problems=[FieldProblem(field, message)])
         chunks.append(chunk)
     return b"".join(chunks)
 

@@ -66,6 +66,12 @@ class OwnedRun:
                     self.snapshot = wanted
                     return wanted
 
+    async def refresh(self) -> None:
+        """Learn what somebody else has asked of the run; NotOwner if it is not ours any more."""
+        async with self._writing:
+            if not self.snapshot.status.terminal:
+                await self._read_again()
+
     async def _read_again(self) -> None:
         stored = await self._store.get_from_leader(self.snapshot.run_id)
         if stored is None:
@@ -88,6 +94,7 @@ def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:
         status=stored.status,
         cancel_requested_at=stored.cancel_requested_at,
         cancel_requested_by=stored.cancel_requested_by,
+        cancel_reason=stored.cancel_reason,
     )
 
 

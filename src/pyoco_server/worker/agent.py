@@ -11,6 +11,7 @@ from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.intake import Intake, IntakeClosed
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.wake_up import WakeUps
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
@@ -129,6 +130,7 @@ class PyocoNatsWorker:
             run_dir=run_dir,
             ack_wait_sec=intake.ack_wait_sec,
         )
+        await WakeUps(connection, worker_id=worker_id, on_wake=desk.wake).start()
         log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
         return cls(connection, executors, desk, intake)
 

@@ -10,6 +10,7 @@ from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import RunSnapshot, TaskStatus
 from pyoco_server.runs.ownership import OwnedRun
+from pyoco_server.worker.cancellation import Cancellation
 from pyoco_server.worker.desk import Desk
 from pyoco_server.worker.executor import Executor
 
@@ -32,6 +33,12 @@ class Companion:
         self._ack_every_sec = min(config.ack_progress_interval_sec, desk.ack_wait_sec / 2)
         self._beat_every_sec = config.run_heartbeat_interval_sec
         self._told_failure = False
+        self._woken = asyncio.Event()
+        self.cancellation = Cancellation(executor, grace_sec=config.cancel_grace_period_sec)
+
+    def wake(self) -> None:
+        """Somebody has changed the run's snapshot: look at it now."""
+        self._woken.set()
 
     def leave_snapshot_alone(self) -> None:
         """The run has ended: from now on only its message is kept alive."""
@@ -40,7 +47,7 @@ class Companion:
     async def watch(self) -> None:
         acked_at = beat_at = time.monotonic()
         while True:
-            await asyncio.sleep(_TICK_SEC)
+            await self._next_tick()
             now = time.monotonic()
             if now - acked_at >= self._ack_every_sec:
                 await self._keep_message()
@@ -48,6 +55,26 @@ class Companion:
             if self._may_write and (self._progressed() or now - beat_at >= self._beat_every_sec):
                 await self._store()
                 beat_at = now
+            if self._may_write:
+                await self.cancellation.pursue(self._owned.snapshot)
+
+    async def _next_tick(self) -> None:
+        """Wait for the next look at the run, or for the word that something was asked of it."""
+        try:
+            async with asyncio.timeout(_TICK_SEC):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+        self._woken.clear()
+        if self._may_write:
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        try:
+            await self._owned.refresh()
+        except NatsUnavailable as error:
+            # The next heartbeat finds the same.
+            log.warning("a changed run could not be read: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
 
     async def _keep_message(self) -> None:
         try:

@@ -1,6 +1,7 @@
 """What every session of one worker works with."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyoco_server.broker.connection import Connection
@@ -19,6 +20,14 @@ class Desk:
     # Parent of the runs' working directories; None where runs share this process's own.
     run_dir: Path | None
     ack_wait_sec: float
+    # How to wake the session of each run under way.
+    wakers: dict[str, Callable[[], None]] = field(default_factory=dict)
+
+    def wake(self, run_id: str) -> None:
+        """The snapshot of a run was changed elsewhere; a run that is not ours is none of our business."""
+        waker = self.wakers.get(run_id)
+        if waker is not None:
+            waker()
 
     @property
     def max_snapshot_bytes(self) -> int:

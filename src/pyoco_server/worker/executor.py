@@ -24,11 +24,11 @@ class Executor(Protocol):
     def progress(self) -> Progress | None:
         """What is known of the run under way, without waiting for it."""
 
-    def cancel(self) -> None:
-        """Ask the run under way to stop."""
+    def cancel(self, run_id: str) -> None:
+        """Ask the flow of the run to stop by itself."""
 
     async def abandon(self) -> None:
-        """Make sure that the run under way does nothing any more."""
+        """End the run under way by force: its `execute` raises ExecutorCrashed."""
 
     def retire(self) -> None:
         """The code has changed: load it anew before the next run."""

@@ -40,6 +40,7 @@ class ExecutorProcess:
         self._sending = threading.Lock()
         self._inbox: queue.SimpleQueue[Setup | Run] = queue.SimpleQueue()
         self._current: FlowRun | None = None
+        self._to_cancel: str | None = None
         self._start_folder = os.getcwd()
         self._streams = (sys.stdout, sys.stderr)
 
@@ -69,6 +70,9 @@ class ExecutorProcess:
             if isinstance(prepared, Outcome):
                 return prepared
             self._current = prepared
+            if self._to_cancel == run.run_id:
+                # The wish came while the flow was being prepared.
+                prepared.cancel()
             return prepared.execute()
         except Exception as error:  # noqa: BLE001 - a failure of ours ends one run, not this process
             text = clean(f"the executor could not run the flow: {type(error).__name__}: {error}")
@@ -100,12 +104,15 @@ class ExecutorProcess:
             os._exit(0)
 
     def _obey(self, message: Setup | Run | Cancel | Report) -> None:
+        if isinstance(message, Cancel):
+            # Remembered before `_current` is looked at, and read after it is set: no wish falls between.
+            self._to_cancel = message.run_id
         current = self._current
         if isinstance(message, Setup | Run):
             self._inbox.put(message)
         elif isinstance(message, Report):
             self._send(Progress() if current is None else current.progress())
-        elif current is not None:
+        elif current is not None and current.run_id == message.run_id:
             current.cancel()
 
     def _send(self, message: FromExecutor) -> None:

@@ -47,6 +47,7 @@ class FlowRun:
     """Runs a flow on the calling thread; `cancel` and `progress` may be called from another."""
 
     def __init__(self, run_id: str, flow: Flow, params: dict[str, Any]) -> None:
+        self.run_id = run_id
         self._flow = flow
         self._params = params
         self._engine = Engine(trace_backend=_Quiet())
@@ -64,8 +65,11 @@ class FlowRun:
         return self._ended(RunStatus.COMPLETED)
 
     def cancel(self) -> None:
+        """Have the engine stop at its next boundary, and `ctx.is_cancelled` be true from now on."""
         self._cancel_requested = True
-        self._engine.cancel(self._context.run_id)
+        # Not Engine.cancel: that one forgets a wish which comes before the engine has begun.
+        if self._context.status is EngineStatus.RUNNING:
+            self._context.status = EngineStatus.CANCELLING
 
     def progress(self) -> Progress:
         return Progress(tasks=self._task_states())

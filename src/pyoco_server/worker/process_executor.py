@@ -183,18 +183,18 @@ class ProcessExecutor:
             link.send(Report())
         return link.progress
 
-    def cancel(self) -> None:
+    def cancel(self, run_id: str) -> None:
         if self._link is not None:
-            self._link.send(Cancel())
+            self._link.send(Cancel(run_id=run_id))
 
     def retire(self) -> None:
         self._retired = True
 
     async def abandon(self) -> None:
         """Kill the child with whatever it runs; the next run starts another."""
-        if self._process is not None:
+        if self._process is not None and self._exited is not None:
             _kill_group(self._process)
-        await self.close()
+            await asyncio.wait({self._exited})
 
     async def close(self) -> None:
         """End the child, asking first: closing the link is the sign to leave."""

@@ -33,8 +33,10 @@ class Run(Struct, tag=True, kw_only=True):
     directory: str | None = None
 
 
-class Cancel(Struct, tag=True):
-    """Ask the flow to stop."""
+class Cancel(Struct, tag=True, kw_only=True):
+    """Ask the flow of this run to stop."""
+
+    run_id: str
 
 
 class Report(Struct, tag=True):

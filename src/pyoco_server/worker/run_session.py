@@ -19,6 +19,7 @@ from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import Job, Reason, RunSnapshot, RunStatus, TaskStatus, decode_job, encode, is_run_id
 from pyoco_server.runs.ownership import NotOwner, OwnedRun, RunEnded, RunTaken, claim
+from pyoco_server.worker.cancellation import Cancellation
 from pyoco_server.worker.companion import Companion
 from pyoco_server.worker.desk import Desk
 from pyoco_server.worker.executor import Executor, ExecutorCrashed, ExecutorFailedToStart
@@ -108,7 +109,7 @@ class RunSession:
         if outcome is None:
             await self._hand_back(_NAK_DELAY_SEC)
             return None
-        if outcome.status == RunStatus.FAILED:
+        if owned.snapshot.status is RunStatus.FAILED:
             await self._desk.failures.tell(job, self._delivery, outcome)
         else:
             log.info("run %s", owned.snapshot.status, extra=self._context(job))
@@ -118,13 +119,28 @@ class RunSession:
     async def _execute_accompanied(self, job: Job, owned: OwnedRun) -> Outcome | None:
         """Execute and store the end; None when NATS answers but does not take it."""
         companion = Companion(self._desk, self._delivery, owned, self._executor)
-        async with asyncio.TaskGroup() as group:
-            watching = group.create_task(companion.watch())
-            outcome = await self._execute(job, owned)
-            companion.leave_snapshot_alone()
-            stored = await self._store_terminal(owned, outcome)
-            watching.cancel()
+        self._desk.wakers[job.run_id] = companion.wake
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(companion.watch())
+                outcome = await self._outcome(job, owned, companion.cancellation)
+                companion.leave_snapshot_alone()
+                stored = await self._store_terminal(owned, outcome)
+                watching.cancel()
+        finally:
+            del self._desk.wakers[job.run_id]
         return outcome if stored else None
+
+    async def _outcome(self, job: Job, owned: OwnedRun, cancellation: Cancellation) -> Outcome:
+        if owned.snapshot.cancel_requested_at is not None:
+            # Cancelled before it began, or taken over from a worker that died while it was stopping.
+            return Outcome(status=RunStatus.CANCELLED)
+        outcome = await self._execute(job, owned)
+        if cancellation.forced:
+            return Outcome(
+                status=RunStatus.CANCELLED, reason=Reason.CANCEL_FORCED, error=cancellation.verdict
+            )
+        return outcome
 
     async def _execute(self, job: Job, owned: OwnedRun) -> Outcome:
         run = Run(
@@ -205,7 +221,7 @@ class RunSession:
 
 def _ended(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
     now = time.time()
-    states = outcome.tasks or _without_running(snapshot.tasks)
+    states = outcome.tasks or _after_sudden_end(snapshot.tasks, outcome.status)
     return structs.replace(
         snapshot,
         status=RunStatus(outcome.status),
@@ -219,11 +235,13 @@ def _ended(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
     )
 
 
-def _without_running(tasks: dict[str, TaskStatus]) -> dict[str, TaskStatus]:
-    """The last known states of a run whose executor died: what was running then has failed."""
-    return {
-        name: TaskStatus.FAILED if state is TaskStatus.RUNNING else state for name, state in tasks.items()
-    }
+def _after_sudden_end(tasks: dict[str, TaskStatus], status: str) -> dict[str, TaskStatus]:
+    """The last known states of a run whose executor is gone, as its end leaves them."""
+    if status == RunStatus.CANCELLED:
+        over = {TaskStatus.RUNNING: TaskStatus.CANCELLED, TaskStatus.PENDING: TaskStatus.CANCELLED}
+    else:
+        over = {TaskStatus.RUNNING: TaskStatus.FAILED}
+    return {name: over.get(state, state) for name, state in tasks.items()}
 
 
 def _run_id_in(payload: bytes) -> str | None:

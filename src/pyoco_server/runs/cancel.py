@@ -1,0 +1,68 @@
+"""Cancelling a run: the wish is recorded by compare-and-set, and its owner is told at once.
+
+A run that nobody has begun is ended here: no worker may ever come for it. One that has an owner is the
+owner's to end, whether it hears the word or finds the wish with its next write.
+"""
+
+import logging
+import time
+
+from msgspec import structs
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.publishing import RevisionConflict
+from pyoco_server.broker.run_store import RunStore, StoredRun
+from pyoco_server.broker.wake_up import wake_owner
+from pyoco_server.errors import NatsUnavailable, RunNotFound
+from pyoco_server.models import RunSnapshot, RunStatus, is_run_id
+
+log = logging.getLogger(__name__)
+
+
+async def cancel_run(
+    connection: Connection, store: RunStore, run_id: str, *, by: str | None = None, reason: str | None = None
+) -> RunSnapshot:
+    """The snapshot with the wish in it. An ended run is returned as it is; asking twice is asking once."""
+    stored = await _record_wish(store, run_id, by=by, reason=reason)
+    snapshot = stored.snapshot
+    if snapshot.status.terminal:
+        return snapshot
+    try:
+        if snapshot.delivery is None:
+            await store.replace(_ended_unbegun(snapshot), revision=stored.revision)
+        elif snapshot.worker_id is not None:
+            await wake_owner(connection, worker_id=snapshot.worker_id, run_id=run_id)
+    except RevisionConflict:
+        log.info("a worker has just begun the run, and ends it", extra={"run_id": run_id})
+    except NatsUnavailable as error:
+        # The wish is stored; its owner or the sweep finds it.
+        log.warning("the wish to cancel is stored, its owner not told: %s", error, extra={"run_id": run_id})
+    return snapshot
+
+
+async def _record_wish(store: RunStore, run_id: str, *, by: str | None, reason: str | None) -> StoredRun:
+    while True:
+        stored = await store.get_from_leader(run_id) if is_run_id(run_id) else None
+        if stored is None:
+            raise RunNotFound(f"there is no run {run_id!r}")
+        snapshot = stored.snapshot
+        if snapshot.status.terminal or snapshot.cancel_requested_at is not None:
+            return stored
+        now = time.time()
+        wished = structs.replace(
+            snapshot,
+            status=RunStatus.CANCELLING,
+            cancel_requested_at=now,
+            cancel_requested_by=by,
+            cancel_reason=reason,
+            updated_at=now,
+        )
+        try:
+            return StoredRun(wished, await store.replace(wished, revision=stored.revision))
+        except RevisionConflict:
+            continue
+
+
+def _ended_unbegun(snapshot: RunSnapshot) -> RunSnapshot:
+    now = time.time()
+    return structs.replace(snapshot, status=RunStatus.CANCELLED, end_time=now, updated_at=now)

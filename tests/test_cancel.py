@@ -1,0 +1,162 @@
+"""Cancelling: every wish converges, whoever is alive, and an ended run never changes."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.worker import PyocoNatsWorker
+
+from .flows import basics
+from .support.gateway import RunningGateway, running_gateway
+from .support.waiting import eventually
+from .support.workers import serving_worker
+from .test_http_errors import assert_problem
+from .test_worker import queue_is_empty, started_pid
+
+
+@pytest.fixture
+async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(config) as running:
+        yield running
+
+
+async def cancel(gateway: RunningGateway, run_id: str, **body: Any) -> dict[str, Any]:
+    answer = await gateway.http.post(f"/runs/{run_id}/cancel", json=body) if body else None
+    answer = answer or await gateway.http.post(f"/runs/{run_id}/cancel")
+    assert answer.status_code == 200, answer.text
+    run: dict[str, Any] = answer.json()
+    return run
+
+
+async def test_a_cooperative_task_stops_within_200_ms(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    marker = tmp_path / "started"
+    lazy = replace(config, run_heartbeat_interval_sec=30.0)
+    async with serving_worker(lazy):
+        run_id = await gateway.submit("waiting", params={"path": str(tmp_path / "x"), "started": str(marker)})
+        await started_pid(marker)
+        asked_at = time.time()
+        answer = await cancel(gateway, run_id, reason="not needed any more")
+        assert answer["status"] == "CANCELLING"
+        assert answer["cancel_requested_at"] >= asked_at
+        run = await gateway.ends(run_id)
+        assert run["status"] == "CANCELLED"
+        assert run["cancel_reason"] == "not needed any more"
+        assert run["end_time"] - asked_at < 0.2
+        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the job is acked")
+
+
+async def test_a_task_that_does_not_stop_is_ended_after_the_grace_period(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    counter = tmp_path / "began"
+    async with serving_worker(replace(config, cancel_grace_period_sec=0.5)):
+        run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 600})
+        await eventually(counter.exists, within=10, describe="the task began")
+        await cancel(gateway, run_id)
+        run = await gateway.ends(run_id)
+        assert (run["status"], run["reason"]) == ("CANCELLED", "cancel_forced")
+        assert run["tasks"] == {"count_and_sleep": "CANCELLED"}
+        assert any(getattr(record, "err_id", "") == "ERR-PYOCO-0021" for record in caplog.records)
+        assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
+
+
+async def test_an_embedded_flow_that_does_not_stop_is_left_behind(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    counter = tmp_path / "began"
+    quick = replace(config, cancel_grace_period_sec=0.2)
+    worker = await PyocoNatsWorker.connect(quick, flow_resolver=lambda _: basics.counting_flow)
+    run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 2})
+    handling = asyncio.create_task(worker.run_once(timeout=5))
+    await eventually(counter.exists, within=10, describe="the task began")
+    await cancel(gateway, run_id)
+    assert await handling == run_id
+    run = await gateway.get(run_id)
+    assert (run["status"], run["reason"]) == ("CANCELLED", "cancel_forced")
+    await worker.close()
+
+
+async def test_a_pending_run_is_cancelled_without_any_worker_and_never_executed(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    counter = tmp_path / "executions"
+    run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 0})
+    assert (await cancel(gateway, run_id))["status"] == "CANCELLING"
+    assert (await gateway.ends(run_id, within=2))["status"] == "CANCELLED"
+    async with serving_worker(config):
+        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the job is dropped")
+    assert not counter.exists()
+
+
+async def test_an_ended_run_is_answered_as_it_is(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+    async with serving_worker(config):
+        for flow, status in (("noop", "COMPLETED"), ("failing", "FAILED")):
+            ended = await gateway.ends(await gateway.submit(flow))
+            answer = await cancel(gateway, ended["run_id"])
+            assert (answer["status"], answer["updated_at"]) == (status, ended["updated_at"])
+            assert answer["cancel_requested_at"] is None
+
+
+async def test_asking_twice_is_asking_once(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    marker = tmp_path / "started"
+    async with serving_worker(config):
+        run_id = await gateway.submit("waiting", params={"path": str(tmp_path / "x"), "started": str(marker)})
+        await started_pid(marker)
+        first, second = await asyncio.gather(
+            cancel(gateway, run_id, reason="one"), cancel(gateway, run_id, reason="two")
+        )
+        run = await gateway.ends(run_id)
+        assert run["status"] == "CANCELLED"
+        assert run["cancel_reason"] in {"one", "two"}
+        assert (await cancel(gateway, run_id))["cancel_reason"] == run["cancel_reason"]
+        assert {first["status"], second["status"]} <= {"CANCELLING", "CANCELLED"}
+
+
+async def test_a_cancel_that_races_the_end_of_a_run_converges(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config, concurrency=2):
+        run_ids = [await gateway.submit("noop") for _ in range(60)]
+        await asyncio.gather(*(cancel(gateway, run_id) for run_id in reversed(run_ids)))
+        ended = [await gateway.ends(run_id) for run_id in run_ids]
+        assert {run["status"] for run in ended} <= {"COMPLETED", "CANCELLED"}
+        for run in ended:
+            assert (run["status"] == "CANCELLED") == (run["cancel_requested_at"] is not None)
+        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="no job is left")
+        again = [await gateway.get(run["run_id"]) for run in ended]
+        assert [run["status"] for run in again] == [run["status"] for run in ended]
+
+
+async def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_without_executing_it(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    counter = tmp_path / "executions"
+    lost = await PyocoNatsWorker.connect(config, flow_resolver=lambda _: basics.noop_flow, worker_id="lost")
+    run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 0})
+    delivery = await lost._intake.take()
+    await cancel(gateway, run_id)
+    async with serving_worker(config, worker_id="next"):
+        assert (await gateway.ends(run_id, within=15))["status"] == "CANCELLED"
+        assert delivery.number == 1
+    assert not counter.exists()
+    await lost.close()
+
+
+async def test_bad_cancels_are_refused(gateway: RunningGateway) -> None:
+    run_id = await gateway.submit("noop")
+    assert_problem(await gateway.http.post("/runs/nope/cancel"), 404, 5)
+    assert_problem(await gateway.http.post(f"/runs/{os.urandom(4).hex()}.*/cancel"), 404, 5)
+    for body in (b"{", b"[]", b'{"reason": 5}', b'{"resaon": "typo"}', b'{"reason": "' + b"x" * 2000 + b'"}'):
+        assert_problem(await gateway.http.post(f"/runs/{run_id}/cancel", content=body), 422, 2)
+    assert (await gateway.get(run_id))["status"] == "PENDING"
