@@ -70,8 +70,9 @@ async def test_a_task_that_does_not_stop_is_ended_after_the_grace_period(
 
 
 async def test_an_embedded_flow_that_does_not_stop_is_left_behind(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # where pyoco makes the artifacts folder of an embedded flow
     counter = tmp_path / "began"
     quick = replace(config, cancel_grace_period_sec=0.2)
     worker = await PyocoNatsWorker.connect(quick, flow_resolver=lambda _: basics.counting_flow)

@@ -192,6 +192,22 @@ def test_ctrl_c_ends_a_wait_with_130_and_leaves_the_run_alone(server: str) -> No
     assert "Traceback" not in program.stderr
 
 
+def test_cancel_stops_a_run_and_waits_for_its_end(server: str, tmp_path: Path) -> None:
+    submitted = client(server, "submit", "--flow-name", "waiting", "--param", f"path={tmp_path / 'never'}")
+    run_id = json.loads(submitted.stdout)["run_id"]
+    done = client(server, "cancel", "--run-id", run_id, "--reason", "not needed", "--wait")
+    run = json.loads(done.stdout)
+    assert (done.returncode, run["status"], run["cancel_reason"]) == (0, "CANCELLED", "not needed")
+    again = client(server, "cancel", "--run-id", run_id)
+    assert (again.returncode, json.loads(again.stdout)["status"]) == (0, "CANCELLED")
+
+
+def test_cancel_of_a_run_that_is_not_there_fails(server: str) -> None:
+    done = client(server, "cancel", "--run-id", NO_RUN)
+    assert done.returncode == 1
+    assert Err.RUN_NOT_FOUND.err_id in done.stderr
+
+
 def test_a_mistake_in_a_flow_yaml_is_shown_with_line_and_column(server: str, tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_text("flow:\n  graph: note >> nte\ntasks:\n  note: {callable: 'm:f'}\n")
     done = client(server, "submit-yaml", "--workflow-file", "flow.yaml", "--flow-name", "typo", cwd=tmp_path)

@@ -345,6 +345,7 @@ async def test_the_openapi_document_tells_every_route_with_its_errors(gateway: R
         "/runs",
         "/runs/yaml",
         "/runs/{run_id}",
+        "/runs/{run_id}/cancel",
         "/runs/{run_id}/tasks",
     }
     assert set(document["paths"]["/runs"]["post"]["responses"]) == {"200", "413", "422", "503"}

@@ -115,6 +115,11 @@ class PyocoHttpClient:
         """The states and the records of a run's tasks."""
         return self._json("GET", f"/runs/{quote(run_id, safe='')}/tasks")
 
+    def cancel_run(self, run_id: str, reason: str | None = None) -> dict[str, Any]:
+        """Ask a run to stop: its snapshot, CANCELLING unless it has ended already."""
+        body = {} if reason is None else {"reason": reason}
+        return self._json("POST", f"/runs/{quote(run_id, safe='')}/cancel", json=body)
+
     def health(self) -> dict[str, Any]:
         """How the gateway and its connection to NATS are."""
         return self._json("GET", "/health")

@@ -231,6 +231,41 @@ def tasks(
         show(client.get_tasks(run_id), output, tasks_view)
 
 
+@app.command(
+    epilog=examples(
+        "pyoco-client cancel --run-id $RUN_ID",
+        'pyoco-client cancel --run-id $RUN_ID --reason "wrong input" --wait',
+    )
+)
+def cancel(
+    ctx: typer.Context,
+    *,
+    run_id: RunId,
+    reason: Annotated[
+        str | None,
+        typer.Option(help="Why, for whoever looks at the run.", metavar="TEXT", parser=sendable_text),
+    ] = None,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait", help="Wait for the run's end; exit 0 once it has ended.", metavar=""),
+    ] = False,
+    timeout_sec: WaitLimit = None,
+    output: OutputForm = None,
+    server: Server = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Ask a run to stop; one that has ended stays as it is."""
+    _check_limit(wait, timeout_sec)
+    with _open(ctx, server, api_key) as client:
+        run = client.cancel_run(run_id, reason)
+        if wait:
+            try:
+                run = _wait(client, run_id, timeout_sec)
+            except TimeoutError as error:
+                raise CommandFailed(str(error)) from None
+        show(run, output, run_view)
+
+
 def _open(ctx: typer.Context, server: str | None, api_key: str | None) -> PyocoHttpClient:
     address = ctx.obj
     assert isinstance(address, GatewayAddress)

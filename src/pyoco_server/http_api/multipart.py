@@ -1,6 +1,5 @@
 """Reading a form with one file in it, where the size limit holds while the body is being read."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
@@ -9,13 +8,11 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
+from pyoco_server.http_api.bodies import discard
 
 # Room for the text fields and the boundaries around the file.
 _FORM_OVERHEAD_BYTES = 64 * 1024
 _MAX_TEXT_FIELDS = 20
-# How much of an oversized body is read and thrown away, so that its sender can read the answer.
-_DISCARD_BYTES = 64 * 1024 * 1024
-_DISCARD_SEC = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +87,6 @@ async def _limited(stream: AsyncIterator[bytes], wanted: FileField) -> AsyncGene
         if left < 0:
             raise _too_large(wanted)
         yield chunk
-
-
-async def discard(stream: AsyncIterator[bytes]) -> None:
-    """Read on without keeping anything, within bounds: who is still sending reads no answer."""
-    left = _DISCARD_BYTES
-    try:
-        async with asyncio.timeout(_DISCARD_SEC):
-            async for chunk in stream:
-                left -= len(chunk)
-                if left < 0:
-                    return
-    except TimeoutError:
-        return
 
 
 def _too_large(wanted: FileField) -> WorkflowTooLarge:

@@ -8,9 +8,9 @@ from msgspec import UNSET, Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.http_api.bodies import limited_body
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.invalid_input import invalid_body
-from pyoco_server.http_api.submissions import limited_body
 from pyoco_server.runs.cancel import cancel_run
 
 router = APIRouter()
@@ -28,7 +28,7 @@ class CancelRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 async def cancel(request: Request, run_id: str) -> Response:
     """Ask a run to stop. A run that has ended is answered as it is; asking twice is asking once."""
     gateway = gateway_of(request)
-    body = await limited_body(request, _MAX_BODY_BYTES, field="reason")
+    body = await limited_body(request, _MAX_BODY_BYTES, field="reason", cure="say it shorter")
     try:
         wish = msgspec.json.decode(body, type=CancelRequest) if body else CancelRequest()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -13,9 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.errors import FieldProblem, InvalidRequest
+from pyoco_server.http_api.bodies import limited_body
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.invalid_input import invalid_body, invalid_fields
-from pyoco_server.http_api.multipart import FileField, discard, read_form
+from pyoco_server.http_api.multipart import FileField, read_form
 from pyoco_server.models import FlowName, Labels, RunId, RunStatus, Tag
 from pyoco_server.runs.flow_yaml import CheckedFlow, check_flow_yaml
 from pyoco_server.runs.nesting import check_nesting
@@ -55,7 +56,12 @@ _decode_submit = msgspec.json.Decoder(RunSubmitRequest).decode
 
 async def submit_run(request: Request) -> Response:
     gateway = gateway_of(request)
-    body = await limited_body(request, gateway.config.max_run_snapshot_bytes, field="params")
+    body = await limited_body(
+        request,
+        gateway.config.max_run_snapshot_bytes,
+        field="params",
+        cure="pass a reference to large data, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES",
+    )
     try:
         wanted = _decode_submit(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -88,21 +94,6 @@ async def submit_run_yaml(request: Request) -> Response:
     )
     await gateway.submitter.submit(job)
     return _accepted(job.run_id)
-
-
-async def limited_body(request: Request, max_bytes: int, *, field: str) -> bytes:
-    """The body, read no further than a body can be that would be accepted."""
-    chunks: list[bytes] = []
-    size = 0
-    stream = request.stream()
-    async for chunk in stream:
-        size += len(chunk)
-        if size > max_bytes:
-            await discard(stream)
-            message = f"the body is larger than {max_bytes} bytes"
-            raise InvalidRequest(problems=[FieldProblem(field, message)])
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 async def _checked(source: bytes) -> CheckedFlow:

@@ -1,0 +1,40 @@
+"""Reading a request's body no further than it may be long."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+
+from pyoco_server.errors import FieldProblem, InvalidRequest
+
+# How much of an oversized body is read and thrown away, so that its sender can read the answer.
+_DISCARD_BYTES = 64 * 1024 * 1024
+_DISCARD_SEC = 5.0
+
+
+async def limited_body(request: Request, max_bytes: int, *, field: str, cure: str) -> bytes:
+    """The whole body; InvalidRequest as soon as it is longer than a body can be that would be accepted."""
+    chunks: list[bytes] = []
+    size = 0
+    stream = request.stream()
+    async for chunk in stream:
+        size += len(chunk)
+        if size > max_bytes:
+            await discard(stream)
+            message = f"the body is larger than {max_bytes} bytes; {cure}"
+            raise InvalidRequest(problems=[FieldProblem(field, message)])
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def discard(stream: AsyncIterator[bytes]) -> None:
+    """Read on without keeping anything, within bounds: who is still sending reads no answer."""
+    left = _DISCARD_BYTES
+    try:
+        async with asyncio.timeout(_DISCARD_SEC):
+            async for chunk in stream:
+                left -= len(chunk)
+                if left < 0:
+                    return
+    except TimeoutError:
+        return
