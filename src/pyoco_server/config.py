@@ -121,7 +121,7 @@ class NatsBackendConfig:
         "Worker", 30.0, "How long a stopping worker waits for its running runs.", minimum=0
     )
     cancel_grace_period_sec: float = setting(
-        "Worker", 30.0, "How long a cancelled run may take to stop before that is reported.", minimum=0
+        "Worker", 30.0, "How long a cancelled run may take to stop before it is ended by force.", minimum=0
     )
 
     run_heartbeat_interval_sec: float = setting(
