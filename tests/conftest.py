@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import uvloop
 
 from pyoco_server.config import NatsBackendConfig
 
+from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 
 ACCOUNTS = 1000  # a start with all of them takes 0.3 s
@@ -76,3 +77,10 @@ def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
         drain_timeout_sec=5.0,
         load_dotenv=False,
     )
+
+
+@pytest.fixture
+async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
+    """A gateway in the test's own loop, on the test's own account, with NATS ready."""
+    async with running_gateway(config) as running:
+        yield running

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,17 +13,11 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 
 from .flows import basics
-from .support.gateway import RunningGateway, running_gateway
+from .support.gateway import RunningGateway
 from .support.waiting import eventually
 from .support.workers import serving_worker
 from .test_http_errors import assert_problem
 from .test_worker import queue_is_empty, started_pid
-
-
-@pytest.fixture
-async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(config) as running:
-        yield running
 
 
 async def cancel(gateway: RunningGateway, run_id: str, **body: Any) -> dict[str, Any]:

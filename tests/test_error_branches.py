@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,12 +18,6 @@ from .support.nats_server import NatsServer
 from .support.waiting import eventually
 from .support.workers import serving_worker
 from .test_worker import queue_is_empty, started_pid
-
-
-@pytest.fixture
-async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(config) as running:
-        yield running
 
 
 def logged(caplog: pytest.LogCaptureFixture, number: int) -> list[logging.LogRecord]:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,10 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import agent, run_session
 
-from .support.gateway import RunningGateway, running_gateway
+from .support.gateway import RunningGateway
 from .support.waiting import eventually
 from .support.workers import FLOWS, serving_worker
 from .test_worker import started_pid
-
-
-@pytest.fixture
-async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(config) as running:
-        yield running
 
 
 async def output_of(gateway: RunningGateway, flow: str, task: str, **params: Any) -> Any:

@@ -25,12 +25,6 @@ tasks:
 """
 
 
-@pytest.fixture
-async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(config) as running:
-        yield running
-
-
 def assert_problem(answer: httpx.Response, status: int, number: int) -> dict[str, Any]:
     """The answer has our one shape and the ids of the given error."""
     assert answer.status_code == status, answer.text

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,10 @@ from pyoco_server.models import WorkerRecord, WorkerState
 from pyoco_server.worker import PyocoNatsWorker
 
 from .flows import basics
-from .support.gateway import RunningGateway, running_gateway
+from .support.gateway import RunningGateway
 from .support.processes import is_alive
 from .support.waiting import eventually
 from .support.workers import serving_worker
-
-
-@pytest.fixture
-async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(config) as running:
-        yield running
 
 
 async def dead_letters(gateway: RunningGateway) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """A flow.yaml from submission to its end: what runs, what is refused, and what is never imported."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 
-from .support.gateway import RunningGateway, running_gateway
+from .support.gateway import RunningGateway
 from .support.workers import serving_worker
 
 TASKS = """
@@ -17,12 +16,6 @@ tasks:
   load: {callable: "tests.flows.basics:load"}
   store: {callable: "tests.flows.basics:store"}
 """
-
-
-@pytest.fixture
-async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
-    async with running_gateway(config) as running:
-        yield running
 
 
 async def run_yaml(gateway: RunningGateway, source: str) -> dict[str, Any]:
