@@ -164,6 +164,11 @@ async def test_every_resource_is_made_and_an_existing_one_is_left_as_it_is(
     assert (await context.stream_info("PYOCO_DLQ")).config.max_msgs == 7
 
 
+def test_every_resource_has_the_replicas_that_were_asked_for(config: NatsBackendConfig) -> None:
+    streams = resources.resources(replace(config, nats_replicas=3))
+    assert {stream.num_replicas for stream in streams} == {3}
+
+
 async def test_ten_programs_that_start_at_once_make_each_resource_once(config: NatsBackendConfig) -> None:
     connections = [new_connection(config) for _ in range(10)]
     for connection in connections:
