@@ -83,6 +83,8 @@ async def test_submits_during_an_outage_are_accepted_and_complete_or_refused_and
         assert max(answer.elapsed.total_seconds() for answer in answers) < 2.5
         accepted = {answer.json()["run_id"] for answer in answers if answer.status_code == 200}
         assert accepted
+        # The server is back; the gateway may still be on its way to it.
+        await gateway.inside.connection.wait_ready(10)
         for run_id in accepted:
             assert (await gateway.ends(run_id, within=30))["status"] == "COMPLETED"
         assert await eventually(lambda: queue_is_empty(gateway), within=10, describe="the queue is empty")
