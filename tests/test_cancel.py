@@ -28,7 +28,7 @@ async def cancel(gateway: RunningGateway, run_id: str, **body: Any) -> dict[str,
     return run
 
 
-async def test_a_cooperative_task_stops_within_200_ms(
+async def test_a_cooperative_task_stops_at_the_word_and_not_at_the_next_heartbeat(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     marker = tmp_path / "started"
@@ -43,7 +43,7 @@ async def test_a_cooperative_task_stops_within_200_ms(
         run = await gateway.ends(run_id)
         assert run["status"] == "CANCELLED"
         assert run["cancel_reason"] == "not needed any more"
-        assert run["end_time"] - asked_at < 0.2
+        assert run["end_time"] - asked_at < lazy.run_heartbeat_interval_sec / 10
         assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the job is acked")
 
 
