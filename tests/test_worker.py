@@ -15,6 +15,7 @@ from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import WorkerRecord, WorkerState
 from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.presence import Presence
 
 from .flows import basics
 from .support.gateway import RunningGateway
@@ -373,3 +374,18 @@ async def test_what_a_task_started_ends_with_its_executor_and_hangs_nothing(
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
     pid = int(pid_file.read_text())
     await eventually(lambda: not is_alive(pid), within=5, describe="the grandchild has ended")
+
+
+async def test_a_run_that_came_back_to_another_slot_of_its_worker_is_counted_off_twice(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    """After an outage longer than AckWait: the first slot loses the run to the second, and both end."""
+    presence = Presence(gateway.inside.connection, worker_id="w", tags=["default"], slots=2)
+    await presence.start()
+    for _ in range(2):
+        presence.began("run")
+    for status in (None, "COMPLETED"):
+        presence.ended("run", status)
+    await presence.stop("graceful_shutdown")
+    record = await worker_record(gateway, "w")
+    assert (record.last_run_id, record.last_run_status, record.slots_busy) == ("run", "COMPLETED", 0)

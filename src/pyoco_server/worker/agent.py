@@ -17,7 +17,6 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
 from pyoco_server.worker.callable_policy import CallablePolicy
 from pyoco_server.worker.code_watch import watch_flow_folder
-from pyoco_server.worker.desk import Desk
 from pyoco_server.worker.executor import Executor, ExecutorFailedToStart
 from pyoco_server.worker.failure_report import FailureReport
 from pyoco_server.worker.flow_source import FlowResolver
@@ -25,6 +24,7 @@ from pyoco_server.worker.presence import Presence
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Setup
 from pyoco_server.worker.run_session import NO_EXECUTOR_DELAY_SEC, RunSession
+from pyoco_server.worker.services import WorkerServices
 from pyoco_server.worker.thread_executor import ThreadExecutor
 
 log = logging.getLogger(__name__)
@@ -36,11 +36,11 @@ class PyocoNatsWorker:
     """Pulls runs of its tags and executes them; made by `connect` or `connect_processes`."""
 
     def __init__(
-        self, connection: Connection, executors: Sequence[Executor], desk: Desk, intake: Intake
+        self, connection: Connection, executors: Sequence[Executor], services: WorkerServices, intake: Intake
     ) -> None:
         self._connection = connection
         self._executors = executors
-        self._desk = desk
+        self._services = services
         self._intake = intake
         self._flow_folder: str | None = None
         # The flows of the folder, and why files of it were not loaded, as they were at the start.
@@ -117,7 +117,7 @@ class PyocoNatsWorker:
         except BaseException:
             await connection.close()
             raise
-        desk = Desk(
+        services = WorkerServices(
             connection=connection,
             store=RunStore(connection),
             failures=FailureReport(
@@ -130,9 +130,9 @@ class PyocoNatsWorker:
             run_dir=run_dir,
             ack_wait_sec=intake.ack_wait_sec,
         )
-        await WakeUps(connection, worker_id=worker_id, on_wake=desk.wake).start()
+        await WakeUps(connection, worker_id=worker_id, on_wake=services.wake).start()
         log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
-        return cls(connection, executors, desk, intake)
+        return cls(connection, executors, services, intake)
 
     async def run_once(self, timeout: float = 1.0) -> str | None:
         """Handle at most one run: wait up to `timeout` for it, then see it to its end."""
@@ -141,7 +141,7 @@ class PyocoNatsWorker:
                 delivery = await self._intake.take()
         except TimeoutError:
             return None
-        return await RunSession(self._desk, delivery, self._executors[0]).process()
+        return await RunSession(self._services, delivery, self._executors[0]).process()
 
     async def serve(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set; then finish what runs, within the drain time, and hand back the rest."""
@@ -165,7 +165,7 @@ class PyocoNatsWorker:
         await self._intake.close()
         for executor in self._executors:
             await executor.close()
-        await self._desk.presence.stop("graceful_shutdown")
+        await self._services.presence.stop("graceful_shutdown")
         await self._connection.close()
 
     async def _slot(self, executor: Executor) -> None:
@@ -175,7 +175,7 @@ class PyocoNatsWorker:
             except IntakeClosed:
                 return
             try:
-                await RunSession(self._desk, delivery, executor).process()
+                await RunSession(self._services, delivery, executor).process()
             except ExecutorFailedToStart:
                 # The session has said so; pulling more would only send more runs back.
                 await asyncio.sleep(NO_EXECUTOR_DELAY_SEC)

@@ -55,7 +55,8 @@ class Presence:
     def ended(self, run_id: str, status: str | None) -> None:
         """A run has left this worker; without a status it was handed back or lost."""
         record = self._own.record
-        record.last_run_started_at = self._running.pop(run_id)
+        # Two slots may have had the same run, one after it had lost it to the other.
+        record.last_run_started_at = self._running.pop(run_id, record.last_run_started_at)
         record.last_run_id = run_id
         record.last_run_status = status
         record.last_run_finished_at = time.time()

@@ -20,11 +20,11 @@ from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import Job, Reason, RunSnapshot, RunStatus, TaskStatus, decode_job, encode, is_run_id
 from pyoco_server.runs.ownership import NotOwner, OwnedRun, RunEnded, RunTaken, claim
 from pyoco_server.worker.cancellation import Cancellation
-from pyoco_server.worker.companion import Companion
-from pyoco_server.worker.desk import Desk
 from pyoco_server.worker.executor import Executor, ExecutorCrashed, ExecutorFailedToStart
 from pyoco_server.worker.failure_report import LAST_OUTPUT
 from pyoco_server.worker.protocol import Outcome, Run
+from pyoco_server.worker.run_keeper import RunKeeper
+from pyoco_server.worker.services import WorkerServices
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,8 @@ _WRITE_RETRY_SEC = 0.25
 class RunSession:
     """Handles one delivery; whatever happens, the queue is told or will deliver again by itself."""
 
-    def __init__(self, desk: Desk, delivery: Delivery, executor: Executor) -> None:
-        self._desk = desk
+    def __init__(self, services: WorkerServices, delivery: Delivery, executor: Executor) -> None:
+        self._services = services
         self._delivery = delivery
         self._executor = executor
 
@@ -64,15 +64,15 @@ class RunSession:
         return job.run_id
 
     async def _process_job(self, job: Job) -> None:
-        desk = self._desk
+        services = self._services
         try:
             owned = await claim(
-                desk.store,
+                services.store,
                 job,
                 delivery=self._delivery.token,
                 expected_revision=self._delivery.revision,
-                worker_id=desk.worker_id,
-                max_bytes=desk.max_snapshot_bytes,
+                worker_id=services.worker_id,
+                max_bytes=services.max_snapshot_bytes,
             )
         except RunTaken as why:
             # The message is the other worker's to acknowledge.
@@ -82,16 +82,16 @@ class RunSession:
             log.info("dropped a job: %s", why, extra=self._context(job))
             await self._delivery.ack()
             return
-        desk.presence.began(job.run_id)
+        services.presence.began(job.run_id)
         status: str | None = None
         try:
             status = await self._execute_and_conclude(job, owned)
         finally:
-            desk.presence.ended(job.run_id, status)
+            services.presence.ended(job.run_id, status)
 
     async def _execute_and_conclude(self, job: Job, owned: OwnedRun) -> str | None:
         try:
-            outcome = await self._execute_accompanied(job, owned)
+            outcome = await self._execute_watched(job, owned)
         except asyncio.CancelledError:
             await self._executor.abandon()
             raise
@@ -110,25 +110,27 @@ class RunSession:
             await self._hand_back(_NAK_DELAY_SEC)
             return None
         if owned.snapshot.status is RunStatus.FAILED:
-            await self._desk.failures.tell(job, self._delivery, outcome)
+            await self._services.failures.tell(job, self._delivery, outcome)
         else:
             log.info("run %s", owned.snapshot.status, extra=self._context(job))
         await self._delivery.ack()
         return owned.snapshot.status
 
-    async def _execute_accompanied(self, job: Job, owned: OwnedRun) -> Outcome | None:
+    async def _execute_watched(self, job: Job, owned: OwnedRun) -> Outcome | None:
         """Execute and store the end; None when NATS answers but does not take it."""
-        companion = Companion(self._desk, self._delivery, owned, self._executor)
-        self._desk.wakers[job.run_id] = companion.wake
+        keeper = RunKeeper(self._services, self._delivery, owned, self._executor)
+        self._services.wakers[job.run_id] = keeper.wake
         try:
             async with asyncio.TaskGroup() as group:
-                watching = group.create_task(companion.watch())
-                outcome = await self._outcome(job, owned, companion.cancellation)
-                companion.leave_snapshot_alone()
+                watching = group.create_task(keeper.watch())
+                outcome = await self._outcome(job, owned, keeper.cancellation)
+                keeper.leave_snapshot_alone()
                 stored = await self._store_terminal(owned, outcome)
                 watching.cancel()
         finally:
-            del self._desk.wakers[job.run_id]
+            # A later delivery of the same run may have come to another slot of this worker meanwhile.
+            if self._services.wakers.get(job.run_id) == keeper.wake:
+                del self._services.wakers[job.run_id]
         return outcome if stored else None
 
     async def _outcome(self, job: Job, owned: OwnedRun, cancellation: Cancellation) -> Outcome:
@@ -158,13 +160,13 @@ class RunSession:
 
     def _directory(self, snapshot: RunSnapshot) -> str | None:
         """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""
-        if self._desk.run_dir is None:
+        if self._services.run_dir is None:
             return None
-        return str(self._desk.run_dir / snapshot.run_id / str(snapshot.attempt))
+        return str(self._services.run_dir / snapshot.run_id / str(snapshot.attempt))
 
     async def _store_terminal(self, owned: OwnedRun, outcome: Outcome) -> bool:
         """Write the end of the run; an outage is waited out, since the work is done and must count."""
-        give_up_at = time.monotonic() + self._desk.ack_wait_sec
+        give_up_at = time.monotonic() + self._services.ack_wait_sec
         while True:
             try:
                 await owned.write(lambda snapshot: _ended(snapshot, outcome))
@@ -174,9 +176,9 @@ class RunSession:
                 # Our own write, whose acknowledgement was lost.
                 return True
             except NatsUnavailable as error:
-                if not self._desk.connection.ready:
-                    await self._desk.connection.wait_ready()
-                    give_up_at = time.monotonic() + self._desk.ack_wait_sec
+                if not self._services.connection.ready:
+                    await self._services.connection.wait_ready()
+                    give_up_at = time.monotonic() + self._services.ack_wait_sec
                 elif time.monotonic() > give_up_at:
                     spec = Err.TERMINAL_WRITE_FAILED
                     log.error("%s: %s", spec.en, error, extra=spec.log_fields(run_id=owned.snapshot.run_id))
@@ -190,15 +192,15 @@ class RunSession:
         """A job that cannot be read: its run, if it names one, fails; the message never comes again."""
         run_id = _run_id_in(self._delivery.payload)
         error = f"the job cannot be read: {problem}"
-        stored = await self._desk.store.get_from_leader(run_id) if run_id else None
+        stored = await self._services.store.get_from_leader(run_id) if run_id else None
         if stored is not None:
-            owned = OwnedRun(self._desk.store, stored, max_bytes=self._desk.max_snapshot_bytes)
+            owned = OwnedRun(self._services.store, stored, max_bytes=self._services.max_snapshot_bytes)
             outcome = Outcome(status=RunStatus.FAILED, reason=Reason.INVALID_JOB, error=error)
             try:
                 await owned.write(lambda snapshot: _ended(snapshot, outcome))
             except NotOwner as why:
                 log.info("an unreadable job changes nothing: %s", why, extra={"run_id": run_id})
-        await self._desk.failures.tell_invalid(self._delivery, run_id, error)
+        await self._services.failures.tell_invalid(self._delivery, run_id, error)
         await self._delivery.term()
         return run_id
 
@@ -215,7 +217,7 @@ class RunSession:
             "run_id": job.run_id,
             "flow_name": job.flow_name,
             "tag": job.tag,
-            "worker_id": self._desk.worker_id,
+            "worker_id": self._services.worker_id,
         }
 
 

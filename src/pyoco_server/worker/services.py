@@ -11,7 +11,7 @@ from pyoco_server.worker.presence import Presence
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class WorkerServices:
     connection: Connection
     store: RunStore
     failures: FailureReport

@@ -11,8 +11,8 @@ from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import RunSnapshot, TaskStatus
 from pyoco_server.runs.ownership import OwnedRun
 from pyoco_server.worker.cancellation import Cancellation
-from pyoco_server.worker.desk import Desk
 from pyoco_server.worker.executor import Executor
+from pyoco_server.worker.services import WorkerServices
 
 log = logging.getLogger(__name__)
 
@@ -20,17 +20,19 @@ log = logging.getLogger(__name__)
 _TICK_SEC = 0.1
 
 
-class Companion:
+class RunKeeper:
     """Watches over one run until it is cancelled; raises NotOwner when the run has become another's."""
 
-    def __init__(self, desk: Desk, delivery: Delivery, owned: OwnedRun, executor: Executor) -> None:
-        self._desk = desk
+    def __init__(
+        self, services: WorkerServices, delivery: Delivery, owned: OwnedRun, executor: Executor
+    ) -> None:
+        self._services = services
         self._delivery = delivery
         self._owned = owned
         self._executor = executor
         self._may_write = True
-        config = desk.connection.config
-        self._ack_every_sec = min(config.ack_progress_interval_sec, desk.ack_wait_sec / 2)
+        config = services.connection.config
+        self._ack_every_sec = min(config.ack_progress_interval_sec, services.ack_wait_sec / 2)
         self._beat_every_sec = config.run_heartbeat_interval_sec
         self._told_failure = False
         self._woken = asyncio.Event()
@@ -87,7 +89,7 @@ class Companion:
         progress = self._executor.progress()
         if progress is None or progress.tasks == self._owned.snapshot.tasks:
             return False
-        self._desk.presence.progressed()
+        self._services.presence.progressed()
         return True
 
     async def _store(self) -> None:
