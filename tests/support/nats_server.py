@@ -88,7 +88,10 @@ class NatsServer:
             self.resume()
 
     def pause(self) -> None:
+        """Stop all its threads, and return when they have: until then it may still answer."""
         os.kill(self.pid, signal.SIGSTOP)
+        _, status = os.waitpid(self.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), f"nats-server ended instead: {status}"
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
