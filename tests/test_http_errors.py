@@ -168,6 +168,22 @@ async def test_an_unknown_path_and_a_wrong_method_have_the_same_shape(gateway: R
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json()["status"] == status
         assert answer.json()["err_id"] is None
+        assert "/openapi.json" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "title"),
+    [
+        ("GET", "/nowhere", "見つかりません"),
+        ("DELETE", "/runs/yaml", "このメソッドは使えません"),
+    ],
+)
+async def test_what_the_framework_refuses_is_told_in_japanese_too(
+    gateway: RunningGateway, method: str, path: str, title: str
+) -> None:
+    answer = await gateway.http.request(method, path, headers={"Accept-Language": "ja"})
+    assert answer.json()["title"] == title
+    assert answer.headers["content-language"] == "ja"
 
 
 @pytest.mark.parametrize(

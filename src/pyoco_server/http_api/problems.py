@@ -22,6 +22,20 @@ log = logging.getLogger(__name__)
 PROBLEM_TYPE = "application/problem+json"
 _RETRY_AFTER_SEC = "1"
 
+_PHRASES_JA: dict[int, str] = {
+    HTTPStatus.NOT_FOUND: "見つかりません",
+    HTTPStatus.METHOD_NOT_ALLOWED: "このメソッドは使えません",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "gatewayの内部エラーです",
+}
+_WHAT_NOW: dict[tuple[int, str], str] = {
+    (404, "en"): "there is no such path; see /openapi.json for those there are",
+    (404, "ja"): "このパスはありません。/openapi.json で確認してください",
+    (405, "en"): "this path does not take this method; see /openapi.json",
+    (405, "ja"): "このパスではこのメソッドを使えません。/openapi.json で確認してください",
+    (500, "en"): "the gateway met an error of its own; its log has the details",
+    (500, "ja"): "詳細はgatewayのログを確認してください",
+}
+
 
 class FieldError(Struct, kw_only=True):
     """One field that was not right, and what was wanted."""
@@ -84,11 +98,9 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     """What the framework refuses by itself: an unknown path, a wrong method."""
     assert isinstance(error, HTTPException)
     phrase = HTTPStatus(error.status_code).phrase
-    detail = f"{request.method} {request.url.path}: {error.detail or phrase}"
-    problem = Problem(
-        type="about:blank", title=phrase, status=error.status_code, detail=detail, instance=request.url.path
-    )
-    return _answer(problem, "en", error.headers)
+    # Starlette's own detail only repeats the phrase.
+    said = "" if error.detail == phrase else error.detail
+    return _framework_answer(request, error.status_code, said, error.headers)
 
 
 async def _on_client_gone(request: Request, error: Exception) -> Response:
@@ -99,14 +111,22 @@ async def _on_client_gone(request: Request, error: Exception) -> Response:
 
 async def _on_unexpected(request: Request, error: Exception) -> Response:
     log.error("unexpected error on %s %s", request.method, request.url.path, exc_info=error)
+    return _framework_answer(request, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _framework_answer(request: Request, status: int, said: str = "", headers: Any = None) -> Response:
+    """A problem that has no id in our table, in the reader's language all the same."""
+    language = preferred_language(request.headers.get("accept-language"))
+    phrase = HTTPStatus(status).phrase
+    title = _PHRASES_JA.get(status, phrase) if language == "ja" else phrase
     problem = Problem(
         type="about:blank",
-        title="Internal Server Error",
-        status=HTTPStatus.INTERNAL_SERVER_ERROR,
-        detail="The gateway met an error of its own; its log has the details.",
+        title=title,
+        status=status,
+        detail=f"{request.method} {request.url.path}: {said or _WHAT_NOW.get((status, language), title)}",
         instance=request.url.path,
     )
-    return _answer(problem, "en")
+    return _answer(problem, language, headers)
 
 
 def _answer(problem: Problem, language: str, headers: Any = None) -> Response:
