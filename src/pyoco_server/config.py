@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,6 +88,48 @@ class NatsBackendConfig:
     workflow_yaml_max_bytes: int = setting(
         "Runs", 262144, "The largest flow.yaml that is taken; a larger one is refused with 413.", minimum=1
     )
+    run_retention_sec: float = setting(
+        "Runs",
+        0.0,
+        "A run that ended this long ago is removed, with its journal and its log. 0 keeps every run.",
+        minimum=0,
+    )
+    journal_stream: str = setting(
+        "Runs", "PYOCO_JOURNAL", "The stream of what finished tasks returned, for resuming a run.", form=NAME
+    )
+    journal_subject_prefix: str = setting(
+        "Runs",
+        "pyoco.journal",
+        "A finished task is recorded under this prefix, a dot, and its run.",
+        form=SUBJECT,
+    )
+    journal_value_max_bytes: int = setting(
+        "Runs",
+        64 * _MIB,
+        "A task whose result is larger is not recorded, and executed again when its run is resumed.",
+        minimum=1,
+    )
+    run_log_stream: str = setting("Run logs", "PYOCO_LOGS", "The stream of what runs print.", form=NAME)
+    run_log_subject_prefix: str = setting(
+        "Run logs",
+        "pyoco.logs",
+        "What a run prints is kept under this prefix, a dot, and its id.",
+        form=SUBJECT,
+    )
+    run_log_max_age_sec: int = setting("Run logs", 604800, "How long a printed line is kept.", minimum=1)
+    run_log_max_bytes: int = setting(
+        "Run logs", 512 * _MIB, "How large the logs of all runs may get; the oldest go first.", minimum=1
+    )
+    run_log_line_max_bytes: int = setting(
+        "Run logs", 16384, "A longer line is cut, and says so.", minimum=64, maximum=262144
+    )
+    run_log_run_max_bytes: int = setting(
+        "Run logs",
+        10 * _MIB,
+        "What one attempt of a run may print; the rest is counted and dropped.",
+        minimum=1024,
+    )
+
     server: str = setting(
         "Client", "http://127.0.0.1:8000", "The gateway that `pyoco-client` talks to.", form=HTTP_URL
     )
@@ -120,6 +163,13 @@ class NatsBackendConfig:
     drain_timeout_sec: float = setting(
         "Worker", 30.0, "How long a stopping worker waits for its running runs.", minimum=0
     )
+    task_retry_base_sec: float = setting(
+        "Worker",
+        0.5,
+        "The longest pause before the first retry of a task; it doubles with each, and is drawn at random.",
+        minimum=0,
+    )
+    task_retry_max_sec: float = setting("Worker", 60.0, "The longest pause before any retry.", minimum=0)
     cancel_grace_period_sec: float = setting(
         "Worker", 30.0, "How long a cancelled run may take to stop before it is ended by force.", minimum=0
     )
@@ -259,15 +309,19 @@ class NatsBackendConfig:
     def _contradictions(self) -> Iterator[FieldProblem]:
         yield from self._wrong_order("ack_progress_interval_sec", "consumer_ack_wait_sec")
         yield from self._wrong_order("worker_heartbeat_interval_sec", "worker_disconnect_timeout_sec")
-        yield from self._same_name("work_stream", "dlq_stream")
+        yield from self._same_name("work_stream", "dlq_stream", "journal_stream", "run_log_stream")
         yield from self._same_name(
             "runs_kv_bucket", "workers_kv_bucket", "auth_kv_bucket", "wheel_history_kv_bucket"
         )
-        work, dead = f"{self.work_subject_prefix}.", f"{self.dlq_subject_prefix}."
-        if work.startswith(dead) or dead.startswith(work):
-            yield self._contradiction(
-                "dlq_subject_prefix", "a prefix apart from", "work_subject_prefix", "their subjects overlap"
-            )
+        yield from self._overlapping(
+            "work_subject_prefix", "dlq_subject_prefix", "journal_subject_prefix", "run_log_subject_prefix"
+        )
+
+    def _overlapping(self, *names: str) -> Iterator[FieldProblem]:
+        for first, second in combinations(names, 2):
+            one, other = f"{getattr(self, first)}.", f"{getattr(self, second)}."
+            if one.startswith(other) or other.startswith(one):
+                yield self._contradiction(second, "a prefix apart from", first, "their subjects overlap")
 
     def _wrong_order(self, smaller: str, larger: str) -> Iterator[FieldProblem]:
         if getattr(self, smaller) >= getattr(self, larger):

@@ -74,7 +74,17 @@ class Reason(StrEnum):
     FLOW_NOT_FOUND = "flow_not_found"
     INVALID_JOB = "invalid_job"
     EXECUTOR_CRASHED = "executor_crashed"
+    DELIVERIES_EXHAUSTED = "deliveries_exhausted"
+    TIMEOUT = "timeout"
     CANCEL_FORCED = "cancel_forced"
+
+
+class RerunMode(StrEnum):
+    """From where a run is repeated. START executes everything; the others reuse the journal of the origin."""
+
+    START = "start"
+    FAILED = "failed"
+    TASK = "task"
 
 
 class WorkerState(StrEnum):
@@ -96,6 +106,12 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     workflow_yaml: str | None = None
     workflow_yaml_sha256: str | None = None
     workflow_yaml_bytes: int | None = None
+    # How long the run may take from its first start, over all attempts.
+    timeout_sec: float | None = None
+    # A rerun: the run it repeats, and from where.
+    origin_run_id: str | None = None
+    rerun_mode: RerunMode | None = None
+    rerun_task: str | None = None
 
 
 class RunSnapshot(Struct, kw_only=True):
@@ -126,6 +142,10 @@ class RunSnapshot(Struct, kw_only=True):
     cancel_reason: str | None = None
     workflow_yaml_sha256: str | None = None
     workflow_yaml_bytes: int | None = None
+    timeout_sec: float | None = None
+    origin_run_id: str | None = None
+    rerun_mode: RerunMode | None = None
+    rerun_task: str | None = None
     # Kept as encoded JSON: only a reader of records pays for decoding them.
     task_records: dict[str, Raw] | UnsetType = UNSET
     task_records_truncated: bool = False
@@ -146,8 +166,44 @@ def pending_snapshot(job: Job) -> RunSnapshot:
         submitted_at=job.submitted_at,
         workflow_yaml_sha256=job.workflow_yaml_sha256,
         workflow_yaml_bytes=job.workflow_yaml_bytes,
+        timeout_sec=job.timeout_sec,
+        origin_run_id=job.origin_run_id,
+        rerun_mode=job.rerun_mode,
+        rerun_task=job.rerun_task,
         task_records={},
     )
+
+
+class JournalEntry(Struct, kw_only=True, omit_defaults=True):
+    """What one finished task, or one step of it, left behind: enough not to execute it again.
+
+    One message of `<journal prefix>.<run_id>`. Values are opaque to everybody but an executor.
+    """
+
+    # `task|loop path|occurrence`, and for a step of it also `|step|occurrence`.
+    key: str
+    task: str
+    # The attempt that wrote it; of two entries with one key the later attempt's counts.
+    attempt: int
+    started_at: float
+    ended_at: float
+    output: bytes = b""
+    # What it changed in the flow's scratch, params and variables.
+    changes: bytes = b""
+    # Of a task that failed for good while its flow goes on without it.
+    error: str | None = None
+
+
+class LogLine(Struct, kw_only=True, omit_defaults=True):
+    """One line that a run printed, or a note about lines that were dropped."""
+
+    ts: float
+    # stdout, stderr, or note: a word of ours about lines that are missing.
+    stream: str
+    text: str
+    # None when it cannot be told which of several tasks printed it.
+    task: str | None = None
+    attempt: int = 1
 
 
 class DeadLetter(Struct, kw_only=True, omit_defaults=True):

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -73,6 +73,8 @@ class Connection:
         self._prepare_again = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
         self._pending: dict[str, asyncio.Future[Msg]] = {}
+        # Requests with several answers: where their next answers go.
+        self._collecting: dict[str, asyncio.Queue[Msg | NatsUnavailable]] = {}
         self._tokens = itertools.count()
         self._complaints: set[str] = set()
         # Whether the last request was left without an answer.
@@ -157,11 +159,38 @@ class Connection:
             timer.cancel()
             del self._pending[token]
         if message.headers and message.headers.get("Status") == _NO_RESPONDERS:
-            # A stream that was deleted under us: the hooks make it anew.
-            self._ready.clear()
-            self._prepare_again.set()
-            raise NoResponders(self._explain(f"nothing answers on {subject}"))
+            raise self._nobody_answers(subject)
         return message
+
+    def _nobody_answers(self, subject: str) -> NoResponders:
+        # A stream that was deleted under us: the hooks make it anew.
+        self._ready.clear()
+        self._prepare_again.set()
+        return NoResponders(self._explain(f"nothing answers on {subject}"))
+
+    async def request_many(self, subject: str, payload: bytes = b"") -> AsyncIterator[Msg]:
+        """Publish and yield each answer as it comes; the caller knows the last one and stops there."""
+        if not self.state.up:
+            raise self.unavailable()
+        timeout_sec = self.config.nats_request_timeout_sec
+        token = str(next(self._tokens))
+        answers: asyncio.Queue[Msg | NatsUnavailable] = asyncio.Queue()
+        self._collecting[token] = answers
+        try:
+            await self.publish(subject, payload, reply=self._reply_prefix + token)
+            while True:
+                try:
+                    async with asyncio.timeout(timeout_sec):
+                        answer = await answers.get()
+                except TimeoutError:
+                    raise self.unavailable(f"no answer within {timeout_sec:g} s on {subject}") from None
+                if isinstance(answer, NatsUnavailable):
+                    raise answer
+                if answer.headers and answer.headers.get("Status") == _NO_RESPONDERS:
+                    raise self._nobody_answers(subject)
+                yield answer
+        finally:
+            del self._collecting[token]
 
     async def publish(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, reply: str = ""
@@ -232,10 +261,13 @@ class Connection:
         return True
 
     async def _on_reply(self, message: Msg) -> None:
-        reply = self._pending.get(message.subject[len(self._reply_prefix) :])
+        token = message.subject[len(self._reply_prefix) :]
+        reply = self._pending.get(token)
         self.unanswered = False
         if reply is not None and not reply.done():
             reply.set_result(message)
+        elif token in self._collecting:
+            self._collecting[token].put_nowait(message)
 
     def _expire(self, reply: asyncio.Future[Msg], subject: str) -> None:
         if not reply.done():
@@ -247,6 +279,8 @@ class Connection:
         for reply in self._pending.values():
             if not reply.done():
                 reply.set_exception(self.unavailable(why))
+        for answers in self._collecting.values():
+            answers.put_nowait(self.unavailable(why))
 
     def _set_state(self, status: LinkStatus, detail: str = "") -> None:
         self.state = LinkState(status, time.time(), detail)

@@ -47,6 +47,14 @@ async def ensure_consumer(connection: Connection, stream: str, wanted: ConsumerC
     return config
 
 
+async def purge(connection: Connection, stream: str, subject: str) -> None:
+    """Remove every message on the subject."""
+    try:
+        await call(connection, f"STREAM.PURGE.{stream}", {"filter": subject})
+    except ApiRefused as refused:
+        raise connection.unavailable(f"{stream}: {refused}") from refused
+
+
 async def call(connection: Connection, endpoint: str, body: object = None) -> dict[str, Any]:
     """One API call; ApiRefused carries the server's error."""
     payload = b"" if body is None else msgspec.json.encode(body)

@@ -36,6 +36,8 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
     return [
         _work_stream(config),
         _dlq_stream(config),
+        _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.*"]),
+        _run_log_stream(config),
         _bucket(config, config.runs_kv_bucket),
         # No TTL: a worker's record must outlive the disconnect time-out, and keep `hidden`.
         _bucket(config, config.workers_kv_bucket),
@@ -74,6 +76,16 @@ def _dlq_stream(config: NatsBackendConfig) -> StreamConfig:
         max_age=config.dlq_max_age_sec,
         max_msgs=config.dlq_max_msgs,
         max_bytes=config.dlq_max_bytes,
+    )
+
+
+def _run_log_stream(config: NatsBackendConfig) -> StreamConfig:
+    return _stream(
+        config,
+        config.run_log_stream,
+        [f"{config.run_log_subject_prefix}.*"],
+        max_age=config.run_log_max_age_sec,
+        max_bytes=config.run_log_max_bytes,
     )
 
 

@@ -1,0 +1,113 @@
+"""The journal of a run: what its finished tasks left behind, and the flow.yaml it was submitted with.
+
+One subject per run, so that one purge removes all of it. An entry that is too large for one message is
+stored in parts; parts that never became a whole entry are as if they had not been written.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from uuid import uuid4
+
+import msgspec
+
+from pyoco_server.broker import jetstream_api
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.publishing import publish_acked
+from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, read_to
+from pyoco_server.models import JournalEntry
+
+_PART_BYTES = 512 * 1024
+# How many messages of a copy are under way at once.
+_COPIES_IN_FLIGHT = 32
+_KIND_HEADER = "Pyoco-Kind"
+_SOURCE = "source"
+# `<entry> <index> <count>`
+_PART_HEADER = "Pyoco-Part"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(JournalEntry).decode
+
+
+class Journal:
+    """The `PYOCO_JOURNAL` stream."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stream = connection.config.journal_stream
+
+    async def append(self, run_id: str, entry: JournalEntry) -> None:
+        """Store one entry; returns when the server has it."""
+        await self._write(run_id, _encode(entry), {})
+
+    async def keep_source(self, run_id: str, workflow_yaml: str) -> None:
+        """Store the flow.yaml of a run, which its snapshot has no room for."""
+        await self._write(run_id, workflow_yaml.encode(), {_KIND_HEADER: _SOURCE})
+
+    async def entries(self, run_id: str) -> list[JournalEntry]:
+        """Every entry in the order of writing; of several with one key, the latest attempt's only."""
+        newest: dict[str, JournalEntry] = {}
+        for kind, payload in await self._payloads(run_id):
+            if kind != _SOURCE:
+                entry = _decode(payload)
+                known = newest.get(entry.key)
+                if known is None or known.attempt <= entry.attempt:
+                    newest[entry.key] = entry
+        return list(newest.values())
+
+    async def source(self, run_id: str) -> str | None:
+        """The flow.yaml that was kept for the run, if it has one."""
+        for kind, payload in await self._payloads(run_id):
+            if kind == _SOURCE:
+                return payload.decode()
+        return None
+
+    async def copy(self, origin: str, to: str) -> None:
+        """Give a new run the journal of another one."""
+        messages = iter(await self._messages(origin))
+        while group := list(itertools.islice(messages, _COPIES_IN_FLIGHT)):
+            await asyncio.gather(*(self._publish(to, each.data, _ours(each.headers)) for each in group))
+
+    async def remove(self, run_id: str) -> None:
+        await jetstream_api.purge(self._connection, self._stream, self._subject(run_id))
+
+    async def _write(self, run_id: str, payload: bytes, headers: Mapping[str, str]) -> None:
+        size = min(_PART_BYTES, self._connection.max_record_bytes)
+        if len(payload) <= size:
+            await self._publish(run_id, payload, headers)
+            return
+        whole = uuid4().hex
+        parts = [payload[start : start + size] for start in range(0, len(payload), size)]
+        for index, part in enumerate(parts):
+            await self._publish(run_id, part, {**headers, _PART_HEADER: f"{whole} {index} {len(parts)}"})
+
+    async def _publish(self, run_id: str, payload: bytes, headers: Mapping[str, str]) -> None:
+        await publish_acked(self._connection, self._subject(run_id), payload, headers or None)
+
+    async def _payloads(self, run_id: str) -> list[tuple[str | None, bytes]]:
+        """Kind and content of each whole record."""
+        found: list[tuple[str | None, bytes]] = []
+        begun: dict[str, dict[int, bytes]] = {}
+        for message in await self._messages(run_id):
+            kind = message.headers.get(_KIND_HEADER)
+            if _PART_HEADER not in message.headers:
+                found.append((kind, message.data))
+                continue
+            whole, index, count = message.headers[_PART_HEADER].split()
+            parts = begun.setdefault(whole, {})
+            parts[int(index)] = message.data
+            if len(parts) == int(count):
+                found.append((kind, b"".join(parts[each] for each in range(int(count)))))
+        return found
+
+    async def _messages(self, run_id: str) -> list[StreamMessage]:
+        subject = self._subject(run_id)
+        last = await last_sequence(self._connection, self._stream, subject)
+        return [each async for each in read_to(self._connection, self._stream, subject, last)]
+
+    def _subject(self, run_id: str) -> str:
+        return f"{self._connection.config.journal_subject_prefix}.{run_id}"
+
+
+def _ours(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: headers[name] for name in (_KIND_HEADER, _PART_HEADER) if name in headers}
