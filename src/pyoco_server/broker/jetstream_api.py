@@ -11,9 +11,12 @@ from nats.js.api import ConsumerConfig, StreamConfig
 
 from pyoco_server.broker.connection import Connection
 
-_NOT_FOUND = 404
+NOT_FOUND = 404
 # A stream of this name, or a consumer of this name, is there with another configuration.
 _ALREADY_EXISTS = {10058, 10148, 10105}
+
+# There is no message of this sequence to delete.
+_NO_SUCH_MESSAGE = 10057
 
 # The server does not promise more bytes than its disk has.
 _NO_STORAGE = 10047
@@ -55,6 +58,15 @@ async def purge(connection: Connection, stream: str, subject: str) -> None:
         raise connection.unavailable(f"{stream}: {refused}") from refused
 
 
+async def delete_message(connection: Connection, stream: str, sequence: int) -> None:
+    """Remove one message; one that is gone already is as good."""
+    try:
+        await call(connection, f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True})
+    except ApiRefused as refused:
+        if refused.err_code != _NO_SUCH_MESSAGE:
+            raise connection.unavailable(f"{stream}: {refused}") from refused
+
+
 async def call(connection: Connection, endpoint: str, body: object = None) -> dict[str, Any]:
     """One API call; ApiRefused carries the server's error."""
     payload = b"" if body is None else msgspec.json.encode(body)
@@ -70,7 +82,7 @@ async def _ensure(connection: Connection, look: str, make: str, body: dict[str, 
         try:
             return await call(connection, look)
         except ApiRefused as refused:
-            if refused.code != _NOT_FOUND:
+            if refused.code != NOT_FOUND:
                 raise
         try:
             return await call(connection, make, body)

@@ -1,35 +1,42 @@
 """The queue of jobs: publishing one, and what a worker can say about a delivery of it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
-from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig
 
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.message import Message
 from pyoco_server.broker.publishing import publish_acked
+from pyoco_server.broker.stream_reads import StreamMessage, message_at
 from pyoco_server.models import Job, encode
 
 # Lets the first worker claim a run without reading its snapshot first.
 _REVISION_HEADER = "Pyoco-Run-Revision"
+_SHORT_REPLY_TOKENS = 9
 
 
 class Delivery:
     """One delivery of one job message to this worker."""
 
-    __slots__ = ("_connection", "_message", "number", "revision", "stream_seq", "subject", "tag")
+    __slots__ = ("_connection", "_message", "number", "revision", "stream_seq", "subject", "tag", "waiting")
 
-    def __init__(self, connection: Connection, message: Msg, tag: str) -> None:
+    def __init__(self, connection: Connection, message: Message, tag: str) -> None:
         self._connection = connection
         self._message = message
         self.subject = message.subject
         self.tag = tag
-        metadata = message.metadata
+        numbers = message.reply.split(".")
+        # $JS.ACK[.<domain>.<account>].<stream>.<consumer> comes before them, one random token may come after.
+        first = 4 if len(numbers) == _SHORT_REPLY_TOKENS else 6
         # How often this message has been delivered, this time included.
-        self.number = metadata.num_delivered
-        self.stream_seq = metadata.sequence.stream
-        revision = (message.headers or {}).get(_REVISION_HEADER, "")
+        self.number = int(numbers[first])
+        self.stream_seq = int(numbers[first + 1])
+        # How many more jobs waited for a worker in that moment.
+        self.waiting = int(numbers[first + 4])
+        revision = message.headers.get(_REVISION_HEADER, "")
         # The snapshot's revision when the job was published, if the publisher told.
         self.revision = int(revision) if revision.isdigit() else None
 
@@ -39,7 +46,7 @@ class Delivery:
 
     @property
     def token(self) -> tuple[int, int]:
-        """Orders deliveries: a later one of the same run is always greater."""
+        """Names the delivery, and orders those of one message: a later one is always greater."""
         return (self.stream_seq, self.number)
 
     async def ack(self) -> None:
@@ -65,6 +72,34 @@ class Delivery:
         await self._connection.publish(self._message.reply, word)
 
 
+@dataclass(frozen=True, slots=True)
+class DeliveryLimits:
+    """What applies to the deliveries of a tag; an existing consumer keeps its own."""
+
+    ack_wait_sec: float
+    # Not above 0: without limit.
+    max_deliver: int
+
+    def used_up_by(self, number: int) -> bool:
+        """Whether nothing comes after the delivery of this number."""
+        return 0 < self.max_deliver <= number
+
+
+class _JobHead(msgspec.Struct):
+    run_id: str = ""
+
+
+_decode_head = msgspec.json.Decoder(_JobHead).decode
+
+
+def run_id_in(payload: bytes) -> str:
+    """The run that a job belongs to; empty when the job cannot be read."""
+    try:
+        return _decode_head(payload).run_id
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return ""
+
+
 class WorkQueue:
     """The `PYOCO_WORK` stream."""
 
@@ -77,6 +112,42 @@ class WorkQueue:
         headers: Mapping[str, str] = {"Nats-Msg-Id": job.run_id, _REVISION_HEADER: str(run_revision)}
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
         await publish_acked(self._connection, subject, encode(job), headers)
+
+    async def publish_again(self, job: Job, *, revision: int) -> str:
+        """Put in a job that should be there and is not; returns its subject.
+
+        It has an id of its own, because the queue may still remember that of the message which is gone. It
+        does not tell the revision: who claims a run that may have been begun must read it.
+        """
+        subject = f"{self._config.work_subject_prefix}.{job.tag}"
+        headers = {"Nats-Msg-Id": f"{job.run_id}.{revision}"}
+        await publish_acked(self._connection, subject, encode(job), headers)
+        return subject
+
+    async def message(self, sequence: int) -> StreamMessage | None:
+        """The job of this sequence, as the leader knows it; None when it has left the queue."""
+        return await message_at(self._connection, self._config.work_stream, sequence)
+
+    async def holds(self, run_id: str, sequence: int) -> bool:
+        """Whether the message of this sequence is in the queue, and is a job of this run."""
+        message = await self.message(sequence)
+        # A stream that was made anew gives the same sequences to other runs.
+        return message is not None and run_id_in(message.data) == run_id
+
+    async def remove(self, sequence: int) -> None:
+        """Take a message out of the queue that nobody will acknowledge."""
+        await jetstream_api.delete_message(self._connection, self._config.work_stream, sequence)
+
+    async def limits(self, tag: str) -> DeliveryLimits:
+        """What applies to a tag; the settings, as long as no worker has ever served it."""
+        endpoint = f"CONSUMER.INFO.{self._config.work_stream}.{consumer_name(tag)}"
+        try:
+            applies = (await jetstream_api.call(self._connection, endpoint))["config"]
+        except jetstream_api.ApiRefused as refused:
+            if refused.code != jetstream_api.NOT_FOUND:
+                raise self._connection.unavailable(f"{endpoint}: {refused}") from refused
+            return DeliveryLimits(self._config.consumer_ack_wait_sec, self._config.consumer_max_deliver)
+        return DeliveryLimits(float(applies["ack_wait"]) / 1e9, int(applies.get("max_deliver", -1)))
 
     async def ensure_consumer(self, tag: str) -> float:
         """The tag's durable consumer, made when missing; returns the AckWait that applies, in seconds."""

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore, StoredRun
+from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.errors import Err
 from pyoco_server.models import Job, RunSnapshot, RunStatus, pending_snapshot
 from pyoco_server.runs.compaction import compact_run_snapshot
@@ -35,6 +36,10 @@ class RunEnded(NotOwner):
 
 class RunTaken(NotOwner):
     """A later delivery of the run has an owner already."""
+
+
+class DuplicateJob(NotOwner):
+    """Another message in the queue is this run's job; this one was published beside it."""
 
 
 class OwnedRun:
@@ -108,6 +113,7 @@ def settle(snapshot: RunSnapshot) -> RunSnapshot:
 
 async def claim(
     store: RunStore,
+    queue: WorkQueue,
     job: Job,
     *,
     delivery: tuple[int, int],
@@ -128,6 +134,7 @@ async def claim(
             stored = await store.get_from_leader(job.run_id)
         if stored is None:
             raise RunGone("the run does not exist; its submission was not accepted")
+        await _check_claim(queue, stored.snapshot, delivery)
         claimed = _claimed(stored.snapshot, delivery, worker_id)
         try:
             revision = await store.replace(claimed, revision=stored.revision)
@@ -137,11 +144,23 @@ async def claim(
             return OwnedRun(store, StoredRun(claimed, revision), max_bytes=max_bytes)
 
 
-def _claimed(current: RunSnapshot, delivery: tuple[int, int], worker_id: str) -> RunSnapshot:
+async def _check_claim(queue: WorkQueue, current: RunSnapshot, delivery: tuple[int, int]) -> None:
+    """One message is the run's job as long as it is in the queue; of its deliveries the latest counts.
+
+    A job that was lost may be published again, and be there twice when it was not lost after all.
+    """
     if current.status.terminal:
         raise RunEnded(f"the run is {current.status} already")
-    if current.delivery is not None and current.delivery >= delivery:
-        raise RunTaken(f"worker {current.worker_id} owns delivery {current.delivery}, this is {delivery}")
+    if current.delivery is None:
+        return
+    if current.delivery[0] == delivery[0]:
+        if current.delivery >= delivery:
+            raise RunTaken(f"worker {current.worker_id} owns delivery {current.delivery}, this is {delivery}")
+    elif await queue.holds(current.run_id, current.delivery[0]):
+        raise DuplicateJob(f"message {current.delivery[0]} is the run's job, and this is {delivery[0]}")
+
+
+def _claimed(current: RunSnapshot, delivery: tuple[int, int], worker_id: str) -> RunSnapshot:
     now = time.time()
     return structs.replace(
         current,

@@ -1,0 +1,76 @@
+"""Which runs have a job in the queue, found out by reading each message of the queue once.
+
+Jobs share the subject of their tag, so that nobody can be asked for the job of one run. A message that was
+seen is believed to be there until its run has ended, or until the queue of a tag holds fewer messages than
+were seen in it: then somebody has removed some, and all is read again.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.stream_reads import read_batch, stream_state
+from pyoco_server.broker.work_queue import run_id_in
+
+_BATCH_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCount:
+    """How many messages the queue held at a moment."""
+
+    created: str
+    by_subject: dict[str, int]
+
+
+class QueuedRuns:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        config = connection.config
+        self._stream = config.work_stream
+        self._all = f"{config.work_subject_prefix}.>"
+        self._after = 0
+        self._created = ""
+        self._subject_of: dict[str, str] = {}
+        self._seen_by_subject: Counter[str] = Counter()
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._subject_of
+
+    async def count(self) -> QueueCount:
+        """To be taken before it is learnt which runs have ended: a run that has not had its job then."""
+        state = await stream_state(self._connection, self._stream, subjects=self._all)
+        return QueueCount(state.created, state.subjects)
+
+    def compare(self, counted: QueueCount) -> None:
+        """Forget everything when messages are missing, or when this is another stream than the one read."""
+        missing = any(
+            counted.by_subject.get(subject, 0) < seen for subject, seen in self._seen_by_subject.items()
+        )
+        if missing or counted.created != self._created:
+            self._created = counted.created
+            self._after = 0
+            self._subject_of.clear()
+            self._seen_by_subject.clear()
+
+    async def look(self) -> AsyncIterator[None]:
+        """Read what has been published since the last look; yields after each batch."""
+        while batch := await read_batch(
+            self._connection, self._stream, self._all, after=self._after, max_bytes=_BATCH_BYTES
+        ):
+            for message in batch:
+                self.add(run_id_in(message.data), message.subject)
+            self._after = batch[-1].sequence
+            yield
+
+    def add(self, run_id: str, subject: str) -> None:
+        if run_id and run_id not in self._subject_of:
+            self._subject_of[run_id] = subject
+            self._seen_by_subject[subject] += 1
+
+    def forget(self, run_id: str) -> None:
+        """The run has ended, and its job leaves the queue."""
+        subject = self._subject_of.pop(run_id, None)
+        if subject is not None:
+            self._seen_by_subject[subject] -= 1

@@ -1,0 +1,113 @@
+"""Removing what is not needed any more: runs that ended long ago, and the traces of deleted ones.
+
+The runs bucket keeps one message per run, and an ended run is never written again: its messages are in the
+order in which the runs ended. So the oldest are at the front, and the walk stops at the first young one.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from datetime import datetime
+
+import msgspec
+
+from pyoco_server.broker import jetstream_api
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.journal import Journal
+from pyoco_server.broker.publishing import RevisionConflict
+from pyoco_server.broker.run_logs import RunLogs
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.stream_reads import StreamMessage, read_batch
+from pyoco_server.models import TERMINAL
+from pyoco_server.runs.open_runs import OpenRuns, state_in
+
+log = logging.getLogger(__name__)
+
+# How long the marker of a deleted key stays: whoever follows the bucket must see it, and a write that is
+# still on its way to the deleted key must fail.
+_MARKER_SEC = 600.0
+# How many runs are removed at once.
+_AT_ONCE = 64
+
+
+class Retention:
+    def __init__(self, connection: Connection, runs: OpenRuns, *, marker_sec: float = _MARKER_SEC) -> None:
+        self._connection = connection
+        self._runs = runs
+        self._marker_sec = marker_sec
+        self._keep_sec = connection.config.run_retention_sec
+        bucket = connection.config.runs_kv_bucket
+        self._stream = f"KV_{bucket}"
+        self._prefix = f"$KV.{bucket}."
+        self._store = RunStore(connection)
+        self._journal = Journal(connection)
+        self._logs = RunLogs(connection)
+        # Whatever stands up to here has not ended, and will be written again behind it.
+        self._after = 0
+        self._created = ""
+
+    async def remove_ended(self) -> AsyncIterator[int]:
+        """Remove the runs that ended long ago; yields, group by group, how many."""
+        if not self._keep_sec:
+            return
+        if self._created != self._runs.created:
+            self._created, self._after = self._runs.created, 0
+        while batch := await read_batch(
+            self._connection, self._stream, f"{self._prefix}*", after=self._after, limit=_AT_ONCE
+        ):
+            old = [message for message in batch if _age_sec(message) > self._keep_sec]
+            ended = [message for message in old if _has_ended(message)]
+            await _all_of(self._remove(message) for message in ended)
+            if old:
+                self._after = old[-1].sequence
+            yield len(ended)
+            if len(old) < len(batch):
+                return
+
+    async def remove_traces(self) -> AsyncIterator[None]:
+        """Remove the markers of deleted keys, and what was written about those runs after all."""
+        markers = self._runs.markers
+        while markers and time.monotonic() - markers[0][0] > self._marker_sec:
+            group = [run_id for _, run_id in list(markers)[:_AT_ONCE]]
+            await _all_of(self._remove_marker(run_id) for run_id in group)
+            for _ in group:
+                markers.popleft()
+            yield
+
+    async def _remove(self, message: StreamMessage) -> None:
+        """The key goes last, so that what is left half-way is found again."""
+        run_id = message.subject.removeprefix(self._prefix)
+        await self._journal.remove(run_id)
+        await self._logs.remove(run_id)
+        try:
+            await self._store.delete(run_id, revision=message.sequence)
+        except RevisionConflict:
+            log.info("an ended run was removed by somebody else", extra={"run_id": run_id})
+        else:
+            log.info("removed a run that ended long ago", extra={"run_id": run_id})
+
+    async def _remove_marker(self, run_id: str) -> None:
+        await self._journal.remove(run_id)
+        await self._logs.remove(run_id)
+        await jetstream_api.purge(self._connection, self._stream, f"{self._prefix}{run_id}")
+
+
+async def _all_of(steps: Iterable[Awaitable[None]]) -> None:
+    """Take the steps at once, see each to its end, and then say if one failed."""
+    for outcome in await asyncio.gather(*steps, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _age_sec(message: StreamMessage) -> float:
+    """By the server's word about when it was stored; retention is too coarse for clocks to matter."""
+    return time.time() - datetime.fromisoformat(message.stored_at).timestamp()
+
+
+def _has_ended(message: StreamMessage) -> bool:
+    try:
+        state = state_in(message)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return state is not None and state.status in TERMINAL

@@ -1,0 +1,111 @@
+"""A lease on a real bucket: one holder at a time, the next one when it dies or leaves."""
+
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.kv import Bucket
+from pyoco_server.broker.lease import Lease
+from pyoco_server.config import NatsBackendConfig
+
+from .support.connections import connected
+from .support.waiting import eventually
+
+TTL_SEC = 1.0
+
+
+@pytest.fixture
+async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+    async with connected(config) as connection:
+        yield connection
+
+
+def lease(connection: Connection, holder: str, ttl_sec: float = TTL_SEC) -> Lease:
+    return Lease(connection, "sweep", ttl_sec=ttl_sec, holder=holder)
+
+
+async def test_one_of_two_holds_it_and_renews_it(connection: Connection) -> None:
+    first, second = lease(connection, "first"), lease(connection, "second")
+    assert await first.hold()
+    until = time.monotonic() + 2.5 * TTL_SEC
+
+    async def outlasted() -> bool:
+        assert await first.hold()
+        assert not await second.hold()
+        return time.monotonic() > until
+
+    await eventually(outlasted, within=10, describe="the first one still holds it")
+    assert (first.held, second.held) == (True, False)
+
+
+async def test_a_dead_holder_is_followed_after_its_time_and_not_before(connection: Connection) -> None:
+    dead, second, third = (lease(connection, name) for name in ("dead", "second", "third"))
+    assert await dead.hold()
+    assert not await second.hold()
+    seen_at = time.monotonic()
+
+    async def taken() -> bool:
+        return await second.hold()
+
+    await eventually(taken, within=5, describe="the second one holds it")
+    assert time.monotonic() - seen_at > TTL_SEC
+    assert not await third.hold()
+
+
+async def test_the_watcher_believes_the_time_that_the_holder_promised(connection: Connection) -> None:
+    assert await lease(connection, "slow", ttl_sec=600).hold()
+    hasty = lease(connection, "hasty", ttl_sec=0.1)
+    until = time.monotonic() + 1.0
+
+    async def waited() -> bool:
+        assert not await hasty.hold()
+        return time.monotonic() > until
+
+    await eventually(waited, within=5, describe="a second has passed")
+
+
+async def test_a_holder_that_slept_through_its_time_finds_that_it_lost_it(connection: Connection) -> None:
+    sleeper, second = lease(connection, "sleeper", ttl_sec=0.3), lease(connection, "second")
+    assert await sleeper.hold()
+
+    async def taken() -> bool:
+        return await second.hold()
+
+    await eventually(taken, within=5, describe="the second one holds it")
+    assert not await sleeper.hold()
+    assert await second.hold()
+
+
+async def test_a_released_lease_is_free_at_once_and_for_one(connection: Connection) -> None:
+    first, second, third = (lease(connection, name, ttl_sec=600) for name in ("first", "second", "third"))
+    assert await first.hold()
+    assert not await second.hold()
+    await first.release()
+    assert await second.hold()
+    assert not await third.hold()
+    assert not await first.hold()
+
+
+async def test_who_lost_it_does_not_release_what_is_another_s(connection: Connection) -> None:
+    first, second = lease(connection, "first", ttl_sec=0.2), lease(connection, "second", ttl_sec=600)
+    assert await first.hold()
+
+    async def taken() -> bool:
+        return await second.hold()
+
+    await eventually(taken, within=5, describe="the second one holds it")
+    await first.release()
+    assert not await lease(connection, "third", ttl_sec=600).hold()
+
+
+async def test_a_renewal_whose_answer_was_lost_is_recognised(connection: Connection) -> None:
+    assert await lease(connection, "same", ttl_sec=600).hold()
+    # Knows nothing of the write above, as after a lost answer.
+    assert await lease(connection, "same", ttl_sec=600).hold()
+
+
+async def test_an_unreadable_lease_is_replaced(connection: Connection) -> None:
+    await Bucket(connection, connection.config.lease_kv_bucket).create("sweep", b"{nonsense")
+    assert await lease(connection, "first").hold()
