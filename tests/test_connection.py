@@ -146,7 +146,12 @@ async def test_every_resource_is_made_and_an_existing_one_is_left_as_it_is(
     assert names == {
         "PYOCO_WORK",
         "PYOCO_DLQ",
+        "PYOCO_JOURNAL",
+        "PYOCO_LOGS",
+        "PYOCO_ADVISORIES",
+        "KV_pyoco_leases",
         "KV_pyoco_runs",
+        "KV_pyoco_idempotency",
         "KV_pyoco_workers",
         "KV_pyoco_auth",
         "KV_pyoco_wheel_history",

@@ -15,10 +15,12 @@ from pyoco_server.errors import (
     ErrorSpec,
     FieldProblem,
     FlowNotFound,
+    IdempotencyConflict,
     InvalidCliArgument,
     InvalidRequest,
     NatsUnavailable,
     PyocoError,
+    RunConflict,
     RunNotFound,
     WorkflowTooLarge,
     shortened,
@@ -51,6 +53,7 @@ JAPANESE = (
     "wheelが見つかりません",
     "wheel同期に失敗しました（best-effort）",
 )
+OWN_NUMBERS = (25, 26)
 
 HTTP_STATUS = {
     2: 422,
@@ -64,6 +67,8 @@ HTTP_STATUS = {
     20: 404,
     22: 409,
     23: 404,
+    25: 409,
+    26: 409,
 }
 
 EXCEPTIONS: tuple[tuple[type[PyocoError], ErrorSpec], ...] = (
@@ -73,17 +78,19 @@ EXCEPTIONS: tuple[tuple[type[PyocoError], ErrorSpec], ...] = (
     (RunNotFound, Err.RUN_NOT_FOUND),
     (FlowNotFound, Err.FLOW_NOT_FOUND),
     (WorkflowTooLarge, Err.WORKFLOW_TOO_LARGE),
+    (RunConflict, Err.RUN_CONFLICT),
+    (IdempotencyConflict, Err.IDEMPOTENCY_CONFLICT),
     (InvalidCliArgument, Err.INVALID_CLI_ARGUMENT),
     (ConfigError, Err.INVALID_CLI_ARGUMENT),
 )
 
 
 def test_the_table_has_every_number_once_and_in_order() -> None:
-    assert [spec.number for spec in ERRORS] == list(range(1, 25))
+    assert [spec.number for spec in ERRORS] == [*range(1, len(JAPANESE) + 1), *OWN_NUMBERS]
 
 
 def test_the_japanese_texts_are_those_of_the_contract() -> None:
-    assert tuple(spec.ja for spec in ERRORS) == JAPANESE
+    assert tuple(spec.ja for spec in ERRORS if spec.number not in OWN_NUMBERS) == JAPANESE
 
 
 def test_the_http_statuses_are_those_of_the_contract() -> None:

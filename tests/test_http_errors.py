@@ -356,9 +356,10 @@ async def test_the_openapi_document_tells_every_route_with_its_errors(gateway: R
         "/runs/yaml",
         "/runs/{run_id}",
         "/runs/{run_id}/cancel",
+        "/runs/{run_id}/rerun",
         "/runs/{run_id}/tasks",
     }
-    assert set(document["paths"]["/runs"]["post"]["responses"]) == {"200", "413", "422", "503"}
+    assert set(document["paths"]["/runs"]["post"]["responses"]) == {"200", "409", "413", "422", "503"}
     schemas = document["components"]["schemas"]
     assert "err_id" in schemas["Problem"]["properties"]
     text = json.dumps(document)

@@ -56,3 +56,21 @@ async def test_a_copy_has_the_entries_and_the_source_and_outlives_its_origin(
         assert await journal.source(origin) is None
         assert [each.key for each in await journal.entries(copy)] == ["t||0", "big||0"]
         assert await journal.source(copy) == "version: 1 # あ"
+
+
+async def test_a_copy_of_a_copy_has_only_what_the_first_copy_made_its_own(config: NatsBackendConfig) -> None:
+    async with connected(config) as connection:
+        journal = Journal(connection)
+        origin, rerun, second_rerun = new_run_id(), new_run_id(), new_run_id()
+        await journal.append(origin, entry("used||0", attempt=3))
+        await journal.append(origin, entry("stale||0", attempt=3))
+        await journal.copy(origin, rerun)
+        assert [(each.key, each.attempt) for each in await journal.entries(rerun)] == [
+            ("used||0", 0),
+            ("stale||0", 0),
+        ]
+        await journal.append(rerun, entry("used||0", attempt=1, output=b"own"))
+        await journal.copy(rerun, second_rerun)
+        assert [(each.key, each.attempt, each.output) for each in await journal.entries(second_rerun)] == [
+            ("used||0", 0, b"own")
+        ]

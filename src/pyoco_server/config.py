@@ -109,6 +109,12 @@ class NatsBackendConfig:
         "A task whose result is larger is not recorded, and executed again when its run is resumed.",
         minimum=1,
     )
+    idempotency_kv_bucket: str = setting(
+        "Runs", "pyoco_idempotency", "The bucket of the idempotency keys that runs came with.", form=NAME
+    )
+    idempotency_ttl_sec: int = setting(
+        "Runs", 86400, "How long an Idempotency-Key stands for the run that it first came with.", minimum=60
+    )
     run_log_stream: str = setting("Run logs", "PYOCO_LOGS", "The stream of what runs print.", form=NAME)
     run_log_subject_prefix: str = setting(
         "Run logs",
@@ -206,6 +212,23 @@ class NatsBackendConfig:
     consumer_max_deliver: int = setting("Queue", 20, "How often one job is delivered at most.", minimum=1)
     consumer_max_ack_pending: int = setting(
         "Queue", 200, "How many jobs of one tag may be in work at once, over all workers.", minimum=1
+    )
+
+    sweep_interval_sec: float = setting(
+        "Sweep",
+        5.0,
+        "How often one of the gateways looks for runs that nobody else will bring to an end.",
+        above=0,
+        maximum=60,
+    )
+    lease_kv_bucket: str = setting(
+        "Sweep", "pyoco_leases", "The bucket that says which gateway does it.", form=NAME
+    )
+    advisory_stream: str = setting(
+        "Sweep",
+        "PYOCO_ADVISORIES",
+        "The stream of the server's word that a job was delivered as often as it may be.",
+        form=NAME,
     )
 
     dlq_stream: str = setting("Dead letters", "PYOCO_DLQ", "The stream of dead letters.", form=NAME)
@@ -309,9 +332,16 @@ class NatsBackendConfig:
     def _contradictions(self) -> Iterator[FieldProblem]:
         yield from self._wrong_order("ack_progress_interval_sec", "consumer_ack_wait_sec")
         yield from self._wrong_order("worker_heartbeat_interval_sec", "worker_disconnect_timeout_sec")
-        yield from self._same_name("work_stream", "dlq_stream", "journal_stream", "run_log_stream")
         yield from self._same_name(
-            "runs_kv_bucket", "workers_kv_bucket", "auth_kv_bucket", "wheel_history_kv_bucket"
+            "work_stream", "dlq_stream", "journal_stream", "run_log_stream", "advisory_stream"
+        )
+        yield from self._same_name(
+            "runs_kv_bucket",
+            "workers_kv_bucket",
+            "auth_kv_bucket",
+            "wheel_history_kv_bucket",
+            "idempotency_kv_bucket",
+            "lease_kv_bucket",
         )
         yield from self._overlapping(
             "work_subject_prefix", "dlq_subject_prefix", "journal_subject_prefix", "run_log_subject_prefix"

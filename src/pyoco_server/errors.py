@@ -7,6 +7,8 @@
     ├── RunNotFound             ERR-PYOCO-0005   404
     ├── FlowNotFound            ERR-PYOCO-0006
     ├── WorkflowTooLarge        ERR-PYOCO-0016   413
+    ├── RunConflict             ERR-PYOCO-0025   409
+    ├── IdempotencyConflict     ERR-PYOCO-0026   409
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
 
@@ -234,6 +236,22 @@ class Err:
         cure_en="Check dependencies, permissions and network; the next synchronisation tries again.",
         cure_ja="依存関係・権限・ネットワークを確認してください。次回同期で再試行されます。",
     )
+    RUN_CONFLICT: Final = ErrorSpec(
+        number=25,
+        status=409,
+        en="The state of the run does not allow this",
+        ja="runの状態ではこの操作を実行できません",
+        cure_en="Look at the run with GET /runs/{run_id}, and do what the message says first.",
+        cure_ja="GET /runs/{run_id} でrunの状態を確認し、メッセージに従ってください。",
+    )
+    IDEMPOTENCY_CONFLICT: Final = ErrorSpec(
+        number=26,
+        status=409,
+        en="The Idempotency-Key belongs to another request",
+        ja="Idempotency-Key は別のリクエストで使用済みです",
+        cure_en="Use a new key for a new request; repeat a request with the very same payload.",
+        cure_ja="新しいリクエストには新しいkeyを使い、再送では同じ内容を送ってください。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(
@@ -307,6 +325,14 @@ class FlowNotFound(PyocoError):
 
 class WorkflowTooLarge(PyocoError):
     error = Err.WORKFLOW_TOO_LARGE
+
+
+class RunConflict(PyocoError):
+    error = Err.RUN_CONFLICT
+
+
+class IdempotencyConflict(PyocoError):
+    error = Err.IDEMPOTENCY_CONFLICT
 
 
 class InvalidCliArgument(PyocoError):

@@ -23,6 +23,9 @@ RUN_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 TAG_WANTED = "wanted 1 to 64 letters, digits, '_' or '-' (no '.')"
 WORKER_ID_WANTED = "wanted 1 to 128 letters, digits, '_' or '-'"
 FLOW_NAME_WANTED = "wanted 1 to 200 printable characters"
+# 30 days.
+RUN_TIMEOUT_MAX_SEC = 2_592_000
+RUN_TIMEOUT_WANTED = f"wanted a number of seconds, more than 0 and at most {RUN_TIMEOUT_MAX_SEC} (30 days)"
 
 Tag = Annotated[
     str, Meta(pattern=TAG_PATTERN, description="One token of a NATS subject: letters, digits, _ or -.")
@@ -30,6 +33,9 @@ Tag = Annotated[
 Label = Annotated[str, Meta(min_length=1, max_length=100)]
 Labels = Annotated[list[Label], Meta(max_length=50)]
 FlowName = Annotated[str, Meta(pattern=FLOW_NAME_PATTERN, description="1 to 200 printable characters.")]
+RunTimeout = Annotated[
+    float, Meta(gt=0, le=RUN_TIMEOUT_MAX_SEC, description="How long the run may take, in seconds.")
+]
 RunId = Annotated[str, Meta(pattern=RUN_ID_PATTERN, description="A lower-case UUID.")]
 
 _RUN_ID = re.compile(RUN_ID_PATTERN)
@@ -65,6 +71,12 @@ class TaskStatus(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
+
+    def when_run_ends(self, run: RunStatus) -> "TaskStatus":
+        """The state of a task whose run ended without its executor."""
+        if run is RunStatus.CANCELLED and self in (TaskStatus.RUNNING, TaskStatus.PENDING):
+            return TaskStatus.CANCELLED
+        return TaskStatus.FAILED if self is TaskStatus.RUNNING else self
 
 
 class Reason(StrEnum):
@@ -174,6 +186,25 @@ def pending_snapshot(job: Job) -> RunSnapshot:
     )
 
 
+def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
+    """The job of a stored run, whose flow.yaml is kept elsewhere: what `pending_snapshot` was made from."""
+    return Job(
+        run_id=snapshot.run_id,
+        flow_name=snapshot.flow_name,
+        tag=snapshot.tag,
+        submitted_at=snapshot.updated_at if snapshot.submitted_at is None else snapshot.submitted_at,
+        tags=snapshot.tags,
+        params=snapshot.params,
+        workflow_yaml=workflow_yaml,
+        workflow_yaml_sha256=snapshot.workflow_yaml_sha256,
+        workflow_yaml_bytes=snapshot.workflow_yaml_bytes,
+        timeout_sec=snapshot.timeout_sec,
+        origin_run_id=snapshot.origin_run_id,
+        rerun_mode=snapshot.rerun_mode,
+        rerun_task=snapshot.rerun_task,
+    )
+
+
 class JournalEntry(Struct, kw_only=True, omit_defaults=True):
     """What one finished task, or one step of it, left behind: enough not to execute it again.
 
@@ -183,7 +214,8 @@ class JournalEntry(Struct, kw_only=True, omit_defaults=True):
     # `task|loop path|occurrence`, and for a step of it also `|step|occurrence`.
     key: str
     task: str
-    # The attempt that wrote it; of two entries with one key the later attempt's counts.
+    # The attempt that wrote it; of two entries with one key the later attempt's counts. 0: not this run, but
+    # the one that it repeats.
     attempt: int
     started_at: float
     ended_at: float

@@ -24,6 +24,8 @@ _KIND_HEADER = "Pyoco-Kind"
 _SOURCE = "source"
 # `<entry> <index> <count>`
 _PART_HEADER = "Pyoco-Part"
+# The entry was made by the run that this one repeats.
+_COPIED_HEADER = "Pyoco-Copied"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(JournalEntry).decode
@@ -45,11 +47,16 @@ class Journal:
         await self._write(run_id, workflow_yaml.encode(), {_KIND_HEADER: _SOURCE})
 
     async def entries(self, run_id: str) -> list[JournalEntry]:
-        """Every entry in the order of writing; of several with one key, the latest attempt's only."""
+        """Every entry in the order of writing; of several with one key, the latest attempt's only.
+
+        Entries of the run that this one repeats are of attempt 0.
+        """
         newest: dict[str, JournalEntry] = {}
-        for kind, payload in await self._payloads(run_id):
-            if kind != _SOURCE:
+        for headers, payload in await self._payloads(run_id):
+            if headers.get(_KIND_HEADER) != _SOURCE:
                 entry = _decode(payload)
+                if _COPIED_HEADER in headers:
+                    entry.attempt = 0
                 known = newest.get(entry.key)
                 if known is None or known.attempt <= entry.attempt:
                     newest[entry.key] = entry
@@ -57,16 +64,21 @@ class Journal:
 
     async def source(self, run_id: str) -> str | None:
         """The flow.yaml that was kept for the run, if it has one."""
-        for kind, payload in await self._payloads(run_id):
-            if kind == _SOURCE:
+        for headers, payload in await self._payloads(run_id):
+            if headers.get(_KIND_HEADER) == _SOURCE:
                 return payload.decode()
         return None
 
     async def copy(self, origin: str, to: str) -> None:
-        """Give a new run the journal of another one."""
-        messages = iter(await self._messages(origin))
+        """Give a new run the journal of another one.
+
+        Entries that the other one had as a copy itself and did not make its own are left out: it did not
+        use them.
+        """
+        messages = iter(each for each in await self._messages(origin) if not _is_copied_entry(each.headers))
         while group := list(itertools.islice(messages, _COPIES_IN_FLIGHT)):
-            await asyncio.gather(*(self._publish(to, each.data, _ours(each.headers)) for each in group))
+            copies = (({**_ours(each.headers), _COPIED_HEADER: origin}, each.data) for each in group)
+            await asyncio.gather(*(self._publish(to, data, headers) for headers, data in copies))
 
     async def remove(self, run_id: str) -> None:
         await jetstream_api.purge(self._connection, self._stream, self._subject(run_id))
@@ -84,20 +96,19 @@ class Journal:
     async def _publish(self, run_id: str, payload: bytes, headers: Mapping[str, str]) -> None:
         await publish_acked(self._connection, self._subject(run_id), payload, headers or None)
 
-    async def _payloads(self, run_id: str) -> list[tuple[str | None, bytes]]:
-        """Kind and content of each whole record."""
-        found: list[tuple[str | None, bytes]] = []
+    async def _payloads(self, run_id: str) -> list[tuple[Mapping[str, str], bytes]]:
+        """Headers and content of each whole record."""
+        found: list[tuple[Mapping[str, str], bytes]] = []
         begun: dict[str, dict[int, bytes]] = {}
         for message in await self._messages(run_id):
-            kind = message.headers.get(_KIND_HEADER)
             if _PART_HEADER not in message.headers:
-                found.append((kind, message.data))
+                found.append((message.headers, message.data))
                 continue
             whole, index, count = message.headers[_PART_HEADER].split()
             parts = begun.setdefault(whole, {})
             parts[int(index)] = message.data
             if len(parts) == int(count):
-                found.append((kind, b"".join(parts[each] for each in range(int(count)))))
+                found.append((message.headers, b"".join(parts[each] for each in range(int(count)))))
         return found
 
     async def _messages(self, run_id: str) -> list[StreamMessage]:
@@ -107,6 +118,10 @@ class Journal:
 
     def _subject(self, run_id: str) -> str:
         return f"{self._connection.config.journal_subject_prefix}.{run_id}"
+
+
+def _is_copied_entry(headers: Mapping[str, str]) -> bool:
+    return _COPIED_HEADER in headers and headers.get(_KIND_HEADER) != _SOURCE
 
 
 def _ours(headers: Mapping[str, str]) -> dict[str, str]:

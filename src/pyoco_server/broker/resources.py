@@ -5,6 +5,7 @@ from typing import Any
 from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 
 from pyoco_server.broker import jetstream_api
+from pyoco_server.broker.advisories import advisory_subject
 from pyoco_server.broker.connection import Connection, NoResponders
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
@@ -15,6 +16,10 @@ _MIN_SERVER = "2.14"
 
 # Longer than any retry of a publish by us, so that a repeated publish of one job is stored once.
 _DEDUPLICATION_WINDOW_SEC = 120.0
+
+# Of what is not dealt with because no gateway lives; the runs themselves are found without as well.
+_ADVISORY_MAX_AGE_SEC = 30 * 86400.0
+_ADVISORY_MAX_MSGS = 1_000_000
 
 # Not enabled on this server; not enabled for this account.
 _JETSTREAM_OFF = {10039, 10076}
@@ -38,9 +43,12 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _dlq_stream(config),
         _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.*"]),
         _run_log_stream(config),
+        _advisory_stream(config),
         _bucket(config, config.runs_kv_bucket),
+        _bucket(config, config.idempotency_kv_bucket, ttl_sec=config.idempotency_ttl_sec),
         # No TTL: a worker's record must outlive the disconnect time-out, and keep `hidden`.
         _bucket(config, config.workers_kv_bucket),
+        _bucket(config, config.lease_kv_bucket),
         _bucket(config, config.auth_kv_bucket),
         _bucket(config, config.wheel_history_kv_bucket, ttl_sec=config.wheel_history_ttl_sec),
         _object_store(config, config.wheel_object_store_bucket),
@@ -86,6 +94,16 @@ def _run_log_stream(config: NatsBackendConfig) -> StreamConfig:
         [f"{config.run_log_subject_prefix}.*"],
         max_age=config.run_log_max_age_sec,
         max_bytes=config.run_log_max_bytes,
+    )
+
+
+def _advisory_stream(config: NatsBackendConfig) -> StreamConfig:
+    return _stream(
+        config,
+        config.advisory_stream,
+        [advisory_subject(config)],
+        max_age=_ADVISORY_MAX_AGE_SEC,
+        max_msgs=_ADVISORY_MAX_MSGS,
     )
 
 

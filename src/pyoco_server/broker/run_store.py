@@ -6,6 +6,7 @@ import msgspec
 
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import Bucket, Entry
+from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.models import RunSnapshot, decode_snapshot, encode
 
 
@@ -26,8 +27,8 @@ class RunStore:
         self._bucket = Bucket(connection, connection.config.runs_kv_bucket)
 
     async def create(self, snapshot: RunSnapshot) -> int:
-        """Write the first snapshot of a run; RevisionConflict if the id is taken."""
-        return await self._bucket.create(snapshot.run_id, encode(snapshot))
+        """Write the first snapshot of a run; RevisionConflict if the id is, or ever was, in use."""
+        return await self._bucket.update(snapshot.run_id, encode(snapshot), revision=0)
 
     async def get(self, run_id: str) -> StoredRun | None:
         return _stored(run_id, await self._bucket.get(run_id))
@@ -42,6 +43,14 @@ class RunStore:
 
     async def delete(self, run_id: str, *, revision: int) -> None:
         await self._bucket.delete(run_id, revision=revision)
+
+    async def forbid(self, run_id: str) -> None:
+        """Keep an id that no run has from ever getting one; RevisionConflict if there is a run by now."""
+        try:
+            await self._bucket.delete(run_id, revision=0)
+        except RevisionConflict:
+            if await self._bucket.get_from_leader(run_id) is not None:
+                raise
 
 
 def _stored(run_id: str, entry: Entry | None) -> StoredRun | None:

@@ -112,6 +112,8 @@ def _run_details(run: Answer) -> Iterator[tuple[str, RenderableType]]:
     yield "run_id", run["run_id"]
     yield "flow_name", printable(run["flow_name"])
     yield "status", state(run["status"])
+    if run.get("origin_run_id"):
+        yield "rerun of", f"{run['origin_run_id']} (from {printable(run['rerun_task'] or run['rerun_mode'])})"
     if run.get("error"):
         yield "error", Text(printable(_shortened(run["error"])), style="red")
     yield "params", _value(run["params"])

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
-from pyoco_server.models import FLOW_NAME_WANTED, TAG_WANTED
+from pyoco_server.models import FLOW_NAME_WANTED, RUN_TIMEOUT_WANTED, TAG_WANTED, RerunMode
 
 _MESSAGE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
 _NAMED_FIELD = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<field>.*)`$")
@@ -14,6 +14,8 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 # What the patterns of our fields mean to a person.
 _WANTED = {"flow_name": FLOW_NAME_WANTED, "tag": TAG_WANTED}
+# What is wanted of fields where msgspec's own words do not say it all.
+_WANTED_ALWAYS = {"timeout_sec": RUN_TIMEOUT_WANTED, "mode": f"wanted one of {', '.join(RerunMode)}"}
 
 
 def invalid_body(error: Exception, body: bytes) -> InvalidRequest:
@@ -39,6 +41,7 @@ def invalid_fields(error: Exception, document: Any) -> InvalidRequest:
         return InvalidRequest(problems=[FieldProblem(field, how)])
     if "matching regex" in message:
         message = _WANTED.get(path, message)
+    message = _WANTED_ALWAYS.get(path, message)
     value = shortened(_value_at(document, path)) if path else None
     return InvalidRequest(problems=[FieldProblem(path, message, value=value)])
 

@@ -8,16 +8,17 @@ import asyncio
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.bodies import limited_body
 from pyoco_server.http_api.gateway import gateway_of
+from pyoco_server.http_api.idempotency_header import REPLAYED_HEADER, idempotency_key
 from pyoco_server.http_api.invalid_input import invalid_body, invalid_fields
 from pyoco_server.http_api.multipart import FileField, read_form
-from pyoco_server.models import FlowName, Labels, RunId, RunStatus, Tag
+from pyoco_server.models import FlowName, Job, Labels, RunId, RunStatus, RunTimeout, Tag
 from pyoco_server.runs.flow_yaml import CheckedFlow, check_flow_yaml
 from pyoco_server.runs.nesting import check_nesting
 from pyoco_server.runs.submit import new_job
@@ -35,6 +36,7 @@ class RunSubmitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     params: dict[str, Any] = {}
     tag: Tag | None = None
     tags: Labels | None = None
+    timeout_sec: RunTimeout | None = None
 
 
 class RunSubmitYamlFields(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -42,6 +44,8 @@ class RunSubmitYamlFields(Struct, kw_only=True, forbid_unknown_fields=True):
 
     flow_name: FlowName
     tag: Tag | None = None
+    # No None: a form has texts only, and "null" is no number.
+    timeout_sec: RunTimeout | UnsetType = UNSET
 
 
 class RunAccepted(Struct, kw_only=True):
@@ -73,16 +77,16 @@ async def submit_run(request: Request) -> Response:
         tag=wanted.tag or gateway.config.default_tag,
         tags=wanted.tags or (),
         params=wanted.params,
+        timeout_sec=wanted.timeout_sec,
     )
-    await gateway.submitter.submit(job)
-    return _accepted(job.run_id)
+    return await _submitted(request, job)
 
 
 async def submit_run_yaml(request: Request) -> Response:
     gateway = gateway_of(request)
     form = await read_form(request, FileField("workflow", gateway.config.workflow_yaml_max_bytes))
     try:
-        wanted = msgspec.convert(form.fields, RunSubmitYamlFields)
+        wanted = msgspec.convert(form.fields, RunSubmitYamlFields, strict=False)
     except msgspec.ValidationError as error:
         raise invalid_fields(error, form.fields) from None
     flow = await _checked(form.file)
@@ -90,10 +94,10 @@ async def submit_run_yaml(request: Request) -> Response:
         flow_name=wanted.flow_name,
         tag=wanted.tag or gateway.config.default_tag,
         params=flow.defaults,
+        timeout_sec=wanted.timeout_sec or None,
         workflow_yaml=form.file,
     )
-    await gateway.submitter.submit(job)
-    return _accepted(job.run_id)
+    return await _submitted(request, job)
 
 
 async def _checked(source: bytes) -> CheckedFlow:
@@ -103,5 +107,9 @@ async def _checked(source: bytes) -> CheckedFlow:
     return await asyncio.to_thread(check_flow_yaml, source)
 
 
-def _accepted(run_id: str) -> Response:
-    return Response(msgspec.json.encode(RunAccepted(run_id=run_id)), media_type="application/json")
+async def _submitted(request: Request, job: Job) -> Response:
+    run_id = await gateway_of(request).submitter.submit(job, key=idempotency_key(request))
+    headers = None if run_id == job.run_id else {REPLAYED_HEADER: "true"}
+    return Response(
+        msgspec.json.encode(RunAccepted(run_id=run_id)), headers=headers, media_type="application/json"
+    )

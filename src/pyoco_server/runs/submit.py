@@ -1,26 +1,26 @@
 """Accepting a run: its PENDING snapshot and its job are both stored, or the caller is told that neither is.
 
-The snapshot is written first. When the job then cannot be published, or an answer is lost on the way, the
-run is withdrawn: deleted if nobody has begun it. Withdrawing needs NATS as well, so it happens in the
-background and outlives an outage.
+What the run needs besides (its flow.yaml, the journal of the run that it repeats) is stored first, then the
+snapshot, then the job. When one of them cannot be stored, or an answer is lost on the way, the run is
+withdrawn.
 """
 
 import asyncio
-import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.work_queue import WorkQueue
-from pyoco_server.errors import Err, FieldProblem, InvalidRequest, NatsUnavailable, WorkflowTooLarge
-from pyoco_server.models import Job, RunStatus, encode, new_run_id, pending_snapshot
-
-log = logging.getLogger(__name__)
+from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, WorkflowTooLarge
+from pyoco_server.models import Job, RerunMode, RunSnapshot, encode, new_run_id, pending_snapshot
+from pyoco_server.runs.idempotency import KeyedRuns
+from pyoco_server.runs.withdrawal import Withdrawer, remove_unbegun
 
 # An answer within 2 s is promised; the rest is for the way to the client.
 _BUDGET_SEC = 1.8
@@ -32,6 +32,7 @@ def new_job(
     tag: str,
     tags: Sequence[str] = (),
     params: dict[str, Any] | None = None,
+    timeout_sec: float | None = None,
     workflow_yaml: bytes | None = None,
 ) -> Job:
     """A job with an id of its own; `flow.yaml` is carried in it, the snapshot keeps its digest only."""
@@ -42,6 +43,7 @@ def new_job(
         tags=list(tags) or [tag],
         params=params or {},
         submitted_at=time.time(),
+        timeout_sec=timeout_sec,
         workflow_yaml=None if workflow_yaml is None else workflow_yaml.decode("utf-8-sig"),
         workflow_yaml_sha256=None if workflow_yaml is None else sha256(workflow_yaml).hexdigest(),
         workflow_yaml_bytes=None if workflow_yaml is None else len(workflow_yaml),
@@ -55,36 +57,67 @@ class Submitter:
         self._connection = connection
         self._store = RunStore(connection)
         self._queue = WorkQueue(connection)
-        self._to_withdraw: asyncio.Queue[Job] = asyncio.Queue()
-        self._withdrawer: asyncio.Task[None] | None = None
+        self._journal = Journal(connection)
+        self._keys = KeyedRuns(connection)
+        self._withdrawer = Withdrawer(connection)
 
     async def start(self) -> None:
-        self._withdrawer = asyncio.create_task(repeat("withdraw", self._withdraw_next), name="withdraw")
+        await self._withdrawer.start()
 
     async def close(self) -> None:
-        """Stop; runs that could not be withdrawn are named, for the operator."""
-        if self._withdrawer is not None:
-            self._withdrawer.cancel()
-            await asyncio.gather(self._withdrawer, return_exceptions=True)
-        while not self._to_withdraw.empty():
-            _report_orphan(self._to_withdraw.get_nowait(), "the gateway stops before it could withdraw it")
+        await self._withdrawer.close()
 
-    async def submit(self, job: Job) -> None:
-        """Store snapshot and job; NatsUnavailable means that the run will not exist."""
+    async def submit(self, job: Job, *, key: str | None = None) -> str:
+        """The id of the stored run: the job's own, or the one that an idempotency key stands for already.
+
+        NatsUnavailable means that the job's run will not exist.
+        """
         if not self._connection.ready:
             raise self._connection.unavailable()
         snapshot = pending_snapshot(job)
         self._check_size(job, len(encode(snapshot)), len(encode(job)))
         try:
+            await self._copy_journal(job)
             async with asyncio.timeout(_BUDGET_SEC):
-                revision = await self._store.create(snapshot)
-                await self._queue.publish(job, run_revision=revision)
+                if key is None:
+                    await self._store_and_queue(job, snapshot)
+                    return job.run_id
+                return await self._submit_keyed(job, snapshot, key)
         except TimeoutError:
-            self._to_withdraw.put_nowait(job)
+            self._withdraw(job, key)
             raise self._connection.unavailable(f"no answer within {_BUDGET_SEC:g} s") from None
         except NatsUnavailable:
-            self._to_withdraw.put_nowait(job)
+            self._withdraw(job, key)
             raise
+
+    async def _submit_keyed(self, job: Job, snapshot: RunSnapshot, key: str) -> str:
+        held = await self._keys.hold(key, job)
+        if held.record.run_id != job.run_id:
+            return held.record.run_id
+        try:
+            await self._store_and_queue(job, snapshot)
+            await self._keys.accept(held)
+        except RevisionConflict:
+            raise self._connection.unavailable("the submission took so long that it was given up") from None
+        return job.run_id
+
+    async def _store_and_queue(self, job: Job, snapshot: RunSnapshot) -> None:
+        if job.workflow_yaml is not None and not _reuses_journal(job):
+            await self._journal.keep_source(job.run_id, job.workflow_yaml)
+        revision = await self._store.create(snapshot)
+        await self._queue.publish(job, run_revision=revision)
+
+    async def _copy_journal(self, job: Job) -> None:
+        """Takes as long as it takes, since a journal may be large; each of its requests has a limit."""
+        if job.origin_run_id is not None and _reuses_journal(job):
+            await self._journal.copy(job.origin_run_id, job.run_id)
+
+    def _withdraw(self, job: Job, key: str | None) -> None:
+        if key is None:
+            undo = partial(remove_unbegun, self._store, self._journal, job.run_id)
+        else:
+            undo = partial(self._keys.give_up, key, job.run_id)
+        self._withdrawer.withdraw(job, undo)
 
     def _check_size(self, job: Job, snapshot_bytes: int, job_bytes: int) -> None:
         # Half, so that the states and records of the run's tasks find room beside its params.
@@ -100,40 +133,6 @@ class Submitter:
                 "shorten the file, or raise max_payload in the server's configuration"
             )
 
-    async def _withdraw_next(self) -> None:
-        job = await self._to_withdraw.get()
-        try:
-            await self._connection.wait_ready()
-            await self._withdraw(job)
-        except NatsUnavailable:
-            self._to_withdraw.put_nowait(job)
-        except BaseException:
-            self._to_withdraw.put_nowait(job)
-            raise
 
-    async def _withdraw(self, job: Job) -> None:
-        while True:
-            stored = await self._store.get_from_leader(job.run_id)
-            if stored is None:
-                return
-            if stored.snapshot.status is not RunStatus.PENDING:
-                _report_orphan(
-                    job, f"a worker began it before it was withdrawn; it is {stored.snapshot.status}"
-                )
-                return
-            try:
-                await self._store.delete(job.run_id, revision=stored.revision)
-            except RevisionConflict:
-                continue
-            log.info("withdrew a run whose submission had failed", extra={"run_id": job.run_id})
-            return
-
-
-def _report_orphan(job: Job, why: str) -> None:
-    log.error(
-        "%s: run %s was answered with an error: %s",
-        Err.ORPHAN_RUN.en,
-        job.run_id,
-        why,
-        extra=Err.ORPHAN_RUN.log_fields(run_id=job.run_id, flow_name=job.flow_name, tag=job.tag),
-    )
+def _reuses_journal(job: Job) -> bool:
+    return job.rerun_mode not in (None, RerunMode.START)

@@ -1,0 +1,27 @@
+"""The `Idempotency-Key` header: what a client sends to be able to repeat a submission safely."""
+
+import re
+
+from starlette.requests import Request
+
+from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
+
+HEADER = "Idempotency-Key"
+# Said of an answer that is the first one's, given again.
+REPLAYED_HEADER = "Idempotent-Replayed"
+PATTERN = "[\x21-\x7e]{1,255}"
+
+_KEY = re.compile(PATTERN)
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key of the request, if it has one."""
+    keys = request.headers.getlist(HEADER)
+    if not keys:
+        return None
+    if len(keys) > 1:
+        raise InvalidRequest(problems=[FieldProblem(HEADER, "the header is there more than once; send one")])
+    if not _KEY.fullmatch(keys[0]):
+        message = "wanted 1 to 255 visible ASCII characters, such as a UUID"
+        raise InvalidRequest(problems=[FieldProblem(HEADER, message, value=shortened(keys[0]))])
+    return keys[0]
