@@ -5,86 +5,40 @@
         print(client.wait(run["run_id"])["status"])
 
 An answer of 4xx or 5xx raises PyocoHttpError, a gateway that does not answer raises GatewayUnreachable. An
-address or API key that cannot be used at all is a ValueError when the client is made.
+address, API key or idempotency key that cannot be sent at all is a ValueError.
 """
 
 from __future__ import annotations
 
-import re
+import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import quote
 
-import httpx
-
-from .errors import Err, FieldProblem, Lang, PyocoError
-from .loopback import is_loopback
+from .event_stream import ServerSentEvent
+from .gateway_http import GatewayHttp, GatewayUnreachable, PyocoHttpError, sendable
 from .models import TERMINAL
-from .setting import safe_url
 
 __all__ = ["GatewayUnreachable", "PyocoHttpClient", "PyocoHttpError"]
 
-# What a header can carry. A line break in it would begin a header of its own.
-_HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _FIRST_POLL_SEC: Final = 0.05
 _SLOWEST_POLL_SEC: Final = 1.0
 # A gateway that restarts, or loses NATS for a moment, does not end a wait: the run goes on without it.
 _OUTAGE_PATIENCE_SEC: Final = 30.0
 
 
-class GatewayUnreachable(PyocoError):
-    """The gateway does not answer: it is not running, or not at this address."""
+class LogFilter(TypedDict, total=False):
+    """Which lines of a log are wanted; what is not given wants all of them."""
 
-    error = Err.GATEWAY_UNREACHABLE
-
-
-class PyocoHttpError(httpx.HTTPStatusError):
-    """The gateway answered with an error; its members are those of the answer."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        problem = _problem_of(response)
-        status = f"{response.status_code} {response.reason_phrase}"
-        self.title: str = problem.get("title") or status
-        self.detail: str = problem.get("detail") or _beginning_of(response)
-        self.err_id: str | None = problem.get("err_id")
-        self.msg_id: str | None = problem.get("msg_id")
-        self.errors: list[FieldProblem] = [_field_problem(item) for item in problem.get("errors") or []]
-        ids = f"{self.err_id} " if self.err_id else ""
-        super().__init__(f"{ids}({status}) {self.detail}", request=response.request, response=response)
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return self.response.status_code
+    task: Sequence[str]
+    stream: Sequence[str]
+    search: str | None
 
 
-class PyocoHttpClient:
+class PyocoHttpClient(GatewayHttp):
     """A connection to one gateway. Close it when done, or use it in a `with` statement."""
-
-    def __init__(
-        self,
-        base_url: str = "http://127.0.0.1:8000",
-        *,
-        api_key: str | None = None,
-        api_key_header: str = "X-API-Key",
-        language: Lang = "en",
-        timeout: float = 30.0,
-    ) -> None:
-        headers: dict[str, str] = {"Accept-Language": language}
-        if api_key:
-            headers[api_key_header] = _sendable_key(api_key)
-        self.base_url = base_url.rstrip("/")
-        host = _host_of(base_url)
-        self._http = httpx.Client(
-            base_url=self.base_url,
-            headers=headers,
-            timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)),
-            # A proxy of the environment cannot reach this machine's own loopback.
-            trust_env=not is_loopback(host),
-        )
 
     def submit_run(
         self,
@@ -92,19 +46,45 @@ class PyocoHttpClient:
         params: Mapping[str, Any] | None = None,
         tag: str | None = None,
         tags: Sequence[str] | None = None,
+        *,
+        timeout_sec: float | None = None,
+        idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Submit a run of a flow that the workers know: its `run_id` and `status`."""
-        wanted = {"flow_name": flow_name, "params": params, "tag": tag, "tags": tags}
-        body = {name: value for name, value in wanted.items() if value is not None}
-        return self._json("POST", "/runs", json=body)
+        """Submit a run of a flow that the workers know: its `run_id` and `status`.
+
+        `timeout_sec` limits the run. With an `idempotency_key` the same call may be made again after any
+        failure, and there is one run all the same.
+        """
+        body = _given(flow_name=flow_name, params=params, tag=tag, tags=tags, timeout_sec=timeout_sec)
+        return self._json("POST", "/runs", json=body, headers=_key_header(idempotency_key))
 
     def submit_run_yaml(
-        self, workflow_yaml: str | bytes, flow_name: str, tag: str | None = None
+        self,
+        workflow_yaml: str | bytes,
+        flow_name: str,
+        tag: str | None = None,
+        *,
+        timeout_sec: float | None = None,
+        idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Submit the text of a flow.yaml as a run of the given name."""
+        """Submit the text of a flow.yaml as a run of the given name; the rest is as in `submit_run`."""
         content = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
-        fields = {"flow_name": flow_name} if tag is None else {"flow_name": flow_name, "tag": tag}
-        return self._json("POST", "/runs/yaml", data=fields, files={"workflow": ("flow.yaml", content)})
+        return self._json(
+            "POST",
+            "/runs/yaml",
+            data=_given(flow_name=flow_name, tag=tag, timeout_sec=timeout_sec),
+            files={"workflow": ("flow.yaml", content)},
+            headers=_key_header(idempotency_key),
+        )
+
+    def rerun(self, run_id: str, mode: str = "start", task: str | None = None) -> dict[str, Any]:
+        """Repeat a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
+
+        The mode `failed` goes on from what failed, `task` from the named task: what finished before is not
+        executed again.
+        """
+        body = _given(mode=mode, task=task)
+        return self._json("POST", f"/runs/{quote(run_id, safe='')}/rerun", json=body)
 
     def get_run(self, run_id: str, include: Sequence[str] = ()) -> dict[str, Any]:
         """The newest snapshot of a run; `include=["records"]` adds its task records."""
@@ -114,6 +94,55 @@ class PyocoHttpClient:
     def get_tasks(self, run_id: str) -> dict[str, Any]:
         """The states and the records of a run's tasks."""
         return self._json("GET", f"/runs/{quote(run_id, safe='')}/tasks")
+
+    def get_logs(
+        self,
+        run_id: str,
+        *,
+        task: Sequence[str] = (),
+        stream: Sequence[str] = (),
+        search: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> dict[str, Any]:
+        """A page of what a run printed; its `next_after` is the `after` of the next page."""
+        query = _given(task=task, stream=stream, search=search, after=after, limit=limit)
+        return self._json("GET", _logs_path(run_id), params=query)
+
+    def iter_logs(
+        self, run_id: str, *, after: str | None = None, **wanted: Unpack[LogFilter]
+    ) -> Iterator[dict[str, Any]]:
+        """Each line that a run has printed by now, page after page."""
+        while True:
+            page = self.get_logs(run_id, after=after, **wanted)
+            yield from page["lines"]
+            if page["complete"] or page["next_after"] == after:
+                return
+            after = page["next_after"]
+
+    def follow_logs(
+        self, run_id: str, *, after: str | None = None, **wanted: Unpack[LogFilter]
+    ) -> Generator[dict[str, Any], None, str | None]:
+        """Each line as the run prints it, to the run's end; the generator returns its status then.
+
+        A gateway that goes away for a moment is waited for, and no line is lost or told twice.
+        """
+        answered, pause = time.monotonic(), _FIRST_POLL_SEC
+        while True:
+            try:
+                for event in self._events(_logs_path(run_id), _given(**wanted), after):
+                    pause = _FIRST_POLL_SEC
+                    if event.name == "end":
+                        return _status_in(event)
+                    if event.name == "line":
+                        yield json.loads(event.data)
+                        after = event.id
+                answered = time.monotonic()
+            except (GatewayUnreachable, PyocoHttpError) as error:
+                if not _passes(error) or time.monotonic() - answered > _OUTAGE_PATIENCE_SEC:
+                    raise
+            time.sleep(pause)
+            pause = min(pause * 1.5, _SLOWEST_POLL_SEC)
 
     def cancel_run(self, run_id: str, reason: str | None = None) -> dict[str, Any]:
         """Ask a run to stop: its snapshot, CANCELLING unless it has ended already."""
@@ -156,61 +185,29 @@ class PyocoHttpClient:
             time.sleep(pause)
             pause = min(pause * 1.5, _SLOWEST_POLL_SEC)
 
-    def close(self) -> None:
-        """Close the connections to the gateway."""
-        self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _json(self, method: str, path: str, **request: Any) -> dict[str, Any]:
-        try:
-            response = self._http.request(method, path, **request)
-        except httpx.TransportError as error:
-            reason = str(error) or type(error).__name__
-            raise GatewayUnreachable(f"{safe_url(self.base_url)}: {reason}") from error
-        if not response.is_success:
-            raise PyocoHttpError(response)
-        answer = _object_in(response)
-        if answer is None:
-            raise GatewayUnreachable(
-                f"{safe_url(self.base_url)}: what answers there is no pyoco-server gateway "
-                f"({method} {path} gave {response.headers.get('content-type', 'no content type')})"
-            )
-        return answer
-
-
-def _object_in(response: httpx.Response) -> dict[str, Any] | None:
-    try:
-        content = response.json()
-    except ValueError:
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def _problem_of(response: httpx.Response) -> dict[str, Any]:
-    """The members of the error answer; none when something else than the gateway made it, such as a proxy."""
-    is_problem = response.headers.get("content-type", "").startswith("application/problem+json")
-    return (_object_in(response) or {}) if is_problem else {}
-
-
-def _beginning_of(response: httpx.Response) -> str:
-    return response.text.strip()[:500] or f"{response.status_code} {response.reason_phrase}"
-
-
-def _field_problem(item: Mapping[str, Any]) -> FieldProblem:
-    known = {name: item.get(name) for name in ("value", "line", "column")}
-    return FieldProblem(str(item.get("field", "")), str(item.get("message", "")), **known)
-
 
 def _passes(error: GatewayUnreachable | PyocoHttpError) -> bool:
     """Whether the same question may be answered a moment later."""
     return not isinstance(error, PyocoHttpError) or error.status == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _key_header(idempotency_key: str | None) -> dict[str, str]:
+    if idempotency_key is None:
+        return {}
+    return {"Idempotency-Key": sendable(idempotency_key, "idempotency key")}
+
+
+def _logs_path(run_id: str) -> str:
+    return f"/runs/{quote(run_id, safe='')}/logs"
+
+
+def _status_in(event: ServerSentEvent) -> str | None:
+    status: str | None = json.loads(event.data)["status"]
+    return status
 
 
 def _changed(snapshot: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
@@ -220,23 +217,3 @@ def _changed(snapshot: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
 
 def _not_ended(run_id: str, newest: Mapping[str, Any], timeout_sec: float | None) -> str:
     return f"run {run_id} is still {newest.get('status', 'unknown')} after {timeout_sec:g} s; it goes on"
-
-
-def _host_of(base_url: str) -> str:
-    # The reason of httpx is left out: it may quote a password.
-    wrong = f"{safe_url(base_url)!r} is no address of a gateway; wanted a URL such as http://127.0.0.1:8000"
-    try:
-        url = httpx.URL(base_url)
-    except httpx.InvalidURL:
-        raise ValueError(wrong) from None
-    if not url.host or url.scheme not in ("http", "https"):
-        raise ValueError(wrong)
-    return url.host
-
-
-def _sendable_key(api_key: str) -> str:
-    if not _HEADER_VALUE.fullmatch(api_key):
-        raise ValueError(
-            "the API key has a character that an HTTP header cannot carry; wanted visible ASCII characters"
-        )
-    return api_key

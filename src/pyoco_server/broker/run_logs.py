@@ -1,16 +1,30 @@
-"""What runs print: one subject per run, each message a batch of lines.
+"""What runs print: one subject per run, each message a batch of lines."""
 
-Publishing does not wait for an answer: a line is worth less than the run that printed it.
-"""
+import logging
+from dataclasses import dataclass
 
 import msgspec
 
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.publishing import publish_acked
+from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, read_batch
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import LogLine
+
+log = logging.getLogger(__name__)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[LogLine]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """The lines of one message."""
+
+    sequence: int
+    lines: list[LogLine]
+    size: int
 
 
 class RunLogs:
@@ -21,13 +35,38 @@ class RunLogs:
         self._stream = connection.config.run_log_stream
 
     async def publish(self, run_id: str, lines: list[LogLine]) -> None:
-        """Send a batch; NatsUnavailable when the connection cannot take it."""
-        if not self._connection.state.up:
-            raise self._connection.unavailable()
-        await self._connection.publish(self._subject(run_id), _encode(lines))
+        """Store a batch of lines."""
+        await publish_acked(self._connection, self._subject(run_id), _encode(lines))
+
+    async def read(self, run_id: str, *, after: int, limit: int, max_bytes: int) -> list[LogBatch]:
+        """The next batches behind the sequence `after`; none when no more are stored yet."""
+        subject = self._subject(run_id)
+        messages = await read_batch(
+            self._connection, self._stream, subject, after=after, limit=limit, max_bytes=max_bytes
+        )
+        return [_batch(message) for message in messages]
+
+    async def last_sequence(self, run_id: str) -> int:
+        """The sequence of the newest batch as the leader knows it; 0 when there is none."""
+        return await last_sequence(self._connection, self._stream, self._subject(run_id))
 
     async def remove(self, run_id: str) -> None:
         await jetstream_api.purge(self._connection, self._stream, self._subject(run_id))
 
     def _subject(self, run_id: str) -> str:
-        return f"{self._connection.config.run_log_subject_prefix}.{run_id}"
+        return log_subject(self._connection.config, run_id)
+
+
+def log_subject(config: NatsBackendConfig, run_id: str) -> str:
+    """Where the lines of a run are published, and can be heard while they are."""
+    return f"{config.run_log_subject_prefix}.{run_id}"
+
+
+def _batch(message: StreamMessage) -> LogBatch:
+    try:
+        lines = _decode(message.data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # Something else wrote it; the lines around it are still worth reading.
+        log.warning("message %d on %s holds no log lines: %s", message.sequence, message.subject, error)
+        lines = []
+    return LogBatch(message.sequence, lines, len(message.data))

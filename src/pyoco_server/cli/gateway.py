@@ -13,9 +13,12 @@ _SHUTDOWN_SEC = 10
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self._on_stop = on_stop
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -29,12 +32,18 @@ class _Server(uvicorn.Server):
             raise RuntimeError("the gateway could not start; the log above says why") from None
         self._on_ready()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # uvicorn waits for open answers before it tells the app to end; a stream of events would not end.
+        self._on_stop()
+        await super().shutdown(sockets)
+
 
 async def serve_gateway(
     app: Callable[..., Any],
     listener: socket.socket,
     *,
     on_ready: Callable[[], None],
+    on_stop: Callable[[], None],
     until: Awaitable[object],
 ) -> None:
     """Answer requests until `until` is done, then finish those that have begun."""
@@ -48,7 +57,7 @@ async def serve_gateway(
         server_header=False,
         timeout_graceful_shutdown=_SHUTDOWN_SEC,
     )
-    server = _Server(config, on_ready)
+    server = _Server(config, on_ready, on_stop)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     ending = asyncio.ensure_future(until)
     try:

@@ -50,8 +50,17 @@ class Up:
                 tell_person(f"Gateway at {url}, NATS at {safe_url(config.nats_url)}. Ctrl-C ends it.")
                 tell_ready(self.ready_fd, url=url)
 
+            app = create_app(config)
+
+            def on_stop() -> None:
+                app.state.gateway.stopping.set()
+
             await serve_gateway(
-                create_app(config), listener, on_ready=on_ready, until=_stopped_or_ended(stop, nats)
+                app,
+                listener,
+                on_ready=on_ready,
+                on_stop=on_stop,
+                until=_stopped_or_ended(stop, nats),
             )
             if nats is not None and not stop.event.is_set():
                 raise EmbeddedServerError(f"the embedded NATS server ended; its log is {nats.log_path}")

@@ -54,7 +54,7 @@ class WorkerProcess:
 
     async def _connect(self) -> PyocoNatsWorker:
         flows = None if self.flows is None else str(self.flows.absolute())
-        setup = Setup(resolver=self.resolver, flows=flows, callable_allow=self.config.callable_allow)
+        setup = Setup.from_config(self.config, resolver=self.resolver, flows=flows)
         try:
             return await PyocoNatsWorker.connect_processes(
                 self.config,

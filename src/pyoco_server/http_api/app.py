@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from pyoco_server import __version__
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
-from pyoco_server.http_api import dashboard, health, problems, run_actions, run_reads
+from pyoco_server.http_api import dashboard, health, problems, reruns, run_actions, run_logs, run_reads
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.openapi import describe
 from pyoco_server.http_api.submissions import submit_run, submit_run_yaml
@@ -45,7 +45,9 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     problems.install(app)
     app.include_router(health.router)
     app.include_router(run_reads.router)
+    app.include_router(run_logs.router)
     app.include_router(run_actions.router)
+    app.include_router(reruns.router)
     app.add_route("/", dashboard.index, methods=["GET"])
     app.add_route("/runs", submit_run, methods=["POST"])
     app.add_route("/runs/yaml", submit_run_yaml, methods=["POST"])

@@ -45,7 +45,7 @@ class TasksView(Struct, kw_only=True):
 async def get_run(request: Request, run_id: str, include: Annotated[list[Include], Query()] = []) -> Response:  # noqa: B006
     """The newest snapshot of a run. `include=records` adds `task_records`."""
     gateway = gateway_of(request)
-    snapshot = await _find(gateway, run_id)
+    snapshot = await find_run(gateway, run_id)
     view = await _with_worker(gateway, snapshot)
     if not include:
         view.task_records = UNSET
@@ -55,7 +55,7 @@ async def get_run(request: Request, run_id: str, include: Annotated[list[Include
 @router.get("/runs/{run_id}/tasks", response_class=Response)
 async def get_tasks(request: Request, run_id: str) -> Response:
     """The state of each task, and its record where it was kept."""
-    snapshot = await _find(gateway_of(request), run_id)
+    snapshot = await find_run(gateway_of(request), run_id)
     return _json(
         TasksView(
             run_id=snapshot.run_id,
@@ -68,7 +68,8 @@ async def get_tasks(request: Request, run_id: str) -> Response:
     )
 
 
-async def _find(gateway: Gateway, run_id: str) -> RunSnapshot:
+async def find_run(gateway: Gateway, run_id: str) -> RunSnapshot:
+    """The run as it is stored; RunNotFound when there is none."""
     # An id that is no UUID cannot exist, and must not reach a NATS subject.
     stored = await gateway.runs.get(run_id) if is_run_id(run_id) else None
     if stored is None:

@@ -1,0 +1,63 @@
+"""A client of server-sent events that keeps what it has got so far."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from pyoco_server.event_stream import ServerSentEvent, events_in
+
+from .waiting import eventually
+
+
+class EventReading:
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
+        self.raw = b""
+        # The server ended the answer in order.
+        self.over = False
+
+    @property
+    def events(self) -> list[ServerSentEvent]:
+        return list(events_in([self.raw]))
+
+    @property
+    def texts(self) -> list[str]:
+        """Of each line of a log."""
+        return [json.loads(event.data)["text"] for event in self.events if event.name == "line"]
+
+    @property
+    def end(self) -> Any:
+        """The data of the last event, once it is here."""
+        return next((json.loads(event.data) for event in self.events if event.name == "end"), None)
+
+    async def reads(self, *texts: str, within: float = 5.0) -> None:
+        """Wait until these are the lines so far."""
+        await eventually(lambda: self.texts == list(texts), within=within, describe=f"lines {texts}")
+
+    async def is_over(self, within: float = 5.0) -> None:
+        await eventually(lambda: self.over, within=within, describe="the answer has ended")
+
+    async def keep_reading(self) -> None:
+        async for chunk in self.response.aiter_raw():
+            self.raw += chunk
+        self.over = True
+
+
+@asynccontextmanager
+async def reading_events(http: httpx.AsyncClient, path: str, **request: Any) -> AsyncIterator[EventReading]:
+    """The events of an answer, read in the background; leaving the block hangs up."""
+    async with http.stream("GET", path, **request) as response:
+        assert response.status_code == 200, await response.aread()
+        reading = EventReading(response)
+        task = asyncio.create_task(reading.keep_reading())
+        try:
+            yield reading
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.result()
