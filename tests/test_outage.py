@@ -107,7 +107,7 @@ async def test_a_run_that_ends_during_an_outage_is_recorded_when_nats_is_back(
         release.touch()
 
         async def ended_unrecorded() -> bool:
-            return not (Path(patient.run_dir) / run_id).exists()
+            return not (Path(patient.run_dir) / f"{run_id}-1").exists()
 
         await eventually(ended_unrecorded, within=5, describe="the flow has ended")
         own_nats.start()

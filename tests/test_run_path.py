@@ -142,14 +142,14 @@ async def test_each_run_has_a_working_directory_of_its_own(config: NatsBackendCo
     async with running_gateway(config) as gateway, serving_worker(config):
         runs = [await gateway.ends(await gateway.submit("where")) for _ in range(2)]
         for run in runs:
-            folder = Path(config.run_dir) / run["run_id"] / "1"
+            folder = Path(config.run_dir) / f"{run['run_id']}-1"
             assert run["task_records"]["where"]["output"]["cwd"] == str(folder)
             assert (folder / "note.txt").read_text() == "kept"
         # One warm process served both.
         assert len({run["task_records"]["where"]["output"]["pid"] for run in runs}) == 1
         for flow in ("noop", "nobody-knows"):
             empty = await gateway.ends(await gateway.submit(flow))
-            assert not (Path(config.run_dir) / empty["run_id"]).exists()
+            assert not list(Path(config.run_dir).glob(f"{empty['run_id']}*"))
 
 
 async def test_values_that_json_has_no_form_for_are_described(config: NatsBackendConfig) -> None:

@@ -21,7 +21,7 @@ async def serving_worker(
     tags: list[str] | None = None,
     flows: Path = FLOWS,
 ) -> AsyncIterator[PyocoNatsWorker]:
-    setup = Setup(flows=str(flows), callable_allow=config.callable_allow)
+    setup = Setup.from_config(config, flows=str(flows))
     worker = await PyocoNatsWorker.connect_processes(
         config, setup, concurrency=concurrency, worker_id=worker_id, tags=tags
     )

@@ -9,13 +9,14 @@ from pathlib import Path
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.intake import Intake, IntakeClosed
+from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.wake_up import WakeUps
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
-from pyoco_server.worker.callable_policy import CallablePolicy
 from pyoco_server.worker.code_watch import watch_flow_folder
 from pyoco_server.worker.executor import Executor, ExecutorFailedToStart
 from pyoco_server.worker.failure_report import FailureReport
@@ -59,7 +60,7 @@ class PyocoNatsWorker:
     ) -> "PyocoNatsWorker":
         """A worker inside this program: `flow_resolver(name)` gives the flow, KeyError says there is none."""
         config = config or NatsBackendConfig.from_env()
-        executor = ThreadExecutor(flow_resolver, CallablePolicy.parse(config.callable_allow))
+        executor = ThreadExecutor(flow_resolver, config)
         return await cls._connect(config, [executor], worker_id, tags, run_dir=None, timeout_sec=timeout_sec)
 
     @classmethod
@@ -110,7 +111,8 @@ class PyocoNatsWorker:
         await connection.start()
         try:
             await connection.wait_ready(timeout_sec)
-            intake = Intake(connection, WorkQueue(connection), tags)
+            queue = WorkQueue(connection)
+            intake = Intake(connection, queue, tags)
             await intake.start()
             presence = Presence(connection, worker_id=worker_id, tags=tags, slots=len(executors))
             await presence.start()
@@ -120,6 +122,9 @@ class PyocoNatsWorker:
         services = WorkerServices(
             connection=connection,
             store=RunStore(connection),
+            queue=queue,
+            journal=Journal(connection),
+            logs=RunLogs(connection),
             failures=FailureReport(
                 DeadLetters(connection),
                 worker_id=worker_id,
@@ -171,7 +176,7 @@ class PyocoNatsWorker:
     async def _slot(self, executor: Executor) -> None:
         while True:
             try:
-                delivery = await self._intake.take()
+                delivery = await self._intake.take(ahead=True)
             except IntakeClosed:
                 return
             try:

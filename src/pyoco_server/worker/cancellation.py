@@ -4,7 +4,7 @@ import logging
 import time
 
 from pyoco_server.errors import Err
-from pyoco_server.models import RunSnapshot
+from pyoco_server.models import RunSnapshot, RunStatus
 from pyoco_server.worker.executor import Executor
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Cancellation:
             self.forced = True
             spec = Err.CANCEL_TIMED_OUT
             log.error("%s: %s", spec.en, self.verdict, extra=spec.log_fields(run_id=snapshot.run_id))
-            await self._executor.abandon()
+            await self._executor.give_up(RunStatus.CANCELLED, self.verdict)
 
     @property
     def verdict(self) -> str:

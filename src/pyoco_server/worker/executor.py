@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from pyoco_server.models import JournalEntry, LogLine
 from pyoco_server.worker.protocol import Outcome, Progress, Run
 
 
@@ -17,8 +18,18 @@ class ExecutorFailedToStart(Exception):
     """No executor could be made; the text says why."""
 
 
+class RunEvents(Protocol):
+    """Who hears what happens in a run while it lasts."""
+
+    def finished(self, entry: JournalEntry) -> None:
+        """A task has finished, and left this behind."""
+
+    def printed(self, lines: list[LogLine]) -> None:
+        """The run has printed these lines."""
+
+
 class Executor(Protocol):
-    async def execute(self, run: Run) -> Outcome:
+    async def execute(self, run: Run, events: RunEvents) -> Outcome:
         """Run a flow to its end; ExecutorCrashed if the process dies on the way."""
 
     def progress(self) -> Progress | None:
@@ -27,8 +38,11 @@ class Executor(Protocol):
     def cancel(self, run_id: str) -> None:
         """Ask the flow of the run to stop by itself."""
 
+    async def give_up(self, status: str, error: str) -> None:
+        """End the run under way by force, but let it tell what it had reached: its `execute` returns."""
+
     async def abandon(self) -> None:
-        """End the run under way by force: its `execute` raises ExecutorCrashed."""
+        """End the run under way at once: its `execute` raises ExecutorCrashed."""
 
     def retire(self) -> None:
         """The code has changed: load it anew before the next run."""

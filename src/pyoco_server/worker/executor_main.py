@@ -11,62 +11,102 @@ import signal
 import socket
 import sys
 import threading
-from contextlib import suppress
 
 from pyoco_server.models import Reason, RunStatus
-from pyoco_server.worker.flow_run import FlowRun
+from pyoco_server.worker.descriptor_output import DescriptorOutput
+from pyoco_server.worker.flow_run import FlowRun, RunListener
 from pyoco_server.worker.flow_source import FlowSource
 from pyoco_server.worker.protocol import (
+    Abandon,
     Cancel,
+    Finished,
     Frames,
     FromExecutor,
     Outcome,
+    Printed,
     Progress,
     Ready,
     Report,
     Run,
     Setup,
+    ToExecutor,
     frame,
     message_to_executor,
 )
+from pyoco_server.worker.run_folder import RunFolder
+from pyoco_server.worker.task_calls import RetryPauses
+from pyoco_server.worker.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.values import clean
 
 _READ_BYTES = 256 * 1024
 
 
 class ExecutorProcess:
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, pipes: tuple[int, int]) -> None:
         self._link = link
+        self._pipes = pipes
         self._sending = threading.Lock()
         self._inbox: queue.SimpleQueue[Setup | Run] = queue.SimpleQueue()
         self._current: FlowRun | None = None
         self._to_cancel: str | None = None
-        self._start_folder = os.getcwd()
-        self._streams = (sys.stdout, sys.stderr)
+        self._folder = RunFolder()
 
     def serve(self) -> None:
         threading.Thread(target=self._listen, name="executor-link", daemon=True).start()
         setup = self._inbox.get()
         assert isinstance(setup, Setup)
+        output = self._hear_output(setup)
+        listener = self._listener(setup, output)
         try:
             source = FlowSource.from_setup(setup)
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
             self._send(Ready(error=clean(f"{type(error).__name__}: {error}")))
             return
         self._send(Ready(flows=source.names, failures=source.failures))
+        streams = (sys.stdout, sys.stderr)
         threads = threading.active_count()
         spoilt = False
         while not spoilt:
             run = self._inbox.get()
             assert isinstance(run, Run)
-            outcome = self._execute(source, run)
-            spoilt = outcome.spoilt = self._is_spoilt(threads)
+            output.begin_run(run.attempt)
+            outcome = self._execute(source, run, listener)
+            output.end_run()
+            if outcome is None:
+                # Told already; this process is about to be ended.
+                return
+            spoilt = outcome.spoilt = _is_spoilt(streams, threads)
             self._send(outcome)
 
-    def _execute(self, source: FlowSource, run: Run) -> Outcome:
+    def _hear_output(self, setup: Setup) -> TaskOutput:
+        """Have all that is printed from now on cut into lines; before any code of the user is loaded."""
+        output = TaskOutput(
+            lambda lines: self._send(Printed(lines=lines)),
+            line_limit=setup.log_line_max_bytes,
+            run_limit=setup.log_run_max_bytes,
+        )
+        sys.stdout = OutputStream(output, "stdout", sys.__stdout__.fileno() if sys.__stdout__ else 1)
+        sys.stderr = OutputStream(output, "stderr", sys.__stderr__.fileno() if sys.__stderr__ else 2)
+        self._output = output
+        self._descriptors = DescriptorOutput(output, self._pipes)
+        self._descriptors.start()
+        return output
+
+    def _listener(self, setup: Setup, output: TaskOutput) -> RunListener:
+        return RunListener(
+            finished=lambda entry: self._send(Finished(entry=entry)),
+            stuck=self._leave_with,
+            tail_of=output.tail_of,
+            # In this order: what is in the pipes is read while the task that wrote it counts as running.
+            watchers=[self._descriptors, output],
+            pauses=RetryPauses(setup.task_retry_base_sec, setup.task_retry_max_sec),
+            max_value_bytes=setup.journal_value_max_bytes,
+        )
+
+    def _execute(self, source: FlowSource, run: Run, listener: RunListener) -> Outcome | None:
         try:
-            self._enter_folder(run.directory)
-            prepared = source.prepare(run)
+            self._folder.enter(run.directory)
+            prepared = source.prepare(run, listener)
             if isinstance(prepared, Outcome):
                 return prepared
             self._current = prepared
@@ -79,19 +119,7 @@ class ExecutorProcess:
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
         finally:
             self._current = None
-            os.chdir(self._start_folder)
-            _remove_if_empty(run.directory)
-
-    def _enter_folder(self, folder: str | None) -> None:
-        if folder is not None:
-            os.makedirs(folder, exist_ok=True)
-            os.chdir(folder)
-
-    def _is_spoilt(self, threads: int) -> bool:
-        """Whether the run left something behind that the next one would suffer from."""
-        replaced = (sys.stdout, sys.stderr) != self._streams
-        closed = any(stream.closed for stream in self._streams)
-        return replaced or closed or threading.active_count() > threads
+            self._folder.leave()
 
     def _listen(self) -> None:
         frames = Frames()
@@ -100,10 +128,11 @@ class ExecutorProcess:
                 for body in frames.feed(data):
                     self._obey(message_to_executor(body))
         finally:
+            self._folder.close()
             # Not sys.exit: the main thread is inside a user's task.
             os._exit(0)
 
-    def _obey(self, message: Setup | Run | Cancel | Report) -> None:
+    def _obey(self, message: ToExecutor) -> None:
         if isinstance(message, Cancel):
             # Remembered before `_current` is looked at, and read after it is set: no wish falls between.
             self._to_cancel = message.run_id
@@ -112,21 +141,31 @@ class ExecutorProcess:
             self._inbox.put(message)
         elif isinstance(message, Report):
             self._send(Progress() if current is None else current.progress())
+        elif isinstance(message, Abandon):
+            outcome = None if current is None else current.give_up(message.status, message.error)
+            if outcome is not None:
+                self._leave_with(outcome)
         elif current is not None and current.run_id == message.run_id:
             current.cancel()
+
+    def _leave_with(self, outcome: Outcome) -> None:
+        """Tell the outcome of a run whose tasks cannot be stopped, and end the process with them."""
+        outcome.spoilt = True
+        self._descriptors.drain()
+        self._output.end_run()
+        self._send(outcome)
+        os._exit(0)
 
     def _send(self, message: FromExecutor) -> None:
         with self._sending:
             self._link.sendall(frame(message))
 
 
-def _remove_if_empty(folder: str | None) -> None:
-    """A run that left no files leaves no folder either."""
-    if folder is None:
-        return
-    for empty in (f"{folder}/artifacts", folder, os.path.dirname(folder)):
-        with suppress(OSError):
-            os.rmdir(empty)
+def _is_spoilt(streams: tuple[object, object], threads: int) -> bool:
+    """Whether the run left something behind that the next one would suffer from."""
+    replaced = (sys.stdout, sys.stderr) != streams
+    closed = sys.stdout.closed or sys.stderr.closed
+    return replaced or closed or threading.active_count() > threads
 
 
 def _ignore(number: int, _: object) -> None:
@@ -141,7 +180,7 @@ def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as link:
         # A forked child must not hold our end of the link open when we are gone.
         os.register_at_fork(after_in_child=link.close)
-        ExecutorProcess(link).serve()
+        ExecutorProcess(link, (int(sys.argv[2]), int(sys.argv[3]))).serve()
 
 
 if __name__ == "__main__":

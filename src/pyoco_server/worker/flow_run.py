@@ -1,72 +1,86 @@
-"""One execution of one flow by the pyoco engine, told as a progress and an outcome."""
+"""One execution of one flow by the pyoco engine, told as a progress, finished tasks, lines and an outcome."""
 
+import threading
 import time
 import traceback
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-from pyoco.core.engine import Engine
-from pyoco.core.models import Flow, RunContext, TaskRecord, TaskState
+from pyoco.core.models import Flow, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
-from pyoco.trace.backend import TraceBackend
 
-from pyoco_server.models import Reason, RunStatus, TaskStatus
-from pyoco_server.worker.protocol import Outcome, Progress
-from pyoco_server.worker.values import clean, to_json
+from pyoco_server.models import JournalEntry, Reason, RunStatus, TaskStatus
+from pyoco_server.worker.engine import ServerEngine
+from pyoco_server.worker.flow_order import in_order, reusable
+from pyoco_server.worker.protocol import Outcome, Progress, Run
+from pyoco_server.worker.task_calls import (
+    CallingContext,
+    RetryPauses,
+    TaskCall,
+    TaskCalls,
+    TaskWatcher,
+    make_resumable,
+)
+from pyoco_server.worker.task_journal import TaskJournal
+from pyoco_server.worker.task_limits import TaskLimits
+from pyoco_server.worker.task_records import encoded_record
+from pyoco_server.worker.values import clean
 
-# What is kept of each task's output, from its end.
-_OUTPUT_TAIL_CHARS = 8192
 _TRACEBACK_CHARS = 16384
 
 
-class _Quiet(TraceBackend):  # type: ignore[misc]
-    """The engine insists on telling somebody; we read its run context instead."""
+@dataclass(frozen=True, slots=True)
+class RunListener:
+    """Whom a run tells what happens in it, and what it must keep to."""
 
-    def on_flow_start(self, flow_name: str, run_id: str | None = None) -> None: ...
-    def on_flow_end(self, flow_name: str) -> None: ...
-    def on_node_start(self, node_name: str) -> None: ...
-    def on_node_end(self, node_name: str, duration_ms: float) -> None: ...
-    def on_node_error(self, node_name: str, error: Exception) -> None: ...
-
-
-class _Context(RunContext):  # type: ignore[misc]
-    """A run context that keeps the end of what each task printed, not all of it."""
-
-    def append_log(self, task_name: str, stream: str, payload: str) -> None:
-        if payload:
-            outputs = self.metadata.setdefault("outputs", {}).setdefault(task_name, {})
-            outputs[stream] = (outputs.get(stream, "") + payload)[-_OUTPUT_TAIL_CHARS:]
-
-    def outputs_of(self, task_name: str) -> dict[str, str]:
-        outputs: dict[str, str] = self.metadata.get("outputs", {}).get(task_name, {})
-        return outputs
+    finished: Callable[[JournalEntry], None]
+    # The run is over although a task of it still executes: whoever runs it must not wait for that.
+    stuck: Callable[[Outcome], None]
+    # The end of what a task has printed, by stream.
+    tail_of: Callable[[str], dict[str, str]]
+    watchers: Sequence[TaskWatcher]
+    pauses: RetryPauses
+    max_value_bytes: int
 
 
 class FlowRun:
-    """Runs a flow on the calling thread; `cancel` and `progress` may be called from another."""
+    """Runs a flow on the calling thread; all other methods may be called from another."""
 
-    def __init__(self, run_id: str, flow: Flow, params: dict[str, Any]) -> None:
-        self.run_id = run_id
+    def __init__(self, run: Run, flow: Flow, params: dict[str, Any], listener: RunListener) -> None:
+        make_resumable(flow)
+        self.run_id = run.run_id
         self._flow = flow
         self._params = params
-        self._engine = Engine(trace_backend=_Quiet())
+        self._listener = listener
+        self._journal = TaskJournal(
+            reusable(flow, run.journal, run.rerun_task),
+            attempt=run.attempt,
+            write=listener.finished,
+            max_value_bytes=listener.max_value_bytes,
+        )
+        self._limits = TaskLimits(self._on_timeout)
+        self._calls = TaskCalls(flow, self._journal, listener.pauses, [*listener.watchers, self._limits])
         # The engine fills these in the order of a set; a reader wants the order of the flow.
-        self._context = _Context(run_id=run_id, tasks=dict.fromkeys(_in_order(flow), TaskState.PENDING))
+        self._context = CallingContext(
+            run_id=run.run_id, tasks=dict.fromkeys(in_order(flow), TaskState.PENDING)
+        )
+        self._context.calls = self._calls
         self._cancel_requested = False
+        self._over = threading.Lock()
 
-    def execute(self) -> Outcome:
+    def execute(self) -> Outcome | None:
+        """The outcome; None when it has been told already, since a task was stuck."""
         try:
-            self._engine.run(self._flow, self._params, run_context=self._context)
-        except BaseException as error:  # noqa: BLE001 - a task may even raise SystemExit
-            return self._failed(error)
-        if self._cancel_requested or self._context.status is not EngineStatus.COMPLETED:
-            return self._ended(RunStatus.CANCELLED)
-        return self._ended(RunStatus.COMPLETED)
+            outcome = self._run()
+        finally:
+            self._limits.close()
+        return outcome if self._over.acquire(blocking=False) else None
 
     def cancel(self) -> None:
         """Have the engine stop at its next boundary, and `ctx.is_cancelled` be true from now on."""
         self._cancel_requested = True
+        self._calls.stop()
         # Not Engine.cancel: that one forgets a wish which comes before the engine has begun.
         if self._context.status is EngineStatus.RUNNING:
             self._context.status = EngineStatus.CANCELLING
@@ -74,29 +88,63 @@ class FlowRun:
     def progress(self) -> Progress:
         return Progress(tasks=self._task_states())
 
+    def give_up(self, status: str, error: str) -> Outcome | None:
+        """The outcome of a run that is ended from outside, whatever it is doing; None if it is over."""
+        if not self._over.acquire(blocking=False):
+            return None
+        over = TaskState.CANCELLED if status == RunStatus.CANCELLED else TaskState.FAILED
+        self._end_running_tasks(error, over)
+        return self._ended(RunStatus(status), error=error)
+
+    def _run(self) -> Outcome:
+        try:
+            ServerEngine().run(self._flow, self._params, run_context=self._context)
+        except BaseException as error:  # noqa: BLE001 - a task may even raise SystemExit
+            return self._failed(error)
+        if self._cancel_requested or self._context.status is not EngineStatus.COMPLETED:
+            return self._ended(RunStatus.CANCELLED)
+        return self._ended(RunStatus.COMPLETED)
+
+    def _on_timeout(self, call: TaskCall) -> None:
+        """A task is past its limit. It cannot be stopped from here, so that its process has to go."""
+        if not self._over.acquire(blocking=False):
+            return
+        text = f"it took longer than its limit of {call.task.timeout_sec:g} s"
+        if self._calls.goes_on_without(call.task):
+            self._journal.failed(call.key, call.task.name, call.started_at, text)
+            self._listener.stuck(Outcome(status=RunStatus.RUNNING, go_on=True, spoilt=True))
+            return
+        self._end_running_tasks(text, TaskState.FAILED)
+        outcome = self._ended(
+            RunStatus.FAILED, reason=Reason.TIMEOUT, error=f"task {call.task.name}: {text}", spoilt=True
+        )
+        self._listener.stuck(outcome)
+
     def _failed(self, error: BaseException) -> Outcome:
         """The outcome after an exception; one that followed a cancel is the flow's way to stop."""
         text = clean(f"{type(error).__name__}: {_message(error)}")
-        failed = self._end_running_tasks(text)
+        failed = self._end_running_tasks(text, TaskState.FAILED)
         if self._cancel_requested:
             return self._ended(RunStatus.CANCELLED)
         return self._ended(
             RunStatus.FAILED,
-            reason=Reason.EXECUTION_ERROR,
+            reason=Reason.TIMEOUT if _is_time_limit(error) else Reason.EXECUTION_ERROR,
             error=f"task {failed}: {text}" if failed else text,
             exc_type=type(error).__name__,
             exc_traceback=clean("".join(traceback.format_exception(error))[-_TRACEBACK_CHARS:]),
         )
 
-    def _end_running_tasks(self, error: str) -> str | None:
+    def _end_running_tasks(self, error: str, over: TaskState) -> str | None:
         """Mark what the engine left RUNNING, and name the task that failed first."""
         failed: list[tuple[float, str]] = []
-        for name, state in self._context.tasks.items():
+        for name, state in list(self._context.tasks.items()):
             record = self._context.ensure_task_record(name)
             if state is TaskState.RUNNING:
-                self._context.tasks[name] = record.state = TaskState.FAILED
+                self._context.tasks[name] = record.state = over
                 record.ended_at = time.time()
                 record.error = record.error or error
+            elif state is TaskState.PENDING and over is TaskState.CANCELLED:
+                self._context.tasks[name] = record.state = over
             if record.state is TaskState.FAILED:
                 failed.append((record.ended_at or 0.0, name))
         return min(failed)[1] if failed else None
@@ -105,7 +153,12 @@ class FlowRun:
         records: dict[str, bytes] = {}
         records_cut = False
         for name, record in self._context.task_records.items():
-            records[name], cut = self._encoded_record(name, record)
+            records[name], cut = encoded_record(
+                record,
+                printed=self._listener.tail_of(name),
+                replayed=self._journal.replayed.get(name),
+                not_stored=self._journal.not_stored.get(name),
+            )
             records_cut = records_cut or cut
         return Outcome(
             status=status, tasks=self._task_states(), task_records=records, records_cut=records_cut, **how
@@ -115,23 +168,11 @@ class FlowRun:
         # A copy: the engine's threads go on changing the original.
         return {name: TaskStatus(state.value) for name, state in dict(self._context.tasks).items()}
 
-    def _encoded_record(self, name: str, record: TaskRecord) -> tuple[bytes, bool]:
-        values = {"inputs": to_json(record.inputs), "output": to_json(record.output)}
-        cut = [field for field, (_, was_cut) in values.items() if was_cut]
-        encoded: dict[str, Any] = {
-            "state": record.state.value,
-            "started_at": record.started_at,
-            "ended_at": record.ended_at,
-            "duration_ms": record.duration_ms,
-            "error": record.error and clean(record.error),
-            "traceback": record.traceback and clean(record.traceback),
-            **{field: value for field, (value, _) in values.items()},
-            "artifacts": to_json(record.artifacts)[0],
-            **{stream: clean(text) for stream, text in self._context.outputs_of(name).items()},
-        }
-        if cut:
-            encoded["truncated"] = cut
-        return msgspec.json.encode(encoded), bool(cut)
+
+def _is_time_limit(error: BaseException) -> bool:
+    """The engine noticed a time limit itself, and had to wait until the task returned."""
+    text = str(error) if isinstance(error, TimeoutError) else ""
+    return text.startswith("Task '") and "exceeded timeout of" in text
 
 
 def _message(error: BaseException) -> str:
@@ -139,14 +180,3 @@ def _message(error: BaseException) -> str:
         return str(error)
     except Exception as broken:  # noqa: BLE001 - a user's __str__ may raise anything
         return f"<its message raised {type(broken).__name__}>"
-
-
-def _in_order(flow: Flow) -> list[str]:
-    """The names of the tasks as the flow goes through them; by name where it does not say."""
-    before = {task.name: {earlier.name for earlier in task.dependencies} for task in flow.tasks}
-    sorter = TopologicalSorter({name: before[name] & before.keys() for name in sorted(before)})
-    try:
-        return list(sorter.static_order())
-    except CycleError:
-        # Loops link a task to itself or backwards.
-        return sorted(before)

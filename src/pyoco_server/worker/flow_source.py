@@ -11,7 +11,7 @@ from pyoco_server.errors import InvalidRequest
 from pyoco_server.models import Reason, RunStatus
 from pyoco_server.worker.callable_policy import CallablePolicy
 from pyoco_server.worker.flow_files import FlowFolder, load_resolver
-from pyoco_server.worker.flow_run import FlowRun
+from pyoco_server.worker.flow_run import FlowRun, RunListener
 from pyoco_server.worker.protocol import Outcome, Run, Setup
 from pyoco_server.worker.values import clean
 from pyoco_server.worker.yaml_flow import FlowBuildError, build_yaml_flow
@@ -54,7 +54,7 @@ class FlowSource:
         source.names, source.failures = folder.names, folder.failures
         return source
 
-    def prepare(self, run: Run) -> FlowRun | Outcome:
+    def prepare(self, run: Run, listener: RunListener) -> FlowRun | Outcome:
         """The run, ready to execute, or the outcome of a run whose flow cannot be had."""
         params: dict[str, Any] = msgspec.json.decode(run.params)
         try:
@@ -72,10 +72,10 @@ class FlowSource:
         except Exception as error:  # noqa: BLE001 - a resolver is the user's code
             text = f"resolving flow {run.flow_name!r} raised {type(error).__name__}: {error}"
             return _not_runnable(Reason.EXECUTION_ERROR, text, error)
-        entangled = _entangled(flow)
-        if entangled is not None:
-            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=entangled)
-        return FlowRun(run.run_id, flow, {**defaults, **params})
+        problem = _entangled(flow) or _unknown_rerun_task(flow, run.rerun_task)
+        if problem is not None:
+            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=problem)
+        return FlowRun(run, flow, {**defaults, **params}, listener)
 
 
 def _what_is_known(error: KeyError, flow_name: str) -> str:
@@ -95,6 +95,13 @@ def _entangled(flow: Flow) -> str | None:
                     "a task object belongs to one flow: define it again for the second one"
                 )
     return None
+
+
+def _unknown_rerun_task(flow: Flow, task: str | None) -> str | None:
+    names = sorted(each.name for each in flow.tasks)
+    if task is None or task in names:
+        return None
+    return f"there is no task {task!r} to run this flow from; it has {', '.join(names)}"
 
 
 def _not_runnable(reason: Reason, text: str, error: Exception) -> Outcome:

@@ -6,16 +6,21 @@ import os
 import signal
 import socket
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from asyncio.subprocess import DEVNULL, Process
 from contextlib import suppress
 from typing import Any, cast
 
 from pyoco_server.config import SETTINGS
-from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart
+from pyoco_server.models import LogLine
+from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart, RunEvents
+from pyoco_server.worker.last_output import LastOutput, OutputPipes
 from pyoco_server.worker.protocol import (
+    Abandon,
     Cancel,
+    Finished,
     Frames,
     Outcome,
+    Printed,
     Progress,
     Ready,
     Report,
@@ -30,10 +35,7 @@ log = logging.getLogger(__name__)
 
 _START_TIMEOUT_SEC = 60.0
 _STOP_TIMEOUT_SEC = 5.0
-_OUTPUT_TIMEOUT_SEC = 1.0
 _LAST_WORDS_SEC = 0.5
-# What is kept of the process's own output, for the day it crashes.
-_OUTPUT_TAIL_BYTES = 4096
 
 
 class _Link(asyncio.Protocol):
@@ -47,6 +49,8 @@ class _Link(asyncio.Protocol):
         self.progress: Progress | None = None
         self.reporting = False
         self.lost: asyncio.Future[None] = loop.create_future()
+        self.events: RunEvents | None = None
+        self.last_output = LastOutput()
         self._frames = Frames()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -58,6 +62,11 @@ class _Link(asyncio.Protocol):
             message = message_from_executor(body)
             if isinstance(message, Outcome):
                 _resolve(self.outcome, message)
+            elif isinstance(message, Finished):
+                if self.events is not None:
+                    self.events.finished(message.entry)
+            elif isinstance(message, Printed):
+                self.heard(message.lines)
             elif isinstance(message, Progress):
                 self.progress = message
                 self.reporting = False
@@ -66,6 +75,11 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         _resolve(self.lost, None)
+
+    def heard(self, lines: list[LogLine]) -> None:
+        self.last_output.add(lines)
+        if self.events is not None:
+            self.events.printed(lines)
 
     def send(self, message: ToExecutor) -> None:
         if self.transport is not None and not self.transport.is_closing():
@@ -87,22 +101,26 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in secrets}
 
 
-async def _spawn(link: socket.socket) -> Process:
+async def _spawn(link: socket.socket, pipes: OutputPipes) -> Process:
+    inherited = [link.fileno(), *pipes.read_ends]
     try:
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "pyoco_server.worker.executor_main",
-            str(link.fileno()),
-            pass_fds=[link.fileno()],
+            *(str(descriptor) for descriptor in inherited),
+            pass_fds=inherited,
             stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=STDOUT,
+            stdout=pipes.write_ends[0],
+            stderr=pipes.write_ends[1],
             start_new_session=True,
             env=_environment(),
         )
     except OSError as error:
+        pipes.close()
         raise ExecutorFailedToStart(f"no process could be started: {error}") from error
+    finally:
+        pipes.close_write_ends()
 
 
 async def _ended_within(process: Process, seconds: float) -> None:
@@ -128,8 +146,7 @@ class ProcessExecutor:
         self._link: _Link | None = None
         # Its exit, not the end of the link, is the sign of its death: a forked child may hold the link.
         self._exited: asyncio.Task[int] | None = None
-        self._output = bytearray()
-        self._output_reader: asyncio.Task[None] | None = None
+        self._pipes: OutputPipes | None = None
         self._retired = False
         # What the child said when it was ready: the flows it has found.
         self.ready = Ready()
@@ -144,16 +161,16 @@ class ProcessExecutor:
             return
         await self.close()
         self._retired = False
+        self._pipes = OutputPipes()
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = await _spawn(theirs)
+            self._process = await _spawn(theirs, self._pipes)
         _, self._link = await asyncio.get_running_loop().create_unix_connection(_Link, sock=ours)
         self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
-        self._output_reader = asyncio.create_task(self._read_output(self._process), name="executor-output")
         self._link.send(self._setup)
         await self._wait_ready(self._link)
 
-    async def execute(self, run: Run) -> Outcome:
+    async def execute(self, run: Run, events: RunEvents) -> Outcome:
         await self.start()
         assert self._link is not None
         link = self._link
@@ -161,17 +178,21 @@ class ProcessExecutor:
         link.outcome = asyncio.get_running_loop().create_future()
         link.progress, link.reporting = None, False
         # The output of an earlier run is none of this one's business.
-        self._output.clear()
-        link.send(run)
-        await _first_of(link.outcome, self._exited)
-        if not link.outcome.done():
-            # Its last words may still be in the socket.
-            await _first_of(link.outcome, link.lost, timeout_sec=_LAST_WORDS_SEC)
-        if link.outcome.done():
-            outcome = link.outcome.result()
-            self._retired = self._retired or outcome.spoilt
-            return outcome
-        raise await self._crash()
+        link.last_output.clear()
+        link.events = events
+        try:
+            link.send(run)
+            await _first_of(link.outcome, self._exited)
+            if not link.outcome.done():
+                # Its last words may still be in the socket.
+                await _first_of(link.outcome, link.lost, timeout_sec=_LAST_WORDS_SEC)
+            if not link.outcome.done():
+                raise await self._crash(run.attempt)
+        finally:
+            link.events = None
+        outcome = link.outcome.result()
+        self._retired = self._retired or outcome.spoilt
+        return outcome
 
     def progress(self) -> Progress | None:
         """What the child last told, asking for newer: a task that holds the GIL must not stop its worker."""
@@ -189,6 +210,13 @@ class ProcessExecutor:
 
     def retire(self) -> None:
         self._retired = True
+
+    async def give_up(self, status: str, error: str) -> None:
+        """Ask the child for what it has reached; one that is too busy to tell is killed."""
+        if self._link is not None and self._exited is not None:
+            self._link.send(Abandon(status=status, error=error))
+            await _first_of(self._exited, timeout_sec=_LAST_WORDS_SEC)
+            await self.abandon()
 
     async def abandon(self) -> None:
         """Kill the child with whatever it runs; the next run starts another."""
@@ -208,15 +236,9 @@ class ProcessExecutor:
         if self._exited is not None:
             await self._exited
             self._exited = None
-        await self._finish_output()
-
-    async def _finish_output(self) -> None:
-        """Read to the end; a grandchild that escaped and holds the pipe open is not waited for."""
-        reader, self._output_reader = self._output_reader, None
-        if reader is not None:
-            await asyncio.wait({reader}, timeout=_OUTPUT_TIMEOUT_SEC)
-            reader.cancel()
-            await asyncio.wait({reader})
+        if self._pipes is not None:
+            self._pipes.close()
+            self._pipes = None
 
     async def _wait_ready(self, link: _Link) -> None:
         assert self._exited is not None
@@ -232,21 +254,15 @@ class ProcessExecutor:
             await self.close()
             raise ExecutorFailedToStart(self.ready.error)
 
-    async def _crash(self) -> ExecutorCrashed:
+    async def _crash(self, attempt: int = 1) -> ExecutorCrashed:
         """How the child ended, and the end of what it printed during this run."""
         assert self._exited is not None
         assert self._process is not None
+        assert self._link is not None
+        assert self._pipes is not None
         code = await self._exited
         # What its tasks started has lost its run as well.
         _kill_group(self._process)
-        await self._finish_output()
+        self._link.heard(self._pipes.left_over(attempt))
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        output = self._output.decode("utf-8", "replace").strip()
-        return ExecutorCrashed(f"the executor process {how}", output)
-
-    async def _read_output(self, process: Process) -> None:
-        self._output.clear()
-        assert process.stdout is not None
-        while chunk := await process.stdout.read(_OUTPUT_TAIL_BYTES):
-            self._output += chunk
-            del self._output[:-_OUTPUT_TAIL_BYTES]
+        return ExecutorCrashed(f"the executor process {how}", self._link.last_output.text)

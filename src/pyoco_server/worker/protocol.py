@@ -1,7 +1,8 @@
 """What the worker and an executor say to each other: length-prefixed msgpack frames over a socket pair.
 
-An executor runs one flow at a time and speaks only when asked: a run is one frame there and one back, so
-a short run costs two frames. While a run lasts, the worker asks for its progress.
+An executor runs one flow at a time. A run is one frame there and one back; between them the executor tells
+what must not be lost with it (finished tasks, printed lines), and its progress when it is asked: a short
+run costs two frames.
 """
 
 import struct
@@ -9,6 +10,9 @@ from collections.abc import Iterator
 
 import msgspec
 from msgspec import Raw, Struct
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.models import JournalEntry, LogLine
 
 _LENGTH = struct.Struct("!I")
 
@@ -19,6 +23,26 @@ class Setup(Struct, tag=True, kw_only=True):
     resolver: str | None = None
     flows: str | None = None
     callable_allow: str = ""
+    task_retry_base_sec: float = 0.5
+    task_retry_max_sec: float = 60.0
+    journal_value_max_bytes: int = 64 * 1024 * 1024
+    log_line_max_bytes: int = 16 * 1024
+    log_run_max_bytes: int = 10 * 1024 * 1024
+
+    @classmethod
+    def from_config(
+        cls, config: NatsBackendConfig, *, resolver: str | None = None, flows: str | None = None
+    ) -> "Setup":
+        return cls(
+            resolver=resolver,
+            flows=flows,
+            callable_allow=config.callable_allow,
+            task_retry_base_sec=config.task_retry_base_sec,
+            task_retry_max_sec=config.task_retry_max_sec,
+            journal_value_max_bytes=config.journal_value_max_bytes,
+            log_line_max_bytes=config.run_log_line_max_bytes,
+            log_run_max_bytes=config.run_log_run_max_bytes,
+        )
 
 
 class Run(Struct, tag=True, kw_only=True):
@@ -31,6 +55,11 @@ class Run(Struct, tag=True, kw_only=True):
     workflow_yaml: bytes | None = None
     # The run's own working directory; None keeps the current one.
     directory: str | None = None
+    attempt: int = 1
+    # What earlier attempts, or the run that this one repeats, have finished.
+    journal: list[JournalEntry] = []
+    # A rerun from this task: its own results, and those of what follows it, are not reused.
+    rerun_task: str | None = None
 
 
 class Cancel(Struct, tag=True, kw_only=True):
@@ -41,6 +70,13 @@ class Cancel(Struct, tag=True, kw_only=True):
 
 class Report(Struct, tag=True):
     """Tell the progress of the run under way."""
+
+
+class Abandon(Struct, tag=True, kw_only=True):
+    """Give the run up now, whatever it is doing: tell its outcome, and end the process."""
+
+    status: str
+    error: str
 
 
 class Ready(Struct, tag=True, kw_only=True):
@@ -58,6 +94,18 @@ class Progress(Struct, tag=True, kw_only=True):
     tasks: dict[str, str] = {}
 
 
+class Finished(Struct, tag=True, kw_only=True):
+    """A task has finished: this is what its run needs in order not to execute it again."""
+
+    entry: JournalEntry
+
+
+class Printed(Struct, tag=True, kw_only=True):
+    """Lines that were printed."""
+
+    lines: list[LogLine]
+
+
 class Outcome(Struct, tag=True, kw_only=True):
     """How the run ended."""
 
@@ -72,13 +120,15 @@ class Outcome(Struct, tag=True, kw_only=True):
     exc_traceback: str | None = None
     # The run left threads or broken streams behind: this executor leaves, and the next run gets another.
     spoilt: bool = False
+    # A task that the flow can do without does not end: go on from the journal, in another process.
+    go_on: bool = False
 
     def raw_records(self) -> dict[str, Raw]:
         return {name: Raw(record) for name, record in self.task_records.items()}
 
 
-ToExecutor = Setup | Run | Cancel | Report
-FromExecutor = Ready | Progress | Outcome
+ToExecutor = Setup | Run | Cancel | Report | Abandon
+FromExecutor = Ready | Progress | Finished | Printed | Outcome
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to = msgspec.msgpack.Decoder(ToExecutor).decode

@@ -12,6 +12,7 @@ from pyoco_server.models import RunSnapshot, TaskStatus
 from pyoco_server.runs.ownership import OwnedRun
 from pyoco_server.worker.cancellation import Cancellation
 from pyoco_server.worker.executor import Executor
+from pyoco_server.worker.run_limit import RunLimit
 from pyoco_server.worker.services import WorkerServices
 
 log = logging.getLogger(__name__)
@@ -36,17 +37,38 @@ class RunKeeper:
         self._beat_every_sec = config.run_heartbeat_interval_sec
         self._told_failure = False
         self._woken = asyncio.Event()
+        self._group: asyncio.TaskGroup | None = None
+        self._starting: asyncio.TimerHandle | None = None
+        self._watching: asyncio.Task[None] | None = None
         self.cancellation = Cancellation(executor, grace_sec=config.cancel_grace_period_sec)
+        self.limit = RunLimit(owned.snapshot, executor)
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        """Begin to watch once the run has lasted for a tick: most short runs never need it."""
+        self._group = group
+        self._starting = asyncio.get_running_loop().call_later(_TICK_SEC, self._begin)
 
     def wake(self) -> None:
         """Somebody has changed the run's snapshot: look at it now."""
         self._woken.set()
+        self._begin()
 
     def leave_snapshot_alone(self) -> None:
         """The run has ended: from now on only its message is kept alive."""
         self._may_write = False
 
-    async def watch(self) -> None:
+    def stop(self) -> None:
+        self._group = None
+        if self._starting is not None:
+            self._starting.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def _begin(self) -> None:
+        if self._group is not None and self._watching is None:
+            self._watching = self._group.create_task(self._watch())
+
+    async def _watch(self) -> None:
         acked_at = beat_at = time.monotonic()
         while True:
             await self._next_tick()
@@ -59,6 +81,7 @@ class RunKeeper:
                 beat_at = now
             if self._may_write:
                 await self.cancellation.pursue(self._owned.snapshot)
+                await self.limit.pursue(self._owned.snapshot)
 
     async def _next_tick(self) -> None:
         """Wait for the next look at the run, or for the word that something was asked of it."""

@@ -17,13 +17,23 @@ from msgspec import structs
 
 from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.errors import Err, NatsUnavailable
-from pyoco_server.models import Job, Reason, RunSnapshot, RunStatus, TaskStatus, decode_job, encode, is_run_id
+from pyoco_server.models import (
+    Job,
+    Reason,
+    RerunMode,
+    RunSnapshot,
+    RunStatus,
+    TaskStatus,
+    decode_job,
+    encode,
+    is_run_id,
+)
 from pyoco_server.runs.ownership import NotOwner, OwnedRun, RunEnded, RunTaken, claim
-from pyoco_server.worker.cancellation import Cancellation
 from pyoco_server.worker.executor import Executor, ExecutorCrashed, ExecutorFailedToStart
 from pyoco_server.worker.failure_report import LAST_OUTPUT
 from pyoco_server.worker.protocol import Outcome, Run
 from pyoco_server.worker.run_keeper import RunKeeper
+from pyoco_server.worker.run_recorder import RunRecorder
 from pyoco_server.worker.services import WorkerServices
 
 log = logging.getLogger(__name__)
@@ -32,6 +42,7 @@ _NAK_DELAY_SEC = 2.0
 # Long enough for another worker to take the run, or for somebody to mend this one.
 NO_EXECUTOR_DELAY_SEC = 10.0
 _WRITE_RETRY_SEC = 0.25
+_REUSING = {RerunMode.FAILED, RerunMode.TASK}
 
 
 class RunSession:
@@ -68,6 +79,7 @@ class RunSession:
         try:
             owned = await claim(
                 services.store,
+                services.queue,
                 job,
                 delivery=self._delivery.token,
                 expected_revision=self._delivery.revision,
@@ -90,22 +102,29 @@ class RunSession:
             services.presence.ended(job.run_id, status)
 
     async def _execute_and_conclude(self, job: Job, owned: OwnedRun) -> str | None:
+        services = self._services
+        recorder = RunRecorder(services.connection, services.journal, services.logs, job.run_id)
         try:
-            outcome = await self._execute_watched(job, owned)
+            outcome = await self._execute_watched(job, owned, recorder)
         except asyncio.CancelledError:
             await self._executor.abandon()
+            # The next owner goes on from what this one has finished.
+            await recorder.settle()
             raise
         except ExceptionGroup as group:
             await self._executor.abandon()
-            unstarted, _ = group.split(ExecutorFailedToStart)
-            if unstarted is not None:
-                raise unstarted.exceptions[0] from None
+            for kind in (ExecutorFailedToStart, NatsUnavailable):
+                found, _ = group.split(kind)
+                if found is not None:
+                    raise found.exceptions[0] from None
             lost, other = group.split(NotOwner)
             if lost is None or other is not None:
                 raise
             # Fenced: whatever the executor was still doing has no effect any more.
             log.warning("lost a run: %s", lost.exceptions[0], extra=self._context(job))
             return None
+        finally:
+            await recorder.close()
         if outcome is None:
             await self._hand_back(_NAK_DELAY_SEC)
             return None
@@ -116,53 +135,69 @@ class RunSession:
         await self._delivery.ack()
         return owned.snapshot.status
 
-    async def _execute_watched(self, job: Job, owned: OwnedRun) -> Outcome | None:
+    async def _execute_watched(self, job: Job, owned: OwnedRun, recorder: RunRecorder) -> Outcome | None:
         """Execute and store the end; None when NATS answers but does not take it."""
         keeper = RunKeeper(self._services, self._delivery, owned, self._executor)
         self._services.wakers[job.run_id] = keeper.wake
         try:
             async with asyncio.TaskGroup() as group:
-                watching = group.create_task(keeper.watch())
-                outcome = await self._outcome(job, owned, keeper.cancellation)
-                keeper.leave_snapshot_alone()
-                stored = await self._store_terminal(owned, outcome)
-                watching.cancel()
+                keeper.start(group)
+                try:
+                    outcome = await self._outcome(job, owned, recorder, keeper)
+                    keeper.leave_snapshot_alone()
+                    await recorder.settle()
+                    stored = await self._store_terminal(owned, outcome)
+                finally:
+                    keeper.stop()
         finally:
             # A later delivery of the same run may have come to another slot of this worker meanwhile.
             if self._services.wakers.get(job.run_id) == keeper.wake:
                 del self._services.wakers[job.run_id]
         return outcome if stored else None
 
-    async def _outcome(self, job: Job, owned: OwnedRun, cancellation: Cancellation) -> Outcome:
+    async def _outcome(self, job: Job, owned: OwnedRun, recorder: RunRecorder, keeper: RunKeeper) -> Outcome:
         if owned.snapshot.cancel_requested_at is not None:
             # Cancelled before it began, or taken over from a worker that died while it was stopping.
             return Outcome(status=RunStatus.CANCELLED)
-        outcome = await self._execute(job, owned)
-        if cancellation.forced:
-            return Outcome(
-                status=RunStatus.CANCELLED, reason=Reason.CANCEL_FORCED, error=cancellation.verdict
-            )
+        if keeper.limit.passed:
+            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=keeper.limit.verdict)
+        outcome = await self._execute(job, owned, recorder)
+        if outcome.status == RunStatus.COMPLETED:
+            return outcome
+        if keeper.cancellation.forced:
+            outcome.status, outcome.reason = RunStatus.CANCELLED, Reason.CANCEL_FORCED
+            outcome.error = keeper.cancellation.verdict
+        elif keeper.limit.exceeded:
+            outcome.status, outcome.reason = RunStatus.FAILED, Reason.TIMEOUT
+            outcome.error = keeper.limit.verdict
         return outcome
 
-    async def _execute(self, job: Job, owned: OwnedRun) -> Outcome:
+    async def _execute(self, job: Job, owned: OwnedRun, recorder: RunRecorder) -> Outcome:
         run = Run(
             run_id=job.run_id,
             flow_name=job.flow_name,
             params=encode(job.params),
             workflow_yaml=None if job.workflow_yaml is None else job.workflow_yaml.encode(),
             directory=self._directory(owned.snapshot),
+            attempt=owned.snapshot.attempt,
+            rerun_task=job.rerun_task,
         )
+        if owned.snapshot.attempt > 1 or job.rerun_mode in _REUSING:
+            run.journal = await self._services.journal.entries(job.run_id)
         try:
-            return await self._executor.execute(run)
+            while (outcome := await self._executor.execute(run, recorder)).go_on:
+                await recorder.settle()
+                run.journal = await self._services.journal.entries(job.run_id)
         except ExecutorCrashed as crash:
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=error)
+        return outcome
 
     def _directory(self, snapshot: RunSnapshot) -> str | None:
         """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""
         if self._services.run_dir is None:
             return None
-        return str(self._services.run_dir / snapshot.run_id / str(snapshot.attempt))
+        return str(self._services.run_dir / f"{snapshot.run_id}-{snapshot.attempt}")
 
     async def _store_terminal(self, owned: OwnedRun, outcome: Outcome) -> bool:
         """Write the end of the run; an outage is waited out, since the work is done and must count."""
@@ -223,11 +258,12 @@ class RunSession:
 
 def _ended(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
     now = time.time()
-    states = outcome.tasks or _after_sudden_end(snapshot.tasks, outcome.status)
+    status = RunStatus(outcome.status)
+    told = {name: TaskStatus(state) for name, state in outcome.tasks.items()}
     return structs.replace(
         snapshot,
-        status=RunStatus(outcome.status),
-        tasks={name: TaskStatus(state) for name, state in states.items()},
+        status=status,
+        tasks=told or {name: state.when_run_ends(status) for name, state in snapshot.tasks.items()},
         task_records=outcome.raw_records(),
         task_records_truncated=outcome.records_cut,
         reason=outcome.reason,
@@ -235,15 +271,6 @@ def _ended(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
         heartbeat_at=now,
         end_time=now,
     )
-
-
-def _after_sudden_end(tasks: dict[str, TaskStatus], status: str) -> dict[str, TaskStatus]:
-    """The last known states of a run whose executor is gone, as its end leaves them."""
-    if status == RunStatus.CANCELLED:
-        over = {TaskStatus.RUNNING: TaskStatus.CANCELLED, TaskStatus.PENDING: TaskStatus.CANCELLED}
-    else:
-        over = {TaskStatus.RUNNING: TaskStatus.FAILED}
-    return {name: over.get(state, state) for name, state in tasks.items()}
 
 
 def _run_id_in(payload: bytes) -> str | None:

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.journal import Journal
+from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.worker.failure_report import FailureReport
 from pyoco_server.worker.presence import Presence
 
@@ -14,6 +17,9 @@ from pyoco_server.worker.presence import Presence
 class WorkerServices:
     connection: Connection
     store: RunStore
+    queue: WorkQueue
+    journal: Journal
+    logs: RunLogs
     failures: FailureReport
     presence: Presence
     worker_id: str

@@ -1,0 +1,67 @@
+"""pyoco's engine, quieter and quicker: no trace, no output kept in memory, no threads for a plain chain."""
+
+from typing import Any
+
+from pyoco.core.context import Context
+from pyoco.core.engine import Engine
+from pyoco.core.log_capture import RunLogCapture
+from pyoco.core.models import Flow, RunContext, RunStatus, Task
+from pyoco.trace.backend import TraceBackend
+
+
+class _Quiet(TraceBackend):  # type: ignore[misc]
+    """The engine insists on telling somebody; we read its run context instead."""
+
+    def on_flow_start(self, flow_name: str, run_id: str | None = None) -> None: ...
+    def on_flow_end(self, flow_name: str) -> None: ...
+    def on_node_start(self, node_name: str) -> None: ...
+    def on_node_end(self, node_name: str, duration_ms: float) -> None: ...
+    def on_node_error(self, node_name: str, error: Exception) -> None: ...
+
+
+class ServerEngine(Engine):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__(trace_backend=_Quiet())
+
+    def _run_flow(self, flow: Flow, ctx: Context, run_ctx: RunContext, log_capture: RunLogCapture) -> Context:
+        chain = None if flow.has_control_flow() else _chain(flow)
+        if chain is None:
+            return super()._run_flow(flow, ctx, run_ctx, log_capture)
+        return self._run_chain(chain, ctx, run_ctx)
+
+    def _run_chain(self, chain: list[Task], ctx: Context, run_ctx: RunContext) -> Context:
+        """What the engine's scheduler does for tasks one after the other, without its thread pool."""
+        try:
+            for task in chain:
+                if run_ctx.status is not RunStatus.RUNNING:
+                    self._mark_pending_tasks_cancelled(run_ctx)
+                    run_ctx.status = RunStatus.CANCELLED
+                    return ctx
+                self._execute_task(task, ctx)
+        except Exception:
+            run_ctx.status = RunStatus.FAILED
+            raise
+        finally:
+            self.active_runs.pop(run_ctx.run_id, None)
+        if run_ctx.status is RunStatus.RUNNING:
+            run_ctx.status = RunStatus.COMPLETED
+        return ctx
+
+    def _execute_task(self, task: Task, ctx: Context, log_capture: Any = None) -> None:
+        # The engine would keep all that a task prints in memory; TaskOutput hears it instead.
+        super()._execute_task(task, ctx, None)
+
+
+def _chain(flow: Flow) -> list[Task] | None:
+    """The tasks in order, if they are one plain chain that stops at the first failure."""
+    first = [task for task in flow.tasks if not task.dependencies]
+    if len(first) != 1:
+        return None
+    chain = [first[0]]
+    while dependents := chain[-1].dependents:
+        following = next(iter(dependents))
+        if len(dependents) > 1 or len(following.dependencies) > 1 or len(chain) > len(flow.tasks):
+            return None
+        chain.append(following)
+    plain = all(task in flow.tasks and task.fail_policy != "isolate" for task in chain)
+    return chain if plain and len(chain) == len(flow.tasks) else None

@@ -1,0 +1,214 @@
+"""What tasks print, cut into lines that say which task printed them, told while the task runs.
+
+A line is handed over as soon as it is complete: it must not be lost with a process that crashes. A line
+that is too long is cut, and a run that prints too much is heard no further; both are told.
+"""
+
+import io
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyoco_server.models import LogLine
+from pyoco_server.worker.task_calls import TaskCall
+from pyoco_server.worker.values import clean
+
+Tell = Callable[[list[LogLine]], None]
+
+# What is kept of each task's output for its record, from its end.
+_TAIL_CHARS = 8192
+
+
+class _Unfinished:
+    """The beginning of a line whose end has not been printed yet."""
+
+    __slots__ = ("dropped", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.dropped = 0
+
+    def add(self, text: str, limit: int) -> None:
+        room = limit - len(self.text)
+        self.text += text[:room] if room > 0 else ""
+        self.dropped += max(0, len(text) - max(room, 0))
+
+    def line(self) -> str:
+        # What a terminal would show of a progress bar: it goes back to the beginning of its line.
+        text = self.text.rstrip("\r").rpartition("\r")[2]
+        return f"{text} ... ({self.dropped} more characters)" if self.dropped else text
+
+
+class TaskOutput:
+    """Hears the tasks of one run at a time; what is printed between runs belongs to none."""
+
+    def __init__(self, tell: Tell, *, line_limit: int, run_limit: int) -> None:
+        self._tell = tell
+        self._line_limit = line_limit
+        self._run_limit = run_limit
+        self._lock = threading.RLock()
+        self._own = threading.local()
+        self._running: list[str] = []
+        self._unfinished: dict[tuple[str | None, str], _Unfinished] = {}
+        self._tails: dict[tuple[str | None, str], str] = {}
+        self._attempt = 1
+        self._bytes_left = run_limit
+        self._dropped_lines = 0
+
+    def begin_run(self, attempt: int) -> None:
+        with self._lock:
+            self._attempt = attempt
+            self._bytes_left = self._run_limit
+            self._dropped_lines = 0
+            self._tails.clear()
+
+    def tail_of(self, task: str) -> dict[str, str]:
+        """The end of what the task has printed, by stream."""
+        with self._lock:
+            return {stream: clean(text) for (name, stream), text in self._tails.items() if name == task}
+
+    def end_run(self) -> None:
+        """Tell what is left: lines without an end, and how many were dropped."""
+        with self._lock:
+            self._finish_lines(list(self._unfinished))
+            if self._dropped_lines:
+                text = f"{self._dropped_lines} lines were dropped in all ({self._limit})"
+                self._tell([self._line("note", None, text)])
+
+    def began(self, call: TaskCall) -> None:
+        self._own.task = call.task.name
+        with self._lock:
+            self._running.append(call.task.name)
+
+    def ended(self, call: TaskCall, *, final: bool) -> None:
+        name = call.task.name
+        self._own.task = None
+        with self._lock:
+            self._finish_lines([each for each in self._unfinished if each[0] == name])
+            self._running.remove(name)
+
+    def write(self, stream: str, text: str) -> None:
+        """Text that Python code of this process printed."""
+        task = getattr(self._own, "task", None)
+        with self._lock:
+            self._add(task or self._only_task(), stream, text)
+
+    def write_unowned(self, stream: str, text: str) -> None:
+        """Text that came through the file descriptor: a task's subprocess or library printed it."""
+        with self._lock:
+            self._add(self._only_task(), stream, text)
+
+    def _only_task(self) -> str | None:
+        return self._running[0] if len(self._running) == 1 else None
+
+    def _add(self, task: str | None, stream: str, text: str) -> None:
+        key = (task, stream)
+        self._tails[key] = (self._tails.get(key, "") + text)[-_TAIL_CHARS:]
+        *complete, rest = text.split("\n")
+        lines: list[LogLine] = []
+        for part in complete:
+            unfinished = self._unfinished.pop(key, None) or _Unfinished()
+            unfinished.add(part, self._line_limit)
+            lines.append(self._line(stream, task, unfinished.line()))
+        if rest:
+            self._unfinished.setdefault(key, _Unfinished()).add(rest, self._line_limit)
+        self._tell_bounded(lines)
+
+    def _finish_lines(self, keys: Iterable[tuple[str | None, str]]) -> None:
+        lines = [self._line(key[1], key[0], self._unfinished.pop(key).line()) for key in keys]
+        self._tell_bounded(lines)
+
+    def _tell_bounded(self, lines: list[LogLine]) -> None:
+        told: list[LogLine] = []
+        for line in lines:
+            if self._bytes_left > 0:
+                self._bytes_left -= len(line.text)
+                told.append(line)
+            else:
+                self._dropped_lines += 1
+                if self._dropped_lines == 1:
+                    text = f"more than {self._limit} was printed; the rest is dropped"
+                    told.append(self._line("note", None, text))
+        if told:
+            self._tell(told)
+
+    @property
+    def _limit(self) -> str:
+        return f"PYOCO_RUN_LOG_RUN_MAX_BYTES={self._run_limit}"
+
+    def _line(self, stream: str, task: str | None, text: str) -> LogLine:
+        return LogLine(ts=time.time(), stream=stream, text=clean(text), task=task, attempt=self._attempt)
+
+
+class OutputStream(io.TextIOBase):
+    """A `sys.stdout` or `sys.stderr` that a TaskOutput hears."""
+
+    def __init__(self, output: TaskOutput, name: str, descriptor: int | None = None) -> None:
+        self._output = output
+        self._name = name
+        self._descriptor = descriptor
+        self._binary = _BinaryStream(self)
+        self._in_forked_child = False
+        if descriptor is not None:
+            os.register_at_fork(after_in_child=self._after_fork)
+
+    @property
+    def name(self) -> str:
+        return f"<{self._name}>"
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return "utf-8"
+
+    @property
+    def errors(self) -> str:  # type: ignore[override]
+        return "replace"
+
+    @property
+    def buffer(self) -> "_BinaryStream":
+        return self._binary
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if self._in_forked_child:
+            assert self._descriptor is not None
+            os.write(self._descriptor, text.encode("utf-8", "replace"))
+        elif text:
+            self._output.write(self._name, text)
+        return len(text)
+
+    def _after_fork(self) -> None:
+        # Our locks and the link to the worker are the parent's; the descriptor is heard by it.
+        self._in_forked_child = True
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        if self._descriptor is None:
+            raise io.UnsupportedOperation("fileno")
+        return self._descriptor
+
+    def reconfigure(self, **_: Any) -> None:
+        """As of a real one; there is nothing to configure."""
+
+
+class _BinaryStream(io.RawIOBase):
+    """The bytes under an OutputStream, for code that writes to `sys.stdout.buffer`."""
+
+    def __init__(self, text: OutputStream) -> None:
+        self._text = text
+
+    def write(self, data: Any) -> int:
+        content = bytes(data)
+        self._text.write(content.decode("utf-8", "replace"))
+        return len(content)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._text.fileno()

@@ -1,0 +1,153 @@
+"""Flows that can be interrupted: each task notes that it was executed, and some wait to be let go."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from pyoco import Flow
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper
+
+
+def note(book: str, name: str) -> None:
+    # One write of one line: appended whole, whoever else writes at the same time.
+    with Path(book).open("ab", buffering=0) as file:
+        file.write(f"{name}\n".encode())
+
+
+def noting(name: str, *, holds: bool = False, **options: Any) -> TaskWrapper:
+    def run(ctx: Any, book: str, release: str | None = None) -> str:
+        place = f"{name}@{ctx.loop.path}" if ctx.loop else name
+        note(book, place)
+        while holds and release is not None and not Path(release).exists():
+            time.sleep(0.01)
+        ctx.scratch[name] = ctx.scratch.get(name, 0) + 1
+        return place
+
+    return TaskWrapper(Task(func=run, name=name, **options))
+
+
+def plain(name: str, function: Any, **options: Any) -> TaskWrapper:
+    return TaskWrapper(Task(func=function, name=name, **options))
+
+
+interrupted_chain = Flow("interrupted-chain") >> noting("one") >> noting("two", holds=True) >> noting("three")
+
+interrupted_loop = (
+    Flow("interrupted-loop")
+    >> noting("begin")
+    >> noting("turn")[3]
+    >> noting("middle", holds=True)
+    >> noting("turn_again")["$ctx.params.items as item"]
+)
+
+interrupted_branches = Flow("interrupted-branches")
+_start, _left, _right, _end = (
+    noting("start").task,
+    noting("left", holds=True).task,
+    noting("right").task,
+    noting("end").task,
+)
+for _before, _after in ((_start, _left), (_start, _right), (_left, _end), (_right, _end)):
+    _before.dependents.add(_after)
+    _after.dependencies.add(_before)
+for _each in (_start, _left, _right, _end):
+    interrupted_branches.add_task(_each)
+
+
+def charge_twice(ctx: Any, book: str, release: str) -> list[str]:
+    def charge() -> str:
+        note(book, "charge")
+        return "charged"
+
+    first = ctx.step("charge", charge)
+    while not Path(release).exists():
+        time.sleep(0.01)
+    return [first, ctx.step("charge", charge)]
+
+
+stepping = Flow("stepping") >> plain("charge_twice", charge_twice)
+
+
+def make_large(book: str, size: int) -> str:
+    note(book, "make")
+    return "x" * size
+
+
+def make_lock(book: str) -> Any:
+    note(book, "make")
+    return threading.Lock()
+
+
+def measure(make: str) -> int:
+    return len(make)
+
+
+large_result = (
+    Flow("large-result")
+    >> plain("make", make_large)
+    >> noting("hold", holds=True)
+    >> plain("measure", measure)
+)
+
+unstorable_result = Flow("unstorable-result") >> plain("make", make_lock) >> noting("hold", holds=True)
+
+
+def hang(started: str | None = None) -> None:
+    if started:
+        Path(started).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+slow_task = Flow("slow-task") >> plain("quick", lambda: "done") >> plain("slow", hang, timeout_sec=0.4)
+slow_loop = Flow("slow-loop") >> plain("slow", hang, timeout_sec=0.4)[2]
+hanging = Flow("hanging") >> plain("quick", lambda: "done") >> plain("hang", hang)
+
+slow_but_isolated = Flow("slow-but-isolated")
+for _each in (
+    plain("slow", hang, timeout_sec=0.4, fail_policy="isolate").task,
+    noting("first").task,
+    noting("second").task,
+):
+    slow_but_isolated.add_task(_each)
+
+
+def fail_until(book: str, times: int) -> int:
+    note(book, "try")
+    tries = len(Path(book).read_text().splitlines())
+    if tries <= times:
+        raise ValueError(f"try {tries}")
+    return tries
+
+
+retrying = Flow("retrying") >> plain("flaky", fail_until, retries=3)
+
+
+def talk(ctx: Any, release: str) -> None:
+    print("first line")
+    print("to stderr", file=sys.stderr)
+    subprocess.run([sys.executable, "-c", "print('from a child')"], check=True)
+    os.write(2, b"from the descriptor\n")
+    while not Path(release).exists():
+        time.sleep(0.01)
+    print("without an end", end="")
+
+
+def talk_too_much(lines: int, width: int) -> None:
+    for number in range(lines):
+        print(f"{number} " + "x" * width)
+
+
+def shout_and_die() -> None:
+    print("about to die")
+    os.write(2, b"last words\n")
+    os.kill(os.getpid(), 9)
+
+
+talking = Flow("talking") >> plain("talk", talk) >> plain("after", lambda: print("second task"))
+flooding = Flow("flooding") >> plain("flood", talk_too_much)
+dying = Flow("dying") >> plain("die", shout_and_die)
