@@ -2,7 +2,8 @@
 
 Requests are multiplexed here rather than with nats-py's `request`: ours fail at once when the connection
 drops (nats-py waits out the full time-out), and do not use `asyncio.wait_for`, which can swallow a
-cancellation on Python 3.11.
+cancellation on Python 3.11. They are also what a run costs at the broker, so that they take the short ways
+of DirectClient.
 """
 
 import asyncio
@@ -14,11 +15,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import nats.errors
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from pyoco_server.background import repeat
+from pyoco_server.broker.direct_client import DirectClient
+from pyoco_server.broker.message import Message, MessageSink
+from pyoco_server.broker.pending_requests import PendingRequests
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import Err, NatsUnavailable
 
@@ -67,14 +70,14 @@ class Connection:
         self.config = config
         self.state = LinkState(LinkStatus.CONNECTING, time.time())
         self._name = name
-        self._client = Client()
+        self._client = DirectClient()
         self._hooks: list[ReadyHook] = []
         self._ready = asyncio.Event()
         self._prepare_again = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
-        self._pending: dict[str, asyncio.Future[Msg]] = {}
+        self._pending = PendingRequests(config.nats_request_timeout_sec, self._unanswered)
         # Requests with several answers: where their next answers go.
-        self._collecting: dict[str, asyncio.Queue[Msg | NatsUnavailable]] = {}
+        self._collecting: dict[str, asyncio.Queue[Message | NatsUnavailable]] = {}
         self._tokens = itertools.count()
         self._complaints: set[str] = set()
         # Whether the last request was left without an answer.
@@ -82,7 +85,7 @@ class Connection:
         self._reply_prefix = ""
 
     @property
-    def client(self) -> Client:
+    def client(self) -> DirectClient:
         """The nats-py client: the connection itself, without our requests around it."""
         return self._client
 
@@ -127,6 +130,7 @@ class Connection:
         if not self._client.is_closed:
             await self._client.close()
         self._fail_pending("the connection to NATS was closed")
+        self._pending.close()
 
     def unavailable(self, what: str = "") -> NatsUnavailable:
         """The error for a caller, with the address and what is known of the cause."""
@@ -143,22 +147,18 @@ class Connection:
 
     async def request(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
-    ) -> Msg:
+    ) -> Message:
         """Publish and await the one reply; NatsUnavailable within the request time-out, or at once."""
         if not self.state.up:
             raise self.unavailable()
-        loop = asyncio.get_running_loop()
         token = str(next(self._tokens))
-        reply: asyncio.Future[Msg] = loop.create_future()
-        self._pending[token] = reply
-        timer = loop.call_later(self.config.nats_request_timeout_sec, self._expire, reply, subject)
+        answer = self._pending.add(token, subject)
         try:
             await self.publish(subject, payload, headers, reply=self._reply_prefix + token)
-            message = await reply
+            message = await answer
         finally:
-            timer.cancel()
-            del self._pending[token]
-        if message.headers and message.headers.get("Status") == _NO_RESPONDERS:
+            self._pending.remove(token)
+        if message.status == _NO_RESPONDERS:
             raise self._nobody_answers(subject)
         return message
 
@@ -168,13 +168,13 @@ class Connection:
         self._prepare_again.set()
         return NoResponders(self._explain(f"nothing answers on {subject}"))
 
-    async def request_many(self, subject: str, payload: bytes = b"") -> AsyncIterator[Msg]:
+    async def request_many(self, subject: str, payload: bytes = b"") -> AsyncIterator[Message]:
         """Publish and yield each answer as it comes; the caller knows the last one and stops there."""
         if not self.state.up:
             raise self.unavailable()
         timeout_sec = self.config.nats_request_timeout_sec
         token = str(next(self._tokens))
-        answers: asyncio.Queue[Msg | NatsUnavailable] = asyncio.Queue()
+        answers: asyncio.Queue[Message | NatsUnavailable] = asyncio.Queue()
         self._collecting[token] = answers
         try:
             await self.publish(subject, payload, reply=self._reply_prefix + token)
@@ -186,7 +186,7 @@ class Connection:
                     raise self.unavailable(f"no answer within {timeout_sec:g} s on {subject}") from None
                 if isinstance(answer, NatsUnavailable):
                     raise answer
-                if answer.headers and answer.headers.get("Status") == _NO_RESPONDERS:
+                if answer.status == _NO_RESPONDERS:
                     raise self._nobody_answers(subject)
                 yield answer
         finally:
@@ -195,6 +195,8 @@ class Connection:
     async def publish(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, reply: str = ""
     ) -> None:
+        if self._client.publish_now(subject, payload, reply, headers):
+            return
         try:
             await self._client.publish(subject, payload, reply, dict(headers) if headers else None)
         except nats.errors.MaxPayloadError:
@@ -205,6 +207,13 @@ class Connection:
     async def subscribe(self, subject: str, handler: MessageHandler) -> Subscription:
         try:
             return await self._client.subscribe(subject, cb=handler)
+        except nats.errors.Error as error:
+            raise self.unavailable(str(error)) from error
+
+    async def subscribe_direct(self, subject: str, sink: MessageSink) -> Subscription:
+        """Have `sink` called as soon as a message arrives; it must be quick, nothing is read meanwhile."""
+        try:
+            return await self._client.subscribe_direct(subject, sink)
         except nats.errors.Error as error:
             raise self.unavailable(str(error)) from error
 
@@ -224,7 +233,7 @@ class Connection:
 
     async def _open(self) -> None:
         while True:
-            self._client = Client()
+            self._client = DirectClient()
             try:
                 await self._client.connect(
                     servers=self.config.nats_servers,
@@ -243,7 +252,7 @@ class Connection:
                 await asyncio.sleep(_RETRY_SEC)
                 continue
             self._reply_prefix = f"{self._client.new_inbox()}."
-            await self._client.subscribe(f"{self._reply_prefix}*", cb=self._on_reply)
+            await self._client.subscribe_direct(f"{self._reply_prefix}*", self._on_reply)
             self._set_state(LinkStatus.CONNECTED)
             log.info("connected to NATS at %s", safe_url(self.config.nats_url))
             return
@@ -260,25 +269,19 @@ class Connection:
         self._ready.set()
         return True
 
-    async def _on_reply(self, message: Msg) -> None:
+    def _on_reply(self, message: Message) -> None:
         token = message.subject[len(self._reply_prefix) :]
-        reply = self._pending.get(token)
         self.unanswered = False
-        if reply is not None and not reply.done():
-            reply.set_result(message)
-        elif token in self._collecting:
+        if not self._pending.answer(token, message) and token in self._collecting:
             self._collecting[token].put_nowait(message)
 
-    def _expire(self, reply: asyncio.Future[Msg], subject: str) -> None:
-        if not reply.done():
-            self.unanswered = True
-            timeout_sec = self.config.nats_request_timeout_sec
-            reply.set_exception(self.unavailable(f"no answer within {timeout_sec:g} s on {subject}"))
+    def _unanswered(self, subject: str) -> NatsUnavailable:
+        self.unanswered = True
+        timeout_sec = self.config.nats_request_timeout_sec
+        return self.unavailable(f"no answer within {timeout_sec:g} s on {subject}")
 
     def _fail_pending(self, why: str) -> None:
-        for reply in self._pending.values():
-            if not reply.done():
-                reply.set_exception(self.unavailable(why))
+        self._pending.fail(lambda: self.unavailable(why))
         for answers in self._collecting.values():
             answers.put_nowait(self.unavailable(why))
 

@@ -43,13 +43,14 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     problems.install(app)
+    # First, since routes are tried in order and these are the hot ones.
+    app.add_route("/runs", submit_run, methods=["POST"])
+    app.add_route("/runs/yaml", submit_run_yaml, methods=["POST"])
     app.include_router(health.router)
     app.include_router(run_reads.router)
     app.include_router(run_logs.router)
     app.include_router(run_actions.router)
     app.include_router(reruns.router)
     app.add_route("/", dashboard.index, methods=["GET"])
-    app.add_route("/runs", submit_run, methods=["POST"])
-    app.add_route("/runs/yaml", submit_run_yaml, methods=["POST"])
     describe(app)
     return app

@@ -45,10 +45,10 @@ class _Link(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self.transport: asyncio.Transport | None = None
         self.ready: asyncio.Future[Ready] = loop.create_future()
-        self.outcome: asyncio.Future[Outcome] | None = None
+        # None: there will be none, since the child is gone.
+        self.outcome: asyncio.Future[Outcome | None] | None = None
         self.progress: Progress | None = None
         self.reporting = False
-        self.lost: asyncio.Future[None] = loop.create_future()
         self.events: RunEvents | None = None
         self.last_output = LastOutput()
         self._frames = Frames()
@@ -74,7 +74,11 @@ class _Link(asyncio.Protocol):
                 _resolve(self.ready, message)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        _resolve(self.lost, None)
+        _resolve(self.outcome, None)
+
+    def child_exited(self, _: object) -> None:
+        """Its last words may still be in the socket, which a forked child may hold open."""
+        asyncio.get_running_loop().call_later(_LAST_WORDS_SEC, self.connection_lost, None)
 
     def heard(self, lines: list[LogLine]) -> None:
         self.last_output.add(lines)
@@ -167,6 +171,7 @@ class ProcessExecutor:
             self._process = await _spawn(theirs, self._pipes)
         _, self._link = await asyncio.get_running_loop().create_unix_connection(_Link, sock=ours)
         self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
+        self._exited.add_done_callback(self._link.child_exited)
         self._link.send(self._setup)
         await self._wait_ready(self._link)
 
@@ -182,15 +187,11 @@ class ProcessExecutor:
         link.events = events
         try:
             link.send(run)
-            await _first_of(link.outcome, self._exited)
-            if not link.outcome.done():
-                # Its last words may still be in the socket.
-                await _first_of(link.outcome, link.lost, timeout_sec=_LAST_WORDS_SEC)
-            if not link.outcome.done():
+            outcome = await link.outcome
+            if outcome is None:
                 raise await self._crash(run.attempt)
         finally:
             link.events = None
-        outcome = link.outcome.result()
         self._retired = self._retired or outcome.spoilt
         return outcome
 

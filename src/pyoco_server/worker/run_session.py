@@ -197,7 +197,7 @@ class RunSession:
         """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""
         if self._services.run_dir is None:
             return None
-        return str(self._services.run_dir / f"{snapshot.run_id}-{snapshot.attempt}")
+        return f"{self._services.run_dir}/{snapshot.run_id}-{snapshot.attempt}"
 
     async def _store_terminal(self, owned: OwnedRun, outcome: Outcome) -> bool:
         """Write the end of the run; an outage is waited out, since the work is done and must count."""

@@ -1,0 +1,173 @@
+"""nats-py's client with a short way in and out for the messages of the hot path.
+
+A message takes nats-py a task that reads, a parser of regular expressions, a queue and one more task until
+a callback runs, and a publish takes a queue and a task as well. Each of these is a turn of the event loop;
+together they cost more than all else that is done about a short run. Here
+
+- a message for a direct subscription reaches its handler in the moment its bytes arrive;
+- whatever is published within one turn of the event loop leaves in one system call at its end.
+
+The rest is nats-py's as ever: connecting, TLS, authentication, pings, reconnecting, waiting for a slow
+socket. So is every message that the short way does not suit, above all one that arrives in pieces. The
+tests compare both ways, since this leans on names inside of nats-py.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping
+
+from nats.aio.client import Client
+from nats.aio.subscription import Subscription
+from nats.aio.transport import TcpTransport
+from nats.protocol.parser import AWAITING_CONTROL_LINE
+
+from pyoco_server.broker.message import Message, MessageSink
+
+log = logging.getLogger(__name__)
+
+_CRLF = b"\r\n"
+# With more than this on its way, a publish goes through nats-py, which waits for the socket.
+_BUSY_BYTES = 256 * 1024
+_PLAIN_HEADERS = re.compile(r"(?:[\w-]+: \S[^\r\n]*\r\n)*", re.ASCII)
+
+
+class DirectClient(Client):
+    """A nats-py client with direct subscriptions and direct publishing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # By subscription id, as the server writes it.
+        self._sinks: dict[bytes, MessageSink] = {}
+        # None before the first connection, and over WebSocket.
+        self._socket: asyncio.WriteTransport | None = None
+        self._will_write = False
+
+    async def _process_connect_init(self) -> None:
+        await super()._process_connect_init()
+        # Connected, for the first time or again, and whatever TLS does to the streams is done.
+        if isinstance(self._transport, TcpTransport):
+            assert self._transport._io_writer is not None
+            assert self._transport._io_reader is not None
+            self._socket = self._transport._io_writer.transport
+            self._look_before(self._transport._io_reader)
+
+    # Receiving
+
+    async def subscribe_direct(self, subject: str, sink: MessageSink) -> Subscription:
+        """Call `sink` with each message. It must be quick: nothing else is read meanwhile."""
+        subscription = await self.subscribe(subject)
+        self._sinks[b"%d" % subscription._id] = sink
+        return subscription
+
+    def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
+        super()._remove_sub(sid, max_msgs)
+        self._sinks.pop(b"%d" % sid, None)
+
+    def _look_before(self, reader: asyncio.StreamReader) -> None:
+        """See what arrives before nats-py's reader does, and pass on what is not for us."""
+        pass_on = reader.feed_data
+
+        def look(data: bytes) -> None:
+            # Nothing overtakes what nats-py has not read to its end.
+            if not (reader._buffer or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE):  # type: ignore[attr-defined]
+                data = data[self.take_messages(data) :]
+            if data:
+                pass_on(data)
+
+        reader.feed_data = look  # type: ignore[assignment,method-assign]
+
+    def take_messages(self, data: bytes) -> int:
+        """Handle the direct messages that `data` begins with; returns where the rest begins."""
+        begin = 0
+        while (line_end := data.find(_CRLF, begin)) > 0:
+            # MSG <subject> <sid> [reply] <size>, or HMSG <subject> <sid> [reply] <size of headers> <size>
+            words = data[begin:line_end].split(b" ")
+            has_headers = words[0] == b"HMSG"
+            sink = self._sinks.get(words[2]) if has_headers or words[0] == b"MSG" else None
+            if sink is None:
+                break
+            head = line_end + 2
+            body = head + int(words[-2]) if has_headers else head
+            end = head + int(words[-1])
+            if len(data) < end + 2:
+                break
+            reply = words[3] if len(words) == 5 + has_headers else b""
+            self._give(sink, Message(words[1].decode(), reply.decode(), data[head:body], data[body:end]))
+            begin = end + 2
+        return begin
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        """Take what nats-py's own parser found: among the rest, direct messages that came in pieces."""
+        sink = self._sinks.get(b"%d" % sid)
+        if sink is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+        else:
+            self._give(sink, Message(subject.decode(), reply.decode(), headers or b"", data))
+
+    def _give(self, sink: MessageSink, message: Message) -> None:
+        self.stats["in_msgs"] += 1
+        self.stats["in_bytes"] += len(message.data)
+        try:
+            sink(message)
+        except Exception:
+            # An error here would end the connection.
+            log.exception("a message on %s could not be handled", message.subject)
+
+    # Sending
+
+    def publish_now(
+        self, subject: str, payload: bytes, reply: str = "", headers: Mapping[str, str] | None = None
+    ) -> bool:
+        """Publish without waiting; False: not done, `publish` knows what is in the way and what to do."""
+        words = f"{subject} {reply} " if reply else f"{subject} "
+        fields = _written(headers) if headers else ""
+        if not (
+            self._is_free
+            and len(payload) <= self._max_payload
+            # Nothing that could be taken for another command: no line ends, and no space but those above.
+            and words.isprintable()
+            and words.count(" ") == 1 + bool(reply)
+            and subject
+            and fields is not None
+        ):
+            return False
+        if fields:
+            head = f"NATS/1.0\r\n{fields}\r\n".encode()
+            command = f"HPUB {words}{len(head)} {len(head) + len(payload)}\r\n".encode() + head
+        else:
+            command = f"PUB {words}{len(payload)}\r\n".encode()
+        self.stats["out_msgs"] += 1
+        self.stats["out_bytes"] += len(payload)
+        self._pending += (command, payload, _CRLF)
+        self._pending_data_size += len(command) + len(payload) + 2
+        if not self._will_write:
+            self._will_write = True
+            asyncio.get_running_loop().call_soon(self._write_pending)
+        return True
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether what is published now can leave at the end of this turn."""
+        socket = self._socket
+        return (
+            self.is_connected
+            and socket is not None
+            and not socket.is_closing()
+            and self._pending_data_size + socket.get_write_buffer_size() < _BUSY_BYTES
+        )
+
+    def _write_pending(self) -> None:
+        self._will_write = False
+        # What cannot be written now is nats-py's to send, after its reconnect.
+        if self.is_connected and self._socket is not None and not self._socket.is_closing():
+            self._socket.write(b"".join(self._pending))
+            self._pending = []
+            self._pending_data_size = 0
+
+
+def _written(headers: Mapping[str, str]) -> str | None:
+    """The headers, one a line; None when nats-py would clean them first, or refuse them."""
+    fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    is_plain = fields.count("\n") == len(headers) and _PLAIN_HEADERS.fullmatch(fields)
+    return fields if is_plain else None

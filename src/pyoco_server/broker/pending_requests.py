@@ -1,0 +1,68 @@
+"""Requests that wait for an answer: all have the same time for it, and share one timer."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyoco_server.broker.message import Message
+
+
+@dataclass(slots=True)
+class _Request:
+    subject: str
+    deadline: float
+    answer: asyncio.Future[Message]
+
+
+class PendingRequests:
+    """By token. `late(subject)` is the error for a request whose time is up."""
+
+    def __init__(self, timeout_sec: float, late: Callable[[str], Exception]) -> None:
+        self._timeout_sec = timeout_sec
+        self._late = late
+        # The order of their making is that of their deadlines.
+        self._requests: dict[str, _Request] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, token: str, subject: str) -> asyncio.Future[Message]:
+        """The answer to come; who adds a request removes it, whatever became of it."""
+        loop = asyncio.get_running_loop()
+        request = _Request(subject, loop.time() + self._timeout_sec, loop.create_future())
+        self._requests[token] = request
+        if self._timer is None:
+            self._timer = loop.call_at(request.deadline, self._expire)
+        return request.answer
+
+    def remove(self, token: str) -> None:
+        del self._requests[token]
+
+    def answer(self, token: str, message: Message) -> bool:
+        """Whether there is such a request; one that has been answered already stays as it is."""
+        request = self._requests.get(token)
+        if request is None:
+            return False
+        if not request.answer.done():
+            request.answer.set_result(message)
+        return True
+
+    def fail(self, why: Callable[[], Exception]) -> None:
+        """None of them will be answered any more."""
+        for request in self._requests.values():
+            if not request.answer.done():
+                request.answer.set_exception(why())
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        """Fail those whose time is up, and look again when that of the next one is."""
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        for request in self._requests.values():
+            if request.deadline > loop.time():
+                self._timer = loop.call_at(request.deadline, self._expire)
+                return
+            if not request.answer.done():
+                request.answer.set_exception(self._late(request.subject))
