@@ -356,6 +356,7 @@ async def test_the_openapi_document_tells_every_route_with_its_errors(gateway: R
         "/runs/yaml",
         "/runs/{run_id}",
         "/runs/{run_id}/cancel",
+        "/runs/{run_id}/logs",
         "/runs/{run_id}/rerun",
         "/runs/{run_id}/tasks",
     }

@@ -146,6 +146,11 @@ class DirectClient(Client):
             asyncio.get_running_loop().call_soon(self._write_pending)
         return True
 
+    async def _send_ping(self, future: "asyncio.Future[bool] | None" = None) -> None:
+        # nats-py writes a ping at once; it must not overtake what it is to be an answer for.
+        self._write_pending()
+        await super()._send_ping(future)
+
     @property
     def _is_free(self) -> bool:
         """Whether what is published now can leave at the end of this turn."""

@@ -159,9 +159,20 @@ class ProcessExecutor:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
+    @property
+    def _is_alive(self) -> bool:
+        """Asked of the system: a run must not be given to a child whose end has only not been noticed yet."""
+        if self._process is None or self._exited is None or self._exited.done():
+            return False
+        try:
+            how = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        return how is None
+
     async def start(self) -> None:
         """Have a warm child; ExecutorFailedToStart says why there cannot be one."""
-        if self._exited is not None and not self._exited.done() and not self._retired:
+        if self._is_alive and not self._retired:
             return
         await self.close()
         self._retired = False
