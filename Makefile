@@ -1,7 +1,7 @@
 # The project's front door. Nothing has to be installed before: every target brings what it needs into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench chaos clean
 .SUFFIXES:
 
 # The first of these that is new enough makes .venv; say which one with `make PYTHON=/path/to/python`.
@@ -12,7 +12,7 @@ CTRL_C := 130
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 
 help: ## Show this list
-	@echo 'Usage: make <target>  [ARGS="..." for demo, test and bench]'
+	@echo 'Usage: make <target>  [ARGS="..." for demo, test, bench and chaos]'
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: .venv/package ## Start everything, run an example, and serve until Ctrl-C
@@ -27,8 +27,11 @@ lint: .venv/tools ## Check style, types and the way imports may go
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: .venv/tools ## Measure the product on this machine
+bench: .venv/tools ## Measure the product and its peers side by side, in about 40 minutes (ARGS=--quick: 12)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+chaos: .venv/tools ## Kill everything under 20,000 runs, and check what was promised
+	@$(BIN)/python -m tests.faults.chaos $(ARGS)
 
 clean: ## Remove all that make and the product created here, the data of the demo too
 	@rm -rf .venv .pyoco .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis artifacts build dist

@@ -1,86 +1,81 @@
-"""`make bench`: measure the product on this machine and print what was measured.
+"""`make bench`: measure the product and its peers side by side on this machine, and print what was found."""
 
-Durability of every figure: JetStream file storage, one replica, fsync each second (the embedded default);
-a submit is answered after the snapshot and the job are acknowledged by the server.
-"""
-
-import asyncio
-import statistics
+import argparse
 import sys
-import tempfile
-import time
 from pathlib import Path
 
-import msgspec
-import nats
 import uvloop
-from nats.js import JetStreamContext
+from rich.console import Console
+from rich.table import Table as RichTable
 
-from benchmarks.load import submit, submit_slowly
-from benchmarks.stack import resident_mb, running_stack
+from benchmarks import page, tables
+from benchmarks.environments import ROOT, NotMeasured
+from benchmarks.peers import PEERS
+from benchmarks.results import Results
+from benchmarks.rounds import take
 
-RUNS = 2000
-CONNECTIONS = 32
-IDLE_RUNS = 200
-CONCURRENCY = 4
-
-
-async def measure() -> dict[str, float]:
-    with tempfile.TemporaryDirectory(prefix="pyoco-bench-", dir=Path.cwd()) as folder:
-        async with running_stack(Path(folder), concurrency=CONCURRENCY) as stack:
-            connection = await nats.connect(stack.nats_url)
-            context = connection.jetstream()
-            figures = await _throughput(stack.port, context)
-            figures |= await _latency(stack.port, context)
-            figures["gateway_mb"] = resident_mb(stack.gateway_pid)
-            figures["worker_mb"] = resident_mb(stack.worker_pid)
-            await connection.close()
-    return figures
+_PARTIAL = ROOT / ".pyoco" / "bench" / "partial.json"
 
 
-async def _throughput(port: int, context: JetStreamContext) -> dict[str, float]:
-    started = time.perf_counter()
-    load = await submit(port, runs=RUNS, connections=CONNECTIONS)
-    await _until_done(context)
-    seconds = time.perf_counter() - started
-    centiles = statistics.quantiles(load.latencies, n=100)
-    return {
-        "submits_per_s_while_running": RUNS / load.seconds,
-        "submit_p50_ms": centiles[49] * 1e3,
-        "submit_p99_ms": centiles[98] * 1e3,
-        "noop_runs_per_s": RUNS / seconds,
-    }
+def main() -> int:
+    options = _options()
+    if options.page:
+        return _write_page()
+    if unknown := set(options.peers) - {peer.name for peer in PEERS}:
+        print(f"no such peer: {', '.join(sorted(unknown))}; there are {_names()}", file=sys.stderr)
+        return 1
+    peers = [peer for peer in PEERS if not options.peers or peer.name in options.peers]
+    results = uvloop.run(take(peers, rounds=options.rounds, quick=options.quick))
+    complete = not options.quick and len(peers) == len(PEERS)
+    file: Path = options.json.resolve() if options.json else page.LATEST if complete else _PARTIAL
+    results.write(file)
+    _print(results)
+    print(f"\nEvery round: {file}")
+    if file == page.LATEST:
+        return _write_page()
+    return 0
 
 
-async def _latency(port: int, context: JetStreamContext) -> dict[str, float]:
-    load = await submit_slowly(port, runs=IDLE_RUNS, every_sec=0.02)
-    await _until_done(context)
-    bucket = await context.key_value("pyoco_runs")
-    waits = []
-    for run_id in load.run_ids:
-        run = msgspec.json.decode((await bucket.get(run_id)).value or b"")
-        if run["status"] != "COMPLETED":
-            raise RuntimeError(f"run {run_id} is {run['status']}: {run['error']}")
-        waits.append((run["start_time"] - run["submitted_at"]) * 1e3)
-    centiles = statistics.quantiles(waits, n=100)
-    return {"submit_to_start_p50_ms": centiles[49], "submit_to_start_p99_ms": centiles[98]}
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="leave out the 20,000 runs")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds to take the medians of (default: 3)")
+    parser.add_argument("--peers", type=_list, default=[], help=f"some of {_names()}, separated by commas")
+    parser.add_argument("--json", type=Path, help="where to write every round (default: said at the end)")
+    parser.add_argument("--page", action="store_true", help="only make the page and the picture again")
+    return parser.parse_args()
 
 
-async def _until_done(context: JetStreamContext) -> None:
-    while (await context.stream_info("PYOCO_WORK")).state.messages:
-        await asyncio.sleep(0.01)
+def _names() -> str:
+    return ",".join(peer.name for peer in PEERS)
 
 
-def main() -> None:
-    figures = uvloop.run(measure())
-    print(
-        f"{RUNS} no-op runs, {CONNECTIONS} connections, {CONCURRENCY} slots; file storage, fsync each second"
-    )
-    for name, value in figures.items():
-        print(f"  {name:30} {value:10.2f}")
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
+def _list(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _print(results: Results) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    for make in (tables.comparison, tables.own, tables.target_table, tables.durability, tables.not_measured):
+        table = make(results)
+        if table.rows:
+            shown = RichTable(title=table.title, title_justify="left")
+            for number, column in enumerate(table.header):
+                shown.add_column(column, justify="right" if number and table.numbers else "left")
+            for row in table.rows:
+                shown.add_row(*row)
+            console.print(shown)
+
+
+def _write_page() -> int:
+    try:
+        page.write_picture()
+    except NotMeasured as reason:
+        print(f"the picture is not made again: {reason}", file=sys.stderr)
+    page.write_page()
+    print(f"The page: {page.PAGE}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

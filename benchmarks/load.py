@@ -1,60 +1,116 @@
-"""A load of submits over raw HTTP/1.1: a client that costs less than what it measures."""
+"""A load of requests over raw HTTP/1.1: a client that costs less than what it measures."""
 
 import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, Self, cast
 
 import msgspec
 
-_BODY = b'{"flow_name":"noop"}'
-_REQUEST = (
-    b"POST /runs HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-    % (len(_BODY), _BODY)
-)
-_LENGTH = b"content-length: "
+_END_OF_HEAD = b"\r\n\r\n"
+_LENGTH = b"content-length:"
 
 
 @dataclass
 class Load:
-    """What a load has done: run ids and the latency of each submit, in seconds."""
+    """What a load has done: run ids where it was told them, and the latency of each submit, in seconds."""
 
     run_ids: list[str] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
+    def submitted(self) -> int:
+        return len(self.latencies)
 
-async def submit(port: int, *, runs: int, connections: int) -> Load:
+
+class RequestRefused(RuntimeError):
+    """The gateway answered something else than 200."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """One kept-alive connection, one request at a time."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._answer: asyncio.Future[bytes] | None = None
+        self._received = b""
+
+    @classmethod
+    async def open(cls, port: int) -> Self:
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(cls, "127.0.0.1", port)
+        return connection
+
+    async def call(self, request: bytes) -> bytes:
+        """The body of the answer."""
+        assert self._transport is not None
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return await self._answer
+
+    async def post(self, path: str, body: Any) -> Any:
+        return msgspec.json.decode(await self.call(post_request(path, body)))
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        received = self._received + data if self._received else data
+        head, separator, body = received.partition(_END_OF_HEAD)
+        if not separator or len(body) < _length_of_body(head):
+            self._received = received
+            return
+        self._received = b""
+        if self._answer is not None and not self._answer.done():
+            if head.startswith(b"HTTP/1.1 200"):
+                self._answer.set_result(body)
+            else:
+                self._answer.set_exception(RequestRefused(f"{head.splitlines()[0]!r}: {body.decode()}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(ConnectionError("the gateway closed the connection"))
+
+
+def post_request(path: str, body: Any) -> bytes:
+    content = msgspec.json.encode(body)
+    head = f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+async def submit(port: int, body: Any, *, runs: int, connections: int, limit_sec: float) -> Load:
+    """The same submit again and again from so many connections, each waiting for its answers."""
     load = Load()
+    request = post_request("/runs", body)
     numbers = iter(range(runs))
     started = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for _ in range(connections):
-            group.create_task(_one_connection(port, numbers, load))
+            group.create_task(_submit_on_one(port, request, numbers, load, started + limit_sec))
     load.seconds = time.perf_counter() - started
     return load
 
 
-async def submit_slowly(port: int, *, runs: int, every_sec: float) -> Load:
-    """One submit at a time with a pause after each: the worker is idle when a run arrives."""
-    load = Load()
-    for _ in range(runs):
-        await _one_connection(port, iter([0]), load)
-        await asyncio.sleep(every_sec)
-    return load
-
-
-async def _one_connection(port: int, numbers: Iterator[int], load: Load) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def _submit_on_one(port: int, request: bytes, numbers: Iterator[int], load: Load, limit: float) -> None:
+    connection = await HttpConnection.open(port)
     for _ in numbers:
         sent_at = time.perf_counter()
-        writer.write(_REQUEST)
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        begin = head.index(_LENGTH) + len(_LENGTH)
-        body = await reader.readexactly(int(head[begin : head.index(b"\r\n", begin)]))
-        if not head.startswith(b"http/1.1 200"):
-            raise RuntimeError(f"a submit was refused: {body.decode()}")
+        if sent_at > limit:
+            break
+        answer = await connection.call(request)
         load.latencies.append(time.perf_counter() - sent_at)
-        load.run_ids.append(msgspec.json.decode(body)["run_id"])
-    writer.close()
-    await writer.wait_closed()
+        load.run_ids.append(msgspec.json.decode(answer)["run_id"])
+    connection.close()
+
+
+def _length_of_body(head: bytes) -> int:
+    lower = head.lower()
+    begin = lower.index(_LENGTH) + len(_LENGTH)
+    end = lower.find(b"\r\n", begin)
+    return int(lower[begin : end if end >= 0 else None])

@@ -1,0 +1,65 @@
+"""The flows of the benchmarks. Our worker loads the folder; the public package's is given `resolve_flow`."""
+
+import functools
+import operator
+import time
+from typing import Any
+
+import work
+from pyoco import Flow, task
+from pyoco.core.models import Task
+
+CHAIN_TASKS = 40
+CHAIN_TASK_SEC = 0.01
+LARGE_FLOW_TASKS = 1000
+RESUME_TASKS = 100
+RESUME_TASK_SEC = 0.02
+
+
+@task
+def nothing(number: int) -> None: ...
+
+
+@task
+def stamp(sent_at: float, stamps: str) -> None:
+    work.note_start(sent_at, stamps)
+
+
+@task
+def until_cancelled(ctx: Any, sent_at: float, stamps: str) -> None:
+    """A task that works together with a cancel: it looks every 5 ms."""
+    work.note_start(sent_at, stamps)
+    while not ctx.is_cancelled:
+        time.sleep(0.005)
+
+
+def _in_a_row(name: str, tasks: list[Task]) -> Flow:
+    return functools.reduce(operator.rshift, tasks, Flow(name=name))
+
+
+def _resting(name: str, seconds: float) -> Task:
+    return Task(func=lambda: work.rest(seconds), name=name)
+
+
+def _noted(number: int) -> Task:
+    """A task that says it was executed, so that a second time is seen."""
+
+    def noted(stamps: str) -> None:
+        work.note_start(number, stamps)
+        work.rest(RESUME_TASK_SEC)
+
+    return Task(func=noted, name=f"step_{number}")
+
+
+noop = Flow(name="noop") >> nothing
+stamped = Flow(name="stamped") >> stamp
+cancellable = Flow(name="cancellable") >> until_cancelled
+chain = _in_a_row("chain", [_resting(f"rest_{n}", CHAIN_TASK_SEC) for n in range(CHAIN_TASKS)])
+large = _in_a_row("large", [_resting(f"rest_{n}", 0) for n in range(LARGE_FLOW_TASKS)])
+resumed = _in_a_row("resumed", [_noted(n) for n in range(RESUME_TASKS)])
+
+_FLOWS = {flow.name: flow for flow in (noop, stamped, cancellable, chain, large, resumed)}
+
+
+def resolve_flow(flow_name: str) -> Flow:
+    return _FLOWS[flow_name]

@@ -1,0 +1,134 @@
+"""What is measured of every peer. Each session starts the peer afresh: none inherits another's load."""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.peers.peer import Peer, Stack
+from benchmarks.processes import cpu_seconds, weight
+
+CONNECTIONS = 32
+FEW_RUNS = 2_000
+MANY_RUNS = 20_000
+IDLE_RUNS = 300
+IDLE_EVERY_SEC = 0.02
+CHAIN_TASKS = 40
+CHAIN_TASK_SEC = 0.01
+CHAIN_TIMES = 5
+LARGE_FLOW_TASKS = 1_000
+
+# Not /tmp, which may be memory: files must cost what they cost.
+_DATA = Path("/var/tmp")
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Session:
+    """Measures on one start of a peer, with the time they may take; starting and stopping comes on top."""
+
+    name: str
+    measure: Callable[[Peer, Path], Awaitable[Figures]]
+    limit_sec: float
+    full_only: bool = False
+
+
+async def run_session(session: Session, peer: Peer) -> Figures:
+    with tempfile.TemporaryDirectory(prefix="pyoco-bench-", dir=_DATA) as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # PostgreSQL runs as another user
+        return await session.measure(peer, folder)
+
+
+async def submits(peer: Peer, folder: Path) -> Figures:
+    """How fast runs are accepted while nobody works on them."""
+    async with peer.start(folder, workers=False) as stack, asyncio.timeout(SUBMITS.limit_sec):
+        load = await stack.submit(runs=FEW_RUNS, connections=CONNECTIONS, limit_sec=SUBMITS.limit_sec / 2)
+    return {
+        "submits_per_s": load.submitted / load.seconds,
+        **centiles("submit", load.latencies),
+    }
+
+
+async def everyday(peer: Peer, folder: Path) -> Figures:
+    """No-op runs, then single runs on idle workers, then chains."""
+    async with _limited(peer, folder, EVERYDAY.limit_sec) as stack:
+        figures = await _throughput(stack, FEW_RUNS, EVERYDAY.limit_sec / 2, "")
+        figures |= await _submit_to_start(stack, folder / "stamps")
+        chains = [
+            await stack.chain(tasks=CHAIN_TASKS, task_sec=CHAIN_TASK_SEC, limit_sec=20)
+            for _ in range(CHAIN_TIMES)
+        ]
+        return figures | {"chain_s": statistics.median(chains)}
+
+
+async def large_flow(peer: Peer, folder: Path) -> Figures:
+    async with _limited(peer, folder, LARGE_FLOW.limit_sec) as stack:
+        seconds = await stack.chain(tasks=LARGE_FLOW_TASKS, task_sec=0, limit_sec=LARGE_FLOW.limit_sec)
+        return {"large_flow_s": seconds}
+
+
+async def tenfold(peer: Peer, folder: Path) -> Figures:
+    """The no-op runs again, ten times as many."""
+    async with _limited(peer, folder, 2 * TENFOLD.limit_sec) as stack:
+        return await _throughput(stack, MANY_RUNS, TENFOLD.limit_sec, "_tenfold")
+
+
+SUBMITS = Session("submits", submits, limit_sec=60)
+EVERYDAY = Session("everyday", everyday, limit_sec=120)
+LARGE_FLOW = Session("large flow", large_flow, limit_sec=60)
+TENFOLD = Session("tenfold", tenfold, limit_sec=120, full_only=True)
+SESSIONS = (SUBMITS, EVERYDAY, LARGE_FLOW, TENFOLD)
+
+
+@asynccontextmanager
+async def _limited(peer: Peer, folder: Path, limit_sec: float) -> AsyncIterator[Stack]:
+    async with peer.start(folder, workers=True) as stack, asyncio.timeout(limit_sec):
+        yield stack
+
+
+async def _throughput(stack: Stack, runs: int, limit_sec: float, suffix: str) -> Figures:
+    """From the first submit to the last end. At the limit, what has ended by then counts."""
+    before = {part: cpu_seconds(pids) for part, pids in stack.processes.items()}
+    started = time.perf_counter()
+    load = await stack.submit(runs=runs, connections=CONNECTIONS, limit_sec=limit_sec)
+    missing = await stack.wait(limit_sec=max(0.0, started + limit_sec - time.perf_counter()))
+    seconds = time.perf_counter() - started
+    ended = max(1, load.submitted - missing)
+    cpu = {part: cpu_seconds(pids) - before[part] for part, pids in stack.processes.items()}
+    return {
+        f"noop_runs_per_s{suffix}": ended / seconds,
+        f"noop_runs{suffix}": ended,
+        f"busy_submits_per_s{suffix}": load.submitted / load.seconds,
+        **{f"{part}_cpu_ms_per_run{suffix}": seconds * 1e3 / ended for part, seconds in cpu.items()},
+        **_memory(stack, suffix),
+    }
+
+
+def _memory(stack: Stack, suffix: str) -> Figures:
+    figures: Figures = {}
+    for part in ("gateway", "worker"):
+        if part in stack.processes:
+            weighed = weight(stack.processes[part])
+            figures[f"{part}_mb{suffix}"] = weighed.main_mb
+            figures[f"{part}_child_mb{suffix}"] = weighed.child_mb
+            figures[f"{part}_total_mb{suffix}"] = weighed.total_mb
+    return figures
+
+
+async def _submit_to_start(stack: Stack, stamps: Path) -> Figures:
+    """From just before the submit is sent to the first line of the task."""
+    await stack.stamp(runs=IDLE_RUNS, every_sec=IDLE_EVERY_SEC, stamps=stamps)
+    await stack.wait(limit_sec=30)
+    lines = [line.split() for line in stamps.read_text().splitlines()]
+    return centiles("submit_to_start", [float(started) - float(sent) for sent, started in lines])
+
+
+def centiles(name: str, seconds: list[float]) -> Figures:
+    hundredths = statistics.quantiles(seconds, n=100)
+    return {f"{name}_p50_ms": hundredths[49] * 1e3, f"{name}_p99_ms": hundredths[98] * 1e3}

