@@ -8,6 +8,8 @@ from typing import Any
 
 import uvicorn
 
+from pyoco_server.garbage import spare_loaded_code
+
 # Requests in flight are answered within the time-outs of NATS; more than this is a client that does not read.
 _SHUTDOWN_SEC = 10
 
@@ -30,6 +32,7 @@ class _Server(uvicorn.Server):
             await super().startup(sockets)
         except SystemExit:
             raise RuntimeError("the gateway could not start; the log above says why") from None
+        spare_loaded_code()
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

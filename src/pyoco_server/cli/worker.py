@@ -17,6 +17,7 @@ from pyoco_server.cli.readiness import ReadyFd, tell_ready
 from pyoco_server.cli.serving import StopRequest, serve
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import InvalidCliArgument
+from pyoco_server.garbage import spare_loaded_code
 from pyoco_server.logging_config import configure_logging
 from pyoco_server.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
 from pyoco_server.worker import PyocoNatsWorker
@@ -47,6 +48,7 @@ class WorkerProcess:
         if worker is None:
             return
         try:
+            spare_loaded_code()
             self._announce(worker)
             await worker.serve(stop.event)
         finally:

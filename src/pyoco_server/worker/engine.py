@@ -1,12 +1,18 @@
-"""pyoco's engine, quieter and quicker: no trace, no output kept in memory, no threads for a plain chain."""
+"""pyoco's engine, quieter and quicker.
+
+It tells no trace and keeps no output in memory, since we read its run context and hear its tasks ourselves;
+a plain chain of tasks needs no threads, and the folder it works in is made by whoever runs it.
+"""
 
 from typing import Any
 
 from pyoco.core.context import Context
 from pyoco.core.engine import Engine
-from pyoco.core.log_capture import RunLogCapture
-from pyoco.core.models import Flow, RunContext, RunStatus, Task
+from pyoco.core.models import Flow, RunContext, RunStatus, Task, TaskState
 from pyoco.trace.backend import TraceBackend
+
+# The folder for a flow's artifacts, in its working directory.
+ARTIFACTS = "artifacts"
 
 
 class _Quiet(TraceBackend):  # type: ignore[misc]
@@ -19,15 +25,29 @@ class _Quiet(TraceBackend):  # type: ignore[misc]
     def on_node_error(self, node_name: str, error: Exception) -> None: ...
 
 
+class FlowContext(Context):  # type: ignore[misc]
+    """The engine's context, without making a folder each time."""
+
+    def __post_init__(self) -> None:
+        self.artifact_dir = f"./{ARTIFACTS}"
+
+
 class ServerEngine(Engine):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(trace_backend=_Quiet())
 
-    def _run_flow(self, flow: Flow, ctx: Context, run_ctx: RunContext, log_capture: RunLogCapture) -> Context:
+    def run(self, flow: Flow, params: dict[str, Any], run_context: RunContext) -> Context:
+        """As the engine's own, but for the capture of output."""
+        run_context.flow_name = flow.name
+        run_context.params = params
+        for task in flow.tasks:
+            run_context.tasks[task.name] = TaskState.PENDING
+            run_context.ensure_task_record(task.name)
+        context = FlowContext(params=params, run_context=run_context)
         chain = None if flow.has_control_flow() else _chain(flow)
-        if chain is None:
-            return super()._run_flow(flow, ctx, run_ctx, log_capture)
-        return self._run_chain(chain, ctx, run_ctx)
+        if chain is not None:
+            return self._run_chain(chain, context, run_context)
+        return self._run_flow(flow, context, run_context, None)
 
     def _run_chain(self, chain: list[Task], ctx: Context, run_ctx: RunContext) -> Context:
         """What the engine's scheduler does for tasks one after the other, without its thread pool."""
@@ -41,8 +61,6 @@ class ServerEngine(Engine):  # type: ignore[misc]
         except Exception:
             run_ctx.status = RunStatus.FAILED
             raise
-        finally:
-            self.active_runs.pop(run_ctx.run_id, None)
         if run_ctx.status is RunStatus.RUNNING:
             run_ctx.status = RunStatus.COMPLETED
         return ctx

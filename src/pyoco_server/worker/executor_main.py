@@ -1,27 +1,22 @@
-"""The executor process: runs one flow at a time for the worker at the other end of its socket.
-
-The main thread runs flows; a second one listens, so that a running flow can be asked to report or to
-stop. When the worker goes away the socket ends, and so does this process: no run outlives its owner.
-"""
+"""The executor process: runs one flow at a time for the worker at the other end of its socket."""
 
 import faulthandler
 import os
-import queue
 import signal
 import socket
 import sys
 import threading
 
+from pyoco_server.garbage import spare_loaded_code
 from pyoco_server.models import Reason, RunStatus
 from pyoco_server.worker.descriptor_output import DescriptorOutput
+from pyoco_server.worker.executor_link import ExecutorLink
 from pyoco_server.worker.flow_run import FlowRun, RunListener
 from pyoco_server.worker.flow_source import FlowSource
 from pyoco_server.worker.protocol import (
     Abandon,
     Cancel,
     Finished,
-    Frames,
-    FromExecutor,
     Outcome,
     Printed,
     Progress,
@@ -30,44 +25,39 @@ from pyoco_server.worker.protocol import (
     Run,
     Setup,
     ToExecutor,
-    frame,
-    message_to_executor,
 )
 from pyoco_server.worker.run_folder import RunFolder
 from pyoco_server.worker.task_calls import RetryPauses
 from pyoco_server.worker.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.values import clean
 
-_READ_BYTES = 256 * 1024
-
 
 class ExecutorProcess:
     def __init__(self, link: socket.socket, pipes: tuple[int, int]) -> None:
-        self._link = link
+        self._link = ExecutorLink(link, on_message=self._obey, on_end=self._on_end)
         self._pipes = pipes
-        self._sending = threading.Lock()
-        self._inbox: queue.SimpleQueue[Setup | Run] = queue.SimpleQueue()
         self._current: FlowRun | None = None
         self._to_cancel: str | None = None
         self._folder = RunFolder()
 
     def serve(self) -> None:
-        threading.Thread(target=self._listen, name="executor-link", daemon=True).start()
-        setup = self._inbox.get()
+        self._link.start()
+        setup = self._link.next()
         assert isinstance(setup, Setup)
         output = self._hear_output(setup)
         listener = self._listener(setup, output)
         try:
             source = FlowSource.from_setup(setup)
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
-            self._send(Ready(error=clean(f"{type(error).__name__}: {error}")))
+            self._link.send(Ready(error=clean(f"{type(error).__name__}: {error}")))
             return
-        self._send(Ready(flows=source.names, failures=source.failures))
+        spare_loaded_code()
+        self._link.send(Ready(flows=source.names, failures=source.failures))
         streams = (sys.stdout, sys.stderr)
         threads = threading.active_count()
         spoilt = False
         while not spoilt:
-            run = self._inbox.get()
+            run = self._link.next()
             assert isinstance(run, Run)
             output.begin_run(run.attempt)
             outcome = self._execute(source, run, listener)
@@ -76,12 +66,12 @@ class ExecutorProcess:
                 # Told already; this process is about to be ended.
                 return
             spoilt = outcome.spoilt = _is_spoilt(streams, threads)
-            self._send(outcome)
+            self._link.send(outcome)
 
     def _hear_output(self, setup: Setup) -> TaskOutput:
         """Have all that is printed from now on cut into lines; before any code of the user is loaded."""
         output = TaskOutput(
-            lambda lines: self._send(Printed(lines=lines)),
+            lambda lines: self._link.send(Printed(lines=lines)),
             line_limit=setup.log_line_max_bytes,
             run_limit=setup.log_run_max_bytes,
         )
@@ -94,7 +84,7 @@ class ExecutorProcess:
 
     def _listener(self, setup: Setup, output: TaskOutput) -> RunListener:
         return RunListener(
-            finished=lambda entry: self._send(Finished(entry=entry)),
+            finished=lambda entry: self._link.send(Finished(entry=entry)),
             stuck=self._leave_with,
             tail_of=output.tail_of,
             # In this order: what is in the pipes is read while the task that wrote it counts as running.
@@ -121,31 +111,21 @@ class ExecutorProcess:
             self._current = None
             self._folder.leave()
 
-    def _listen(self) -> None:
-        frames = Frames()
-        try:
-            while data := self._link.recv(_READ_BYTES):
-                for body in frames.feed(data):
-                    self._obey(message_to_executor(body))
-        finally:
-            self._folder.close()
-            # Not sys.exit: the main thread is inside a user's task.
-            os._exit(0)
+    def _on_end(self) -> None:
+        self._folder.close()
 
     def _obey(self, message: ToExecutor) -> None:
         if isinstance(message, Cancel):
             # Remembered before `_current` is looked at, and read after it is set: no wish falls between.
             self._to_cancel = message.run_id
         current = self._current
-        if isinstance(message, Setup | Run):
-            self._inbox.put(message)
-        elif isinstance(message, Report):
-            self._send(Progress() if current is None else current.progress())
+        if isinstance(message, Report):
+            self._link.send(Progress() if current is None else current.progress())
         elif isinstance(message, Abandon):
             outcome = None if current is None else current.give_up(message.status, message.error)
             if outcome is not None:
                 self._leave_with(outcome)
-        elif current is not None and current.run_id == message.run_id:
+        elif isinstance(message, Cancel) and current is not None and current.run_id == message.run_id:
             current.cancel()
 
     def _leave_with(self, outcome: Outcome) -> None:
@@ -153,12 +133,8 @@ class ExecutorProcess:
         outcome.spoilt = True
         self._descriptors.drain()
         self._output.end_run()
-        self._send(outcome)
+        self._link.send(outcome)
         os._exit(0)
-
-    def _send(self, message: FromExecutor) -> None:
-        with self._sending:
-            self._link.sendall(frame(message))
 
 
 def _is_spoilt(streams: tuple[object, object], threads: int) -> bool:

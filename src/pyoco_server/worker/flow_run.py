@@ -98,7 +98,7 @@ class FlowRun:
 
     def _run(self) -> Outcome:
         try:
-            ServerEngine().run(self._flow, self._params, run_context=self._context)
+            ServerEngine().run(self._flow, self._params, self._context)
         except BaseException as error:  # noqa: BLE001 - a task may even raise SystemExit
             return self._failed(error)
         if self._cancel_requested or self._context.status is not EngineStatus.COMPLETED:

@@ -7,8 +7,7 @@ since renaming a folder costs an eighth of making and removing one.
 import os
 from contextlib import suppress
 
-# Made by the engine in every folder it works in.
-_ARTIFACTS = "artifacts"
+from pyoco_server.worker.engine import ARTIFACTS
 
 
 class RunFolder:
@@ -21,9 +20,10 @@ class RunFolder:
         """Have the folder, and work in it; None is for a run that works where this process was started."""
         self._current = path
         if path is None:
+            os.makedirs(ARTIFACTS, exist_ok=True)
             return
         if self._spare is None or not _renamed(self._spare, path):
-            os.makedirs(path, exist_ok=True)
+            os.makedirs(os.path.join(path, ARTIFACTS), exist_ok=True)
         self._spare = None
         os.chdir(path)
 
@@ -44,7 +44,7 @@ class RunFolder:
 
 
 def _remove(folder: str) -> None:
-    for empty in (os.path.join(folder, _ARTIFACTS), folder):
+    for empty in (os.path.join(folder, ARTIFACTS), folder):
         with suppress(OSError):
             os.rmdir(empty)
 
@@ -59,7 +59,7 @@ def _renamed(old: str, new: str) -> bool:
 
 
 def _is_unused(path: str) -> bool:
-    return _names_in(path) in ([], [_ARTIFACTS]) and not _names_in(os.path.join(path, _ARTIFACTS))
+    return _names_in(path) == [ARTIFACTS] and not _names_in(os.path.join(path, ARTIFACTS))
 
 
 def _names_in(path: str) -> list[str]:

@@ -4,6 +4,7 @@ The engine swaps the process's stdout while a flow runs, so that there is one at
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -11,6 +12,7 @@ from typing import TextIO
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.callable_policy import CallablePolicy
+from pyoco_server.worker.engine import ARTIFACTS
 from pyoco_server.worker.executor import ExecutorCrashed, RunEvents
 from pyoco_server.worker.flow_run import FlowRun, RunListener
 from pyoco_server.worker.flow_source import FlowResolver, FlowSource
@@ -96,6 +98,7 @@ class ThreadExecutor:
 
 def _execute(run: FlowRun, output: TaskOutput, attempt: int) -> Outcome | None:
     output.begin_run(attempt)
+    os.makedirs(ARTIFACTS, exist_ok=True)
     stdout, stderr = _Echo(output, "stdout", sys.stdout), _Echo(output, "stderr", sys.stderr)
     try:
         with redirect_stdout(stdout), redirect_stderr(stderr):

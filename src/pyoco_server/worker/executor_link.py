@@ -1,0 +1,100 @@
+"""An executor's end of the socket to its worker: runs come in, what happens in them goes out.
+
+Whoever waits reads: the main thread while it has no run, so that a short run needs no second thread; a
+listener while a run lasts, so that a running flow can be asked to report or to stop. When the worker goes
+away the socket ends, and so does this process: no run outlives its owner.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from pyoco_server.worker.protocol import (
+    Frames,
+    FromExecutor,
+    Run,
+    Setup,
+    ToExecutor,
+    frame,
+    message_to_executor,
+)
+
+_READ_BYTES = 256 * 1024
+# A run that takes longer is listened for. Looking is cheaper than being woken for each run.
+_SHORT_SEC = 0.01
+# After this many looks without a run the listener sleeps until there is one.
+_LOOKS_AT_NOTHING = 100
+
+Heard = Callable[[ToExecutor], None]
+
+
+class ExecutorLink:
+    def __init__(self, link: socket.socket, *, on_message: Heard, on_end: Callable[[], None]) -> None:
+        self._link = link
+        self._on_message = on_message
+        self._on_end = on_end
+        self._sending = threading.Lock()
+        self._reading = threading.Lock()
+        self._frames = Frames()
+        self._arrived: deque[Setup | Run] = deque()
+        self._busy = threading.Event()
+        self._in_run = False
+        self._runs = 0
+
+    def start(self) -> None:
+        threading.Thread(target=self._listen, name="executor-link", daemon=True).start()
+
+    def send(self, message: FromExecutor) -> None:
+        with self._sending:
+            self._link.sendall(frame(message))
+
+    def next(self) -> Setup | Run:
+        """Wait for the setup or the next run."""
+        self._in_run = False
+        with self._reading:
+            while not self._arrived:
+                self._read()
+            message = self._arrived.popleft()
+        self._runs += 1
+        self._in_run = True
+        if not self._busy.is_set():
+            self._busy.set()
+        return message
+
+    def _listen(self) -> None:
+        nothing = 0
+        while True:
+            self._busy.wait()
+            runs = self._runs
+            time.sleep(_SHORT_SEC)
+            if self._in_run and self._runs == runs:
+                self._hear_until_next_run()
+            nothing = 0 if self._in_run or self._runs != runs else nothing + 1
+            if nothing > _LOOKS_AT_NOTHING:
+                nothing = 0
+                self._busy.clear()
+
+    def _hear_until_next_run(self) -> None:
+        with self._reading:
+            while not self._arrived:
+                self._read()
+
+    def _read(self) -> None:
+        try:
+            data = self._link.recv(_READ_BYTES)
+        except OSError:
+            # A task has closed our descriptor: without a worker to tell, there is nothing left to do.
+            data = b""
+        if not data:
+            self._on_end()
+            # Not sys.exit: the main thread may be inside a user's task.
+            os._exit(0)
+        for body in self._frames.feed(data):
+            message = message_to_executor(body)
+            if isinstance(message, Setup | Run):
+                self._arrived.append(message)
+            else:
+                self._on_message(message)
