@@ -1,0 +1,133 @@
+"""Which tasks were executed again, and whether somebody could have known that they had finished.
+
+A finished task is journalled without waiting for it. So there are two rules. What was in the journal before
+an attempt began must not be executed by it: that is exact, both times are the server's. And a task that
+finished must be in the journal soon: unless its worker or NATS was hit right then, or the next attempt began
+right then, it must not be executed again either.
+
+And nobody executes for long what is not his any more: an attempt that was replaced, or whose run has ended,
+begins nothing new once its worker has had the time to notice.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.models import JournalEntry
+
+from .book import Execution
+from .history import RunHistory, read_everything
+from .villain import NATS, Fault
+
+# How long the record of a finished task is on its way.
+_ON_ITS_WAY_SEC = 0.25
+# How long after a fault its victim may still be catching up.
+_CATCHING_UP_SEC = 2.0
+
+_decode = msgspec.msgpack.Decoder(JournalEntry).decode
+
+
+class Executions:
+    """The book of a scenario beside its journal."""
+
+    def __init__(self, book: dict[str, list[Execution]]) -> None:
+        self._book = book
+        # When each key of a run was journalled first.
+        self._journalled: dict[str, dict[str, float]] = defaultdict(dict)
+
+    def of(self, run_id: str) -> list[Execution]:
+        return self._book.get(run_id, [])
+
+    async def read_journal(self, connection: Connection) -> None:
+        """All of it. Runs of this suite have small results only, each in one message."""
+        config = connection.config
+        subject = f"{config.journal_subject_prefix}.*"
+        for message in await read_everything(connection, config.journal_stream, subject):
+            run_id = message.subject.rpartition(".")[2]
+            stored_at = datetime.fromisoformat(message.stored_at).timestamp()
+            self.note_journalled(run_id, _decode(message.data).key, stored_at)
+
+    def note_journalled(self, run_id: str, key: str, at: float) -> None:
+        self._journalled[run_id].setdefault(key, at)
+
+    def under_way(self, executors: Iterable[int]) -> list[Execution]:
+        """What these executors have begun and not left."""
+        living = set(executors)
+        return [
+            each
+            for executions in self._book.values()
+            for each in executions
+            if not each.left and each.pid in living
+        ]
+
+    def journalled_runs(self) -> set[str]:
+        return set(self._journalled)
+
+    def judge(self, runs: Mapping[str, RunHistory], faults: Sequence[Fault]) -> tuple[list[str], int]:
+        """Executions that must not be, told as texts; and how many repetitions there were that may be."""
+        wrong: list[str] = []
+        allowed = 0
+        for run_id, executions in self._book.items():
+            run = runs.get(run_id)
+            if run is None:
+                wrong.append(f"executed, but never stored: {run_id}")
+                continue
+            problems = [
+                f"executed by an attempt that was over: {each}"
+                for each in executions
+                if _stale(run, each, faults)
+            ]
+            for earlier, later in _repetitions(executions):
+                problem = self._problem(run, earlier, later, faults)
+                if problem is None:
+                    allowed += 1
+                else:
+                    problems.append(f"{problem}: {later}")
+            if problems:
+                wrong.append("\n    ".join([*problems, *map(str, executions), str(run)]))
+        return wrong, allowed
+
+    def _problem(
+        self, run: RunHistory, earlier: Execution, later: Execution, faults: Iterable[Fault]
+    ) -> str | None:
+        if earlier.attempt == later.attempt:
+            return "executed twice by one attempt"
+        first, second = sorted((earlier.attempt, later.attempt))
+        claims = run.claims
+        began_at = claims[second].at
+        if self._journalled[run.run_id].get(later.key, began_at) < began_at and later.attempt == second:
+            return "executed although it was in the journal"
+        older = earlier if earlier.attempt == first else later
+        if older.ended is None or older.ended > began_at - _ON_ITS_WAY_SEC:
+            return None
+        excuses = (NATS, claims[first].worker)
+        if any(fault.target in excuses and _covers(fault, older.ended) for fault in faults):
+            return None
+        return "executed again although it had finished in time"
+
+
+def _repetitions(executions: list[Execution]) -> Iterable[tuple[Execution, Execution]]:
+    """Each execution that has an earlier one of the same key, with the latest such."""
+    latest: dict[str, Execution] = {}
+    for execution in executions:
+        if execution.key in latest:
+            yield latest[execution.key], execution
+        latest[execution.key] = execution
+
+
+def _stale(run: RunHistory, execution: Execution, faults: Iterable[Fault]) -> bool:
+    """Whether the attempt that began it had been over for so long that its worker must have noticed."""
+    over = [claim.at for attempt, claim in run.claims.items() if attempt > execution.attempt]
+    if run.end is not None:
+        over.append(run.end.at)
+    if not over or execution.began < min(over) + _CATCHING_UP_SEC:
+        return False
+    excuses = (NATS, run.claims[execution.attempt].worker)
+    return not any(fault.target in excuses and _covers(fault, execution.began) for fault in faults)
+
+
+def _covers(fault: Fault, moment: float) -> bool:
+    return fault.began - _ON_ITS_WAY_SEC < moment < fault.ended + _CATCHING_UP_SEC

@@ -1,0 +1,94 @@
+"""What must not be left in NATS, or on the machine, when every run has ended."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import msgspec
+
+from pyoco_server.broker import jetstream_api
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.idempotency_keys import KeyRecord
+from pyoco_server.broker.work_queue import consumer_name
+
+from .book import read_book
+from .executions import Executions
+from .history import read_everything
+from .stack import Stack
+
+_decode_key = msgspec.json.Decoder(KeyRecord).decode
+
+
+async def leaks(stack: Stack, *, known_runs: Iterable[str], journalled_runs: Iterable[str]) -> list[str]:
+    """Each thing that is left, told in a line."""
+    return [
+        *await _left_in_nats(stack, known_runs=known_runs, journalled_runs=journalled_runs),
+        *_left_on_the_machine(stack),
+    ]
+
+
+def _left_on_the_machine(stack: Stack) -> list[str]:
+    executors = stack.executors()
+    owned = {pid for worker in stack.workers.values() for pid in worker.executors()}
+    executions = Executions(read_book(stack.book))
+    return [
+        *(f"executor process {pid} without a worker" for pid in executors if pid not in owned),
+        *(f"still executed: {each.run_id} {each}" for each in executions.under_way(executors)),
+    ]
+
+
+async def _left_in_nats(
+    stack: Stack, *, known_runs: Iterable[str], journalled_runs: Iterable[str]
+) -> list[str]:
+    connection, config = stack.connection, stack.connection.config
+    found = [
+        f"{count} messages in {stream}"
+        for stream in (config.work_stream, config.advisory_stream)
+        if (count := (await _info(connection, stream))["state"]["messages"])
+    ]
+    found += [
+        f"consumer {name} of {stream}"
+        for stream in await _streams(connection)
+        for name in await _consumers(connection, stream)
+        if (stream, name) != (config.work_stream, consumer_name(config.default_tag))
+    ]
+    found += [f"a journal of {run_id}" for run_id in set(journalled_runs) - set(known_runs)]
+    found += [
+        f"worker {name}"
+        async for name in _keys(connection, config.workers_kv_bucket)
+        if name not in stack.workers
+    ]
+    found += [f"lease {name}" async for name in _keys(connection, config.lease_kv_bucket) if name != "sweep"]
+    found += [f"key {text}" async for text in _unaccepted_keys(connection)]
+    return found
+
+
+async def _info(connection: Connection, stream: str) -> dict[str, Any]:
+    return await jetstream_api.call(connection, f"STREAM.INFO.{stream}")
+
+
+async def _streams(connection: Connection) -> list[str]:
+    names: list[str] = (await jetstream_api.call(connection, "STREAM.NAMES"))["streams"]
+    return names
+
+
+async def _consumers(connection: Connection, stream: str) -> list[str]:
+    names: list[str] = (await jetstream_api.call(connection, f"CONSUMER.NAMES.{stream}"))["consumers"]
+    return names
+
+
+async def _keys(connection: Connection, bucket: str) -> AsyncIterator[str]:
+    async for name, _ in _entries(connection, bucket):
+        yield name
+
+
+async def _unaccepted_keys(connection: Connection) -> AsyncIterator[str]:
+    """Clients ask until they are answered, and an answered key is accepted."""
+    async for name, value in _entries(connection, connection.config.idempotency_kv_bucket):
+        if not _decode_key(value).accepted:
+            yield f"{name} of {value.decode()}"
+
+
+async def _entries(connection: Connection, bucket: str) -> AsyncIterator[tuple[str, bytes]]:
+    for message in await read_everything(connection, f"KV_{bucket}", f"$KV.{bucket}.*"):
+        if "KV-Operation" not in message.headers:
+            yield message.subject.rpartition(".")[2], message.data

@@ -1,0 +1,79 @@
+"""One process of the product, which can be killed, paused and started again as it was."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_START_LIMIT_SEC = 60.0
+
+
+class Service:
+    """A gateway or a worker. What it writes is added to its log, over all its lives."""
+
+    def __init__(self, name: str, module: str, *arguments: str, folder: Path, env: Mapping[str, str]) -> None:
+        self.name = name
+        self.arguments = list(arguments)
+        self._module = module
+        self._folder = folder
+        self._env = env
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process.pid
+
+    async def start(self) -> dict[str, Any]:
+        """Start it, and return what it tells about itself when it is ready."""
+        reading, writing = os.pipe()
+        command = [sys.executable, "-m", self._module, *self.arguments, "--ready-fd", str(writing)]
+        log_path = self._folder / f"{self.name}.log"
+        with log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(writing,),
+            )
+        os.close(writing)
+        with os.fdopen(reading) as announcement:
+            async with asyncio.timeout(_START_LIMIT_SEC):
+                line = await asyncio.to_thread(announcement.readline)
+        assert line, f"{self.name} ended with {self._process.wait()}: {log_path.read_text()[-2000:]}"
+        facts: dict[str, Any] = json.loads(line)
+        return facts
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def pause(self) -> None:
+        """Stop all its threads, and return when they have."""
+        os.kill(self.pid, signal.SIGSTOP)
+        _, status = os.waitpid(self.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), f"{self.name} ended instead: {status}"
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def executors(self) -> list[int]:
+        """The processes in which this worker runs flows."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [int(child) for child in children if _is_executor(int(child))]
+
+
+def _is_executor(pid: int) -> bool:
+    try:
+        return b"executor_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+        return False

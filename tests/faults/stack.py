@@ -1,0 +1,130 @@
+"""The whole product as real processes: NATS or a cluster of it, gateways, and workers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.config import NatsBackendConfig
+from tests.support.cluster import NatsCluster
+from tests.support.nats_server import NatsServer
+from tests.support.programs import SERVER, WORKER, environment
+
+from .history import History
+from .service import Service
+
+FLOWS = Path(__file__).parent / "flows"
+ACK_WAIT_SEC = 1.5
+
+_READY_SEC = 60.0
+# Impatient, so that a scenario sees in seconds what production sees in minutes.
+_SETTINGS = {
+    "PYOCO_CONSUMER_ACK_WAIT_SEC": str(ACK_WAIT_SEC),
+    "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.3",
+    "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.3",
+    "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.5",
+    "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "2",
+    "PYOCO_CANCEL_GRACE_PERIOD_SEC": "0.5",
+    "PYOCO_SWEEP_INTERVAL_SEC": "1",
+    "PYOCO_DRAIN_TIMEOUT_SEC": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many of each there are."""
+
+    nats: int = 1
+    gateways: int = 1
+    workers: int = 2
+    slots: int = 2
+
+
+class Stack:
+    """The processes around a NATS that runs, and a connection of our own to see what they leave there."""
+
+    def __init__(self, folder: Path, size: Size, nats: NatsServer | NatsCluster) -> None:
+        self.book = folder / "book"
+        self.nats = nats
+        self.gateways: dict[str, Service] = {}
+        self.workers: dict[str, Service] = {}
+        # The addresses of the gateways.
+        self.urls: list[str] = []
+        self._folder = folder
+        self._size = size
+        self._settings = {
+            **_SETTINGS,
+            "PYOCO_NATS_URL": nats.url,
+            "PYOCO_NATS_REPLICAS": str(size.nats),
+            "PYOCO_LOAD_DOTENV": "0",
+        }
+        self.connection = Connection(NatsBackendConfig.from_env(self._settings), name="faults")
+        self.history = History(self.connection)
+        self.connection.add_hook(self.history.keep_everything)
+        self.connection.add_hook(lambda: ensure_resources(self.connection))
+
+    async def start(self) -> None:
+        self.book.touch()
+        await self.connection.start()
+        await self.connection.wait_ready(_READY_SEC)
+        await self._start_services(environment(**self._settings, FAULTS_BOOK=str(self.book)))
+
+    async def _start_services(self, env: dict[str, str]) -> None:
+        for name in _names("g", self._size.gateways):
+            self.gateways[name] = Service(name, SERVER, "up", folder=self._folder, env=env)
+        for name in _names("w", self._size.workers):
+            options = ("--flows", str(FLOWS), "--worker-id", name, "--concurrency", str(self._size.slots))
+            self.workers[name] = Service(name, WORKER, *options, folder=self._folder, env=env)
+        async with asyncio.TaskGroup() as group:
+            urls = [group.create_task(_start_gateway(gateway)) for gateway in self.gateways.values()]
+            for worker in self.workers.values():
+                group.create_task(worker.start())
+        self.urls = [url.result() for url in urls]
+
+    async def close(self) -> None:
+        for service in (*self.workers.values(), *self.gateways.values()):
+            service.kill()
+        await self.connection.close()
+
+    def executors(self) -> list[int]:
+        """The executors of this stack that live, whoever started them."""
+        mark = f"FAULTS_BOOK={self.book}".encode()
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                command, variables = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+            except (FileNotFoundError, ProcessLookupError, PermissionError):  # ended meanwhile, or not ours
+                continue
+            if b"executor_main" in command and mark in variables.split(b"\0"):
+                found.append(int(folder.name))
+        return found
+
+
+def _names(letter: str, count: int) -> list[str]:
+    return [f"{letter}{number}" for number in range(1, count + 1)]
+
+
+async def _start_gateway(gateway: Service) -> str:
+    """Its address; it comes back there when it is started again."""
+    gateway.arguments += ["--port", "0"]
+    url: str = (await gateway.start())["url"]
+    gateway.arguments[-1] = url.rpartition(":")[2]
+    return url
+
+
+@asynccontextmanager
+async def running_stack(folder: Path, size: Size) -> AsyncIterator[Stack]:
+    nats = NatsCluster(folder / "nats", size.nats) if size.nats > 1 else NatsServer(folder / "nats")
+    try:
+        await asyncio.to_thread(nats.start)
+        stack = Stack(folder, size, nats)
+        try:
+            await stack.start()
+            yield stack
+        finally:
+            await stack.close()
+    finally:
+        nats.stop()

@@ -1,0 +1,55 @@
+"""The short form of the fault suite: one scenario for each kind of fault, each with a seed of its own.
+
+The seed is in the tests' names; `PYOCO_FAULT_SEED=<seed> pytest tests/faults` draws the same runs and faults.
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+
+from .scenario import Scenario, play
+from .stack import Size
+from .villain import Crime
+from .work import Mix
+
+# Read here, since no test sees the settings of whoever runs it.
+SEED = os.environ.get("PYOCO_FAULT_SEED") or str(secrets.randbelow(10**6))
+
+EVERYTHING = {"noop": 3, "chain": 3, "loop": 2, "steps": 2, "branches": 1, "patient": 1}
+LONG = {"chain": 3, "loop": 2, "steps": 2, "branches": 1}
+ENDLESS = {"patient": 3, "chain": 1, "steps": 1}
+CANCELLED = {"patient": 3, "stubborn": 2, "chain": 2, "noop": 1}
+TWO_GATEWAYS = Size(gateways=2, workers=1)
+
+SCENARIOS = {
+    "workers-killed": Scenario([Crime.KILL_WORKER] * 3, Mix(EVERYTHING, nap_sec=0.06), runs=90),
+    "executors-killed": Scenario([Crime.KILL_EXECUTOR] * 4, Mix(EVERYTHING, nap_sec=0.06), runs=90),
+    # Long runs: the executors of the paused worker are at work when it wakes up.
+    "a-worker-paused": Scenario(
+        [Crime.PAUSE_WORKER] * 2, Mix(ENDLESS, nap_sec=0.3, cancel_within_sec=3), runs=20, most_open=5
+    ),
+    "gateways-killed": Scenario(
+        [Crime.KILL_GATEWAY] * 4, Mix({"noop": 1}, nap_sec=0, keyed=0.7), runs=150, size=TWO_GATEWAYS
+    ),
+    "nats-killed": Scenario([Crime.KILL_NATS] * 3, Mix(EVERYTHING, nap_sec=0.06), runs=90),
+    "a-leader-killed": Scenario(
+        [Crime.KILL_LEADER], Mix(EVERYTHING, nap_sec=0.06), runs=90, size=Size(nats=3)
+    ),
+    "killed-during-recovery": Scenario([Crime.KILL_SUCCESSOR] * 2, Mix(LONG, nap_sec=0.2), runs=60),
+    # Few at once, so that cancels find them begun.
+    "killed-during-cancel": Scenario(
+        [Crime.KILL_CANCELLER] * 3, Mix(CANCELLED, nap_sec=0.06), runs=40, most_open=5
+    ),
+}
+
+
+# In the name of each test, so that nobody has to look for it.
+@pytest.mark.parametrize("seed", [SEED])
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_every_promise_is_kept(name: str, seed: str, tmp_path: Path) -> None:
+    outcome = await play(SCENARIOS[name], seed=seed, folder=tmp_path)
+    assert not outcome.verdict.broken, str(outcome)
+    assert outcome.verdict.accepted >= SCENARIOS[name].runs
+    assert len(outcome.faults) >= len(SCENARIOS[name].crimes)
