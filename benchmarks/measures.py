@@ -82,7 +82,7 @@ async def tenfold(peer: Peer, folder: Path) -> Figures:
 SUBMITS = Session("submits", submits, limit_sec=60)
 EVERYDAY = Session("everyday", everyday, limit_sec=120)
 LARGE_FLOW = Session("large flow", large_flow, limit_sec=60)
-TENFOLD = Session("tenfold", tenfold, limit_sec=120, full_only=True)
+TENFOLD = Session("tenfold", tenfold, limit_sec=60, full_only=True)
 SESSIONS = (SUBMITS, EVERYDAY, LARGE_FLOW, TENFOLD)
 
 
