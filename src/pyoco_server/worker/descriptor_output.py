@@ -25,8 +25,10 @@ class DescriptorOutput:
         self._reading = threading.Lock()
         self._streams = dict(zip(pipes, STREAMS, strict=True))
         self._decoders = {pipe: codecs.getincrementaldecoder("utf-8")("replace") for pipe in pipes}
+        self._poll = select.poll()
         for pipe in pipes:
             os.set_blocking(pipe, False)
+            self._poll.register(pipe, select.POLLIN)
 
     def start(self) -> None:
         threading.Thread(target=self._listen, name="descriptor-output", daemon=True).start()
@@ -40,7 +42,7 @@ class DescriptorOutput:
     def drain(self) -> None:
         """Hear what has been written until now, while it is known who wrote it."""
         with self._reading:
-            for pipe in self._streams:
+            for pipe, _ in self._poll.poll(0):
                 self._read(pipe)
 
     def _listen(self) -> None:

@@ -89,7 +89,8 @@ class FlowFolder:
 
     def defaults(self, flow_name: str) -> dict[str, Any]:
         """The params that a flow.yaml gives when the run does not; a Python flow has none."""
-        return deepcopy(self._source(flow_name).defaults)
+        defaults = self._source(flow_name).defaults
+        return deepcopy(defaults) if defaults else {}
 
     def fingerprint(self) -> str:
         """Changes when any Python or YAML file in the folder or below does."""
