@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.worker import PyocoNatsWorker
 
 from .flows import basics
 from .support.gateway import RunningGateway
 from .support.waiting import eventually
-from .support.workers import serving_worker
+from .support.workers import idle_worker, serving_worker
 from .test_http_errors import assert_problem
-from .test_worker import queue_is_empty, started_pid
+from .test_worker import claimed_by, queue_is_empty, started_pid
 
 
 async def cancel(gateway: RunningGateway, run_id: str, **body: Any) -> dict[str, Any]:
@@ -68,15 +67,14 @@ async def test_an_embedded_flow_that_does_not_stop_is_left_behind(
     monkeypatch.chdir(tmp_path)  # where pyoco makes the artifacts folder of an embedded flow
     counter = tmp_path / "began"
     quick = replace(config, cancel_grace_period_sec=0.2)
-    worker = await PyocoNatsWorker.connect(quick, flow_resolver=lambda _: basics.counting_flow)
-    run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 2})
-    handling = asyncio.create_task(worker.run_once(timeout=5))
-    await eventually(counter.exists, within=10, describe="the task began")
-    await cancel(gateway, run_id)
-    assert await handling == run_id
+    async with idle_worker(quick, basics.counting_flow) as worker:
+        run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 2})
+        handling = asyncio.create_task(worker.run_once(timeout=5))
+        await eventually(counter.exists, within=10, describe="the task began")
+        await cancel(gateway, run_id)
+        assert await handling == run_id
     run = await gateway.get(run_id)
     assert (run["status"], run["reason"]) == ("CANCELLED", "cancel_forced")
-    await worker.close()
 
 
 async def test_a_pending_run_is_cancelled_without_any_worker_and_never_executed(
@@ -132,25 +130,44 @@ async def test_a_cancel_that_races_the_end_of_a_run_converges(
         assert [run["status"] for run in again] == [run["status"] for run in ended]
 
 
+async def test_a_cancel_during_the_last_task_ends_the_run_although_the_task_completes(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.touch()
+    async with serving_worker(config):
+        run_id = await gateway.submit("holding-twice", params={"one": str(one), "other": str(other)})
+
+        async def last_task_runs() -> bool:
+            return bool((await gateway.get(run_id))["tasks"].get("hold_again") == "RUNNING")
+
+        await eventually(last_task_runs, within=10, describe="the last task runs")
+        assert (await cancel(gateway, run_id))["status"] == "CANCELLING"
+        other.touch()
+        run = await gateway.ends(run_id)
+        assert (run["status"], run["reason"]) == ("CANCELLED", None)
+        assert run["tasks"]["hold_again"] == "SUCCEEDED"
+        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the job is acked")
+
+
 async def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_without_executing_it(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     counter = tmp_path / "executions"
-    lost = await PyocoNatsWorker.connect(config, flow_resolver=lambda _: basics.noop_flow, worker_id="lost")
-    run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 0})
-    delivery = await lost._intake.take()
-    await cancel(gateway, run_id)
-    async with serving_worker(config, worker_id="next"):
-        assert (await gateway.ends(run_id, within=15))["status"] == "CANCELLED"
-        assert delivery.number == 1
+    async with idle_worker(config, basics.noop_flow, worker_id="lost") as lost:
+        run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 0})
+        await claimed_by(lost)
+        assert (await cancel(gateway, run_id))["status"] == "CANCELLING"
+        async with serving_worker(config, worker_id="next"):
+            run = await gateway.ends(run_id, within=15)
+    assert (run["status"], run["worker_id"]) == ("CANCELLED", "next")
     assert not counter.exists()
-    await lost.close()
 
 
 async def test_bad_cancels_are_refused(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop")
-    assert_problem(await gateway.http.post("/runs/nope/cancel"), 404, 5)
-    assert_problem(await gateway.http.post(f"/runs/{os.urandom(4).hex()}.*/cancel"), 404, 5)
+    for no_run in ("nope", f"{os.urandom(4).hex()}.*", "*", ">"):
+        assert_problem(await gateway.http.post(f"/runs/{no_run}/cancel"), 404, 5)
     for body in (b"{", b"[]", b'{"reason": 5}', b'{"resaon": "typo"}', b'{"reason": "' + b"x" * 2000 + b'"}'):
         assert_problem(await gateway.http.post(f"/runs/{run_id}/cancel", content=body), 422, 2)
     assert (await gateway.get(run_id))["status"] == "PENDING"

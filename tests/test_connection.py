@@ -1,12 +1,16 @@
 """The connection to a real NATS server: what it says when it is gone, and that it never hangs."""
 
+import ast
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import pyoco_server
 from pyoco_server.broker import resources
 from pyoco_server.broker.connection import Connection, LinkStatus, NoResponders, PayloadTooLarge
 from pyoco_server.broker.kv import Bucket
@@ -109,6 +113,35 @@ async def test_closing_while_a_reconnect_is_being_prepared_is_quick(
     async with asyncio.timeout(3):
         await own_connection.close()
     assert own_connection.state.status is LinkStatus.CLOSED
+
+
+async def test_closing_insists_when_a_cancellation_is_swallowed(connection: Connection) -> None:
+    """As nats-py does it with its `asyncio.wait_for`, when what it waited for comes in the same moment."""
+    preparing = asyncio.Event()
+
+    async def swallow() -> None:
+        preparing.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    connection.add_hook(swallow)
+    with pytest.raises(NoResponders):
+        await connection.request("nobody")
+    await preparing.wait()
+    async with asyncio.timeout(3):
+        await connection.close()
+
+
+def test_nothing_uses_what_may_swallow_a_cancellation() -> None:
+    source = Path(pyoco_server.__file__).parent
+    users = [
+        f"{module.relative_to(source)}:{node.lineno}"
+        for module in source.rglob("*.py")
+        for node in ast.walk(ast.parse(module.read_text()))
+        if (isinstance(node, ast.Attribute) and node.attr == "wait_for")
+        or (isinstance(node, ast.ImportFrom) and any(each.name == "wait_for" for each in node.names))
+    ]
+    assert users == [], "asyncio.wait_for loses a cancellation on Python 3.11; use asyncio.timeout"
 
 
 async def test_a_server_that_is_too_old_is_named_with_the_cure(

@@ -1,7 +1,9 @@
 """Every error branch of submitting and reading a run, over real HTTP: status, ids, field and cure."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
-from pyoco_server.http_api import create_app
+from pyoco_server.http_api import bodies, create_app
 
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
@@ -23,6 +25,7 @@ flow:
 tasks:
   load: {callable: 'tests.flows.basics:load'}
 """
+FILE_PART = b'--x\r\nContent-Disposition: form-data; name="workflow"; filename="f"\r\n\r\n'
 
 
 def assert_problem(answer: httpx.Response, status: int, number: int) -> dict[str, Any]:
@@ -135,12 +138,25 @@ async def test_a_path_with_a_final_slash_is_unknown_and_not_redirected(gateway: 
     assert (await gateway.http.get("/runs/")).status_code == 404
 
 
-async def test_params_that_would_not_fit_a_snapshot_are_refused(gateway: RunningGateway) -> None:
-    answer = await gateway.http.post("/runs", json={"flow_name": "f", "params": {"blob": "x" * 300_000}})
+@pytest.mark.parametrize("size", [200_000, 300_000], ids=["beside its tasks", "at all"])
+async def test_params_that_would_not_fit_a_snapshot_are_refused(gateway: RunningGateway, size: int) -> None:
+    answer = await gateway.http.post("/runs", json={"flow_name": "f", "params": {"blob": "x" * size}})
     problem = assert_problem(answer, 422, 2)
     assert problem["errors"][0]["field"] == "params"
     assert "PYOCO_MAX_RUN_SNAPSHOT_BYTES" in problem["errors"][0]["message"]
     assert await no_run_exists(gateway)
+
+
+async def test_a_job_that_the_nats_server_would_not_take_is_413_and_no_503(config: NatsBackendConfig) -> None:
+    generous = replace(config, max_run_snapshot_bytes=16 * 1024**2, workflow_yaml_max_bytes=16 * 1024**2)
+    async with running_gateway(generous) as gateway:
+        large = "x" * 2_000_000
+        for answer in (
+            await gateway.submit_yaml(f"{GOOD_YAML}# {large}"),
+            await gateway.http.post("/runs", json={"flow_name": "f", "params": {"blob": large}}),
+        ):
+            assert "max_payload" in assert_problem(answer, 413, 16)["detail"]
+        assert await no_run_exists(gateway)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +282,7 @@ async def test_a_flow_yaml_over_the_limit_is_413_while_it_is_being_read(config: 
 
         async def endless() -> AsyncIterator[bytes]:
             nonlocal sent
-            yield b'--x\r\nContent-Disposition: form-data; name="workflow"; filename="f"\r\n\r\n'
+            yield FILE_PART
             while sent < 200 * 1024 * 1024:
                 sent += 65536
                 yield b"#" * 65536
@@ -279,6 +295,39 @@ async def test_a_flow_yaml_over_the_limit_is_413_while_it_is_being_read(config: 
         else:
             assert_problem(answer, 413, 16)
         assert await no_run_exists(gateway)
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type", "beginning", "status"),
+    [
+        ("/runs", "application/json", b'{"flow_name": "f", "params": {"blob": "', 422),
+        ("/runs/yaml", "multipart/form-data; boundary=x", FILE_PART, 413),
+    ],
+    ids=["json", "form"],
+)
+async def test_a_body_that_is_too_long_is_refused_before_all_of_it_has_come(
+    gateway: RunningGateway,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    content_type: str,
+    beginning: bytes,
+    status: int,
+) -> None:
+    """The rest is never sent: who reads all of a body before it is measured has no answer."""
+    monkeypatch.setattr(bodies, "_DISCARD_SEC", 0.1)
+    url = gateway.http.base_url
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {content_type}\r\nContent-Length: {10**9}\r\n\r\n"
+    )
+    writer.write(head.encode() + beginning + b"x" * 1_000_000)
+    try:
+        async with asyncio.timeout(5):
+            assert (await reader.readline()).startswith(f"HTTP/1.1 {status} ".encode())
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 async def test_nats_down_is_503_at_once_and_the_gateway_recovers(

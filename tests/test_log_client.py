@@ -1,13 +1,14 @@
 """The client library reads and follows logs: over pages, and over gateways that come and go."""
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from pyoco_server import http_client
-from pyoco_server.event_stream import SILENCE_LIMIT_SEC
+from pyoco_server.event_stream import SILENCE_LIMIT_SEC, ServerSentEvent
 from pyoco_server.http_api.sse import KEEPALIVE_SEC
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
 from pyoco_server.models import RunStatus
@@ -171,3 +172,26 @@ def test_a_gateway_that_never_comes_back_is_given_up(monkeypatch: pytest.MonkeyP
 
 def test_a_client_is_more_patient_than_the_silence_of_a_gateway_that_is_well() -> None:
     assert SILENCE_LIMIT_SEC >= 2 * KEEPALIVE_SEC
+
+
+def test_following_outlasts_a_silence_that_is_too_long_for_any_other_answer(
+    gateway_url: str, run: SyncPrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[str] = []
+    events_of = PyocoHttpClient._events
+
+    def counted(self: PyocoHttpClient, path: str, *asked: Any) -> Iterator[ServerSentEvent]:
+        answers.append(path)
+        return events_of(self, path, *asked)
+
+    monkeypatch.setattr(PyocoHttpClient, "_events", counted)
+    run.prints("a")
+    with PyocoHttpClient(gateway_url, timeout=0.5) as client:
+        following = Following(client, run.run_id)
+        following.reads("a")
+        time.sleep(1.5)  # the silence itself
+        run.prints("b")
+        run.ends()
+        assert following.ends() == "COMPLETED"
+    assert following.texts == ["a", "b"]
+    assert len(answers) == 1

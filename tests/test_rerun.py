@@ -199,8 +199,9 @@ async def test_a_body_that_is_none_is_refused(gateway: RunningGateway, content: 
     assert_problem(await gateway.http.post(f"/runs/{origin}/rerun", content=content), 422, 2)
 
 
-@pytest.mark.parametrize("run_id", ["nope", "a.*", "00000000-0000-4000-8000-000000000000"])
+@pytest.mark.parametrize("run_id", ["nope", "a.*", "*", ">", "00000000-0000-4000-8000-000000000000"])
 async def test_an_unknown_run_is_not_found(gateway: RunningGateway, run_id: str) -> None:
+    await end(gateway, await gateway.submit("chain"))
     assert_problem(await gateway.http.post(f"/runs/{run_id}/rerun"), 404, 5)
 
 

@@ -12,16 +12,20 @@ import msgspec
 import pytest
 
 from pyoco_server.broker.publishing import publish_acked
+from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.models import WorkerRecord, WorkerState
+from pyoco_server.models import WorkerRecord, WorkerState, decode_job
+from pyoco_server.runs.ownership import OwnedRun, claim
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.presence import Presence
+from pyoco_server.worker.run_keeper import RunKeeper
 
 from .flows import basics
 from .support.gateway import RunningGateway
 from .support.processes import is_alive
+from .support.programs import WORKER, running
 from .support.waiting import eventually
-from .support.workers import serving_worker
+from .support.workers import FLOWS, idle_worker, serving_worker
 
 
 async def dead_letters(gateway: RunningGateway) -> list[dict[str, Any]]:
@@ -50,6 +54,23 @@ async def started_pid(marker: Path) -> int:
         lambda: marker.read_text() if marker.exists() else "", within=10, describe="the task began"
     )
     return int(text)
+
+
+async def claimed_by(worker: PyocoNatsWorker) -> tuple[Delivery, OwnedRun]:
+    """The worker has the run, and does nothing with it."""
+    async with asyncio.timeout(5):
+        delivery = await worker._intake.take()
+    services = worker._services
+    owned = await claim(
+        services.store,
+        services.queue,
+        decode_job(delivery.payload),
+        delivery=delivery.token,
+        expected_revision=delivery.revision,
+        worker_id=services.worker_id,
+        max_bytes=services.max_snapshot_bytes,
+    )
+    return delivery, owned
 
 
 async def test_four_slots_run_four_runs_at_once_and_one_crash_fails_one(
@@ -140,6 +161,17 @@ async def test_many_tasks_with_values_still_fit(config: NatsBackendConfig, gatew
     async with serving_worker(replace(config, max_run_snapshot_bytes=16_384)):
         run = await gateway.ends(await gateway.submit("wide"))
         assert run["status"] == "COMPLETED"
+        assert len(run["tasks"]) == 40
+        assert run["task_records_truncated"] is True
+
+
+async def test_a_snapshot_never_outgrows_the_server_whatever_the_setting_says(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    """Records of 2 MB in all, where the server takes messages of 1 MB."""
+    async with serving_worker(replace(config, max_run_snapshot_bytes=16 * 1024 * 1024)):
+        run = await gateway.ends(await gateway.submit("wide", params={"width": 30_000}))
+        assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
         assert len(run["tasks"]) == 40
         assert run["task_records_truncated"] is True
 
@@ -254,6 +286,71 @@ async def test_a_worker_is_registered_from_start_to_stop(
     assert stopped.stopped_at is not None
 
 
+async def test_a_worker_process_that_is_told_to_stop_says_so_in_its_record(
+    gateway: RunningGateway, nats_url: str, tmp_path: Path
+) -> None:
+    with running(WORKER, "--worker-id", "w-1", "--nats-url", nats_url, cwd=tmp_path) as (worker, _):
+        assert (await worker_record(gateway, "w-1")).state is WorkerState.IDLE
+        worker.send(signal.SIGTERM)
+        assert await asyncio.to_thread(worker.end) == 0
+    record = await worker_record(gateway, "w-1")
+    assert (record.state, record.stop_reason) == (WorkerState.STOPPED_GRACEFUL, "graceful_shutdown")
+
+
+async def test_a_killed_worker_is_seen_as_gone_and_its_record_stays(
+    config: NatsBackendConfig, gateway: RunningGateway, nats_url: str, tmp_path: Path
+) -> None:
+    marker = tmp_path / "started"
+    arguments = ("--flows", str(FLOWS), "--worker-id", "w-1", "--nats-url", nats_url)
+    settings = {"PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.2"}
+    with running(WORKER, *arguments, cwd=tmp_path, **settings) as (worker, _):
+        run_id = await gateway.submit("waiting", params={"path": str(tmp_path / "x"), "started": str(marker)})
+        await started_pid(marker)
+        assert (await gateway.get(run_id))["worker_alive"] is True
+        worker.process.kill()
+
+    async def is_seen_as_gone() -> bool:
+        return (await gateway.get(run_id))["worker_alive"] is False
+
+    await eventually(is_seen_as_gone, within=10, describe="its worker is not alive")
+    timeout_sec = config.worker_disconnect_timeout_sec
+    record = await worker_record(gateway, "w-1")
+    assert record.observed_state(disconnect_timeout_sec=timeout_sec) is WorkerState.DISCONNECTED
+
+
+async def test_the_last_progress_tells_a_run_that_hangs_from_a_worker_that_lives(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+
+    async def record_since(moment: float) -> WorkerRecord:
+        async def written() -> WorkerRecord | None:
+            record = await worker_record(gateway)
+            return record if record.last_heartbeat_at > moment else None
+
+        return await eventually(written, within=5, describe="a heartbeat of the worker")
+
+    async with serving_worker(config):
+        run_id = await gateway.submit("holding-twice", params={"one": str(one), "other": str(other)})
+        progress: list[float | None] = []
+        for task, release in (("hold", one), ("hold_again", other)):
+
+            async def task_runs(task: str = task) -> bool:
+                return bool((await gateway.get(run_id))["tasks"].get(task) == "RUNNING")
+
+            await eventually(task_runs, within=10, describe=f"{task} runs")
+            hanging = await record_since(time.time())
+            later = await record_since(hanging.last_heartbeat_at)
+            assert later.last_progress_at == hanging.last_progress_at
+            progress.append(later.last_progress_at)
+            release.touch()
+        await gateway.ends(run_id)
+        first, second = progress
+        assert first is not None
+        assert second is not None
+        assert first < second
+
+
 async def test_hidden_is_kept_by_the_worker_that_it_hides(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
@@ -322,14 +419,41 @@ async def test_a_crashed_worker_s_run_is_taken_over(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     """Taken, claimed, and then never heard of again: as if the machine had lost power."""
-    first = await PyocoNatsWorker.connect(config, flow_resolver=lambda _: basics.noop_flow, worker_id="lost")
-    run_id = await gateway.submit("noop")
-    taken = await first._intake.take()
-    assert taken.number == 1
-    async with serving_worker(config, worker_id="heir"):
-        run = await gateway.ends(run_id, within=15)
-        assert (run["status"], run["worker_id"]) == ("COMPLETED", "heir")
-    await first.close()
+    async with idle_worker(config, basics.noop_flow, worker_id="lost") as lost:
+        run_id = await gateway.submit("noop")
+        await claimed_by(lost)
+        async with serving_worker(config, worker_id="heir"):
+            run = await gateway.ends(run_id, within=15)
+    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "heir", 2)
+
+
+async def test_a_worker_that_was_paused_does_not_write_over_its_successor(
+    config: NatsBackendConfig, gateway: RunningGateway, nats_url: str, tmp_path: Path
+) -> None:
+    release, marker = tmp_path / "release", tmp_path / "started"
+    short = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
+    settings = {
+        "PYOCO_CONSUMER_ACK_WAIT_SEC": "1",
+        "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.3",
+        "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1",
+    }
+    arguments = ("--flows", str(FLOWS), "--worker-id", "paused", "--nats-url", nats_url)
+    with running(WORKER, *arguments, cwd=tmp_path, **settings) as (paused, _):
+        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
+        await started_pid(marker)
+        paused.send(signal.SIGSTOP)
+        async with serving_worker(short, worker_id="successor"):
+
+            async def is_taken_over() -> bool:
+                return bool((await gateway.get(run_id))["worker_id"] == "successor")
+
+            await eventually(is_taken_over, within=10, describe="the successor has the run")
+            paused.send(signal.SIGCONT)
+            await asyncio.to_thread(paused.writes, "lost a run: worker successor owns the run", 10)
+            assert await is_taken_over()
+            release.touch()
+            run = await gateway.ends(run_id)
+    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "successor", 2)
 
 
 async def test_changed_flows_are_used_by_the_next_run_without_a_restart(
@@ -389,3 +513,21 @@ async def test_a_run_that_came_back_to_another_slot_of_its_worker_is_counted_off
     await presence.stop("graceful_shutdown")
     record = await worker_record(gateway, "w")
     assert (record.last_run_id, record.last_run_status, record.slots_busy) == ("run", "COMPLETED", 0)
+
+
+async def test_a_keeper_that_is_told_to_stop_while_it_wakes_up_stops(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    """Whenever the word comes: `asyncio.wait_for` of Python 3.11 loses it when it has just been woken."""
+    async with idle_worker(config, basics.noop_flow) as worker:
+        await gateway.submit("noop")
+        delivery, owned = await claimed_by(worker)
+        for turns in range(8):
+            keeper = RunKeeper(worker._services, delivery, owned, worker._executors[0])
+            async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+                keeper.start(group)
+                keeper.leave_snapshot_alone()
+                keeper.wake()
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                keeper.stop()

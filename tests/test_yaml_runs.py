@@ -1,5 +1,6 @@
 """A flow.yaml from submission to its end: what runs, what is refused, and what is never imported."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,20 +65,20 @@ async def test_a_callable_outside_the_policy_is_refused_and_says_which_setting(
 
 
 async def test_a_refused_callable_is_not_even_imported(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evidence = tmp_path / "imported"
-    folder = tmp_path / "flows"
-    folder.mkdir()
-    (folder / "forbidden_module.py").write_text(f"open({str(evidence)!r}, 'w')\ndef f(): pass\n")
-    empty = tmp_path / "empty"
-    empty.mkdir()
+    (tmp_path / "forbidden_module.py").write_text(f"open({str(evidence)!r}, 'w').close()\ndef f(): pass\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     source = "version: 1\nflow: {graph: bad}\ntasks:\n  bad: {callable: 'forbidden_module:f'}\n"
-    async with serving_worker(replace(config, callable_allow="tests.*"), flows=empty):
+    async with serving_worker(replace(config, callable_allow="tests.*")):
         run = await run_yaml(gateway, source)
     assert run["status"] == "FAILED"
     assert "forbidden_module:f" in run["error"]
     assert not evidence.exists()
+    async with serving_worker(replace(config, callable_allow="forbidden_module")):
+        assert (await run_yaml(gateway, source))["status"] == "COMPLETED"
+    assert evidence.exists()
 
 
 async def test_an_import_error_names_the_task_and_the_module(

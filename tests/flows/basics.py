@@ -195,7 +195,11 @@ odd_flow = _flow("odd", odd)
 where_flow = _flow("where", where)
 deaf_flow = _flow("deaf", deaf)
 wide_flow = _flow(
-    "wide", *(task_object(lambda number=number: str(number) * 2000, f"part_{number}") for number in range(40))
+    "wide",
+    *(
+        task_object(lambda number=number, width=2000: str(number) * width, f"part_{number}")
+        for number in range(40)
+    ),
 )
 forking_flow = _flow("forking", fork_and_wait)
 speaking_flow = _flow("speaking", speak)

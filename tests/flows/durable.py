@@ -35,6 +35,18 @@ def plain(name: str, function: Any, **options: Any) -> TaskWrapper:
     return TaskWrapper(Task(func=function, name=name, **options))
 
 
+def hold(one: str) -> None:
+    """Deaf to a cancel: only the file ends it."""
+    while not Path(one).exists():
+        time.sleep(0.01)
+
+
+def hold_again(other: str) -> None:
+    hold(other)
+
+
+holding_twice = Flow("holding-twice") >> plain("hold", hold) >> plain("hold_again", hold_again)
+
 interrupted_chain = Flow("interrupted-chain") >> noting("one") >> noting("two", holds=True) >> noting("three")
 
 interrupted_loop = (

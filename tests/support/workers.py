@@ -5,11 +5,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from pyoco.core.models import Flow
+
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.protocol import Setup
 
 FLOWS = Path(__file__).parent.parent / "flows"
+
+
+@asynccontextmanager
+async def idle_worker(
+    config: NatsBackendConfig, flow: Flow, *, worker_id: str = "worker"
+) -> AsyncIterator[PyocoNatsWorker]:
+    """A worker inside this process that does only what the test has it do, closed however the test ends."""
+    worker = await PyocoNatsWorker.connect(config, flow_resolver=lambda _: flow, worker_id=worker_id)
+    try:
+        yield worker
+    finally:
+        await worker.close()
 
 
 @asynccontextmanager
