@@ -70,7 +70,7 @@ def test_a_rerun_from_what_failed_or_from_a_task_says_so(server: str, ended_run:
     ("arguments", "complaint"),
     [
         (("--task", "stroe"), "task='stroe': the run has no such task. Did you mean 'store'?"),
-        (("--from", "failed"), "nothing failed in a COMPLETED run"),
+        (("--from", "failed"), "nothing failed in this run"),
         (("--from", "failed", "--task", "store"), "leave one of them out"),
         (("--from", "task"), "'task' is not one of 'start', 'failed'"),
         (("--timeout-sec", "3"), "add --wait"),

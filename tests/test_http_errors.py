@@ -155,7 +155,8 @@ async def test_a_job_that_the_nats_server_would_not_take_is_413_and_no_503(confi
             await gateway.submit_yaml(f"{GOOD_YAML}# {large}"),
             await gateway.http.post("/runs", json={"flow_name": "f", "params": {"blob": large}}),
         ):
-            assert "max_payload" in assert_problem(answer, 413, 16)["detail"]
+            detail = assert_problem(answer, 413, 16)["detail"]
+            assert "shorten the params or the flow.yaml, or raise max_payload" in detail
         assert await no_run_exists(gateway)
 
 

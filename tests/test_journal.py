@@ -1,6 +1,9 @@
 """The journal of a run as the broker keeps it."""
 
+import pytest
+
 from pyoco_server.broker.journal import Journal
+from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import JournalEntry, new_run_id
 from tests.support.connections import connected
@@ -74,3 +77,27 @@ async def test_a_copy_of_a_copy_has_only_what_the_first_copy_made_its_own(config
         assert [(each.key, each.attempt, each.output) for each in await journal.entries(second_rerun)] == [
             ("used||0", 0, b"own")
         ]
+
+
+async def test_a_copy_has_the_results_of_the_owner_and_not_of_a_worker_that_was_fenced(
+    config: NatsBackendConfig,
+) -> None:
+    async with connected(config) as connection:
+        journal = Journal(connection)
+        origin, rerun = new_run_id(), new_run_id()
+        await journal.append(origin, entry("t||0", attempt=2, output=b"owner"))
+        await journal.append(origin, entry("t||0", attempt=1, output=b"fenced"))
+        await journal.copy(origin, rerun)
+        assert [each.output for each in await journal.entries(rerun)] == [b"owner"]
+
+
+async def test_an_entry_that_cannot_be_read_is_as_if_it_had_not_been_written(
+    config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected(config) as connection:
+        journal = Journal(connection)
+        run_id = new_run_id()
+        await publish_acked(connection, f"pyoco.journal.{run_id}", b"\xc1 none")
+        await journal.append(run_id, entry("t||0"))
+        assert [each.key for each in await journal.entries(run_id)] == ["t||0"]
+        assert "an entry that is none" in caplog.text

@@ -105,3 +105,44 @@ async def test_a_failing_task_is_tried_again_after_a_pause(
 def test_the_flows_of_this_page_have_their_limits() -> None:
     """The limits above are the flows' own; a renamed field would make every test of them vain."""
     assert {task.timeout_sec for task in durable.slow_task.tasks} == {None, 0.4}
+
+
+async def test_a_task_that_holds_the_gil_is_ended_at_its_limit_too(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config):
+        run = await gateway.ends(await gateway.submit("deaf-task"))
+        assert (run["status"], run["reason"]) == ("FAILED", "timeout")
+        assert run["error"] == "task deaf: it took longer than its limit of 0.3 s"
+        assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
+
+
+async def test_a_flow_goes_on_without_an_isolated_task_that_holds_the_gil(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    async with serving_worker(config):
+        run_id = await gateway.submit("deaf-but-isolated", params={"book": str(tmp_path / "book")})
+        run = await gateway.ends(run_id, within=20)
+        assert (run["status"], run["tasks"]) == ("COMPLETED", {"deaf": "FAILED", "other": "SUCCEEDED"})
+
+
+async def test_a_limit_counts_from_the_start_of_its_task_however_long_it_waited_for_a_thread(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config):
+        run = await gateway.ends(await gateway.submit("wide-with-limits"))
+        assert run["status"] == "COMPLETED", run["error"]
+
+
+async def test_nothing_is_started_after_a_cancel_though_a_limit_falls_due(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    book, marker = tmp_path / "book", tmp_path / "started"
+    params = {"book": str(book), "release": str(tmp_path / "release"), "started": str(marker)}
+    async with serving_worker(config):
+        run_id = await gateway.submit("cancelled-at-a-limit", params=params)
+        await started_pid(marker)
+        await gateway.http.post(f"/runs/{run_id}/cancel")
+        run = await gateway.ends(run_id)
+        assert run["status"] == "CANCELLED"
+        assert not book.exists()

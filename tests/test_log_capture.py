@@ -1,6 +1,7 @@
 """Every line that a task prints reaches the log stream while the task runs."""
 
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pyoco_server.broker.stream_reads import read_batch
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import LogLine
 from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.task_output import OutputStream, TaskOutput
 
 from .flows import durable
 from .support.gateway import RunningGateway
@@ -84,6 +86,24 @@ async def test_the_last_words_of_a_crash_are_in_the_log(
         assert "last words" in run["error"]
 
 
+@pytest.mark.parametrize(
+    ("width", "times"),
+    # A line of half a page and some takes a page of the pipe, which is then full long before it holds all
+    # it could.
+    [(100, 3000), (300_000, 1), (2060, 100)],
+    ids=["many writes", "one write", "half pages"],
+)
+async def test_native_code_that_keeps_the_gil_may_print_more_than_a_pipe_holds(
+    config: NatsBackendConfig, gateway: RunningGateway, width: int, times: int
+) -> None:
+    async with serving_worker(replace(config, run_log_line_max_bytes=256 * 1024)):
+        run_id = await gateway.submit("shouting", params={"width": width, "times": times})
+        run = await gateway.ends(run_id, within=20)
+        assert run["status"] == "COMPLETED", run["error"]
+        text = "".join(each.text for each in await lines_of(gateway, run_id))
+        assert len(text) == (width - 1) * times
+
+
 async def test_lines_of_an_embedded_worker_are_in_the_log_and_still_printed(
     config: NatsBackendConfig,
     gateway: RunningGateway,
@@ -100,3 +120,68 @@ async def test_lines_of_an_embedded_worker_are_in_the_log_and_still_printed(
         assert capsys.readouterr().out == "0 x\n1 x\n"
     finally:
         await worker.close()
+
+
+async def test_many_short_lines_at_once_are_stored_and_hold_up_nothing(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config):
+        run_id = await gateway.submit("counting-at-once", params={"lines": 20_000})
+        await gateway.ends(run_id, within=30)
+        assert [line.text for line in await lines_of(gateway, run_id)] == [
+            *map(str, range(20_000)),
+            "all counted",
+        ]
+
+
+class Heard:
+    """A TaskOutput without a task, and what it told."""
+
+    def __init__(self, *, line_limit: int = 1000, run_limit: int = 100_000) -> None:
+        self.lines: list[LogLine] = []
+        self.output = TaskOutput(self.lines.extend, line_limit=line_limit, run_limit=run_limit)
+        self.output.begin_run(1)
+        self.stream = OutputStream(self.output, "stdout")
+
+    @property
+    def texts(self) -> list[str]:
+        return [line.text for line in self.lines if line.stream == "stdout"]
+
+
+def test_empty_lines_are_bounded_as_well() -> None:
+    heard = Heard(run_limit=1024)
+    for _ in range(3000):
+        print(file=heard.stream)
+    heard.output.end_run()
+    assert len(heard.texts) == 1024
+    assert [line.text for line in heard.lines[1024:]] == [
+        "more than PYOCO_RUN_LOG_RUN_MAX_BYTES=1024 was printed; the rest is dropped",
+        "1976 lines were dropped in all (PYOCO_RUN_LOG_RUN_MAX_BYTES=1024)",
+    ]
+
+
+@pytest.mark.parametrize("step", ["\r{}%", "{}%\r"])
+def test_of_a_progress_bar_the_last_state_is_told(step: str) -> None:
+    heard = Heard(line_limit=100)
+    for number in range(10_000):
+        print(step.format(number), end="", file=heard.stream)
+    heard.output.end_run()
+    assert heard.texts == ["9999%"]
+
+
+def test_a_return_at_the_end_of_a_line_belongs_to_it() -> None:
+    heard = Heard(line_limit=10)
+    for part in ("one\r\ntwo\r", "\n", "x" * 20, "\rthree", "\r", "\r\n", "\n", "\r\n", "y" * 12, "\r\n"):
+        heard.stream.write(part)
+    assert heard.texts == ["one", "two", "three", "", "", "yyyyyyyyyy ... (2 more characters)"]
+
+
+def test_a_character_in_two_writes_is_whole_whoever_else_writes() -> None:
+    heard = Heard()
+    first, second = "é".encode()[:1], "é".encode()[1:]
+    other = threading.Thread(target=heard.stream.buffer.write, args=("ü\n".encode(),))
+    heard.stream.buffer.write(b"caf" + first)
+    other.start()
+    other.join()
+    heard.stream.buffer.write(second + b"\n\xff\n")
+    assert heard.texts == ["cafü", "é", "\N{REPLACEMENT CHARACTER}"]

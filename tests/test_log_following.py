@@ -6,13 +6,14 @@ import signal
 import threading
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from nats.aio.msg import Msg
 
-from pyoco_server.broker.run_logs import RunLogs
+from pyoco_server.broker.run_logs import LogBatch, RunLogs
 from pyoco_server.broker.run_watch import RunWatch
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import sse
@@ -154,10 +155,10 @@ async def test_while_nothing_happens_nothing_is_read(
         await run.prints("b")
         await reading.reads("a", "b")
         await eventually(
-            lambda: reading.raw.endswith(b": keepalive\n\n" * 10), within=10, describe="a long silence"
+            lambda: reading.raw.endswith(b": keepalive\n\n" * 20), within=10, describe="a long silence"
         )
-    # What was there, what each hint brought, and after each whether there is more.
-    assert pages.total() <= 6
+    # What was there, what each hint brought, and after each whether there is more: at once, and three times.
+    assert pages.total() <= 11
 
 
 async def test_the_end_waits_for_a_replica_that_lags(
@@ -329,3 +330,39 @@ def test_a_gateway_that_is_asked_to_end_ends_its_streams(nats_url: str) -> None:
         assert b"event: end" not in b"".join(rest)
         assert "Traceback" not in program.stdout + program.stderr
         assert "ERROR" not in program.stdout + program.stderr
+
+
+async def test_a_hint_that_comes_before_its_line_is_stored_delays_only_a_moment(
+    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server tells subscribers before it stores: in a cluster, long before."""
+    read, early = RunLogs.read, iter([True, True])
+
+    async def read_too_early(self: RunLogs, run_id: str, **how: Any) -> list[LogBatch]:
+        return [] if next(early, False) else await read(self, run_id, **how)
+
+    await run.prints("a")
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await reading.reads("a")
+        monkeypatch.setattr(RunLogs, "read", read_too_early)
+        await run.prints("b")
+        await reading.reads("a", "b")
+
+
+async def test_the_second_of_two_lines_comes_soon_though_its_hint_was_heard_with_the_first(
+    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both hints wake the reader once; what it finds is only the first line."""
+    read, lags = RunLogs.read, iter([1, 1, 1])
+
+    async def read_one_behind(self: RunLogs, run_id: str, **how: Any) -> list[LogBatch]:
+        batches = await read(self, run_id, **how)
+        return batches[: len(batches) - next(lags, 0)]
+
+    await run.prints("a")
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await reading.reads("a")
+        monkeypatch.setattr(RunLogs, "read", read_one_behind)
+        await asyncio.gather(run.prints("b"), run.prints("c"))
+        await eventually(lambda: len(reading.texts) == 3, within=5, describe="both lines")
+        assert sorted(reading.texts) == ["a", "b", "c"]

@@ -1,5 +1,6 @@
 """Rerunning: a new run of the same work, which points to its origin and begins with what it may reuse."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,12 +131,29 @@ async def test_a_run_that_did_not_complete_goes_on_from_what_failed(
 
 
 async def test_a_completed_run_has_nothing_that_failed(gateway: RunningGateway) -> None:
-    origin = await end(gateway, await gateway.submit("chain"), RunStatus.COMPLETED)
+    tasks = dict.fromkeys(FAILED_TASKS, TaskStatus.SUCCEEDED)
+    origin = await end(gateway, await gateway.submit("chain"), RunStatus.COMPLETED, tasks)
     answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
     [error] = assert_problem(answer, 422, 2)["errors"]
     assert (error["field"], error["value"]) == ("mode", "'failed'")
     assert "use 'start', or 'task'" in error["message"]
     await rerun(gateway, origin, mode="task", task="store")
+
+
+async def test_a_completed_run_that_went_on_without_a_task_tries_that_task_again(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    book = tmp_path / "book"
+    async with serving_worker(config):
+        origin = await gateway.ends(
+            await gateway.submit("failing-aside", params={"book": str(book), "times": 2})
+        )
+        assert (origin["status"], origin["tasks"]["flaky"]) == ("COMPLETED", "FAILED")
+        assert sorted(book.read_text().split()) == ["other", "try"]
+        run = await gateway.ends((await rerun(gateway, origin["run_id"], mode="failed"))["run_id"])
+        assert run["status"] == "COMPLETED", run["error"]
+        assert run["tasks"] == {"flaky": "SUCCEEDED", "other": "SUCCEEDED"}
+        assert sorted(book.read_text().split()) == ["other", "try", "try"]
 
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.CANCELLING])

@@ -282,6 +282,21 @@ class TestSteps:
         assert "broken step" in (outcome.error or "")
         assert run.written == []
 
+    def test_a_step_within_a_step_is_another_one_than_beside_it(self) -> None:
+        def flow(executed: Executed) -> Flow:
+            def work(ctx: Any) -> list[str]:
+                outer = ctx.step("a", lambda: ctx.step("x", lambda: "inner"))
+                return [outer, ctx.step("x", lambda: "outer")]
+
+            return Flow("steps") >> executed.task("work", work)
+
+        first = FlowUnderTest(flow(Executed()))
+        assert outputs(first.execute())["work"] == ["inner", "outer"]
+        assert outputs(FlowUnderTest(flow(Executed())).execute(journal=first.written))["work"] == [
+            "inner",
+            "outer",
+        ]
+
     @pytest.mark.parametrize("name", ["", "a|b", "x" * 201, 3])
     def test_a_bad_name_is_refused(self, name: Any) -> None:
         def work(ctx: Any) -> None:
@@ -401,3 +416,35 @@ def test_a_rerun_from_a_task_that_the_flow_does_not_have_fails_and_says_which_th
     outcome = source.prepare(run, FlowUnderTest(linear(Executed())).listener())
     assert isinstance(outcome, Outcome)
     assert outcome.error == "there is no task 'd' to run this flow from; it has a, b, c"
+
+
+def test_a_cancelled_task_is_not_tried_again() -> None:
+    executed = Executed()
+
+    def stops(ctx: Any) -> None:
+        while not ctx.is_cancelled:
+            threading.Event().wait(0.01)
+        raise RuntimeError("stopped")
+
+    run = FlowUnderTest(Flow("f") >> executed.task("stops", stops, retries=100)).prepare()
+    threading.Timer(0.2, run.cancel).start()
+    outcome = run.execute()
+    assert outcome is not None
+    assert outcome.status == "CANCELLED"
+    assert executed == ["stops"]
+
+
+def test_a_task_that_did_something_to_what_cannot_be_stored_says_so() -> None:
+    def keeps(ctx: Any) -> None:
+        ctx.scratch["lock"] = threading.Lock()
+
+    def uses(ctx: Any) -> None:
+        with ctx.scratch["lock"]:
+            pass
+
+    executed = Executed()
+    outcome = FlowUnderTest(
+        Flow("f") >> executed.task("keeps", keeps) >> executed.task("uses", uses)
+    ).execute()
+    record = msgspec.json.decode(outcome.task_records["uses"])
+    assert record["not_journalled"] == "what it did to scratch 'lock' cannot be stored"

@@ -344,7 +344,7 @@ async def test_used_up_deliveries_are_noticed_without_the_advisory(
     assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
     assert "2 times" in run["error"]
     assert "worker dead" in run["error"]
-    assert await queue_is_empty(gateway)
+    await eventually(lambda: queue_is_empty(gateway), within=5, describe="its message is gone")
     assert [letter["reason"] for letter in await dead_letters(gateway)] == ["deliveries_exhausted"]
 
 

@@ -41,7 +41,7 @@ def configure_logging(
     Calling it again replaces the earlier set-up. Handlers that the program installed itself stay.
     """
     settings = NatsBackendConfig.from_env() if config is None else config
-    # Bound now: while a flow runs, the engine swaps `sys.stdout` to capture what tasks print.
+    # Bound now: while a flow runs, `sys.stdout` is swapped to hear what its tasks print.
     target = sys.stdout if stream is None else stream
     handler = _BestEffortHandler(target)
     handler.setFormatter(_formatter(service, settings, target))

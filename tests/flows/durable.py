@@ -1,6 +1,8 @@
 """Flows that can be interrupted: each task notes that it was executed, and some wait to be let go."""
 
+import ctypes
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -138,6 +140,10 @@ def fail_until(book: str, times: int) -> int:
 
 retrying = Flow("retrying") >> plain("flaky", fail_until, retries=3)
 
+failing_aside = Flow("failing-aside")
+for _each in (plain("flaky", fail_until, fail_policy="isolate").task, noting("other").task):
+    failing_aside.add_task(_each)
+
 
 def talk(ctx: Any, release: str) -> None:
     print("first line")
@@ -154,12 +160,68 @@ def talk_too_much(lines: int, width: int) -> None:
         print(f"{number} " + "x" * width)
 
 
+def count_at_once(lines: int) -> None:
+    print("\n".join(map(str, range(lines))))
+    print("all counted")
+
+
 def shout_and_die() -> None:
     print("about to die")
     os.write(2, b"last words\n")
     os.kill(os.getpid(), 9)
 
 
+def shout_natively(width: int, times: int) -> None:
+    """As a library does that keeps the GIL: nothing else of this process moves until all is written."""
+    write = ctypes.PyDLL(None).write
+    line = b"x" * (width - 1) + b"\n"
+    patience = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        for _ in range(times):
+            write(1, line, width)
+    finally:
+        sys.setswitchinterval(patience)
+
+
 talking = Flow("talking") >> plain("talk", talk) >> plain("after", lambda: print("second task"))
 flooding = Flow("flooding") >> plain("flood", talk_too_much)
+counting_at_once = Flow("counting-at-once") >> plain("count", count_at_once)
+shouting = Flow("shouting") >> plain("shout", shout_natively)
 dying = Flow("dying") >> plain("die", shout_and_die)
+
+
+def hold_the_gil() -> None:
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+deaf_task = (
+    Flow("deaf-task") >> plain("quick", lambda: "done") >> plain("deaf", hold_the_gil, timeout_sec=0.3)
+)
+
+deaf_but_isolated = Flow("deaf-but-isolated")
+for _each in (
+    plain("deaf", hold_the_gil, timeout_sec=0.3, fail_policy="isolate").task,
+    noting("other").task,
+):
+    deaf_but_isolated.add_task(_each)
+
+wide_with_limits = Flow("wide-with-limits")
+for _number in range(16):
+    wide_with_limits.add_task(plain(f"part_{_number}", lambda: time.sleep(0.3), timeout_sec=0.5).task)
+
+
+def wait_and_note(book: str, release: str) -> None:
+    while not Path(release).exists():
+        time.sleep(0.01)
+    note(book, "beside")
+
+
+cancelled_at_a_limit = Flow("cancelled-at-a-limit")
+_stuck = plain("stuck", hang, timeout_sec=1.0, fail_policy="isolate").task
+_beside = plain("beside", wait_and_note).task
+_later = noting("later").task
+_later.dependencies.add(_beside)
+_beside.dependents.add(_later)
+for _each in (_stuck, _beside, _later):
+    cancelled_at_a_limit.add_task(_each)

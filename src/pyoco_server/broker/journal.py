@@ -6,6 +6,7 @@ stored in parts; parts that never became a whole entry are as if they had not be
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Mapping
 from uuid import uuid4
 
@@ -16,6 +17,8 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, read_to
 from pyoco_server.models import JournalEntry
+
+log = logging.getLogger(__name__)
 
 _PART_BYTES = 512 * 1024
 # How many messages of a copy are under way at once.
@@ -54,7 +57,12 @@ class Journal:
         newest: dict[str, JournalEntry] = {}
         for headers, payload in await self._payloads(run_id):
             if headers.get(_KIND_HEADER) != _SOURCE:
-                entry = _decode(payload)
+                try:
+                    entry = _decode(payload)
+                except msgspec.DecodeError as error:
+                    # As if it had not been written: its task is executed again.
+                    log.error("a journal has an entry that is none: %s", error, extra={"run_id": run_id})
+                    continue
                 if _COPIED_HEADER in headers:
                     entry.attempt = 0
                 known = newest.get(entry.key)
@@ -70,15 +78,19 @@ class Journal:
         return None
 
     async def copy(self, origin: str, to: str) -> None:
-        """Give a new run the journal of another one.
+        """Give a new run what another one has finished, and its flow.yaml.
 
         Entries that the other one had as a copy itself and did not make its own are left out: it did not
         use them.
         """
-        messages = iter(each for each in await self._messages(origin) if not _is_copied_entry(each.headers))
-        while group := list(itertools.islice(messages, _COPIES_IN_FLIGHT)):
-            copies = (({**_ours(each.headers), _COPIED_HEADER: origin}, each.data) for each in group)
-            await asyncio.gather(*(self._publish(to, data, headers) for headers, data in copies))
+        source = await self.source(origin)
+        if source is not None:
+            await self.keep_source(to, source)
+        own = iter(entry for entry in await self.entries(origin) if entry.attempt)
+        while group := list(itertools.islice(own, _COPIES_IN_FLIGHT)):
+            await asyncio.gather(
+                *(self._write(to, _encode(entry), {_COPIED_HEADER: origin}) for entry in group)
+            )
 
     async def remove(self, run_id: str) -> None:
         await jetstream_api.purge(self._connection, self._stream, self._subject(run_id))
@@ -118,11 +130,3 @@ class Journal:
 
     def _subject(self, run_id: str) -> str:
         return f"{self._connection.config.journal_subject_prefix}.{run_id}"
-
-
-def _is_copied_entry(headers: Mapping[str, str]) -> bool:
-    return _COPIED_HEADER in headers and headers.get(_KIND_HEADER) != _SOURCE
-
-
-def _ours(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: headers[name] for name in (_KIND_HEADER, _PART_HEADER) if name in headers}

@@ -39,10 +39,16 @@ class RunWatch:
         # The status last heard of; None: not known, to be read.
         self.status: RunStatus | None = None
         self._stirred = asyncio.Event()
+        self._heard_lines = False
 
-    def settle(self) -> None:
-        """Forget what has stirred so far: to be called before reading, so that nothing is missed after it."""
+    def settle(self) -> bool:
+        """Forget what has stirred so far: to be called before reading, so that nothing is missed after it.
+
+        Whether lines were among it.
+        """
         self._stirred.clear()
+        heard_lines, self._heard_lines = self._heard_lines, False
+        return heard_lines
 
     async def stirs(self, within: float) -> None:
         """Wait until something happens; after a silence of that length, the status counts as unknown."""
@@ -66,6 +72,7 @@ class RunWatch:
         self._stirred.set()
 
     async def on_lines(self, message: Msg) -> None:
+        self._heard_lines = True
         self._stirred.set()
 
 

@@ -28,8 +28,8 @@ def finish_submit(
         show(accepted, output, accepted_view)
         return
     run_id = accepted["run_id"]
-    say(f"Submitted run {run_id}.")
     try:
+        say(f"Submitted run {run_id}.")
         ended = wait_for_end(client, run_id, timeout_sec)
     except TimeoutError as error:
         raise CommandFailed(f"{error}: pyoco-client get --run-id {run_id}") from None

@@ -5,7 +5,7 @@ hint that was lost and a reader that is slow all come to the same: the next read
 """
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Final
 
 from pyoco_server.broker.run_logs import RunLogs
@@ -21,6 +21,8 @@ _MOST_LINES_AT_ONCE: Final = 1000
 # After so much silence it looks by itself: a hint may have been lost.
 _LONG_SILENCE_SEC: Final = 15.0
 _RETRY_SEC: Final = 0.5
+# Subscribers hear of lines before these are stored, in a cluster long before: so after a hint it looks again.
+_LOOK_AGAIN_SEC: Final = (0.05, 0.25, 1.0)
 
 
 class LogFollower:
@@ -45,8 +47,10 @@ class LogFollower:
     async def lines(self) -> AsyncGenerator[list[PlacedLine], None]:
         """What was printed, some lines at a time; ends when the run has ended and all of it was given."""
         async with self._watches.watching(self._run_id) as watch:
+            pauses: Iterator[float] = iter(())
             while True:
-                watch.settle()
+                if watch.settle():
+                    pauses = iter(_LOOK_AGAIN_SEC)
                 try:
                     ended = await self._has_ended(watch)
                     page = await self._reader.page(_MOST_LINES_AT_ONCE, ended=ended)
@@ -61,7 +65,7 @@ class LogFollower:
                     return
                 if not page.moved:
                     # At the end of a run there may be no more hints, though a replica has yet to catch up.
-                    await watch.stirs(_RETRY_SEC if ended else _LONG_SILENCE_SEC)
+                    await watch.stirs(next(pauses, _RETRY_SEC if ended else _LONG_SILENCE_SEC))
 
     async def _has_ended(self, watch: RunWatch) -> bool:
         if watch.status is None:

@@ -50,6 +50,8 @@ class OwnedRun:
         self._revision = stored.revision
         self._max_bytes = max_bytes
         self._writing = asyncio.Lock()
+        # When it was last certain that the run is ours.
+        self._certain_at = time.monotonic()
         self.snapshot = stored.snapshot
 
     async def write(self, change: Callable[[RunSnapshot], RunSnapshot]) -> RunSnapshot:
@@ -63,12 +65,14 @@ class OwnedRun:
                 if len(wanted.tasks) < len(changed.tasks):
                     spec = Err.SNAPSHOT_TOO_LARGE
                     log.error("%s: %s", spec.en, wanted.error, extra=spec.log_fields(run_id=wanted.run_id))
+                asked_at = time.monotonic()
                 try:
                     self._revision = await self._store.replace(wanted, revision=self._revision)
                 except RevisionConflict:
                     await self._read_again()
                 else:
                     self.snapshot = wanted
+                    self._certain_at = asked_at
                     return wanted
 
     async def refresh(self) -> None:
@@ -77,7 +81,16 @@ class OwnedRun:
             if not self.snapshot.status.terminal:
                 await self._read_again()
 
+    async def assure(self, within_sec: float) -> None:
+        """Ask whether the run is still ours, if nothing has told so for this long; NotOwner if it is not.
+
+        A worker that was paused finds out before it writes anything else.
+        """
+        if time.monotonic() - self._certain_at > within_sec:
+            await self.refresh()
+
     async def _read_again(self) -> None:
+        asked_at = time.monotonic()
         stored = await self._store.get_from_leader(self.snapshot.run_id)
         if stored is None:
             raise RunGone("the run was deleted")
@@ -86,6 +99,7 @@ class OwnedRun:
             self.snapshot = stored.snapshot
             raise RunEnded(f"the run is {stored.snapshot.status} already")
         self.snapshot = merge(self.snapshot, stored.snapshot)
+        self._certain_at = asked_at
 
 
 def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:

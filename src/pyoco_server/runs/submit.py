@@ -130,7 +130,7 @@ class Submitter:
         if job_bytes > room:
             raise WorkflowTooLarge(
                 f"the job takes {job_bytes} bytes and the NATS server takes messages of {room}; "
-                "shorten the file, or raise max_payload in the server's configuration"
+                "shorten the params or the flow.yaml, or raise max_payload in the server's configuration"
             )
 
 

@@ -1,7 +1,8 @@
 """What reaches this process's own stdout and stderr descriptors: output of subprocesses and C libraries.
 
 Both are pipes whose other ends this process holds as well, and so does the worker: a thread reads them
-here, where it is known which task runs; what a crash leaves in them, the worker reads.
+here, where it is known which task runs; what a crash leaves in them, or native code that lets no thread of
+this process move, the worker reads.
 """
 
 import codecs
@@ -36,7 +37,7 @@ class DescriptorOutput:
     def began(self, call: TaskCall) -> None:
         """Nothing to do before a task."""
 
-    def ended(self, call: TaskCall, *, final: bool) -> None:
+    def ended(self, call: TaskCall) -> None:
         self.drain()
 
     def drain(self) -> None:

@@ -4,6 +4,7 @@ It tells no trace and keeps no output in memory, since we read its run context a
 a plain chain of tasks needs no threads, and the folder it works in is made by whoever runs it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from pyoco.core.context import Context
@@ -36,14 +37,21 @@ class ServerEngine(Engine):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(trace_backend=_Quiet())
 
-    def run(self, flow: Flow, params: dict[str, Any], run_context: RunContext) -> Context:
-        """As the engine's own, but for the capture of output."""
+    def run(
+        self,
+        flow: Flow,
+        params: dict[str, Any],
+        run_context: RunContext,
+        on_context: Callable[[Context], None],
+    ) -> Context:
+        """As the engine's own, but for the capture of output; `on_context` sees the context first."""
         run_context.flow_name = flow.name
         run_context.params = params
         for task in flow.tasks:
             run_context.tasks[task.name] = TaskState.PENDING
             run_context.ensure_task_record(task.name)
         context = FlowContext(params=params, run_context=run_context)
+        on_context(context)
         chain = None if flow.has_control_flow() else _chain(flow)
         if chain is not None:
             return self._run_chain(chain, context, run_context)

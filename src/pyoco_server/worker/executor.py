@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from pyoco_server.models import JournalEntry, LogLine
-from pyoco_server.worker.protocol import Outcome, Progress, Run
+from pyoco_server.worker.protocol import Limited, Outcome, Progress, Run
 
 
 class ExecutorCrashed(Exception):
@@ -12,6 +12,14 @@ class ExecutorCrashed(Exception):
     def __init__(self, how: str, output: str = "") -> None:
         super().__init__(how)
         self.output = output
+
+
+class TaskOverdue(ExecutorCrashed):
+    """The executor was ended because a task was past its limit and nothing was heard of it."""
+
+    def __init__(self, task: Limited) -> None:
+        super().__init__(f"it took longer than its limit of {task.limit_sec:g} s")
+        self.task = task
 
 
 class ExecutorFailedToStart(Exception):

@@ -6,6 +6,7 @@ away the socket ends, and so does this process: no run outlives its owner.
 """
 
 import os
+import select
 import socket
 import threading
 import time
@@ -28,14 +29,29 @@ _SHORT_SEC = 0.01
 # After this many looks without a run the listener sleeps until there is one.
 _LOOKS_AT_NOTHING = 100
 
+# Before the worker has said how patient to be.
+_UNTIL_TOLD_SEC = 60.0
+
 Heard = Callable[[ToExecutor], None]
 
 
 class ExecutorLink:
-    def __init__(self, link: socket.socket, *, on_message: Heard, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        link: socket.socket,
+        *,
+        on_message: Heard,
+        on_silence: Callable[[], None],
+        on_end: Callable[[], None],
+    ) -> None:
         self._link = link
         self._on_message = on_message
+        self._on_silence = on_silence
         self._on_end = on_end
+        # How long the worker may say nothing during a run that lasts.
+        self.max_silence_sec = _UNTIL_TOLD_SEC
+        self._readable = select.poll()
+        self._readable.register(link, select.POLLIN)
         self._sending = threading.Lock()
         self._reading = threading.Lock()
         self._frames = Frames()
@@ -78,9 +94,13 @@ class ExecutorLink:
                 self._busy.clear()
 
     def _hear_until_next_run(self) -> None:
+        """A worker that is alive asks for the progress of a run that lasts, several times a second."""
         with self._reading:
             while not self._arrived:
-                self._read()
+                if self._readable.poll(self.max_silence_sec * 1000):
+                    self._read()
+                elif self._in_run:
+                    self._on_silence()
 
     def _read(self) -> None:
         try:

@@ -17,6 +17,7 @@ from pyoco_server.worker.protocol import (
     Abandon,
     Cancel,
     Finished,
+    Limited,
     Outcome,
     Printed,
     Progress,
@@ -25,16 +26,19 @@ from pyoco_server.worker.protocol import (
     Run,
     Setup,
     ToExecutor,
+    Unlimited,
 )
 from pyoco_server.worker.run_folder import RunFolder
-from pyoco_server.worker.task_calls import RetryPauses
+from pyoco_server.worker.task_calls import RetryPauses, TaskCall
 from pyoco_server.worker.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.values import clean
 
 
 class ExecutorProcess:
     def __init__(self, link: socket.socket, pipes: tuple[int, int]) -> None:
-        self._link = ExecutorLink(link, on_message=self._obey, on_end=self._on_end)
+        self._link = ExecutorLink(
+            link, on_message=self._obey, on_silence=self._on_silence, on_end=self._on_end
+        )
         self._pipes = pipes
         self._current: FlowRun | None = None
         self._to_cancel: str | None = None
@@ -44,6 +48,7 @@ class ExecutorProcess:
         self._link.start()
         setup = self._link.next()
         assert isinstance(setup, Setup)
+        self._link.max_silence_sec = setup.max_silence_sec
         output = self._hear_output(setup)
         listener = self._listener(setup, output)
         try:
@@ -88,7 +93,7 @@ class ExecutorProcess:
             stuck=self._leave_with,
             tail_of=output.tail_of,
             # In this order: what is in the pipes is read while the task that wrote it counts as running.
-            watchers=[self._descriptors, output],
+            watchers=[self._descriptors, output, _LimitTeller(self._link)],
             pauses=RetryPauses(setup.task_retry_base_sec, setup.task_retry_max_sec),
             max_value_bytes=setup.journal_value_max_bytes,
         )
@@ -110,6 +115,11 @@ class ExecutorProcess:
         finally:
             self._current = None
             self._folder.leave()
+
+    def _on_silence(self) -> None:
+        """The worker was paused, it seems: by now somebody else may have been given the run."""
+        if self._current is not None and self._current.give_up(RunStatus.CANCELLED, "") is not None:
+            self._leave_with(Outcome(status=RunStatus.RUNNING, go_on=True))
 
     def _on_end(self) -> None:
         self._folder.close()
@@ -134,7 +144,32 @@ class ExecutorProcess:
         self._descriptors.drain()
         self._output.end_run()
         self._link.send(outcome)
+        self._folder.leave()
+        self._folder.close()
         os._exit(0)
+
+
+class _LimitTeller:
+    """Tells the worker of tasks with a time limit: it can end one that holds the GIL, and we cannot."""
+
+    def __init__(self, link: ExecutorLink) -> None:
+        self._link = link
+
+    def began(self, call: TaskCall) -> None:
+        if call.timeout_sec:
+            self._link.send(
+                Limited(
+                    key=call.key,
+                    task=call.task.name,
+                    limit_sec=call.timeout_sec,
+                    isolated=call.isolated,
+                    started_at=call.started_at,
+                )
+            )
+
+    def ended(self, call: TaskCall) -> None:
+        if call.timeout_sec:
+            self._link.send(Unlimited(key=call.key))
 
 
 def _is_spoilt(streams: tuple[object, object], threads: int) -> bool:

@@ -25,7 +25,7 @@ from pyoco_server.worker.task_calls import (
 from pyoco_server.worker.task_journal import TaskJournal
 from pyoco_server.worker.task_limits import TaskLimits
 from pyoco_server.worker.task_records import encoded_record
-from pyoco_server.worker.values import clean
+from pyoco_server.worker.values import clean, message_of
 
 _TRACEBACK_CHARS = 16384
 
@@ -71,10 +71,7 @@ class FlowRun:
 
     def execute(self) -> Outcome | None:
         """The outcome; None when it has been told already, since a task was stuck."""
-        try:
-            outcome = self._run()
-        finally:
-            self._limits.close()
+        outcome = self._run()
         return outcome if self._over.acquire(blocking=False) else None
 
     def cancel(self) -> None:
@@ -98,7 +95,7 @@ class FlowRun:
 
     def _run(self) -> Outcome:
         try:
-            ServerEngine().run(self._flow, self._params, self._context)
+            ServerEngine().run(self._flow, self._params, self._context, self._calls.attach)
         except BaseException as error:  # noqa: BLE001 - a task may even raise SystemExit
             return self._failed(error)
         if self._cancel_requested or self._context.status is not EngineStatus.COMPLETED:
@@ -109,8 +106,12 @@ class FlowRun:
         """A task is past its limit. It cannot be stopped from here, so that its process has to go."""
         if not self._over.acquire(blocking=False):
             return
-        text = f"it took longer than its limit of {call.task.timeout_sec:g} s"
-        if self._calls.goes_on_without(call.task):
+        text = f"it took longer than its limit of {call.timeout_sec:g} s"
+        if self._cancel_requested:
+            self._end_running_tasks(text, TaskState.CANCELLED)
+            self._listener.stuck(self._ended(RunStatus.CANCELLED, spoilt=True))
+            return
+        if call.isolated:
             self._journal.failed(call.key, call.task.name, call.started_at, text)
             self._listener.stuck(Outcome(status=RunStatus.RUNNING, go_on=True, spoilt=True))
             return
@@ -122,13 +123,13 @@ class FlowRun:
 
     def _failed(self, error: BaseException) -> Outcome:
         """The outcome after an exception; one that followed a cancel is the flow's way to stop."""
-        text = clean(f"{type(error).__name__}: {_message(error)}")
+        text = f"{type(error).__name__}: {message_of(error)}"
         failed = self._end_running_tasks(text, TaskState.FAILED)
         if self._cancel_requested:
             return self._ended(RunStatus.CANCELLED)
         return self._ended(
             RunStatus.FAILED,
-            reason=Reason.TIMEOUT if _is_time_limit(error) else Reason.EXECUTION_ERROR,
+            reason=Reason.EXECUTION_ERROR,
             error=f"task {failed}: {text}" if failed else text,
             exc_type=type(error).__name__,
             exc_traceback=clean("".join(traceback.format_exception(error))[-_TRACEBACK_CHARS:]),
@@ -167,16 +168,3 @@ class FlowRun:
     def _task_states(self) -> dict[str, str]:
         # A copy: the engine's threads go on changing the original.
         return {name: TaskStatus(state.value) for name, state in dict(self._context.tasks).items()}
-
-
-def _is_time_limit(error: BaseException) -> bool:
-    """The engine noticed a time limit itself, and had to wait until the task returned."""
-    text = str(error) if isinstance(error, TimeoutError) else ""
-    return text.startswith("Task '") and "exceeded timeout of" in text
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as broken:  # noqa: BLE001 - a user's __str__ may raise anything
-        return f"<its message raised {type(broken).__name__}>"

@@ -7,18 +7,21 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 from pyoco_server.config import SETTINGS
 from pyoco_server.models import LogLine
-from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart, RunEvents
+from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart, RunEvents, TaskOverdue
 from pyoco_server.worker.last_output import LastOutput, OutputPipes
 from pyoco_server.worker.protocol import (
     Abandon,
     Cancel,
     Finished,
     Frames,
+    Limited,
     Outcome,
     Printed,
     Progress,
@@ -27,6 +30,7 @@ from pyoco_server.worker.protocol import (
     Run,
     Setup,
     ToExecutor,
+    Unlimited,
     frame,
     message_from_executor,
 )
@@ -36,20 +40,25 @@ log = logging.getLogger(__name__)
 _START_TIMEOUT_SEC = 60.0
 _STOP_TIMEOUT_SEC = 5.0
 _LAST_WORDS_SEC = 0.5
+# A task past its limit is its executor's to report; after this, it is ended from here.
+_DEAF_SEC = 1.0
 
 
 class _Link(asyncio.Protocol):
     """The worker's end of the socket."""
 
     def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self.transport: asyncio.Transport | None = None
-        self.ready: asyncio.Future[Ready] = loop.create_future()
+        self.ready: asyncio.Future[Ready] = self._loop.create_future()
         # None: there will be none, since the child is gone.
         self.outcome: asyncio.Future[Outcome | None] | None = None
         self.progress: Progress | None = None
         self.reporting = False
         self.events: RunEvents | None = None
+        self._limits: dict[str, asyncio.TimerHandle] = {}
+        self.overdue: Limited | None = None
+        self.on_overdue: Callable[[], None] = lambda: None
         self.last_output = LastOutput()
         self._frames = Frames()
 
@@ -67,6 +76,11 @@ class _Link(asyncio.Protocol):
                     self.events.finished(message.entry)
             elif isinstance(message, Printed):
                 self.heard(message.lines)
+            elif isinstance(message, Limited):
+                due_in = message.limit_sec + _DEAF_SEC
+                self._limits[message.key] = self._loop.call_later(due_in, self._is_overdue, message)
+            elif isinstance(message, Unlimited):
+                self._forget_limit(message.key)
             elif isinstance(message, Progress):
                 self.progress = message
                 self.reporting = False
@@ -79,6 +93,33 @@ class _Link(asyncio.Protocol):
     def child_exited(self, _: object) -> None:
         """Its last words may still be in the socket, which a forked child may hold open."""
         asyncio.get_running_loop().call_later(_LAST_WORDS_SEC, self.connection_lost, None)
+
+    @property
+    def has_run(self) -> bool:
+        return self.outcome is not None and not self.outcome.done()
+
+    def begin(self, events: RunEvents) -> "asyncio.Future[Outcome | None]":
+        """A run is about to be sent; what an earlier one printed is none of its business."""
+        self.outcome = self._loop.create_future()
+        self.progress, self.reporting, self.overdue = None, False, None
+        self.last_output.clear()
+        self.events = events
+        return self.outcome
+
+    def end(self) -> None:
+        self.events = None
+        for key in list(self._limits):
+            self._forget_limit(key)
+
+    def _is_overdue(self, task: Limited) -> None:
+        if self.has_run:
+            self.overdue = task
+            self.on_overdue()
+
+    def _forget_limit(self, key: str) -> None:
+        timer = self._limits.pop(key, None)
+        if timer is not None:
+            timer.cancel()
 
     def heard(self, lines: list[LogLine]) -> None:
         self.last_output.add(lines)
@@ -152,6 +193,10 @@ class ProcessExecutor:
         self._exited: asyncio.Task[int] | None = None
         self._pipes: OutputPipes | None = None
         self._retired = False
+        self._attempt = 1
+        # What was asked of a run before it could be sent: its executor is being replaced.
+        self._cancelled: str | None = None
+        self._given_up: Outcome | None = None
         # What the child said when it was ready: the flows it has found.
         self.ready = Ready()
 
@@ -183,28 +228,30 @@ class ProcessExecutor:
         _, self._link = await asyncio.get_running_loop().create_unix_connection(_Link, sock=ours)
         self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
         self._exited.add_done_callback(self._link.child_exited)
+        self._link.on_overdue = partial(_kill_group, self._process)
         self._link.send(self._setup)
         await self._wait_ready(self._link)
 
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
+        self._cancelled, self._given_up = None, None
         await self.start()
+        if self._given_up is not None:
+            return self._given_up
         assert self._link is not None
         link = self._link
-        assert self._exited is not None
-        link.outcome = asyncio.get_running_loop().create_future()
-        link.progress, link.reporting = None, False
-        # The output of an earlier run is none of this one's business.
-        link.last_output.clear()
-        link.events = events
+        self._attempt = run.attempt
+        outcome = link.begin(events)
         try:
             link.send(run)
-            outcome = await link.outcome
-            if outcome is None:
+            if self._cancelled == run.run_id:
+                link.send(Cancel(run_id=run.run_id))
+            ended = await outcome
+            if ended is None:
                 raise await self._crash(run.attempt)
         finally:
-            link.events = None
-        self._retired = self._retired or outcome.spoilt
-        return outcome
+            link.end()
+        self._retired = self._retired or ended.spoilt
+        return ended
 
     def progress(self) -> Progress | None:
         """What the child last told, asking for newer: a task that holds the GIL must not stop its worker."""
@@ -214,10 +261,14 @@ class ProcessExecutor:
         if not link.reporting:
             link.reporting = True
             link.send(Report())
+        elif self._pipes is not None and (lines := self._pipes.relieve(self._attempt)):
+            # A child that does not answer does not read its own output either.
+            link.heard(lines)
         return link.progress
 
     def cancel(self, run_id: str) -> None:
-        if self._link is not None:
+        self._cancelled = run_id
+        if self._link is not None and self._link.has_run:
             self._link.send(Cancel(run_id=run_id))
 
     def retire(self) -> None:
@@ -225,10 +276,12 @@ class ProcessExecutor:
 
     async def give_up(self, status: str, error: str) -> None:
         """Ask the child for what it has reached; one that is too busy to tell is killed."""
-        if self._link is not None and self._exited is not None:
-            self._link.send(Abandon(status=status, error=error))
-            await _first_of(self._exited, timeout_sec=_LAST_WORDS_SEC)
-            await self.abandon()
+        if self._link is None or self._exited is None or not self._link.has_run:
+            self._given_up = Outcome(status=status, error=error)
+            return
+        self._link.send(Abandon(status=status, error=error))
+        await _first_of(self._exited, timeout_sec=_LAST_WORDS_SEC)
+        await self.abandon()
 
     async def abandon(self) -> None:
         """Kill the child with whatever it runs; the next run starts another."""
@@ -276,5 +329,7 @@ class ProcessExecutor:
         # What its tasks started has lost its run as well.
         _kill_group(self._process)
         self._link.heard(self._pipes.left_over(attempt))
+        if self._link.overdue is not None:
+            return TaskOverdue(self._link.overdue)
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         return ExecutorCrashed(f"the executor process {how}", self._link.last_output.text)

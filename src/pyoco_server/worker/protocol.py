@@ -15,6 +15,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import JournalEntry, LogLine
 
 _LENGTH = struct.Struct("!I")
+# A worker that waits for NATS may be silent for some seconds.
+_SHORTEST_SILENCE_SEC = 10.0
 
 
 class Setup(Struct, tag=True, kw_only=True):
@@ -28,6 +30,8 @@ class Setup(Struct, tag=True, kw_only=True):
     journal_value_max_bytes: int = 64 * 1024 * 1024
     log_line_max_bytes: int = 16 * 1024
     log_run_max_bytes: int = 10 * 1024 * 1024
+    # A worker that is silent for longer may have lost the run.
+    max_silence_sec: float = 30.0
 
     @classmethod
     def from_config(
@@ -42,6 +46,7 @@ class Setup(Struct, tag=True, kw_only=True):
             journal_value_max_bytes=config.journal_value_max_bytes,
             log_line_max_bytes=config.run_log_line_max_bytes,
             log_run_max_bytes=config.run_log_run_max_bytes,
+            max_silence_sec=max(config.consumer_ack_wait_sec, _SHORTEST_SILENCE_SEC),
         )
 
 
@@ -100,6 +105,23 @@ class Finished(Struct, tag=True, kw_only=True):
     entry: JournalEntry
 
 
+class Limited(Struct, tag=True, kw_only=True):
+    """A task with a time limit has begun. The worker watches it too: a task may hold the GIL."""
+
+    key: str
+    task: str
+    limit_sec: float
+    # Whether its flow goes on without it.
+    isolated: bool
+    started_at: float
+
+
+class Unlimited(Struct, tag=True, kw_only=True):
+    """That task has ended."""
+
+    key: str
+
+
 class Printed(Struct, tag=True, kw_only=True):
     """Lines that were printed."""
 
@@ -120,7 +142,8 @@ class Outcome(Struct, tag=True, kw_only=True):
     exc_traceback: str | None = None
     # The run left threads or broken streams behind: this executor leaves, and the next run gets another.
     spoilt: bool = False
-    # A task that the flow can do without does not end: go on from the journal, in another process.
+    # Not over: go on from the journal, in another process. A task that the flow can do without does not end,
+    # or the worker was silent for so long that the run may be another's.
     go_on: bool = False
 
     def raw_records(self) -> dict[str, Raw]:
@@ -128,7 +151,7 @@ class Outcome(Struct, tag=True, kw_only=True):
 
 
 ToExecutor = Setup | Run | Cancel | Report | Abandon
-FromExecutor = Ready | Progress | Finished | Printed | Outcome
+FromExecutor = Ready | Progress | Finished | Limited | Unlimited | Printed | Outcome
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to = msgspec.msgpack.Decoder(ToExecutor).decode

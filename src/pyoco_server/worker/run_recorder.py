@@ -1,55 +1,77 @@
 """What a run leaves behind while it lasts: finished tasks go to its journal, printed lines to its log.
 
 The flow never waits for either. What NATS does not take now is kept and sent when it is back; before the
-run ends, or goes back to the queue, all of it is waited for.
+run ends, or goes back to the queue, all of it is waited for. A run that is not ours any more gets nothing.
 """
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
 
-from pyoco_server.broker.connection import Connection
+import msgspec
+
+from pyoco_server.broker.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import JournalEntry, LogLine
+from pyoco_server.runs.ownership import NotOwner
 
 log = logging.getLogger(__name__)
 
 # Lines of this time go out as one message; a follower sees them that much later.
 _GATHER_SEC = 0.02
-_MESSAGE_CHARS = 128 * 1024
+_MESSAGE_BYTES = 128 * 1024
 # What is kept while NATS is away; later lines are dropped.
-_KEPT_CHARS = 1024 * 1024
+_KEPT_BYTES = 4 * 1024 * 1024
 _SETTLE_SEC = 5.0
 _RETRY_SEC = 0.25
+
+_encode = msgspec.json.Encoder().encode
 
 
 class RunRecorder:
     """The events of one run, stored in the background by tasks that this recorder owns."""
 
-    def __init__(self, connection: Connection, journal: Journal, logs: RunLogs, run_id: str) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        journal: Journal,
+        logs: RunLogs,
+        run_id: str,
+        assure_ownership: Callable[[], Awaitable[None]],
+    ) -> None:
         self._connection = connection
         self._journal = journal
         self._logs = logs
         self._run_id = run_id
+        self._assure_ownership = assure_ownership
         self._storing: set[asyncio.Task[None]] = set()
-        self._lines: list[LogLine] = []
-        self._chars = 0
+        # Each with the bytes it takes in a message.
+        self._lines: deque[tuple[LogLine, int]] = deque()
+        self._bytes = 0
         self._dropped = 0
         self._gathering: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
+        # What NATS did not take when it was tried last, and was complained about.
+        self._refused: set[str] = set()
+        self._stopped = False
 
     def finished(self, entry: JournalEntry) -> None:
-        self._own(self._store(entry))
+        if not self._stopped:
+            self._own(self._store(entry))
 
     def printed(self, lines: list[LogLine]) -> None:
+        if self._stopped:
+            return
         for line in lines:
-            if self._chars > _KEPT_CHARS and not self._connection.state.up:
+            if self._bytes > _KEPT_BYTES and not self._connection.state.up:
                 self._dropped += 1
             else:
-                self._lines.append(line)
-                self._chars += len(line.text)
+                size = _size(line)
+                self._lines.append((line, size))
+                self._bytes += size
         if self._gathering is None and (self._sending is None or self._sending.done()):
             self._gathering = asyncio.get_running_loop().call_later(_GATHER_SEC, self._send)
 
@@ -65,12 +87,17 @@ class RunRecorder:
 
     async def close(self) -> None:
         """Nothing more is stored: the run is not ours any more, or over."""
+        self._stop()
+        await asyncio.gather(*self._storing, return_exceptions=True)
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self._lines.clear()
         if self._gathering is not None:
             self._gathering.cancel()
-        tasks = list(self._storing)
-        for task in tasks:
+            self._gathering = None
+        for task in self._storing - {asyncio.current_task()}:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _own(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=f"record:{self._run_id}")
@@ -84,19 +111,15 @@ class RunRecorder:
             log.error("a record of a run was lost", exc_info=error, extra={"run_id": self._run_id})
 
     async def _store(self, entry: JournalEntry) -> None:
-        while True:
-            try:
-                await self._journal.append(self._run_id, entry)
-            except NatsUnavailable as error:
-                log.warning(
-                    "a finished task is not stored yet: %s",
-                    error,
-                    extra=Err.NATS_UNAVAILABLE.log_fields(run_id=self._run_id),
-                )
-                await asyncio.sleep(_RETRY_SEC)
-                await self._connection.wait_ready()
-            else:
-                return
+        try:
+            await self._insist("a finished task", lambda: self._journal.append(self._run_id, entry))
+        except PayloadTooLarge as error:
+            log.warning(
+                "task %s is not in the journal and would be executed again: %s",
+                entry.task,
+                error.detail,
+                extra={"run_id": self._run_id},
+            )
 
     def _send(self) -> None:
         if self._gathering is not None:
@@ -106,36 +129,68 @@ class RunRecorder:
 
     async def _send_lines(self) -> None:
         while self._lines:
-            batch, self._lines = _cut(self._lines)
-            self._chars = sum(len(line.text) for line in self._lines)
+            batch = self._next_batch()
             if self._dropped:
-                batch.insert(0, _note(self._dropped, batch[0]))
+                batch.insert(0, _note(self._dropped, "while NATS was away", batch[0]))
                 self._dropped = 0
             await self._store_lines(batch)
 
+    def _next_batch(self) -> list[LogLine]:
+        """As many lines as fit well into one message."""
+        room = min(_MESSAGE_BYTES, self._connection.max_record_bytes // 2)
+        batch: list[LogLine] = []
+        while self._lines and (not batch or self._lines[0][1] <= room):
+            line, size = self._lines.popleft()
+            batch.append(line)
+            room -= size
+            self._bytes -= size
+        return batch
+
     async def _store_lines(self, batch: list[LogLine]) -> None:
-        while True:
+        try:
+            # Acknowledged, so that nobody sees the end of a run before the end of its log.
+            await self._insist("the log of a run", lambda: self._logs.publish(self._run_id, batch))
+        except PayloadTooLarge as error:
+            log.warning("lines of a run were dropped: %s", error.detail, extra={"run_id": self._run_id})
+            # A note that is too large as well is not told of again.
+            if count := sum(line.stream != "note" for line in batch):
+                note = _note(count, f"because NATS takes no message that large ({error.detail})", batch[0])
+                self._lines.appendleft((note, _size(note)))
+                self._bytes += self._lines[0][1]
+
+    async def _insist(self, what: str, publish: Callable[[], Awaitable[None]]) -> None:
+        """Publish, and again until NATS takes it or the run is not ours any more."""
+        while not self._stopped:
             try:
-                # Acknowledged, so that nobody sees the end of a run before the end of its log.
-                await self._logs.publish(self._run_id, batch)
+                # Before every attempt: much time may have passed, also for a program that was halted.
+                await self._assure_ownership()
+                await publish()
+            except NotOwner as why:
+                log.info("nothing more is stored of a run: %s", why, extra={"run_id": self._run_id})
+                self._stop()
+            except PayloadTooLarge:
+                # It never will take it.
+                raise
             except NatsUnavailable as error:
-                log.debug("lines are kept until NATS takes them: %s", error)
+                self._complain(what, error)
                 await asyncio.sleep(_RETRY_SEC)
                 await self._connection.wait_ready()
             else:
+                self._refused.discard(what)
                 return
 
-
-def _cut(lines: list[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
-    """As many lines as fit into one message, and the others."""
-    size = 0
-    for index, line in enumerate(lines):
-        size += len(line.text)
-        if size > _MESSAGE_CHARS and index:
-            return lines[:index], lines[index:]
-    return lines, []
+    def _complain(self, what: str, error: NatsUnavailable) -> None:
+        if what not in self._refused:
+            self._refused.add(what)
+            fields = Err.NATS_UNAVAILABLE.log_fields(run_id=self._run_id)
+            log.warning("%s is not stored yet: %s", what, error, extra=fields)
 
 
-def _note(count: int, before: LogLine) -> LogLine:
-    text = f"{count} lines were dropped while NATS was away"
+def _size(line: LogLine) -> int:
+    """What the line takes in a message, with the comma behind it."""
+    return len(_encode(line)) + 1
+
+
+def _note(count: int, why: str, before: LogLine) -> LogLine:
+    text = f"{count} lines were dropped {why}"
     return LogLine(ts=before.ts, stream="note", text=text, attempt=before.attempt)

@@ -19,6 +19,7 @@ from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import (
     Job,
+    JournalEntry,
     Reason,
     RerunMode,
     RunSnapshot,
@@ -29,9 +30,9 @@ from pyoco_server.models import (
     is_run_id,
 )
 from pyoco_server.runs.ownership import NotOwner, OwnedRun, RunEnded, RunTaken, claim
-from pyoco_server.worker.executor import Executor, ExecutorCrashed, ExecutorFailedToStart
+from pyoco_server.worker.executor import Executor, ExecutorCrashed, ExecutorFailedToStart, TaskOverdue
 from pyoco_server.worker.failure_report import LAST_OUTPUT
-from pyoco_server.worker.protocol import Outcome, Run
+from pyoco_server.worker.protocol import Limited, Outcome, Run
 from pyoco_server.worker.run_keeper import RunKeeper
 from pyoco_server.worker.run_recorder import RunRecorder
 from pyoco_server.worker.services import WorkerServices
@@ -103,7 +104,13 @@ class RunSession:
 
     async def _execute_and_conclude(self, job: Job, owned: OwnedRun) -> str | None:
         services = self._services
-        recorder = RunRecorder(services.connection, services.journal, services.logs, job.run_id)
+        recorder = RunRecorder(
+            services.connection,
+            services.journal,
+            services.logs,
+            job.run_id,
+            assure_ownership=lambda: owned.assure(services.ack_wait_sec / 2),
+        )
         try:
             outcome = await self._execute_watched(job, owned, recorder)
         except asyncio.CancelledError:
@@ -184,14 +191,30 @@ class RunSession:
         )
         if owned.snapshot.attempt > 1 or job.rerun_mode in _REUSING:
             run.journal = await self._services.journal.entries(job.run_id)
+        while True:
+            outcome = await self._execute_once(run, recorder)
+            if not outcome.go_on:
+                return outcome
+            await recorder.settle()
+            run.journal = await self._services.journal.entries(job.run_id)
+            # The run may have been taken, cancelled or ended meanwhile.
+            await owned.refresh()
+            if owned.snapshot.cancel_requested_at is not None:
+                return Outcome(status=RunStatus.CANCELLED)
+
+    async def _execute_once(self, run: Run, recorder: RunRecorder) -> Outcome:
         try:
-            while (outcome := await self._executor.execute(run, recorder)).go_on:
-                await recorder.settle()
-                run.journal = await self._services.journal.entries(job.run_id)
+            return await self._executor.execute(run, recorder)
+        except TaskOverdue as overdue:
+            late = overdue.task
+            if late.isolated:
+                recorder.finished(_failed_entry(late, run.attempt, str(overdue)))
+                return Outcome(status=RunStatus.RUNNING, go_on=True)
+            error = f"task {late.task}: {overdue}"
+            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error)
         except ExecutorCrashed as crash:
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=error)
-        return outcome
 
     def _directory(self, snapshot: RunSnapshot) -> str | None:
         """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""
@@ -270,6 +293,18 @@ def _ended(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
         error=outcome.error,
         heartbeat_at=now,
         end_time=now,
+    )
+
+
+def _failed_entry(late: Limited, attempt: int, error: str) -> JournalEntry:
+    """What the executor of a task past its limit could not tell itself."""
+    return JournalEntry(
+        key=late.key,
+        task=late.task,
+        attempt=attempt,
+        started_at=late.started_at,
+        ended_at=time.time(),
+        error=error,
     )
 
 

@@ -2,7 +2,8 @@
 
 Each task's function is wrapped once. The wrapper asks the run it is called for: a result that an earlier
 attempt journalled is returned, with the same changes of the flow's state; otherwise the function is called
-and what it left behind is journalled.
+and what it left behind is journalled. Retries and time limits are kept here too, not by the engine: it would
+retry at once, and count a task's time from before its start.
 """
 
 import inspect
@@ -20,6 +21,7 @@ from pyoco.core.models import Flow, RunContext, Task
 from pyoco_server.worker.context_changes import ContextChanges
 from pyoco_server.worker.task_context import TaskContext
 from pyoco_server.worker.task_journal import TaskJournal, Unreadable, output_of
+from pyoco_server.worker.values import message_of
 
 
 class TaskFailedBefore(Exception):
@@ -46,27 +48,20 @@ class TaskWatcher(Protocol):
     """Who is told of the tasks that execute now: the capture of their output, and their time limits."""
 
     def began(self, call: "TaskCall") -> None: ...
-    def ended(self, call: "TaskCall", *, final: bool) -> None:
-        """One try is over; `final` unless the task is tried again."""
+    def ended(self, call: "TaskCall") -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskCall:
-    """One execution of one task."""
+    """One execution of one task, with all of its tries."""
 
     task: Task
     key: str
     journal: TaskJournal
+    timeout_sec: float | None
+    # Whether the flow goes on when this task fails.
+    isolated: bool
     started_at: float = field(default_factory=time.time)
-    _steps: dict[str, int] = field(default_factory=dict)
-    _counting: threading.Lock = field(default_factory=threading.Lock)
-
-    def next_step(self, name: str) -> str:
-        """The key of the next step of this name; a task that is tried again counts from the beginning."""
-        with self._counting:
-            occurrence = self._steps.get(name, 0)
-            self._steps[name] = occurrence + 1
-            return f"{self.key}|{name}|{occurrence}"
 
 
 class TaskCalls:
@@ -79,45 +74,40 @@ class TaskCalls:
         self._pauses = pauses
         self._watchers = watchers
         self._changes = ContextChanges()
-        self._begun = threading.Lock()
-        self._state_known = False
         # The result of a run's only task is in its last snapshot: a journal would say it twice.
         self._journalling = len(flow.tasks) > 1 or flow.has_control_flow()
         # Only this mode of the engine goes on without a task that failed.
         self._may_isolate = not flow.has_control_flow()
-        self._failures: dict[str, int] = {}
         self._stopped = threading.Event()
+
+    def attach(self, context: Context) -> None:
+        """The engine has made the context of the run."""
+        if self._journalling:
+            self._changes.attach(context)
 
     def stop(self) -> None:
         """No more tries."""
         self._stopped.set()
 
-    def execute(
-        self, task: Task, function: Callable[..., Any], context: Context, inputs: dict[str, Any]
-    ) -> Any:
+    def execute(self, wrapped: "WrappedFunction", context: Context, inputs: dict[str, Any]) -> Any:
         """The task's result: of an earlier attempt if there is one, of calling its function otherwise."""
-        self._take_state(context)
+        task = wrapped.task
         key = self._journal.next_key(f"{task.name}|{context.loop.path if context.loop else ''}")
+        found, output = self._replay(task, key)
+        if found:
+            return output
+        isolated = self._may_isolate and task.fail_policy == "isolate"
+        call = TaskCall(task, key, self._journal, wrapped.timeout_sec, isolated)
+        self._journal.replayed.pop(task.name, None)
+        for watcher in self._watchers:
+            watcher.began(call)
         try:
-            found, output = self._replay(task, key, context)
-            if found:
-                return output
-            self._pause_before_retry(key)
-            return self._call(task, key, function, context, inputs)
-        except Exception:
-            self._journal.take_back(key)
-            raise
+            return self._call(wrapped, call, context, inputs)
+        finally:
+            for watcher in self._watchers:
+                watcher.ended(call)
 
-    def _take_state(self, context: Context) -> None:
-        if not self._journalling:
-            return
-        with self._begun:
-            if not self._state_known:
-                self._changes.begin(context)
-                self._state_known = True
-        self._changes.before_task(context)
-
-    def _replay(self, task: Task, key: str, context: Context) -> tuple[bool, Any]:
+    def _replay(self, task: Task, key: str) -> tuple[bool, Any]:
         entry = self._journal.find(key)
         if entry is None:
             return False, None
@@ -129,52 +119,48 @@ class TaskCalls:
         except Unreadable as error:
             self._journal.not_stored[task.name] = f"its journalled result cannot be read: {error}"
             return False, None
-        self._changes.apply(context, changes)
-        self._changes.expect_outputs(task.outputs)
+        self._changes.restore(changes, self._journal.order_of(key))
+        self._changes.will_be_written(task.outputs)
         self._journal.replayed[task.name] = entry
         return True, output
 
-    def _pause_before_retry(self, key: str) -> None:
-        failures = self._failures.get(key, 0)
-        if failures and self._stopped.wait(self._pauses.before_retry(failures)):
-            raise TaskStopped("the run was cancelled before the task's next try")
-
     def _call(
-        self, task: Task, key: str, function: Callable[..., Any], context: Context, inputs: dict[str, Any]
+        self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
     ) -> Any:
-        call = TaskCall(task, key, self._journal)
-        self._journal.replayed.pop(task.name, None)
-        if "ctx" in inputs:
-            inputs["ctx"] = TaskContext.view(context, call)
-        for watcher in self._watchers:
-            watcher.began(call)
-        final = True
+        hands = self._changes.began(inputs) if self._journalling else None
         try:
-            output = function(**inputs)
+            output = self._try_until_done(wrapped, call, context, inputs)
         except Exception as error:
-            final = self._failed(call, error)
+            if hands is not None:
+                self._changes.ended(hands)
+            if call.isolated and not self._stopped.is_set():
+                self._journal.failed(call.key, call.task.name, call.started_at, message_of(error))
             raise
-        finally:
-            for watcher in self._watchers:
-                watcher.ended(call, final=final)
-        if self._journalling:
-            changes = self._changes.since_last_look(context)
-            self._journal.finished(key, task.name, call.started_at, output, changes)
-            self._journal.forget_steps(key)
-            self._changes.expect_outputs(task.outputs)
+        if hands is not None:
+            changes, untold = self._changes.ended(hands)
+            if untold:
+                names = ", ".join(untold)
+                self._journal.not_stored[call.task.name] = f"what it did to {names} cannot be stored"
+            self._journal.finished(call.key, call.task.name, call.started_at, output, changes)
+            self._journal.forget_steps(call.key)
+            self._changes.will_be_written(call.task.outputs)
         return output
 
-    def _failed(self, call: TaskCall, error: Exception) -> bool:
-        """Count the failure; whether it is the last one."""
-        failures = self._failures[call.key] = self._failures.get(call.key, 0) + 1
-        final: bool = failures > call.task.retries
-        if final and self.goes_on_without(call.task):
-            self._journal.failed(call.key, call.task.name, call.started_at, str(error))
-        return final
-
-    def goes_on_without(self, task: Task) -> bool:
-        """Whether the flow continues when this task fails."""
-        return self._may_isolate and task.fail_policy == "isolate"
+    def _try_until_done(
+        self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
+    ) -> Any:
+        failures = 0
+        while True:
+            if "ctx" in inputs:
+                inputs["ctx"] = TaskContext.view(context, call)
+            try:
+                return wrapped.function(**inputs)
+            except Exception:
+                failures += 1
+                if failures > wrapped.retries or self._stopped.is_set():
+                    raise
+            if self._stopped.wait(self._pauses.before_retry(failures)):
+                raise TaskStopped("the run was cancelled before the task's next try")
 
 
 class CallingContext(RunContext):  # type: ignore[misc]
@@ -183,12 +169,14 @@ class CallingContext(RunContext):  # type: ignore[misc]
     calls: TaskCalls
 
 
-class _WrappedFunction:
+class WrappedFunction:
     """A task's function that asks the run it is called for; outside of our runs, just the function."""
 
     def __init__(self, task: Task, function: Callable[..., Any]) -> None:
         self.task = task
         self.function = function
+        self.retries = 0
+        self.timeout_sec: float | None = None
         signature = inspect.signature(function)
         self._wants_context = "ctx" in signature.parameters
         # The engine wires parameters by name and hands over `ctx` where it is asked for.
@@ -197,13 +185,20 @@ class _WrappedFunction:
         self.__name__ = getattr(function, "__name__", task.name)
         self.__module__ = getattr(function, "__module__", "")
 
+    def take_policies(self) -> None:
+        """Keep the task's retries and limit, and have the engine know of none."""
+        if self.task.retries:
+            self.retries, self.task.retries = self.task.retries, 0
+        if self.task.timeout_sec is not None:
+            self.timeout_sec, self.task.timeout_sec = self.task.timeout_sec, None
+
     def __call__(self, **inputs: Any) -> Any:
         context = inputs["ctx"]
         if not self._wants_context:
             del inputs["ctx"]
         run = context.run_context
         if isinstance(run, CallingContext):
-            return run.calls.execute(self.task, self.function, context, inputs)
+            return run.calls.execute(self, context, inputs)
         return self.function(**inputs)
 
 
@@ -211,14 +206,16 @@ def make_resumable(flow: Flow) -> None:
     """Wrap the function of every task that is not wrapped yet; a flow is used for many runs."""
     for task in flow.tasks:
         function = task.func
-        if isinstance(function, _WrappedFunction):
+        if isinstance(function, WrappedFunction):
             if function.task is task:
+                function.take_policies()
                 continue
             # A flow.yaml names the function of a task that another flow has used.
             function = function.function
         # A callable without a signature fails in the engine, which says so.
         with suppress(ValueError, TypeError):
-            task.func = _WrappedFunction(task, function)
+            task.func = WrappedFunction(task, function)
+            task.func.take_policies()
 
 
 def _with_context(signature: inspect.Signature) -> inspect.Signature:

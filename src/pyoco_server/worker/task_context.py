@@ -1,5 +1,6 @@
-"""The `ctx` that a task gets: pyoco's own, and what the server adds for this one execution of the task."""
+"""The `ctx` that a task gets: pyoco's own, and what the server adds for this one try of the task."""
 
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,42 +18,70 @@ _MAX_NAME_CHARS = 200
 
 
 class TaskContext(Context):  # type: ignore[misc]
-    """The engine's context, seen from one execution of one task; what is assigned to it is shared by all."""
+    """The engine's context, seen from one try of one task; what is assigned to it is shared by all."""
 
     # Not in the instance's dictionary, which every view of one flow has in common.
-    __slots__ = ("_call",)
-    _call: "TaskCall"
+    __slots__ = ("_steps",)
+    _steps: "Steps"
 
     @classmethod
     def view(cls, context: Context, call: "TaskCall") -> "TaskContext":
         view = cls.__new__(cls)
         view.__dict__ = context.__dict__  # type: ignore[misc]  # inherited, beside the slot
-        view._call = call
+        view._steps = Steps(call)
         return view
 
     def step(self, name: str, fn: Callable[[], T]) -> T:
-        """The result of `fn()`, executed once in the life of the run even if this task is executed again.
+        """The result of `fn()`; once it is journalled, `fn` is not called again in the life of the run.
 
         Steps of one name are told apart by the order in which the task comes to them.
         """
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_CHARS or "|" in name:
             wanted = f"wanted a name of 1 to {_MAX_NAME_CHARS} characters without '|'"
             raise ValueError(f"ctx.step({name!r}): {wanted}")
-        return _step(self._call.journal, self._call, name, fn)
+        return self._steps.execute(name, fn)
 
 
-def _step(journal: TaskJournal, call: "TaskCall", name: str, fn: Callable[[], T]) -> T:
-    key = call.next_step(name)
-    entry = journal.find(key)
-    if entry is not None:
+class Steps:
+    """The steps of one try of a task: each try counts them from the beginning."""
+
+    def __init__(self, call: "TaskCall") -> None:
+        self._task = call.task.name
+        self._journal: TaskJournal = call.journal
+        self._outermost = call.key
+        self._counting = threading.Lock()
+        self._counts: dict[str, int] = {}
+        # The step that this thread is in: one step may call another.
+        self._enclosing = threading.local()
+
+    def execute(self, name: str, fn: Callable[[], T]) -> T:
+        outer: str = getattr(self._enclosing, "key", self._outermost)
+        key = self._next_key(f"{outer}|{name}")
+        found, output = self._replay(name, key)
+        if found:
+            return output  # type: ignore[no-any-return]
+        started_at = time.time()
+        self._enclosing.key = key
         try:
-            output: Any = output_of(entry)[0]
+            result = fn()
+        finally:
+            self._enclosing.key = outer
+        self._journal.finished(key, self._task, started_at, result, keep=True)
+        return result
+
+    def _next_key(self, place: str) -> str:
+        with self._counting:
+            occurrence = self._counts.get(place, 0)
+            self._counts[place] = occurrence + 1
+            return f"{place}|{occurrence}"
+
+    def _replay(self, name: str, key: str) -> tuple[bool, Any]:
+        entry = self._journal.find(key)
+        if entry is None:
+            return False, None
+        try:
+            return True, output_of(entry)[0]
         except Unreadable as error:
             why = f"step {name!r} ran again, its result cannot be read: {error}"
-            journal.not_stored[call.task.name] = why
-        else:
-            return output  # type: ignore[no-any-return]
-    started_at = time.time()
-    result = fn()
-    journal.finished(key, call.task.name, started_at, result, keep=True)
-    return result
+            self._journal.not_stored[self._task] = why
+            return False, None

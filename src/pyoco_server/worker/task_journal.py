@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pyoco_server.models import JournalEntry
 from pyoco_server.worker.context_changes import Changes
-from pyoco_server.worker.values import clean
+from pyoco_server.worker.values import message_of
 
 _NO_CHANGES: Changes = ({}, [])
 
@@ -33,6 +33,7 @@ class TaskJournal:
         max_value_bytes: int,
     ) -> None:
         self._entries = {entry.key: entry for entry in entries}
+        self._order = {entry.key: number for number, entry in enumerate(entries)}
         self._attempt = attempt
         self._write = write
         self._max_value_bytes = max_value_bytes
@@ -50,17 +51,16 @@ class TaskJournal:
             self._counts[place] = occurrence + 1
             return f"{place}|{occurrence}"
 
-    def take_back(self, key: str) -> None:
-        """That execution failed: when it is tried again it is still the same one."""
-        with self._counting:
-            self._counts[key.rpartition("|")[0]] -= 1
-
     def find(self, key: str) -> JournalEntry | None:
         """What is known of this execution; an entry of the run that this one repeats becomes its own."""
         entry = self._entries.get(key)
         if entry is not None and not entry.attempt:
             self._write(replace(entry, attempt=self._attempt))
         return entry
+
+    def order_of(self, key: str) -> int:
+        """The place of an entry among those that earlier attempts have written."""
+        return self._order[key]
 
     def finished(
         self,
@@ -80,7 +80,9 @@ class TaskJournal:
             stored = pickle.dumps(output, protocol=5)
             stored_changes = b"" if changes == _NO_CHANGES else pickle.dumps(changes, protocol=5)
         except Exception as error:  # noqa: BLE001 - pickling runs the user's code
-            self.not_stored[task] = clean(f"its result cannot be stored: {type(error).__name__}: {error}")
+            self.not_stored[task] = (
+                f"its result cannot be stored: {type(error).__name__}: {message_of(error)}"
+            )
             return
         size = len(stored) + len(stored_changes)
         if size > self._max_value_bytes:

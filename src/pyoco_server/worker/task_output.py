@@ -4,6 +4,7 @@ A line is handed over as soon as it is complete: it must not be lost with a proc
 that is too long is cut, and a run that prints too much is heard no further; both are told.
 """
 
+import codecs
 import io
 import os
 import threading
@@ -19,26 +20,38 @@ Tell = Callable[[list[LogLine]], None]
 
 # What is kept of each task's output for its record, from its end.
 _TAIL_CHARS = 8192
+# Counted as well: lines without a text are not for nothing.
+_LINE_END = 1
 
 
 class _Unfinished:
-    """The beginning of a line whose end has not been printed yet."""
+    """The beginning of a line whose end has not been printed yet.
 
-    __slots__ = ("dropped", "text")
+    Of a progress bar, which goes back to the beginning of its line, it is what a terminal would show.
+    """
+
+    __slots__ = ("_dropped", "_gone_back", "_text")
 
     def __init__(self) -> None:
-        self.text = ""
-        self.dropped = 0
+        self._text = ""
+        self._dropped = 0
+        self._gone_back = False
 
     def add(self, text: str, limit: int) -> None:
-        room = limit - len(self.text)
-        self.text += text[:room] if room > 0 else ""
-        self.dropped += max(0, len(text) - max(room, 0))
+        # The text stays until something is printed over it: a "\r" may also be the first half of a line end.
+        visible = text.rstrip("\r")
+        if visible:
+            _, back, rest = visible.rpartition("\r")
+            if back or self._gone_back:
+                self._text, self._dropped = "", 0
+            kept = rest[: limit - len(self._text)]
+            self._text += kept
+            self._dropped += len(rest) - len(kept)
+            self._gone_back = False
+        self._gone_back |= len(visible) < len(text)
 
     def line(self) -> str:
-        # What a terminal would show of a progress bar: it goes back to the beginning of its line.
-        text = self.text.rstrip("\r").rpartition("\r")[2]
-        return f"{text} ... ({self.dropped} more characters)" if self.dropped else text
+        return f"{self._text} ... ({self._dropped} more characters)" if self._dropped else self._text
 
 
 class TaskOutput:
@@ -82,7 +95,7 @@ class TaskOutput:
         with self._lock:
             self._running.append(call.task.name)
 
-    def ended(self, call: TaskCall, *, final: bool) -> None:
+    def ended(self, call: TaskCall) -> None:
         name = call.task.name
         self._own.task = None
         with self._lock:
@@ -124,7 +137,7 @@ class TaskOutput:
         told: list[LogLine] = []
         for line in lines:
             if self._bytes_left > 0:
-                self._bytes_left -= len(line.text)
+                self._bytes_left -= len(line.text) + _LINE_END
                 told.append(line)
             else:
                 self._dropped_lines += 1
@@ -196,15 +209,23 @@ class OutputStream(io.TextIOBase):
         """As of a real one; there is nothing to configure."""
 
 
+class _Decoding(threading.local):
+    """Each thread's own: between the two halves of a character, another thread may write."""
+
+    def __init__(self) -> None:
+        self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+
 class _BinaryStream(io.RawIOBase):
     """The bytes under an OutputStream, for code that writes to `sys.stdout.buffer`."""
 
     def __init__(self, text: OutputStream) -> None:
         self._text = text
+        self._decoding = _Decoding()
 
     def write(self, data: Any) -> int:
         content = bytes(data)
-        self._text.write(content.decode("utf-8", "replace"))
+        self._text.write(self._decoding.decode(content))
         return len(content)
 
     def writable(self) -> bool:

@@ -1,24 +1,24 @@
 """An executor inside this process, for a worker that is embedded in a program or a test.
 
-The engine swaps the process's stdout while a flow runs, so that there is one at a time.
+A run takes the program's `sys.stdout` while it lasts, so that there is one at a time. Its thread cannot be
+killed: a run that does not stop is left behind, asked to stop, and nothing that it still does counts.
 """
 
 import asyncio
 import os
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout, suppress
-from typing import TextIO
+from contextlib import suppress
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.callable_policy import CallablePolicy
+from pyoco_server.worker.embedded_output import EmbeddedOutput
 from pyoco_server.worker.engine import ARTIFACTS
 from pyoco_server.worker.executor import ExecutorCrashed, RunEvents
 from pyoco_server.worker.flow_run import FlowRun, RunListener
 from pyoco_server.worker.flow_source import FlowResolver, FlowSource
 from pyoco_server.worker.protocol import Outcome, Progress, Run
 from pyoco_server.worker.task_calls import RetryPauses
-from pyoco_server.worker.task_output import OutputStream, TaskOutput
+from pyoco_server.worker.task_output import TaskOutput
 
 
 class ThreadExecutor:
@@ -28,40 +28,40 @@ class ThreadExecutor:
         self._config = config
         self._source = FlowSource(resolver, CallablePolicy.parse(config.callable_allow))
         self._current: FlowRun | None = None
-        self._ended: asyncio.Future[Outcome] | None = None
+        self._leave_behind: Callable[[Outcome | ExecutorCrashed], None] | None = None
 
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Outcome] = loop.create_future()
-        self._ended = ended
         output = TaskOutput(
-            lambda lines: _call(loop, events.printed, lines),
+            lambda lines: _call(loop, _unless, ended, events.printed, lines),
             line_limit=self._config.run_log_line_max_bytes,
             run_limit=self._config.run_log_run_max_bytes,
         )
+        streams = EmbeddedOutput(output)
+
+        def leave_behind(end: Outcome | ExecutorCrashed) -> None:
+            # In this order: the lines that are told here still count.
+            output.end_run()
+            _call(loop, _end, ended, end)
+
         listener = RunListener(
-            finished=lambda entry: _call(loop, events.finished, entry),
-            stuck=lambda outcome: _call(loop, self._end, ended, outcome),
+            finished=lambda entry: _call(loop, _unless, ended, events.finished, entry),
+            stuck=leave_behind,
             tail_of=output.tail_of,
-            watchers=[output],
+            watchers=[output, streams],
             pauses=RetryPauses(self._config.task_retry_base_sec, self._config.task_retry_max_sec),
             max_value_bytes=self._config.journal_value_max_bytes,
         )
         prepared = await asyncio.to_thread(self._source.prepare, run, listener)
         if isinstance(prepared, Outcome):
             return prepared
-        self._current = prepared
-        execution = asyncio.create_task(asyncio.to_thread(_execute, prepared, output, run.attempt))
+        self._current, self._leave_behind = prepared, leave_behind
         try:
-            await asyncio.wait((execution, ended), return_when=asyncio.FIRST_COMPLETED)
-            if execution.done():
-                outcome = execution.result()
-                return outcome if outcome is not None else await ended
-            return ended.result()
+            with streams:
+                return await _execute(prepared, output, run.attempt, ended)
         finally:
-            self._current = None
-            # Nobody waits for it any more; an error in it must not be reported as never looked at.
-            ended.cancel()
+            self._current = self._leave_behind = None
 
     def progress(self) -> Progress | None:
         return None if self._current is None else self._current.progress()
@@ -75,54 +75,60 @@ class ThreadExecutor:
 
     async def give_up(self, status: str, error: str) -> None:
         """Stop waiting for the flow; a thread cannot be killed, so it is asked to stop and left behind."""
-        current = self._current
-        if current is not None:
-            outcome = current.give_up(status, error)
-            current.cancel()
+        if self._current is not None and self._leave_behind is not None:
+            outcome = self._current.give_up(status, error)
             if outcome is not None:
-                self._end(self._ended, outcome)
+                self._leave_behind(outcome)
 
     async def abandon(self) -> None:
-        if self._current is not None:
-            self._current.cancel()
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_exception(ExecutorCrashed("the flow did not stop; its thread was left behind"))
+        if self._leave_behind is not None:
+            self._leave_behind(ExecutorCrashed("the flow did not stop; its thread was left behind"))
 
     async def close(self) -> None:
         await self.abandon()
 
-    def _end(self, ended: "asyncio.Future[Outcome] | None", outcome: Outcome) -> None:
-        if ended is not None and not ended.done():
-            ended.set_result(outcome)
+
+async def _execute(
+    run: FlowRun, output: TaskOutput, attempt: int, ended: "asyncio.Future[Outcome]"
+) -> Outcome:
+    """The outcome of the flow, or what it is ended with from outside."""
+    execution = asyncio.create_task(asyncio.to_thread(_run, run, output, attempt))
+    try:
+        await asyncio.wait((execution, ended), return_when=asyncio.FIRST_COMPLETED)
+        outcome = execution.result() if execution.done() else None
+        return await ended if outcome is None else outcome
+    finally:
+        if not execution.done():
+            run.cancel()
+        # Nobody waits for it any more; an error in it must not be reported as never looked at.
+        ended.cancel()
 
 
-def _execute(run: FlowRun, output: TaskOutput, attempt: int) -> Outcome | None:
+def _run(run: FlowRun, output: TaskOutput, attempt: int) -> Outcome | None:
     output.begin_run(attempt)
     os.makedirs(ARTIFACTS, exist_ok=True)
-    stdout, stderr = _Echo(output, "stdout", sys.stdout), _Echo(output, "stderr", sys.stderr)
     try:
-        with redirect_stdout(stdout), redirect_stderr(stderr):
-            return run.execute()
+        return run.execute()
     finally:
         output.end_run()
-
-
-class _Echo(OutputStream):
-    """Heard by the run, and still printed where this program prints."""
-
-    def __init__(self, output: TaskOutput, name: str, original: TextIO) -> None:
-        super().__init__(output, name)
-        self._original = original
-
-    def write(self, text: str) -> int:
-        self._original.write(text)
-        return super().write(text)
-
-    def flush(self) -> None:
-        self._original.flush()
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: object) -> None:
     """From a thread of a flow; a loop that has closed meanwhile has nobody left to tell."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *arguments)
+
+
+def _unless(ended: "asyncio.Future[Outcome]", tell: Callable[..., None], what: object) -> None:
+    """What happens in a run counts until its end has been told."""
+    if not ended.done():
+        tell(what)
+
+
+def _end(ended: "asyncio.Future[Outcome]", end: Outcome | ExecutorCrashed) -> None:
+    if ended.done():
+        return
+    if isinstance(end, ExecutorCrashed):
+        ended.set_exception(end)
+    else:
+        ended.set_result(end)

@@ -35,3 +35,11 @@ def describe(value: Any) -> str:
 def clean(text: str) -> str:
     """The text in a form that UTF-8 has: a lone surrogate, as in a file name, becomes its escape."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def message_of(error: BaseException) -> str:
+    """The text of a user's exception, whose own code may raise anything too."""
+    try:
+        return clean(str(error))
+    except Exception as broken:  # noqa: BLE001 - see above
+        return f"<its message raised {type(broken).__name__}>"

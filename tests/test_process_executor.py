@@ -1,0 +1,98 @@
+"""An executor process that is asked for something at an awkward moment."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.models import JournalEntry, LogLine
+from pyoco_server.worker.process_executor import ProcessExecutor
+from pyoco_server.worker.protocol import Outcome, Run, Setup
+
+from .support.processes import is_alive
+from .support.waiting import eventually
+from .support.workers import FLOWS
+
+
+class Heard:
+    def finished(self, entry: JournalEntry) -> None: ...
+    def printed(self, lines: list[LogLine]) -> None: ...
+
+
+@pytest.fixture
+async def executor() -> AsyncIterator[ProcessExecutor]:
+    setup = Setup.from_config(NatsBackendConfig(), flows=str(FLOWS))
+    setup.max_silence_sec = 0.5
+    executor = ProcessExecutor(setup)
+    await executor.start()
+    try:
+        yield executor
+    finally:
+        await executor.abandon()
+        await executor.close()
+
+
+def waiting_run(tmp_path: Path) -> Run:
+    params = msgspec.json.encode({"path": str(tmp_path / "never"), "started": str(tmp_path / "started")})
+    return Run(run_id="r", flow_name="waiting", params=params)
+
+
+async def being_replaced(executor: ProcessExecutor, run: Run) -> "asyncio.Task[Outcome]":
+    """A run that waits for an executor: the one before does not leave of its own accord."""
+    assert executor.pid is not None
+    os.kill(executor.pid, signal.SIGSTOP)
+    executor.retire()
+    execution = asyncio.create_task(executor.execute(run, Heard()))
+    await eventually(lambda: executor.pid is None, within=5, describe="the executor is being replaced")
+    return execution
+
+
+async def test_a_cancel_is_not_lost_while_an_executor_is_replaced(
+    executor: ProcessExecutor, tmp_path: Path
+) -> None:
+    execution = await being_replaced(executor, waiting_run(tmp_path))
+    executor.cancel("r")
+    async with asyncio.timeout(20):
+        assert (await execution).status == "CANCELLED"
+
+
+async def test_a_run_is_given_up_although_its_executor_is_not_there_yet(
+    executor: ProcessExecutor, tmp_path: Path
+) -> None:
+    execution = await being_replaced(executor, waiting_run(tmp_path))
+    await executor.give_up("FAILED", "too long")
+    async with asyncio.timeout(20):
+        outcome = await execution
+    assert (outcome.status, outcome.error) == ("FAILED", "too long")
+    assert not (tmp_path / "started").exists()
+
+
+async def test_an_executor_leaves_a_run_whose_worker_has_fallen_silent(
+    executor: ProcessExecutor, tmp_path: Path
+) -> None:
+    pid = executor.pid
+    assert pid is not None
+    async with asyncio.timeout(20):
+        outcome = await executor.execute(waiting_run(tmp_path), Heard())
+    assert outcome.go_on
+    await eventually(lambda: not is_alive(pid), within=5, describe="the executor has left")
+
+
+async def test_an_executor_stays_while_its_worker_asks_for_progress(
+    executor: ProcessExecutor, tmp_path: Path
+) -> None:
+    execution = asyncio.create_task(executor.execute(waiting_run(tmp_path), Heard()))
+    loop = asyncio.get_running_loop()
+    until = loop.time() + 1.5
+    while loop.time() < until:
+        executor.progress()
+        await asyncio.sleep(0.05)
+    assert not execution.done()
+    (tmp_path / "never").touch()
+    async with asyncio.timeout(10):
+        assert (await execution).status == "COMPLETED"

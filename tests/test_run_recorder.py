@@ -1,0 +1,208 @@
+"""What a run leaves behind is stored by its owner only, and nothing that NATS refuses holds up the rest."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pyoco_server.broker.connection import Connection, PayloadTooLarge
+from pyoco_server.broker.journal import Journal
+from pyoco_server.broker.run_logs import RunLogs
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.models import JournalEntry, LogLine, new_run_id
+from pyoco_server.runs.ownership import RunTaken
+from pyoco_server.worker import run_recorder
+from pyoco_server.worker.run_recorder import RunRecorder
+
+from .support.connections import connected
+from .support.waiting import eventually
+
+
+class Recording:
+    """A recorder, and what it has stored."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.run_id = new_run_id()
+        self.connection = connection
+        self.journal = Journal(connection)
+        self.logs = RunLogs(connection)
+        self.asked = 0
+        self.answer: Exception | None = None
+        self.recorder = RunRecorder(connection, self.journal, self.logs, self.run_id, self._assure)
+
+    async def _assure(self) -> None:
+        self.asked += 1
+        if self.answer is not None:
+            raise self.answer
+
+    def prints(self, *texts: str) -> None:
+        self.recorder.printed([LogLine(ts=1.0, stream="stdout", text=text, task="t") for text in texts])
+
+    def finishes(self, key: str) -> None:
+        self.recorder.finished(JournalEntry(key=key, task=key, attempt=1, started_at=1.0, ended_at=2.0))
+
+    async def messages(self) -> list[list[str]]:
+        batches = await self.logs.read(self.run_id, after=0, limit=1000, max_bytes=0)
+        return [[line.text for line in batch.lines] for batch in batches]
+
+    async def texts(self) -> list[str]:
+        return [text for message in await self.messages() for text in message]
+
+    async def keys(self) -> list[str]:
+        return [entry.key for entry in await self.journal.entries(self.run_id)]
+
+
+@pytest.fixture
+async def recording(config: NatsBackendConfig) -> AsyncIterator[Recording]:
+    async with connected(config) as connection:
+        recording = Recording(connection)
+        yield recording
+        await recording.recorder.close()
+
+
+@pytest.mark.parametrize("text", ["", "\x01" * 100, "\U0001f600" * 100])
+async def test_many_short_lines_are_cut_by_what_they_take_in_a_message(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    sizes: list[int] = []
+    request = Connection.request
+
+    async def measured(self: Connection, subject: str, payload: bytes = b"", headers: Any = None) -> Any:
+        sizes.append(len(payload))
+        return await request(self, subject, payload, headers)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "request", measured)
+        recording.prints(*[f"{number}{text}" for number in range(20_000)])
+        await recording.recorder.settle()
+    assert max(sizes) < recording.connection.max_record_bytes / 2
+    assert await recording.texts() == [f"{number}{text}" for number in range(20_000)]
+
+
+async def test_what_is_too_large_for_nats_is_dropped_with_a_note(
+    recording: Recording, caplog: pytest.LogCaptureFixture
+) -> None:
+    recording.prints("x" * 2_000_000, "after it")
+    await recording.recorder.settle()
+    note, after = await recording.texts()
+    assert note.startswith("1 lines were dropped because NATS takes no message that large (20000")
+    assert after == "after it"
+    assert "lines of a run were dropped" in caplog.text
+
+
+async def test_not_even_a_note_is_tried_for_ever(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = 0
+
+    async def refuse(self: RunLogs, run_id: str, lines: list[LogLine]) -> None:
+        nonlocal tried
+        tried += 1
+        raise PayloadTooLarge("the stream takes 1 byte")
+
+    monkeypatch.setattr(RunLogs, "publish", refuse)
+    recording.prints("a", "b")
+    await recording.recorder.settle()
+    assert tried == 2
+
+
+async def test_an_entry_that_nats_never_takes_is_given_up(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(self: Journal, run_id: str, entry: JournalEntry) -> None:
+        raise PayloadTooLarge("the stream takes 1 byte")
+
+    monkeypatch.setattr(Journal, "append", refuse)
+    recording.finishes("load")
+    async with asyncio.timeout(2):  # settling gives up after 5 seconds
+        await recording.recorder.settle()
+    assert (
+        "task load is not in the journal and would be executed again: the stream takes 1 byte" in caplog.text
+    )
+
+
+async def test_ownership_is_assured_before_each_publish(recording: Recording) -> None:
+    recording.finishes("one")
+    recording.finishes("two")
+    recording.prints(*["x" * 100_000] * 3)
+    await recording.recorder.settle()
+    assert (len(await recording.keys()), len(await recording.messages())) == (2, 3)
+    assert recording.asked == 5
+
+
+async def test_a_run_that_was_taken_gets_nothing_more(
+    recording: Recording, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    recording.prints("mine")
+    await recording.recorder.settle()
+    recording.answer = RunTaken("worker other owns the run")
+    recording.finishes("one")
+    recording.finishes("two")
+    recording.prints("not mine")
+    await recording.recorder.settle()
+    recording.answer = None
+    recording.finishes("three")
+    recording.prints("nor this")
+    await recording.recorder.settle()
+    assert (await recording.texts(), await recording.keys()) == (["mine"], [])
+    assert caplog.text.count("nothing more is stored of a run: worker other owns the run") == 1
+
+
+async def test_a_run_that_was_taken_during_an_outage_is_settled_at_once(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording.answer = recording.connection.unavailable("no answer")
+    waits = asyncio.Event()
+
+    async def wait_for_ever(self: Connection, timeout_sec: float | None = None) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "wait_ready", wait_for_ever)
+        recording.prints("kept")
+        await waits.wait()
+        recording.answer = RunTaken("worker other owns the run")
+        recording.finishes("one")
+        async with asyncio.timeout(2):  # settling gives up after 5 seconds
+            await recording.recorder.settle()
+    assert (await recording.texts(), await recording.keys()) == ([], [])
+
+
+async def test_an_outage_is_complained_about_once_and_waited_out(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run_recorder, "_RETRY_SEC", 0.001)
+
+    async def outage(keys: list[str]) -> None:
+        recording.answer, before = (
+            recording.connection.unavailable("JetStream refused the write"),
+            recording.asked,
+        )
+        for key in keys:
+            recording.finishes(key)
+        recording.prints(*keys)
+        await eventually(lambda: recording.asked > before + 20, within=5, describe="many attempts")
+        recording.answer = None
+        await recording.recorder.settle()
+
+    await outage(["one", "two"])
+    assert caplog.text.count("a finished task is not stored yet") == 1
+    assert caplog.text.count("the log of a run is not stored yet") == 1
+    await outage(["three"])
+    assert caplog.text.count("a finished task is not stored yet") == 2
+    assert (await recording.texts(), sorted(await recording.keys())) == (
+        ["one", "two", "three"],
+        ["one", "three", "two"],
+    )
+
+
+async def test_after_the_end_nothing_is_stored(recording: Recording) -> None:
+    await recording.recorder.close()
+    recording.prints("late")
+    recording.finishes("late")
+    await recording.recorder.settle()
+    assert (recording.asked, await recording.texts(), await recording.keys()) == (0, [], [])
