@@ -164,7 +164,7 @@ async def test_a_run_that_was_taken_during_an_outage_is_settled_at_once(
     with monkeypatch.context() as patch:
         patch.setattr(Connection, "wait_ready", wait_for_ever)
         recording.prints("kept")
-        await waits.wait()
+        await eventually(waits.is_set, within=5, describe="the line waits for NATS")
         recording.answer = RunTaken("worker other owns the run")
         recording.finishes("one")
         async with asyncio.timeout(2):  # settling gives up after 5 seconds
