@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -50,7 +51,7 @@ async def _end(process: Process) -> None:
         async with asyncio.timeout(_PATIENCE_SEC):
             await process.wait()
     except TimeoutError:
-        pass
+        print(f"process {process.pid} does not end by itself and is killed", file=sys.stderr)
     with suppress(ProcessLookupError):  # nothing of its session is left
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

@@ -2,10 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import TypeVar
 
+import msgspec
 from starlette.requests import Request
 
 from pyoco_server.errors import FieldProblem, InvalidRequest
+from pyoco_server.http_api.invalid_input import invalid_body
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_SMALL_BODY_BYTES = 16 * 1024
 
 # How much of an oversized body is read and thrown away, so that its sender can read the answer.
 _DISCARD_BYTES = 64 * 1024 * 1024
@@ -25,6 +32,15 @@ async def limited_body(request: Request, max_bytes: int, *, field: str, cure: st
             raise InvalidRequest(problems=[FieldProblem(field, message)])
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+async def optional_record(request: Request, kind: type[T], *, field: str, cure: str) -> T:
+    """What a small JSON body asks for; an empty one asks for what the record's defaults say."""
+    body = await limited_body(request, _SMALL_BODY_BYTES, field=field, cure=cure)
+    try:
+        return msgspec.json.decode(body, type=kind) if body else kind()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise invalid_body(error, body) from None
 
 
 async def discard(stream: AsyncIterator[bytes]) -> None:

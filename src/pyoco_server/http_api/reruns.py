@@ -9,16 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.broker.journal import Journal
-from pyoco_server.http_api.bodies import limited_body
+from pyoco_server.http_api.bodies import optional_record
 from pyoco_server.http_api.gateway import gateway_of
-from pyoco_server.http_api.invalid_input import invalid_body
 from pyoco_server.http_api.submissions import RunAccepted
 from pyoco_server.models import RerunMode, RunId
 from pyoco_server.runs.rerun import rerun_job
 
 router = APIRouter()
-
-_MAX_BODY_BYTES = 16 * 1024
 
 
 class RerunRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -38,11 +35,8 @@ class RerunAccepted(RunAccepted, kw_only=True):
 async def rerun(request: Request, run_id: str) -> Response:
     """Repeat a run that has ended, as a new run: from the start, from what failed, or from a task."""
     gateway = gateway_of(request)
-    body = await limited_body(request, _MAX_BODY_BYTES, field="task", cure="a rerun takes a mode and a task")
-    try:
-        wish = msgspec.json.decode(body, type=RerunRequest) if body else RerunRequest()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid_body(error, body) from None
+    cure = "a rerun takes a mode and a task"
+    wish = await optional_record(request, RerunRequest, field="task", cure=cure)
     job = await rerun_job(gateway.runs, Journal(gateway.connection), run_id, mode=wish.mode, task=wish.task)
     await gateway.submitter.submit(job)
     accepted = RerunAccepted(run_id=job.run_id, origin_run_id=run_id)

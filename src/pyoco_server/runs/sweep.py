@@ -103,7 +103,7 @@ class Sweeper:
                 await self._advised.wait()
                 await asyncio.sleep(_GATHER_SEC)
         except TimeoutError:
-            pass
+            log.debug("nothing was advised; the next round is due")
         self._advised.clear()
 
     async def _round(self) -> None:
