@@ -19,7 +19,7 @@ demo: .venv/package ## Start everything, run an example, and serve until Ctrl-C
 	@trap : INT; $(BIN)/python examples/demo.py $(ARGS) || [ $$? -eq $(CTRL_C) ]
 
 test: lint ## Check the code, then run every test
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: .venv/tools ## Check style, types and the way imports may go
 	@$(BIN)/ruff check
@@ -27,7 +27,7 @@ lint: .venv/tools ## Check style, types and the way imports may go
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: .venv/tools ## Measure the product and its peers side by side, in about 40 minutes (ARGS=--quick: 12)
+bench: .venv/tools ## Measure the product and its peers side by side, in about 20 minutes (ARGS=--quick: 12)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 chaos: .venv/tools ## Kill everything under 20,000 runs, and check what was promised

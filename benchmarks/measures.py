@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.peers.peer import Peer, Stack
+from benchmarks.peers.peer import Peer, Stack, Work
 from benchmarks.processes import cpu_seconds, weight
 
 CONNECTIONS = 32
@@ -56,9 +56,10 @@ async def submits(peer: Peer, folder: Path) -> Figures:
 
 
 async def everyday(peer: Peer, folder: Path) -> Figures:
-    """No-op runs, then single runs on idle workers, then chains."""
+    """No-op runs and bare functions, then single runs on idle workers, then chains."""
     async with _limited(peer, folder, EVERYDAY.limit_sec) as stack:
         figures = await _throughput(stack, FEW_RUNS, EVERYDAY.limit_sec / 2, "")
+        figures |= await _functions(stack, EVERYDAY.limit_sec / 4)
         figures |= await _submit_to_start(stack, folder / "stamps")
         chains = [
             await stack.chain(tasks=CHAIN_TASKS, task_sec=CHAIN_TASK_SEC, limit_sec=20)
@@ -108,6 +109,16 @@ async def _throughput(stack: Stack, runs: int, limit_sec: float, suffix: str) ->
         **{f"{part}_cpu_ms_per_run{suffix}": seconds * 1e3 / ended for part, seconds in cpu.items()},
         **_memory(stack, suffix),
     }
+
+
+async def _functions(stack: Stack, limit_sec: float) -> Figures:
+    """Where a peer can be given a bare function, without Pyoco: as many of these."""
+    if Work.FUNCTION not in stack.kinds_of_work:
+        return {}
+    started = time.perf_counter()
+    load = await stack.submit(runs=FEW_RUNS, connections=CONNECTIONS, limit_sec=limit_sec, work=Work.FUNCTION)
+    missing = await stack.wait(limit_sec=max(0.0, started + limit_sec - time.perf_counter()))
+    return {"functions_per_s": (load.submitted - missing) / (time.perf_counter() - started)}
 
 
 def _memory(stack: Stack, suffix: str) -> Figures:

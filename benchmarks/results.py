@@ -81,6 +81,9 @@ def _derived(medians: Figures) -> Figures:
     derived: Figures = {}
     if {"noop_runs_per_s", "noop_runs_per_s_tenfold"} <= medians.keys():
         derived["growth"] = medians["noop_runs_per_s_tenfold"] / medians["noop_runs_per_s"]
+    if "noop_runs_per_s" in medians and "functions_per_s" not in medians:
+        # A server of flows executes a flow all the same.
+        derived["functions_per_s"] = medians["noop_runs_per_s"]
     for suffix in ("", "_tenfold"):
         if f"worker_total_mb{suffix}" in medians:
             derived[f"total_mb{suffix}"] = _sum(medians, f"total_mb{suffix}")

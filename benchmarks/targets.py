@@ -62,6 +62,11 @@ TARGETS: tuple[Target, ...] = (
         for runs, suffix in ((FEW_RUNS, ""), (MANY_RUNS, "_tenfold"))
         for peer, factor in _FACTORS.items()
     ),
+    *(
+        AtLeastTimes("no-op runs/s against bare functions", "functions_per_s", peer, factor)
+        for peer, factor in _FACTORS.items()
+        if peer != "public"
+    ),
     AtLeastTimes("submits/s", "submits_per_s", "public", 4.0),
     Below("submit to start p50", "submit_to_start_p50_ms", 3, "ms"),
     Below("submit to start p99", "submit_to_start_p99_ms", 15, "ms"),

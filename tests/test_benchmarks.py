@@ -15,6 +15,7 @@ from benchmarks.environments import NotMeasured, server_program
 from benchmarks.figures import SHOWN, Figure
 from benchmarks.measures import Figures, Session, centiles
 from benchmarks.peers import PEERS
+from benchmarks.peers.peer import Work
 from benchmarks.processes import descendants, running, weight
 from benchmarks.results import PeerResult, Results
 from benchmarks.rounds import _one
@@ -205,9 +206,14 @@ class Library:
     def __init__(self, *, losing: int = 0) -> None:
         self.losing = losing
         self.enqueued = 0
+        self.flows = 0
 
-    def noop(self) -> None:
+    def function(self) -> None:
         self.enqueued += 1
+
+    def flow(self) -> None:
+        self.enqueued += 1
+        self.flows += 1
 
     def finished(self) -> int:
         return max(0, self.enqueued - self.losing)
@@ -215,20 +221,36 @@ class Library:
 
 def test_a_driver_waits_for_what_it_has_submitted(driving: ModuleType) -> None:
     driver = driving.Driver(Library())
-    assert len(driver.submit(runs=100, connections=8, limit_sec=10)["latencies"]) == 100
+    assert len(driver.submit(runs=100, connections=8, limit_sec=10, work="flow")["latencies"]) == 100
     assert driver.wait(limit_sec=10) == {"missing": 0}
 
 
 def test_a_driver_tells_what_is_missing_when_the_time_is_up(driving: ModuleType) -> None:
     driver = driving.Driver(Library(losing=3))
-    driver.submit(runs=10, connections=2, limit_sec=10)
+    driver.submit(runs=10, connections=2, limit_sec=10, work="flow")
     started = time.perf_counter()
     assert driver.wait(limit_sec=0.05) == {"missing": 3}
     assert time.perf_counter() - started < 5
 
 
 def test_a_driver_submits_nothing_more_when_the_time_is_up(driving: ModuleType) -> None:
-    assert driving.Driver(Library()).submit(runs=10, connections=2, limit_sec=-1)["latencies"] == []
+    driver = driving.Driver(Library())
+    assert driver.submit(runs=10, connections=2, limit_sec=-1, work="flow")["latencies"] == []
+
+
+@pytest.mark.parametrize(("work", "flows"), [(Work.FLOW, 10), (Work.FUNCTION, 0)])
+def test_a_driver_enqueues_the_kind_of_work_that_is_asked_for(
+    driving: ModuleType, work: Work, flows: int
+) -> None:
+    library = Library()
+    driving.Driver(library).submit(runs=10, connections=1, limit_sec=10, work=work.value)
+    assert (library.enqueued, library.flows) == (10, flows)
+
+
+def test_a_server_of_flows_is_compared_with_bare_functions_by_its_flows() -> None:
+    assert PeerResult("ours", "Ours", rounds=[{"noop_runs_per_s": 1.0}]).medians["functions_per_s"] == 1.0
+    library = PeerResult("celery", "Celery", rounds=[{"noop_runs_per_s": 1.0, "functions_per_s": 2.0}])
+    assert library.medians["functions_per_s"] == 2.0
 
 
 def test_every_peer_says_what_its_figures_are_worth() -> None:

@@ -11,7 +11,7 @@ from benchmarks.peers.library_stack import PROGRAMS, LibraryStack, library_stack
 from benchmarks.peers.peer import SLOTS
 from benchmarks.servers import POSTGRES_PACKAGE, postgres_server
 
-_ENVIRONMENT = Environment("dbos", ("dbos",))
+_ENVIRONMENT = Environment("dbos", ("dbos", "pyoco"))
 
 
 @dataclass(frozen=True)

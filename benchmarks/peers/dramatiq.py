@@ -10,7 +10,7 @@ from benchmarks.peers.library_stack import LibraryStack, library_stack
 from benchmarks.peers.peer import SLOTS
 from benchmarks.servers import REDIS_PACKAGE, redis_server
 
-_ENVIRONMENT = Environment("dramatiq", ("dramatiq[redis]",))
+_ENVIRONMENT = Environment("dramatiq", ("dramatiq[redis]", "pyoco"))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from nats.js.errors import NotFoundError
 from benchmarks import load
 from benchmarks.environments import NotMeasured
 from benchmarks.load import HttpConnection, Load
-from benchmarks.peers.peer import WARM_UP_RUNS
+from benchmarks.peers.peer import WARM_UP_RUNS, Work
 from benchmarks.processes import free_port, running, until_listening
 from pyoco_server.broker.embedded import EmbeddedNats
 
@@ -50,9 +50,10 @@ class HttpStack:
     nats_client: Client
     processes: dict[str, list[int]]
     workers: dict[str, int]  # process id of each worker
+    kinds_of_work: tuple[Work, ...] = (Work.FLOW,)
     _expected: list[str] = field(default_factory=list)
 
-    async def submit(self, *, runs: int, connections: int, limit_sec: float) -> Load:
+    async def submit(self, *, runs: int, connections: int, limit_sec: float, work: Work = Work.FLOW) -> Load:
         done = await load.submit(self.port, NOOP, runs=runs, connections=connections, limit_sec=limit_sec)
         self._expected += done.run_ids
         return done

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.environments import Environment, NotMeasured
 from benchmarks.load import Load
-from benchmarks.peers.peer import WARM_UP_RUNS
+from benchmarks.peers.peer import WARM_UP_RUNS, Work
 from benchmarks.processes import running
 from benchmarks.servers import Server
 
@@ -24,9 +24,12 @@ class LibraryStack:
     driver: Process
     processes: dict[str, list[int]]
     log: Path
+    kinds_of_work: tuple[Work, ...] = tuple(Work)
 
-    async def submit(self, *, runs: int, connections: int, limit_sec: float) -> Load:
-        answer = await self._order("submit", runs=runs, connections=connections, limit_sec=limit_sec)
+    async def submit(self, *, runs: int, connections: int, limit_sec: float, work: Work = Work.FLOW) -> Load:
+        answer = await self._order(
+            "submit", runs=runs, connections=connections, limit_sec=limit_sec, work=work.value
+        )
         return Load(latencies=answer["latencies"], seconds=answer["seconds"])
 
     async def wait(self, *, limit_sec: float) -> int:

@@ -1,6 +1,7 @@
 """What the benchmark asks of every peer, the product included."""
 
 from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -10,6 +11,13 @@ SLOTS = 4  # tasks at once, for every peer
 WARM_UP_RUNS = 50
 
 
+class Work(StrEnum):
+    """What a no-op is: the same Pyoco flow everywhere, or the bare function that a library is made for."""
+
+    FLOW = "flow"
+    FUNCTION = "function"
+
+
 class Stack(Protocol):
     """A peer that runs: its broker, its gateway where it has one, and its workers."""
 
@@ -17,7 +25,11 @@ class Stack(Protocol):
     def processes(self) -> dict[str, list[int]]:
         """Process ids of each part: `broker`, `gateway`, `worker`, `driver`. A peer may lack some."""
 
-    async def submit(self, *, runs: int, connections: int, limit_sec: float) -> Load:
+    @property
+    def kinds_of_work(self) -> tuple[Work, ...]:
+        """What it can be given; a server of flows executes nothing else."""
+
+    async def submit(self, *, runs: int, connections: int, limit_sec: float, work: Work = Work.FLOW) -> Load:
         """Submit no-op runs, from so many connections at once."""
 
     async def wait(self, *, limit_sec: float) -> int:

@@ -15,7 +15,7 @@ from benchmarks.peers.peer import SLOTS
 from benchmarks.servers import Server
 from pyoco_server.broker.embedded import EmbeddedNats
 
-_ENVIRONMENT = Environment("taskiq", ("taskiq[uv]", "taskiq-nats", "taskiq-pipelines"))
+_ENVIRONMENT = Environment("taskiq", ("taskiq[uv]", "taskiq-nats", "taskiq-pipelines", "pyoco"))
 
 
 @dataclass(frozen=True)

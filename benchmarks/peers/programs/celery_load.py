@@ -10,8 +10,11 @@ class OnCelery:
     def __init__(self) -> None:
         self._results = redis.Redis.from_url(f"{celery_tasks.REDIS_URL}/1")
 
-    def noop(self) -> None:
+    def function(self) -> None:
         celery_tasks.nothing.delay(7)
+
+    def flow(self) -> None:
+        celery_tasks.noop_flow.delay(7)
 
     def stamp(self, sent_at: float, stamps: str) -> None:
         celery_tasks.stamp.delay(sent_at, stamps)

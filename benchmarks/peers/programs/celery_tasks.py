@@ -2,6 +2,7 @@
 
 import os
 
+import pyoco_work
 import work
 from celery import Celery
 
@@ -12,6 +13,11 @@ app = Celery("celery_tasks", broker=f"{REDIS_URL}/0", backend=f"{REDIS_URL}/1")
 
 @app.task
 def nothing(number: int) -> None: ...
+
+
+@app.task
+def noop_flow(number: int) -> None:
+    pyoco_work.run_noop(number)
 
 
 @app.task

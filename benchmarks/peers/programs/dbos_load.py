@@ -17,8 +17,11 @@ class OnDbos:
             f"SELECT count(*) FROM {schema}workflow_status WHERE status = 'SUCCESS'"
         )
 
-    def noop(self) -> None:
+    def function(self) -> None:
         self._client.enqueue(_options("nothing"), 7)
+
+    def flow(self) -> None:
+        self._client.enqueue(_options("noop_flow"), 7)
 
     def stamp(self, sent_at: float, stamps: str) -> None:
         self._client.enqueue(_options("stamp"), sent_at, stamps)

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pyoco_work
 import work
 from dbos import DBOS, DBOSConfig
 
@@ -13,6 +14,11 @@ _POLLING_SEC = 0.01  # the default of 1 s would be most of what is measured
 
 @DBOS.workflow(name="nothing")
 def nothing(number: int) -> None: ...
+
+
+@DBOS.workflow(name="noop_flow")
+def noop_flow(number: int) -> None:
+    pyoco_work.run_noop(number)
 
 
 @DBOS.workflow(name="stamp")

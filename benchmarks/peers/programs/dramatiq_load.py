@@ -10,8 +10,11 @@ class OnDramatiq:
     def __init__(self) -> None:
         self._results = redis.Redis.from_url(f"{dramatiq_tasks.REDIS_URL}/1")
 
-    def noop(self) -> None:
+    def function(self) -> None:
         dramatiq_tasks.nothing.send(7)
+
+    def flow(self) -> None:
+        dramatiq_tasks.noop_flow.send(7)
 
     def stamp(self, sent_at: float, stamps: str) -> None:
         dramatiq_tasks.stamp.send(sent_at, stamps)

@@ -3,6 +3,7 @@
 import os
 
 import dramatiq
+import pyoco_work
 import work
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.results import Results
@@ -17,6 +18,11 @@ dramatiq.set_broker(broker)
 
 @dramatiq.actor
 def nothing(number: int) -> None: ...
+
+
+@dramatiq.actor
+def noop_flow(number: int) -> None:
+    pyoco_work.run_noop(number)
 
 
 @dramatiq.actor

@@ -17,10 +17,13 @@ _POLL_SEC = 0.01
 
 
 class Library(Protocol):
-    """What a program tells the driver about its peer. Of an asynchronous peer, `noop` and `stamp` are too."""
+    """What a program tells the driver about its peer. Of an asynchronous peer, all that enqueues is too."""
 
-    def noop(self) -> Any:
+    def function(self) -> Any:
         """Enqueue a task that does nothing."""
+
+    def flow(self) -> Any:
+        """Enqueue a task that executes the Pyoco flow that does nothing."""
 
     def stamp(self, sent_at: float, stamps: str) -> Any:
         """Enqueue a task that appends when it was sent and when it started to the file `stamps`."""
@@ -39,12 +42,14 @@ class Driver:
         self._library = library
         self._awaited = 0
 
-    def submit(self, runs: int, connections: int, limit_sec: float) -> dict[str, Any]:
-        """So many tasks, or as many as the time allows."""
+    def submit(self, runs: int, connections: int, limit_sec: float, work: str) -> dict[str, Any]:
+        """So many tasks of that kind, or as many as the time allows."""
         finished_before = self._library.finished()
         latencies: list[float] = []
         started = time.perf_counter()
-        self._enqueue(_WhileTime(runs, started + limit_sec), connections, latencies)
+        self._enqueue(
+            getattr(self._library, work), _WhileTime(runs, started + limit_sec), connections, latencies
+        )
         seconds = time.perf_counter() - started
         self._awaited = finished_before + len(latencies)
         return {"seconds": seconds, "latencies": latencies}
@@ -66,11 +71,13 @@ class Driver:
         self._library.chain(tasks, task_sec, limit_sec)
         return {"seconds": time.perf_counter() - started}
 
-    def _enqueue(self, numbers: Iterator[int], connections: int, latencies: list[float]) -> None:
+    def _enqueue(
+        self, one: Callable[[], Any], numbers: Iterator[int], connections: int, latencies: list[float]
+    ) -> None:
         def enqueuer() -> None:
             for _ in numbers:
                 sent_at = time.perf_counter()
-                self._library.noop()
+                one()
                 latencies.append(time.perf_counter() - sent_at)
 
         threads = [threading.Thread(target=enqueuer) for _ in range(connections)]
@@ -92,11 +99,13 @@ class AsyncDriver(Driver):
         super().__init__(library)
         self._run: Callable[[Awaitable[None]], None] = runner.run  # type: ignore[assignment]
 
-    def _enqueue(self, numbers: Iterator[int], connections: int, latencies: list[float]) -> None:
+    def _enqueue(
+        self, one: Callable[[], Any], numbers: Iterator[int], connections: int, latencies: list[float]
+    ) -> None:
         async def enqueuer() -> None:
             for _ in numbers:
                 sent_at = time.perf_counter()
-                await self._library.noop()
+                await one()
                 latencies.append(time.perf_counter() - sent_at)
 
         async def all_of_them() -> None:

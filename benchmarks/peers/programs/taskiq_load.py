@@ -16,8 +16,11 @@ class OnTaskiq:
         self._runner = runner
         runner.run(taskiq_tasks.broker.startup())
 
-    async def noop(self) -> None:
+    async def function(self) -> None:
         await taskiq_tasks.nothing.kiq(7)
+
+    async def flow(self) -> None:
+        await taskiq_tasks.noop_flow.kiq(7)
 
     async def stamp(self, sent_at: float, stamps: str) -> None:
         await taskiq_tasks.stamp.kiq(sent_at, stamps)

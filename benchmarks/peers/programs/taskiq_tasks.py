@@ -2,6 +2,7 @@
 
 import os
 
+import pyoco_work
 import work
 from taskiq_nats import PullBasedJetStreamBroker
 from taskiq_pipelines import PipelineMiddleware
@@ -18,6 +19,11 @@ broker = PullBasedJetStreamBroker(
 
 @broker.task
 async def nothing(number: int) -> None: ...
+
+
+@broker.task
+async def noop_flow(number: int) -> None:
+    pyoco_work.run_noop(number)
 
 
 @broker.task
