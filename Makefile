@@ -1,7 +1,7 @@
 # The project's front door. Nothing has to be installed before: every target brings what it needs into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench chaos clean
+.PHONY: help demo test lint bench bench-index bench-watch chaos clean
 .SUFFIXES:
 
 # The first of these that is new enough makes .venv; say which one with `make PYTHON=/path/to/python`.
@@ -13,7 +13,7 @@ IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/nu
 
 help: ## Show this list
 	@echo 'Usage: make <target>  [ARGS="..." for demo, test, bench and chaos]'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST)
 
 demo: .venv/package ## Start everything, run an example, and serve until Ctrl-C
 	@trap : INT; $(BIN)/python examples/demo.py $(ARGS) || [ $$? -eq $(CTRL_C) ]
@@ -29,6 +29,12 @@ lint: .venv/tools ## Check style, types and the way imports may go
 
 bench: .venv/tools ## Measure the product and its peers side by side, in about 20 minutes (ARGS=--quick: 12)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-index: .venv/tools ## Measure lists with 100,000 and with 1,000,000 runs, in about 15 minutes
+	@$(BIN)/python -m benchmarks.index $(ARGS)
+
+bench-watch: .venv/tools ## Measure how soon 2,000 watchers of one gateway hear of a change
+	@$(BIN)/python -m benchmarks.watch $(ARGS)
 
 chaos: .venv/tools ## Kill everything under 20,000 runs, and check what was promised
 	@$(BIN)/python -m tests.faults.chaos $(ARGS)

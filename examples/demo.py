@@ -1,9 +1,8 @@
 """`make demo`: start everything on this machine, run an example flow, show it, and serve until Ctrl-C."""
 
-import asyncio
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -17,14 +16,12 @@ from pyoco_server.cli.entry import examples, new_app, run
 from pyoco_server.cli.exit_codes import CommandFailed
 from pyoco_server.cli.run_views import state, tasks_table
 from pyoco_server.cli.serving import StopRequest, serve
-from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.models import TERMINAL, RunStatus
+from pyoco_server.http_client import AsyncPyocoHttpClient
+from pyoco_server.http_client.answers import Run
+from pyoco_server.models import RunStatus
 
 FLOWS = Path(__file__).parent / "flows"
 FLOW_NAME = "sales_report"
-POLL_SEC = 0.1
-
-Run = dict[str, Any]
 
 app = new_app()
 
@@ -49,10 +46,10 @@ async def demonstrate(stop: StopRequest, options: DevOptions, *, once: bool) -> 
 
 async def run_example(stack: DevStack, console: Console) -> Run:
     """Submit the example, show how it goes, and return it when it has ended."""
-    with PyocoHttpClient(stack.gateway_url) as client:
-        accepted = await asyncio.to_thread(client.submit_run, FLOW_NAME, {"days": 14})
+    async with AsyncPyocoHttpClient(stack.gateway_url) as client:
+        accepted = await client.submit_run(FLOW_NAME, {"days": 14})
         ended = await follow(client, accepted["run_id"], console)
-        answer = await asyncio.to_thread(client.get_tasks, accepted["run_id"])
+        answer = await client.get_tasks(accepted["run_id"])
     report = answer["task_records"].get("publish", {}).get("output")
     if report:
         console.print(Text("Its result:", style="bold"))
@@ -60,21 +57,18 @@ async def run_example(stack: DevStack, console: Console) -> Run:
     return ended
 
 
-async def follow(client: PyocoHttpClient, run_id: str, console: Console) -> Run:
+async def follow(client: AsyncPyocoHttpClient, run_id: str, console: Console) -> Run:
     """Draw the run again and again on a terminal; elsewhere, write a line for each change."""
     seen: dict[str, str] = {}
     with Live(console=console, refresh_per_second=10) as live:
-        while True:
-            snapshot = await asyncio.to_thread(client.get_run, run_id)
+        async for snapshot in client.follow(run_id):
             changes = note_changes(seen, {"run": snapshot["status"], **snapshot["tasks"]})
             if console.is_terminal:
                 live.update(drawing(snapshot))
             else:
                 for name, word in changes.items():
                     console.print(Text(f"  {name} {word}"), soft_wrap=True)
-            if snapshot["status"] in TERMINAL:
-                return snapshot
-            await asyncio.sleep(POLL_SEC)
+    return snapshot
 
 
 def note_changes(seen: dict[str, str], states: dict[str, str]) -> dict[str, str]:

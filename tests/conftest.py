@@ -67,6 +67,7 @@ def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
         nats_url=nats_url,
         nats_data_dir=str(tmp_path / "nats"),
         run_dir=str(tmp_path / "runs"),
+        index_dir=str(tmp_path / "index"),
         wheel_sync_dir=str(tmp_path / "wheels"),
         run_heartbeat_interval_sec=0.1,
         worker_heartbeat_interval_sec=0.2,

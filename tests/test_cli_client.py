@@ -14,7 +14,7 @@ import pytest
 
 from pyoco_server.errors import Err
 
-from .support.http_stub import answer, stub
+from .support.http_stub import answer, stub, unavailable, watched
 from .support.programs import CLIENT, SERVER, WORKER, environment, run_command, running, started
 from .support.terminal import on_terminal
 from .support.workers import FLOWS
@@ -164,10 +164,9 @@ def test_a_failed_run_tells_its_error_once(server: str) -> None:
 
 def test_a_result_that_cannot_be_fetched_does_not_fail_a_completed_run() -> None:
     accepted = answer(run_id=NO_RUN, status="PENDING")
-    ended = answer(**{"run_id": NO_RUN, "flow_name": "x", "status": "COMPLETED", "params": {}, "tasks": {}})
-    away = (503, "application/problem+json", json.dumps({"title": "away", "err_id": "ERR-PYOCO-0003"}))
+    ended = watched("1", run_id=NO_RUN, flow_name="x", status="COMPLETED", params={})
     submit = ("submit", "--flow-name", "x", "--wait", "--output", "table")
-    with stub([accepted, ended, away]) as (url, _):
+    with stub([accepted, ended, unavailable()]) as (url, _):
         done = run_command(CLIENT, *submit, "--server", url)
     assert done.returncode == 0, done.stderr
     assert "COMPLETED" in done.stdout

@@ -33,13 +33,13 @@ A_RUN = "00000000-0000-4000-8000-000000000000"
 
 
 def commands() -> list[tuple[str, Any]]:
-    """Every command with its full name, `pyoco-client` itself as well as `pyoco-client submit`."""
-    found: list[tuple[str, Any]] = []
-    for program, app in APPS.items():
-        command = get_command(app)
-        found.append((program, command))
-        found += [(f"{program} {name}", sub) for name, sub in getattr(command, "commands", {}).items()]
-    return found
+    """Every command with its full name, `pyoco-client` itself as well as `pyoco-client dlq list`."""
+    return [each for program, app in APPS.items() for each in _with_commands(program, get_command(app))]
+
+
+def _with_commands(name: str, command: Any) -> list[tuple[str, Any]]:
+    below = getattr(command, "commands", {}).items()
+    return [(name, command), *(each for word, sub in below for each in _with_commands(f"{name} {word}", sub))]
 
 
 WRONG = {
@@ -79,6 +79,29 @@ WRONG = {
     f"pyoco-client get --run-id {A_RUN} --include \udcff": "is not UTF-8 text",
     "pyoco-client tasks --run-id ''": "'': wanted the id of a run",
     "pyoco-client tasks": "Missing option '--run-id'",
+    "pyoco-client list --status DONE": "'DONE': wanted one of PENDING, RUNNING",
+    "pyoco-client list --updated-after yesterday": "'yesterday': wanted an age such as 30m",
+    "pyoco-client list --limit 0": "--limit",
+    "pyoco-client list --limit 5 --all": "--all has no limit",
+    "pyoco-client list --sort color": "'color' is not one of 'updated_at'",
+    "pyoco-client list --flow \udcff": "is not UTF-8 text",
+    "pyoco-client list-vnext --limit 201": "--limit",
+    f"pyoco-client watch --run-id {A_RUN} --output table": "'table' is not one of 'status', 'json'",
+    f"pyoco-client watch --run-id {A_RUN} --timeout-sec -1": "--timeout-sec",
+    "pyoco-client explain --run-id x": "'x': wanted the id of a run",
+    "pyoco-client workers --state GONE": "'GONE': wanted one of RUNNING, IDLE",
+    "pyoco-client workers --limit 501": "--limit",
+    "pyoco-client worker --pause": "Missing option '--worker-id'",
+    "pyoco-client worker --worker-id w --pause --resume": "--pause and --resume are opposites",
+    "pyoco-client dlq lst": "No such command 'lst'",
+    "pyoco-client dlq list --limit 5 --all": "--all has no limit",
+    "pyoco-client dlq get --seq 0": "--seq",
+    "pyoco-client dlq replay --yes": "which letters? Give --seq",
+    "pyoco-client dlq replay --seq 1 --flow x": "--seq names one letter",
+    "pyoco-client dlq delete --seq 1 --dry-run": "--seq names one letter",
+    "pyoco-client bulk cancel --yes": "which runs? Give at least one filter",
+    "pyoco-client bulk rerun --from middle --flow x": "'middle' is not one of 'start', 'failed'",
+    "pyoco-client bulk get": "Missing option '--bulk-id'",
     "pyoco-server op": "No such command 'op'",
     "pyoco-server up --port 70000": "--port",
     "pyoco-server up --dashboard-lang fr": "PYOCO_DASHBOARD_LANG='fr': wanted one of auto, ja, en",
@@ -112,6 +135,8 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "surrogate.json": '{"a": "\\ud800"}',
     }.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "mypackage-1.2.0-py3-none-any.whl").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LANG", "C.UTF-8")
     for name in ("LC_ALL", "LC_MESSAGES"):
@@ -182,7 +207,7 @@ def test_help_shows_examples_and_each_can_be_understood(name: str, command: Any)
     for line in lines:
         program, *words = shlex.split(line.replace("$RUN_ID", A_RUN))
         named = get_command(APPS[program])
-        if words[0] in getattr(named, "commands", {}):
+        while words and words[0] in getattr(named, "commands", {}):
             named = named.commands[words.pop(0)]  # type: ignore[attr-defined]
         with contextlib.suppress(typer.Exit):  # --version is done as soon as it is read
             named.make_context(name, words)

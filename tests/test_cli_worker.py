@@ -8,12 +8,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pyoco_server.cli.worker import default_worker_id
 from pyoco_server.http_client import PyocoHttpClient
+from pyoco_server.http_client.answers import Run
 from pyoco_server.models import WORKER_ID_PATTERN
 
 from .support.nats_server import NatsServer
@@ -33,8 +33,8 @@ def client(nats_url: str) -> Iterator[PyocoHttpClient]:
         yield client
 
 
-def reaches(client: PyocoHttpClient, run_id: str, status: str) -> dict[str, Any]:
-    def there() -> dict[str, Any] | None:
+def reaches(client: PyocoHttpClient, run_id: str, status: str) -> Run:
+    def there() -> Run | None:
         run = client.get_run(run_id)
         return run if run["status"] == status else None
 

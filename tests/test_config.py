@@ -73,6 +73,8 @@ OWN_DEFAULTS: dict[str, object] = {
     "PYOCO_SERVER": "http://127.0.0.1:8000",
     "PYOCO_API_KEY": "",
     "PYOCO_RUN_RETENTION_SEC": 0.0,
+    "PYOCO_INDEX_DIR": ".pyoco/index",
+    "PYOCO_OTEL_ENABLED": False,
     "PYOCO_JOURNAL_STREAM": "PYOCO_JOURNAL",
     "PYOCO_JOURNAL_SUBJECT_PREFIX": "pyoco.journal",
     "PYOCO_JOURNAL_VALUE_MAX_BYTES": 67108864,
@@ -89,6 +91,8 @@ OWN_DEFAULTS: dict[str, object] = {
     "PYOCO_ADVISORY_STREAM": "PYOCO_ADVISORIES",
     "PYOCO_TASK_RETRY_BASE_SEC": 0.5,
     "PYOCO_TASK_RETRY_MAX_SEC": 60.0,
+    "PYOCO_BULK_KV_BUCKET": "pyoco_bulk",
+    "PYOCO_BULK_TTL_SEC": 604800,
 }
 
 

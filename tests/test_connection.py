@@ -183,6 +183,7 @@ async def test_every_resource_is_made_and_an_existing_one_is_left_as_it_is(
         "PYOCO_LOGS",
         "PYOCO_ADVISORIES",
         "KV_pyoco_leases",
+        "KV_pyoco_bulk",
         "KV_pyoco_runs",
         "KV_pyoco_idempotency",
         "KV_pyoco_workers",

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,19 +10,30 @@ import pytest
 from pyoco_server import errors
 from pyoco_server.errors import (
     ERRORS,
+    BulkNotFound,
+    BulkRefused,
     ConfigError,
+    DeadLetterNotFound,
     EmbeddedServerError,
     Err,
     ErrorSpec,
     FieldProblem,
     FlowNotFound,
     IdempotencyConflict,
+    IndexNotReady,
     InvalidCliArgument,
+    InvalidListQuery,
     InvalidRequest,
+    InvalidWorkersRequest,
     NatsUnavailable,
+    NotReplayable,
     PyocoError,
     RunConflict,
     RunNotFound,
+    WheelNotFound,
+    WheelTooLarge,
+    WheelVersionRejected,
+    WorkerNotFound,
     WorkflowTooLarge,
     shortened,
 )
@@ -53,7 +65,7 @@ JAPANESE = (
     "wheelが見つかりません",
     "wheel同期に失敗しました（best-effort）",
 )
-OWN_NUMBERS = (25, 26)
+OWN_NUMBERS = (25, 26, 27, 28, 29, 30, 31)
 
 HTTP_STATUS = {
     2: 422,
@@ -69,17 +81,33 @@ HTTP_STATUS = {
     23: 404,
     25: 409,
     26: 409,
+    27: 404,
+    28: 409,
+    29: 404,
+    30: 409,
+    31: 503,
 }
 
 EXCEPTIONS: tuple[tuple[type[PyocoError], ErrorSpec], ...] = (
     (InvalidRequest, Err.INVALID_REQUEST),
+    (WheelTooLarge, replace(Err.INVALID_REQUEST, status=413)),
     (NatsUnavailable, Err.NATS_UNAVAILABLE),
     (EmbeddedServerError, Err.NATS_UNAVAILABLE),
     (RunNotFound, Err.RUN_NOT_FOUND),
     (FlowNotFound, Err.FLOW_NOT_FOUND),
     (WorkflowTooLarge, Err.WORKFLOW_TOO_LARGE),
+    (InvalidListQuery, Err.INVALID_LIST_QUERY),
+    (InvalidWorkersRequest, Err.INVALID_WORKERS_REQUEST),
+    (WorkerNotFound, Err.WORKER_NOT_FOUND),
+    (WheelVersionRejected, Err.WHEEL_VERSION_REJECTED),
+    (WheelNotFound, Err.WHEEL_NOT_FOUND),
     (RunConflict, Err.RUN_CONFLICT),
     (IdempotencyConflict, Err.IDEMPOTENCY_CONFLICT),
+    (DeadLetterNotFound, Err.DEAD_LETTER_NOT_FOUND),
+    (NotReplayable, Err.NOT_REPLAYABLE),
+    (BulkNotFound, Err.BULK_NOT_FOUND),
+    (BulkRefused, Err.BULK_REFUSED),
+    (IndexNotReady, Err.INDEX_NOT_READY),
     (InvalidCliArgument, Err.INVALID_CLI_ARGUMENT),
     (ConfigError, Err.INVALID_CLI_ARGUMENT),
 )
@@ -130,7 +158,7 @@ def test_log_fields_carry_the_ids_and_the_context() -> None:
 
 @pytest.mark.parametrize(("exception", "spec"), EXCEPTIONS, ids=lambda value: getattr(value, "__name__", ""))
 def test_an_exception_belongs_to_its_row(exception: type[PyocoError], spec: ErrorSpec) -> None:
-    assert exception.error is spec
+    assert exception.error == spec
     assert str(exception()) == spec.en
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 from pyoco_server.errors import Err
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
 
-from .support.http_stub import answer, stub
+from .support.http_stub import answer, events, stub, unavailable, watched
 from .support.programs import SERVER, WORKER, running
 from .support.waiting import eventually_sync
 from .support.workers import FLOWS
@@ -186,12 +187,126 @@ def test_the_api_key_is_sent_in_its_header() -> None:
     assert not any("key" in name for name in seen[1])
 
 
-def test_a_wait_outlives_a_gateway_that_is_away_for_a_moment() -> None:
-    away = (503, "application/problem+json", json.dumps({"title": "x", "err_id": "ERR-PYOCO-0003"}))
+def test_a_wait_outlives_a_gateway_that_is_away_for_a_moment_and_goes_on_where_it_was() -> None:
+    answers = [watched("7", status="RUNNING"), unavailable(), unavailable(), watched("9", status="COMPLETED")]
+    with stub(answers) as (url, seen), PyocoHttpClient(url) as client:
+        runs = list(client.follow(NO_RUN, timeout_sec=20))
+    assert [run["status"] for run in runs] == ["RUNNING", "COMPLETED"]
+    assert [asked.get("last-event-id") for asked in seen] == [None, "7", "7", "7"]
+    assert all(asked[":path"].startswith(f"/runs/{NO_RUN}/watch") for asked in seen)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        (404, "application/problem+json", json.dumps({"title": "Not Found", "err_id": None})),
+        (406, "text/html", "<h1>Not Acceptable</h1>"),
+        (502, "text/html", "<h1>Bad Gateway</h1>"),
+        answer(status="RUNNING"),
+    ],
+    ids=["an older gateway", "a proxy that refuses", "a proxy that fails", "something else"],
+)
+def test_where_there_are_no_streams_a_wait_asks_again_and_again(refusal: tuple[int, str, str]) -> None:
     running_run, ended_run = answer(status="RUNNING", tasks={}), answer(status="COMPLETED", tasks={})
     with (
-        stub([running_run, away, away, ended_run]) as (url, seen),
-        PyocoHttpClient(url) as client,
+        stub([refusal, running_run, unavailable(), ended_run]) as (url, seen),
+        PyocoHttpClient(url, retries=0) as client,
     ):
         assert client.wait(NO_RUN, timeout_sec=20)["status"] == "COMPLETED"
-    assert len(seen) == 4
+    watch, *polls = [asked[":path"] for asked in seen]
+    assert watch.startswith(f"/runs/{NO_RUN}/watch")
+    assert polls == [f"/runs/{NO_RUN}"] * 3
+
+
+def test_a_wait_for_a_run_that_is_not_there_is_a_404_at_once(client: PyocoHttpClient) -> None:
+    with pytest.raises(PyocoHttpError) as caught:
+        client.wait(NO_RUN)
+    assert (caught.value.status, caught.value.err_id) == (404, "ERR-PYOCO-0005")
+
+
+def test_a_run_that_is_removed_while_it_is_waited_for_is_a_404() -> None:
+    gone = (404, "application/problem+json", json.dumps({"title": "x", "err_id": "ERR-PYOCO-0005"}))
+    removed = events(("3", "removed", {"run_id": NO_RUN, "ts": 1.0}))
+    with (
+        stub([removed, gone]) as (url, _),
+        PyocoHttpClient(url) as client,
+        pytest.raises(PyocoHttpError) as caught,
+    ):
+        client.wait(NO_RUN, timeout_sec=20)
+    assert caught.value.err_id == "ERR-PYOCO-0005"
+
+
+def test_the_gateway_is_told_when_a_wait_ends() -> None:
+    with stub([watched("1", status="RUNNING")]) as (url, seen), PyocoHttpClient(url) as client:
+        with pytest.raises(TimeoutError, match=r"is still RUNNING after 0\.3 s"):
+            client.wait(NO_RUN, timeout_sec=0.3)
+        list(islice(client.follow(NO_RUN, timeout_sec=5000), 1))
+        list(islice(client.follow(NO_RUN, timeout_sec=7.5), 1))
+    limits = [asked[":path"].partition("timeout_sec=")[2] for asked in seen]
+    assert limits[0] == "1"
+    assert limits[-2:] == ["600", "7"]
+
+
+def test_runs_are_listed_watched_and_explained(client: PyocoHttpClient) -> None:
+    before = client.list_runs_vnext(1)
+    run_id = client.submit_run("noop", tag="nobody", tags=["listed"])["run_id"]
+    assert [run["run_id"] for run in client.list_runs(tag="listed")] == [run_id]
+    assert [run["run_id"] for run in client.list_runs(tag="listed", updated_after=1.0)] == [run_id]
+    page = client.list_runs_vnext(tag="listed", total=True)
+    assert (page["total"], page["next_cursor"]) == (1, None)
+    found = client.explain(run_id)
+    assert (found["status"], found["findings"][0]["code"]) == ("PENDING", "no_worker_for_tag")
+
+    events = client.watch_runs(after=before["position"], tag="listed")
+    first = next(iter(events))
+    assert (first["event"], first["snapshot"]["run_id"]) == ("snapshot", run_id)
+    client.cancel_run(run_id, "enough")
+    assert [run["status"] for run in client.watch_run(run_id)][-1] == "CANCELLED"
+
+
+def test_every_run_of_many_pages_comes_once(client: PyocoHttpClient) -> None:
+    ids = {client.submit_run("noop", tag="nobody", tags=["paged"])["run_id"] for _ in range(5)}
+    found = [run["run_id"] for run in client.iter_runs(2, tag="paged", sort="submitted_at", order="asc")]
+    assert len(found) == 5
+    assert set(found) == ids
+
+
+def test_workers_and_metrics_are_read(client: PyocoHttpClient) -> None:
+    workers = client.list_workers()
+    assert {worker["state"] for worker in workers} <= {"IDLE", "RUNNING"}
+    one = client.get_worker(workers[0]["worker_id"])
+    assert one["worker_id"] == workers[0]["worker_id"]
+    assert client.update_worker(one["worker_id"], hidden=True)["hidden"] is True
+    assert one["worker_id"] not in [worker["worker_id"] for worker in client.list_workers()]
+    assert client.update_worker(one["worker_id"], hidden=False)["hidden"] is False
+    assert "pyoco_workers_alive_total 2" in client.metrics()
+
+
+def test_dead_letters_are_read_replayed_and_deleted(client: PyocoHttpClient) -> None:
+    run_id = client.submit_run("failing")["run_id"]
+    assert client.wait(run_id, 20)["status"] == "FAILED"
+    letter = eventually_sync(
+        lambda: next(iter(client.iter_dlq(run_id=run_id)), None), within=10, describe="the letter is there"
+    )
+    assert client.get_dlq(letter["seq"]) == letter
+    assert client.list_dlq(1, reason=["execution_error", "timeout"])["items"]
+    again = client.replay_dlq(letter["seq"], mode="failed")
+    assert (again["origin_run_id"], again["deleted"]) == (run_id, False)
+    assert client.delete_dlq(letter["seq"]) == {"seq": letter["seq"], "deleted": True}
+    with pytest.raises(PyocoHttpError, match="ERR-PYOCO-0027"):
+        client.get_dlq(letter["seq"])
+
+
+def test_many_runs_are_cancelled_after_they_were_counted(client: PyocoHttpClient) -> None:
+    ids = [client.submit_run("noop", tag="nobody", tags=["bulk"])["run_id"] for _ in range(3)]
+    counted = client.bulk_cancel({"tag": "bulk"}, "enough", dry_run=True)
+    assert (counted["matched"], counted["operation"]) == (3, None)
+    assert counted["token"]
+    begun = client.bulk_cancel({"tag": "bulk"}, "enough", token=counted["token"])["operation"]
+    assert begun is not None
+    eventually_sync(
+        lambda: client.get_bulk(begun["bulk_id"])["state"] == "COMPLETED", within=10, describe="it is done"
+    )
+    assert {client.wait(run_id, 10)["cancel_reason"] for run_id in ids} == {"enough"}
+    assert begun["bulk_id"] in [each["bulk_id"] for each in client.list_bulk()["items"]]
+    assert client.stop_bulk(begun["bulk_id"])["state"] == "COMPLETED"

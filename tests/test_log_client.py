@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pyoco_server import http_client
 from pyoco_server.event_stream import SILENCE_LIMIT_SEC, ServerSentEvent
 from pyoco_server.http_api.sse import KEEPALIVE_SEC
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
+from pyoco_server.http_client.answers import LogLine
 from pyoco_server.models import RunStatus
 
 from .support.http_stub import answer, stub
@@ -63,7 +63,7 @@ class Following:
         return self.ended_with[0]
 
     def _follow(self) -> None:
-        def kept() -> Iterator[dict[str, Any]]:
+        def kept() -> Iterator[LogLine]:
             self.ended_with.append((yield from self._lines))
 
         for line in kept():
@@ -146,11 +146,10 @@ def test_no_run_is_an_error_at_once(client: PyocoHttpClient) -> None:
         next(client.follow_logs(NO_RUN, after="nonsense"))
 
 
-def test_what_is_no_gateway_is_recognised_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "_OUTAGE_PATIENCE_SEC", 0.2)
+def test_what_is_no_gateway_is_recognised_after_a_while() -> None:
     with (
         stub([(200, "text/html", "<html>")]) as (url, seen),
-        PyocoHttpClient(url) as client,
+        PyocoHttpClient(url, patience_sec=0.2) as client,
         pytest.raises(GatewayUnreachable, match=r"no pyoco-server gateway .*text/html"),
     ):
         next(client.follow_logs(NO_RUN))
@@ -158,13 +157,12 @@ def test_what_is_no_gateway_is_recognised_after_a_while(monkeypatch: pytest.Monk
     assert seen[0]["accept"] == "text/event-stream"
 
 
-def test_a_gateway_that_never_comes_back_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "_OUTAGE_PATIENCE_SEC", 0.2)
+def test_a_gateway_that_never_comes_back_is_given_up() -> None:
     line = 'id: 7-0\nevent: line\ndata: {"text": "a"}\n\n'
     with stub([(200, "text/event-stream", line), (503, "text/plain", "away")]) as (url, seen):
-        with PyocoHttpClient(url) as client:
+        with PyocoHttpClient(url, patience_sec=0.2) as client:
             lines = client.follow_logs(NO_RUN)
-            assert next(lines) == {"text": "a"}
+            assert next(lines)["text"] == "a"
             with pytest.raises(PyocoHttpError, match="503"):
                 next(lines)
         assert seen[1]["last-event-id"] == "7-0"
@@ -180,9 +178,9 @@ def test_following_outlasts_a_silence_that_is_too_long_for_any_other_answer(
     answers: list[str] = []
     events_of = PyocoHttpClient._events
 
-    def counted(self: PyocoHttpClient, path: str, *asked: Any) -> Iterator[ServerSentEvent]:
-        answers.append(path)
-        return events_of(self, path, *asked)
+    def counted(self: PyocoHttpClient, *asked: Any) -> Iterator[ServerSentEvent]:
+        answers.append("one")
+        return events_of(self, *asked)
 
     monkeypatch.setattr(PyocoHttpClient, "_events", counted)
     run.prints("a")

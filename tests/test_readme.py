@@ -72,8 +72,9 @@ def test_a_command_on_a_page_is_one_that_exists(line: str) -> None:
         assert {word for word in words if "=" not in word} <= set(targets)
         return
     _, rest = parsed(COMMANDS[program], words)
-    if rest:
-        _, rest = parsed(COMMANDS[f"{program} {rest[0]}"], rest[1:])
+    while rest:
+        program, words = f"{program} {rest[0]}", rest[1:]
+        _, rest = parsed(COMMANDS[program], words)
     assert not rest
 
 

@@ -18,7 +18,7 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.broker.queued_runs import QueuedRuns
 from pyoco_server.broker.resources import ensure_resources
-from pyoco_server.broker.run_store import RunStore, StoredRun
+from pyoco_server.broker.run_store import StoredRun
 from pyoco_server.broker.work_queue import Delivery, WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import (
@@ -31,7 +31,6 @@ from pyoco_server.models import (
     encode,
     pending_snapshot,
 )
-from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.ownership import OwnedRun, claim
 from pyoco_server.runs.submit import new_job
 from pyoco_server.worker import PyocoNatsWorker
@@ -248,18 +247,19 @@ async def test_a_queue_that_was_made_anew_is_read_anew(config: NatsBackendConfig
         assert new.run_id in queued
 
 
-async def test_a_bucket_that_was_made_anew_is_read_anew(config: NatsBackendConfig) -> None:
-    async with connected(config) as connection:
-        runs, store = OpenRuns(connection), RunStore(connection)
-        old, new = (pending_snapshot(new_job(flow_name="noop", tag="default")) for _ in range(2))
-        await store.create(old)
-        assert [over async for over in runs.catch_up()] == [[]]
-        assert [over async for over in runs.catch_up()] == []
-        await jetstream_api.call(connection, "STREAM.DELETE.KV_pyoco_runs")
-        await ensure_resources(connection)
-        await store.create(new)
-        assert [over async for over in runs.catch_up()] == [[]]
-        assert [run.run_id async for group in runs.groups() for run in group] == [new.run_id]
+async def test_a_bucket_that_was_made_anew_is_read_anew(gateway: RunningGateway) -> None:
+    connection, runs = gateway.inside.connection, gateway.inside.sweeper._runs
+
+    async def known() -> list[str]:
+        await gateway.inside.index.caught_up()
+        return [run.run_id async for group in runs.groups() for run in group]
+
+    old = await store_without_job(gateway)
+    assert await known() == [old.run_id]
+    await jetstream_api.call(connection, "STREAM.DELETE.KV_pyoco_runs")
+    await ensure_resources(connection)
+    new = await store_without_job(gateway)
+    assert await known() == [new.run_id]
 
 
 async def test_a_second_job_of_a_running_run_is_dropped(

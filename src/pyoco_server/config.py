@@ -136,6 +136,12 @@ class NatsBackendConfig:
         minimum=1024,
     )
 
+    index_dir: str = setting(
+        "Gateway",
+        ".pyoco/index",
+        "Where a gateway keeps its index of runs. It can be deleted: it is made anew from the runs.",
+    )
+
     server: str = setting(
         "Client", "http://127.0.0.1:8000", "The gateway that `pyoco-client` talks to.", form=HTTP_URL
     )
@@ -245,12 +251,21 @@ class NatsBackendConfig:
     dlq_max_msgs: int = setting("Dead letters", 100000, "How many dead letters are kept.", minimum=1)
     dlq_max_bytes: int = setting("Dead letters", 512 * _MIB, "How large the dead letters may get.", minimum=1)
 
+    bulk_kv_bucket: str = setting(
+        "Bulk operations", "pyoco_bulk", "The bucket of bulk operations and their progress.", form=NAME
+    )
+    bulk_ttl_sec: int = setting(
+        "Bulk operations", 604800, "How long the record of a bulk operation is kept.", minimum=3600
+    )
+
     wheel_object_store_bucket: str = setting(
         "Wheels", "pyoco_wheels", "The object store of wheels.", form=NAME
     )
     wheel_max_bytes: int = setting("Wheels", 512 * _MIB, "The largest wheel that is taken.", minimum=1)
     wheel_sync_enabled: bool = setting("Wheels", False, "Whether workers install the registered wheels.")
-    wheel_sync_dir: str = setting("Wheels", ".pyoco/wheels", "Where a worker keeps downloaded wheels.")
+    wheel_sync_dir: str = setting(
+        "Wheels", ".pyoco/wheels", "Where workers install wheels, each in a folder of its own."
+    )
     wheel_sync_interval_sec: float = setting("Wheels", 10.0, "How often a worker looks for wheels.", above=0)
     wheel_install_timeout_sec: float = setting(
         "Wheels", 180.0, "How long one installation may take.", above=0
@@ -281,6 +296,12 @@ class NatsBackendConfig:
     )
     log_utc: bool = setting("Logging", True, "Whether log times are in UTC; otherwise in local time.")
     log_include_traceback: bool = setting("Logging", True, "Whether a logged error carries its traceback.")
+
+    otel_enabled: bool = setting(
+        "Tracing",
+        False,
+        "Whether runs are told to OpenTelemetry; where they are sent is said by its own OTEL_* variables.",
+    )
 
     load_dotenv: bool = setting("Environment file", True, "Whether the environment file is read.")
     env_file: str = setting(
@@ -342,6 +363,7 @@ class NatsBackendConfig:
             "wheel_history_kv_bucket",
             "idempotency_kv_bucket",
             "lease_kv_bucket",
+            "bulk_kv_bucket",
         )
         yield from self._overlapping(
             "work_subject_prefix", "dlq_subject_prefix", "journal_subject_prefix", "run_log_subject_prefix"

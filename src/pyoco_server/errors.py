@@ -2,13 +2,24 @@
 
     PyocoError
     ├── InvalidRequest          ERR-PYOCO-0002   422
+    │   └── WheelTooLarge                        413
     ├── NatsUnavailable         ERR-PYOCO-0003   503
     │   └── EmbeddedServerError
     ├── RunNotFound             ERR-PYOCO-0005   404
     ├── FlowNotFound            ERR-PYOCO-0006
     ├── WorkflowTooLarge        ERR-PYOCO-0016   413
+    ├── InvalidListQuery        ERR-PYOCO-0017   422
+    ├── InvalidWorkersRequest   ERR-PYOCO-0019   422
+    ├── WorkerNotFound          ERR-PYOCO-0020   404
+    ├── WheelVersionRejected    ERR-PYOCO-0022   409
+    ├── WheelNotFound           ERR-PYOCO-0023   404
     ├── RunConflict             ERR-PYOCO-0025   409
     ├── IdempotencyConflict     ERR-PYOCO-0026   409
+    ├── DeadLetterNotFound      ERR-PYOCO-0027   404
+    ├── NotReplayable           ERR-PYOCO-0028   409
+    ├── BulkNotFound            ERR-PYOCO-0029   404
+    ├── BulkRefused             ERR-PYOCO-0030   409
+    ├── IndexNotReady           ERR-PYOCO-0031   503
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
 
@@ -18,7 +29,7 @@ Errors without an exception here are reported where they happen, as a log line o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal
 
 Lang = Literal["en", "ja"]
@@ -252,6 +263,46 @@ class Err:
         cure_en="Use a new key for a new request; repeat a request with the very same payload.",
         cure_ja="新しいリクエストには新しいkeyを使い、再送では同じ内容を送ってください。",
     )
+    DEAD_LETTER_NOT_FOUND: Final = ErrorSpec(
+        number=27,
+        status=404,
+        en="The dead letter was not found",
+        ja="DLQメッセージが見つかりません",
+        cure_en="Look at GET /dlq for those there are: old ones are removed, others may be deleted.",
+        cure_ja="GET /dlq で確認してください（古いものは自動で削除されます）。",
+    )
+    NOT_REPLAYABLE: Final = ErrorSpec(
+        number=28,
+        status=409,
+        en="The dead letter cannot be replayed",
+        ja="DLQメッセージを再実行できません",
+        cure_en="Submit the work as a new run, or delete the dead letter.",
+        cure_ja="新しいrunとして投入し直すか、DLQメッセージを削除してください。",
+    )
+    BULK_NOT_FOUND: Final = ErrorSpec(
+        number=29,
+        status=404,
+        en="The bulk operation was not found",
+        ja="一括操作が見つかりません",
+        cure_en="Look at GET /bulk for those there are: they are kept for PYOCO_BULK_TTL_SEC.",
+        cure_ja="GET /bulk で確認してください（PYOCO_BULK_TTL_SEC の間保存されます）。",
+    )
+    BULK_REFUSED: Final = ErrorSpec(
+        number=30,
+        status=409,
+        en="The bulk operation was refused, nothing was done",
+        ja="一括操作を拒否しました（何も変更していません）",
+        cure_en="Make a dry run again, look at what matches, and send its token.",
+        cure_ja="dry_run をやり直し、対象を確認してから、その token を送ってください。",
+    )
+    INDEX_NOT_READY: Final = ErrorSpec(
+        number=31,
+        status=503,
+        en="The index of runs is being built",
+        ja="run一覧のindexを構築中です",
+        cure_en="Try again in a moment; GET /health tells how far it is.",
+        cure_ja="しばらくしてから再試行してください（進み具合は GET /health で確認できます）。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(
@@ -293,6 +344,8 @@ class PyocoError(Exception):
         super().__init__(detail)
         self.detail = detail
         self.problems = tuple(problems)
+        # What an HTTP answer says beside it.
+        self.headers: dict[str, str] = {}
 
     def sentence(self, lang: Lang = "en") -> str:
         """The error's text, followed by the detail, or by the problems when there is no detail."""
@@ -305,6 +358,12 @@ class PyocoError(Exception):
 
 class InvalidRequest(PyocoError):
     error = Err.INVALID_REQUEST
+
+
+class WheelTooLarge(InvalidRequest):
+    """An invalid request whose status says that size is what is wrong with it."""
+
+    error = replace(Err.INVALID_REQUEST, status=413)
 
 
 class NatsUnavailable(PyocoError):
@@ -327,12 +386,52 @@ class WorkflowTooLarge(PyocoError):
     error = Err.WORKFLOW_TOO_LARGE
 
 
+class InvalidListQuery(PyocoError):
+    error = Err.INVALID_LIST_QUERY
+
+
+class InvalidWorkersRequest(PyocoError):
+    error = Err.INVALID_WORKERS_REQUEST
+
+
+class WorkerNotFound(PyocoError):
+    error = Err.WORKER_NOT_FOUND
+
+
+class WheelVersionRejected(PyocoError):
+    error = Err.WHEEL_VERSION_REJECTED
+
+
+class WheelNotFound(PyocoError):
+    error = Err.WHEEL_NOT_FOUND
+
+
 class RunConflict(PyocoError):
     error = Err.RUN_CONFLICT
 
 
 class IdempotencyConflict(PyocoError):
     error = Err.IDEMPOTENCY_CONFLICT
+
+
+class DeadLetterNotFound(PyocoError):
+    error = Err.DEAD_LETTER_NOT_FOUND
+
+
+class NotReplayable(PyocoError):
+    error = Err.NOT_REPLAYABLE
+
+
+class BulkNotFound(PyocoError):
+    error = Err.BULK_NOT_FOUND
+
+
+class BulkRefused(PyocoError):
+    error = Err.BULK_REFUSED
+
+
+class IndexNotReady(PyocoError):
+    error = Err.INDEX_NOT_READY
 
 
 class InvalidCliArgument(PyocoError):

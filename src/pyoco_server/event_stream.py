@@ -23,28 +23,40 @@ class ServerSentEvent:
     id: str | None
 
 
-def events_in(chunks: Iterable[bytes]) -> Iterator[ServerSentEvent]:
-    """Each whole event; one that is cut off by the end of the answer is none."""
-    name, data, last_id = "message", list[str](), None
-    for line in _lines_in(chunks):
+class EventReader:
+    """Fed with an answer piece by piece; an event that is cut off by the answer's end is none."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+        self._name = "message"
+        self._data: list[str] = []
+        self._last_id: str | None = None
+
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        """The events that are whole with this piece."""
+        *whole, self._begun = (self._begun + chunk).split(b"\n")
+        for line in whole:
+            if event := self._take(line.removesuffix(b"\r").decode()):
+                yield event
+
+    def _take(self, line: str) -> ServerSentEvent | None:
         if not line:
-            if data:
-                yield ServerSentEvent(name, "\n".join(data), last_id)
-            name, data = "message", []
-            continue
+            name, data = self._name, self._data
+            self._name, self._data = "message", []
+            return ServerSentEvent(name, "\n".join(data), self._last_id) if data else None
         field, _, value = line.partition(":")  # a comment is a line whose field has no name
         value = value.removeprefix(" ")
         if field == "event":
-            name = value
+            self._name = value
         elif field == "data":
-            data.append(value)
+            self._data.append(value)
         elif field == "id":
-            last_id = value
+            self._last_id = value
+        return None
 
 
-def _lines_in(chunks: Iterable[bytes]) -> Iterator[str]:
-    begun = b""
+def events_in(chunks: Iterable[bytes]) -> Iterator[ServerSentEvent]:
+    """Each whole event of an answer that comes in pieces."""
+    reader = EventReader()
     for chunk in chunks:
-        *whole, begun = (begun + chunk).split(b"\n")
-        for line in whole:
-            yield line.removesuffix(b"\r").decode()
+        yield from reader.feed(chunk)

@@ -253,6 +253,53 @@ class DeadLetter(Struct, kw_only=True, omit_defaults=True):
     subject: str | None = None
 
 
+class InstalledWheel(Struct, kw_only=True):
+    """A wheel that a worker has installed."""
+
+    name: str
+    package: str
+    version: str
+    nuid: str
+    sha256_hex: str | None
+    installed_at: float
+
+
+class SkippedWheel(Struct, kw_only=True):
+    """A wheel that is meant for a worker, and that its Python or its system cannot use."""
+
+    name: str
+    reason: str
+
+
+class WheelSyncResult(StrEnum):
+    DISABLED = "disabled"
+    # Nothing was tried yet.
+    IDLE = "idle"
+    OK = "ok"
+    ERROR = "error"
+
+
+class WheelSyncState(Struct, kw_only=True):
+    """How a worker's wheels are. Lists are cut after a hundred, counts are not."""
+
+    enabled: bool = False
+    last_result: WheelSyncResult = WheelSyncResult.DISABLED
+    error: str | None = None
+    last_attempt_at: float | None = None
+    last_success_at: float | None = None
+    # When anything was last installed or removed: `updated` and `removed` are of that time.
+    last_synced_at: float | None = None
+    selected_count: int = 0
+    updated_count: int = 0
+    removed_count: int = 0
+    skipped_incompatible_count: int = 0
+    selected_wheels: list[str] = []
+    updated_wheels: list[str] = []
+    removed_wheels: list[str] = []
+    skipped_incompatible: list[SkippedWheel] = []
+    installed_wheels: list[InstalledWheel] = []
+
+
 class WorkerRecord(Struct, kw_only=True):
     """One worker: bucket `pyoco_workers`, key `<worker_id>`."""
 
@@ -263,6 +310,10 @@ class WorkerRecord(Struct, kw_only=True):
     last_heartbeat_at: float
     tags: list[str]
     hidden: bool = False
+    # An operator's wish: no new runs until it is taken back. It holds for the next worker of this id as well.
+    paused: bool = False
+    # An operator's wish: this instance is to finish what runs, and to end.
+    drain_requested_at: float | None = None
     current_run_id: str | None = None
     current_run_ids: list[str] = []
     last_run_id: str | None = None
@@ -277,6 +328,7 @@ class WorkerRecord(Struct, kw_only=True):
     slots_busy: int = 0
     version: str = ""
     pyoco_version: str = ""
+    wheel_sync: WheelSyncState = msgspec.field(default_factory=WheelSyncState)
 
     def observed_state(self, *, disconnect_timeout_sec: float, now: float | None = None) -> WorkerState:
         """The state as a reader sees it: a silent worker is DISCONNECTED, a stopped one stays stopped."""
@@ -284,6 +336,11 @@ class WorkerRecord(Struct, kw_only=True):
         if self.state is not WorkerState.STOPPED_GRACEFUL and silent_sec > disconnect_timeout_sec:
             return WorkerState.DISCONNECTED
         return self.state
+
+    @property
+    def draining(self) -> bool:
+        """Whether it was asked to end, and has not yet."""
+        return self.drain_requested_at is not None and self.state is not WorkerState.STOPPED_GRACEFUL
 
 
 encode = msgspec.json.Encoder().encode

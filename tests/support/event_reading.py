@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -61,3 +62,17 @@ async def reading_events(http: httpx.AsyncClient, path: str, **request: Any) -> 
             await asyncio.wait([task])
             if not task.cancelled():
                 task.result()
+
+
+@asynccontextmanager
+async def raw_answer(
+    http: httpx.AsyncClient, path: str, *, buffer: int
+) -> AsyncIterator[asyncio.StreamReader]:
+    """The bytes of an answer, taken from the network only as the test reads them."""
+    address = urlsplit(str(http.base_url))
+    reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=buffer)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    try:
+        yield reader
+    finally:
+        writer.close()

@@ -60,7 +60,9 @@ async def running_gateway(config: NatsBackendConfig, *, ready: bool = True) -> A
     # asyncio turns Nagle's delay off only for sockets that say which protocol they speak.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", proxy_headers=False)
+        )
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         await eventually(lambda: server.started, within=10, describe="the gateway has started")
         port = listening.getsockname()[1]

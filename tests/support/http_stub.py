@@ -12,18 +12,40 @@ def answer(**members: Any) -> tuple[int, str, str]:
     return 200, "application/json", json.dumps(members)
 
 
+def unavailable() -> tuple[int, str, str]:
+    """What a gateway answers while NATS is away."""
+    return 503, "application/problem+json", json.dumps({"title": "away", "err_id": "ERR-PYOCO-0003"})
+
+
+def events(*events: tuple[str, str, dict[str, Any]]) -> tuple[int, str, str]:
+    """A stream of events, each with its id, name and data, that is cut off behind the last one."""
+    lines = [f"id: {each}\nevent: {name}\ndata: {json.dumps(data)}\n\n" for each, name, data in events]
+    return 200, "text/event-stream", "".join(lines)
+
+
+def watched(event_id: str, **run: Any) -> tuple[int, str, str]:
+    """A watch that tells one snapshot, and is cut off."""
+    return events((event_id, "snapshot", {"run_id": "x", "snapshot": {"tasks": {}, **run}, "ts": 1.0}))
+
+
 @contextmanager
-def stub(answers: list[tuple[int, str, str]]) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Its address, and the headers of each request; the last of the answers is given again and again."""
+def stub(answers: list[tuple[int, str, str]], **headers: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Its address, and the headers of each request; the last of the answers is given again and again.
+
+    What was asked stands among the headers as `:method` and `:path`. Each answer has the given headers.
+    """
     seen: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            seen.append({name.lower(): value for name, value in self.headers.items()})
+            asked = {":method": self.command, ":path": self.path}
+            seen.append(asked | {name.lower(): value for name, value in self.headers.items()})
             status, content_type, body = answers.pop(0) if len(answers) > 1 else answers[0]
             self.send_response(status)
             self.send_header("content-type", content_type)
             self.send_header("content-length", str(len(body.encode())))
+            for name, value in headers.items():
+                self.send_header(name.replace("_", "-"), value)
             self.end_headers()
             self.wfile.write(body.encode())
 

@@ -1,10 +1,12 @@
 """Our commands as real processes: run to their end, or kept running while a test looks at them."""
 
+import atexit
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +20,10 @@ SERVER = "pyoco_server.cli.server"
 WORKER = "pyoco_server.cli.worker"
 ADMIN = "pyoco_server.admin_cli"
 
+# Not in the folder of the project, where most programs of the tests are started.
+_index = tempfile.TemporaryDirectory(prefix="pyoco-test-index-")
+atexit.register(_index.cleanup)
+
 _LIMIT_SEC = 60.0
 
 
@@ -25,7 +31,7 @@ def environment(**settings: str) -> dict[str, str]:
     """The environment without settings and languages of whoever runs the tests."""
     dropped = ("PYOCO_", "LC_", "LANG")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    return {**kept, "LANG": "C.UTF-8", "PYOCO_LOAD_DOTENV": "0", **settings}
+    return {**kept, "LANG": "C.UTF-8", "PYOCO_LOAD_DOTENV": "0", "PYOCO_INDEX_DIR": _index.name, **settings}
 
 
 def run_command(

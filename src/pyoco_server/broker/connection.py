@@ -80,6 +80,8 @@ class Connection:
         self._collecting: dict[str, asyncio.Queue[Message | NatsUnavailable]] = {}
         self._tokens = itertools.count()
         self._complaints: set[str] = set()
+        # How often it was connected, this time included.
+        self.times_connected = 0
         # Whether the last request was left without an answer.
         self.unanswered = False
         self._reply_prefix = ""
@@ -287,6 +289,7 @@ class Connection:
 
     def _set_state(self, status: LinkStatus, detail: str = "") -> None:
         self.state = LinkState(status, time.time(), detail)
+        self.times_connected += status is LinkStatus.CONNECTED
 
     async def _on_error(self, error: Exception) -> None:
         self._complain(str(error) or type(error).__name__)

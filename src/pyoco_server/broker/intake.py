@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
+import nats.errors
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 
@@ -91,6 +92,7 @@ class Intake:
         self._asking = asyncio.Lock()
         self._housekeeper: asyncio.Task[None] | None = None
         self._closing = False
+        self._paused = False
         self._look_now = asyncio.Event()
         self._bind_again = False
         # The AckWait that really applies: an existing consumer keeps its own.
@@ -139,12 +141,12 @@ class Intake:
         wanted = 1 + self._busy if len(self._came_at) > self._busy else 1
         missing = wanted - len(tag.buffer)
         # Several at once, since each pull costs the same.
-        if tag.waiting and not tag.promised and 2 * missing > wanted:
+        if tag.waiting and not tag.promised and 2 * missing > wanted and not self._paused:
             tag.fetching = True
             await self._pull(tag, min(missing, tag.waiting), {"no_wait": True})
 
     async def close(self) -> None:
-        """Stop pulling and hand back at once whatever no slot has taken."""
+        """Stop pulling for good and hand back at once whatever no slot has taken."""
         if self._closing:
             return
         self._closing = True
@@ -154,13 +156,34 @@ class Intake:
         if self._housekeeper is not None:
             self._housekeeper.cancel()
             await asyncio.gather(self._housekeeper, return_exceptions=True)
+        await self._let_go()
+
+    async def pause(self) -> None:
+        """Have slots wait until `resume`; whatever none of them has taken is handed back at once."""
+        self._paused = True
+        await self._let_go()
+
+    def resume(self) -> None:
+        """Pull again, for the slots that wait."""
+        self._paused = False
+        self._bind_again = True
+        self._look_now.set()
+
+    async def _let_go(self) -> None:
+        """End the pulls that wait at the server, and give back what they have brought."""
         for tag in self._tags:
-            if tag.subscription is not None and self._connection.state.up:
+            subscription = tag.subscription
+            if subscription is not None and self._connection.state.up:
+                # The server forgets a pull that nobody listens for.
+                tag.subscription, tag.client, tag.inbox = None, None, ""
                 # Drain rather than unsubscribe: what the server has sent already must be handed back too.
-                await tag.subscription.drain()  # type: ignore[no-untyped-call]
-            for _, delivery in tag.buffer:
-                await self._hand_back(delivery)
-            tag.buffer.clear()
+                try:
+                    await subscription.drain()  # type: ignore[no-untyped-call]
+                except nats.errors.Error as error:
+                    log.debug("the connection ended first: %s", error or type(error).__name__)
+            tag.promise(0)
+            while tag.buffer:
+                await self._hand_back(tag.buffer.popleft()[1])
 
     async def _bind(self) -> None:
         for tag in self._tags:
@@ -182,6 +205,8 @@ class Intake:
 
     async def _ask(self) -> None:
         """Send the pulls that the waiting slots need and that are not under way yet."""
+        if self._paused:
+            return
         async with self._asking:
             if len(self._tags) > 1:
                 await self._ask_in_turn()
@@ -213,7 +238,7 @@ class Intake:
             tag.promise(0)
 
     async def _pull(self, tag: _Tag, batch: int, how: dict[str, object]) -> None:
-        if self._closing or not self._connection.state.up or not tag.inbox:
+        if self._closing or self._paused or not self._connection.state.up or not tag.inbox:
             return
         request: dict[str, object] = {"batch": batch, **how}
         if "expires" in how:
@@ -250,7 +275,7 @@ class Intake:
                 self._bind_again = True
 
     def _deliver(self, delivery: Delivery) -> None:
-        while self._takers:
+        while self._takers and not self._paused:
             taker = self._takers.popleft()
             if not taker.done():
                 taker.set_result(delivery)
@@ -260,10 +285,12 @@ class Intake:
     def _keep(self, delivery: Delivery) -> None:
         tag = next(tag for tag in self._tags if tag.name == delivery.tag)
         tag.buffer.append((time.monotonic(), delivery))
+        if self._paused:
+            self._look_now.set()
 
     def _pop_buffered(self) -> Delivery | None:
         for tag in self._tags:
-            if tag.buffer:
+            if tag.buffer and not self._paused:
                 return tag.buffer.popleft()[1]
         return None
 
@@ -273,9 +300,10 @@ class Intake:
             async with asyncio.timeout(_HOUSEKEEPING_SEC):
                 await self._look_now.wait()
         except TimeoutError:
-            await self._hand_back_held()
+            log.debug("looking after the pulls")
         self._look_now.clear()
-        if self._takers and self._connection.ready:
+        await self._hand_back_held()
+        if (self._takers or self._bind_again) and self._connection.ready:
             await self._ask_again()
 
     async def _ask_again(self) -> None:
@@ -295,8 +323,9 @@ class Intake:
             log.warning("cannot pull jobs: %s", error, extra=error.error.log_fields())
 
     async def _hand_back_held(self) -> None:
+        hold_sec = 0.0 if self._paused else _HOLD_SEC
         for tag in self._tags:
-            while tag.buffer and time.monotonic() - tag.buffer[0][0] > _HOLD_SEC:
+            while tag.buffer and time.monotonic() - tag.buffer[0][0] >= hold_sec:
                 await self._hand_back(tag.buffer.popleft()[1])
 
     async def _hand_back(self, delivery: Delivery) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.publishing import publish_acked
-from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, read_to
+from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, newest_message, read_to
 from pyoco_server.models import JournalEntry
 
 log = logging.getLogger(__name__)
@@ -76,6 +76,21 @@ class Journal:
             if headers.get(_KIND_HEADER) == _SOURCE:
                 return payload.decode()
         return None
+
+    async def last_finished(self, run_id: str) -> tuple[str | None, str] | None:
+        """Which task of this run finished last, and when by the server's clock; None when none has.
+
+        The task is not known when its entry takes several messages: they are not read for that.
+        """
+        newest = await newest_message(self._connection, self._stream, self._subject(run_id))
+        if newest is None or newest.headers.get(_KIND_HEADER) == _SOURCE or _COPIED_HEADER in newest.headers:
+            return None
+        if _PART_HEADER in newest.headers:
+            return None, newest.stored_at
+        try:
+            return _decode(newest.data).task, newest.stored_at
+        except msgspec.DecodeError:
+            return None, newest.stored_at
 
     async def copy(self, origin: str, to: str) -> None:
         """Give a new run what another one has finished, and its flow.yaml.

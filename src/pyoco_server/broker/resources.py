@@ -49,6 +49,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         # No TTL: a worker's record must outlive the disconnect time-out, and keep `hidden`.
         _bucket(config, config.workers_kv_bucket),
         _bucket(config, config.lease_kv_bucket),
+        _bucket(config, config.bulk_kv_bucket, ttl_sec=config.bulk_ttl_sec),
         _bucket(config, config.auth_kv_bucket),
         _bucket(config, config.wheel_history_kv_bucket, ttl_sec=config.wheel_history_ttl_sec),
         _object_store(config, config.wheel_object_store_bucket),

@@ -8,7 +8,7 @@ import msgspec
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.publishing import publish_acked
-from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, read_batch
+from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, newest_message, read_batch
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import LogLine
 
@@ -49,6 +49,11 @@ class RunLogs:
     async def last_sequence(self, run_id: str) -> int:
         """The sequence of the newest batch as the leader knows it; 0 when there is none."""
         return await last_sequence(self._connection, self._stream, self._subject(run_id))
+
+    async def last_stored_at(self, run_id: str) -> str | None:
+        """When the newest batch was stored, by the server's clock (RFC 3339); None when there is none."""
+        newest = await newest_message(self._connection, self._stream, self._subject(run_id))
+        return None if newest is None else newest.stored_at
 
     async def remove(self, run_id: str) -> None:
         await jetstream_api.purge(self._connection, self._stream, self._subject(run_id))

@@ -15,6 +15,10 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.message import Message
 from pyoco_server.broker.publishing import ApiError
 
+# Every subject of a stream. A pattern that only happens to match them all is another matter: the server then
+# counts, for each batch, what is left of each of a million subjects.
+EVERYTHING = ">"
+
 _BATCH = 512
 _NO_MESSAGE = 10037
 _STATUS = "Status"
@@ -34,6 +38,11 @@ class StreamMessage:
         """The server's time, RFC 3339."""
         return self.headers.get("Nats-Time-Stamp", "")
 
+    @property
+    def followed_by(self) -> int:
+        """How many more messages there were behind this one on the subject that was read."""
+        return int(self.headers.get("Nats-Num-Pending", 0))
+
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
@@ -41,6 +50,10 @@ class StreamState:
     created: str
     # How many messages there are on each of the subjects that were asked for.
     subjects: dict[str, int]
+    first_sequence: int = 0
+    last_sequence: int = 0
+    messages: int = 0
+    bytes: int = 0
 
 
 class _Stored(msgspec.Struct):
@@ -60,10 +73,22 @@ async def last_sequence(connection: Connection, stream: str, subject: str) -> in
     return 0 if stored is None else stored.seq
 
 
+async def next_sequence(connection: Connection, stream: str, *, after: int) -> int:
+    """The sequence of the first message behind this one as the leader knows it; 0 when there is none."""
+    stored = await _stored(connection, stream, {"seq": after + 1, "next_by_subj": EVERYTHING})
+    return 0 if stored is None else stored.seq
+
+
 async def message_at(connection: Connection, stream: str, sequence: int) -> StreamMessage | None:
     """The message of this sequence as the leader knows it, without its headers; None if it is gone."""
     stored = await _stored(connection, stream, {"seq": sequence})
     return None if stored is None else StreamMessage(sequence, stored.subject, b64decode(stored.data), {})
+
+
+async def newest_message(connection: Connection, stream: str, subject: str) -> StreamMessage | None:
+    """The newest message on the subject, as any replica knows it; None when there is none."""
+    answer = await connection.request(f"$JS.API.DIRECT.GET.{stream}.{subject}")
+    return None if _STATUS in (answer.headers or {}) else _message(answer)
 
 
 async def stream_state(connection: Connection, stream: str, *, subjects: str = "") -> StreamState:
@@ -73,7 +98,15 @@ async def stream_state(connection: Connection, stream: str, *, subjects: str = "
         info = await jetstream_api.call(connection, f"STREAM.INFO.{stream}", query)
     except jetstream_api.ApiRefused as refused:
         raise connection.unavailable(f"{stream}: {refused}") from refused
-    return StreamState(info["created"], info["state"].get("subjects") or {})
+    state = info["state"]
+    return StreamState(
+        info["created"],
+        state.get("subjects") or {},
+        first_sequence=state.get("first_seq", 0),
+        last_sequence=state.get("last_seq", 0),
+        messages=state.get("messages", 0),
+        bytes=state.get("bytes", 0),
+    )
 
 
 async def _stored(connection: Connection, stream: str, query: dict[str, object]) -> _Stored | None:
@@ -92,12 +125,15 @@ async def read_batch(
     after: int = 0,
     limit: int = _BATCH,
     max_bytes: int = 0,
+    since: str = "",
 ) -> list[StreamMessage]:
     """The next messages on the subject behind the sequence `after`; none when this is the end.
 
-    With `max_bytes` the batch ends with the message that reaches them.
+    With `max_bytes` the batch ends with the message that reaches them. With `since` (RFC 3339) it begins
+    with the first one that was stored then or later, in place of `after`.
     """
-    query: dict[str, object] = {"seq": after + 1, "next_by_subj": subject, "batch": limit}
+    query: dict[str, object] = {"next_by_subj": subject, "batch": limit}
+    query |= {"start_time": since} if since else {"seq": after + 1}
     if max_bytes:
         query["max_bytes"] = max_bytes
     batch: list[StreamMessage] = []

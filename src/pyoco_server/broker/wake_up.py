@@ -1,4 +1,4 @@
-"""A word to one worker about one of its runs: look at it now, its snapshot has changed.
+"""A word to one worker: look now, the snapshot of one of your runs has changed, or your own record has.
 
 Plain NATS without storage, because it is only a hint: a worker that misses it sees the change with its
 next heartbeat, when its compare-and-set finds a newer revision.
@@ -12,19 +12,33 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.models import is_run_id
 
 _PREFIX = "pyoco.wake"
+# In the place of a run's id.
+_OWN_RECORD = b"worker"
 
 
 async def wake_owner(connection: Connection, *, worker_id: str, run_id: str) -> None:
     await connection.publish(f"{_PREFIX}.{worker_id}", run_id.encode())
 
 
+async def wake_worker(connection: Connection, worker_id: str) -> None:
+    await connection.publish(f"{_PREFIX}.{worker_id}", _OWN_RECORD)
+
+
 class WakeUps:
     """The words to one worker, kept over reconnects."""
 
-    def __init__(self, connection: Connection, *, worker_id: str, on_wake: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        worker_id: str,
+        on_run: Callable[[str], None],
+        on_own_record: Callable[[], None],
+    ) -> None:
         self._connection = connection
         self._subject = f"{_PREFIX}.{worker_id}"
-        self._on_wake = on_wake
+        self._on_run = on_run
+        self._on_own_record = on_own_record
         self._client: object = None
 
     async def start(self) -> None:
@@ -40,4 +54,6 @@ class WakeUps:
     async def _on_message(self, message: Msg) -> None:
         run_id = message.data.decode("ascii", "replace")
         if is_run_id(run_id):
-            self._on_wake(run_id)
+            self._on_run(run_id)
+        elif message.data == _OWN_RECORD:
+            self._on_own_record()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 from nats.js.api import AckPolicy, ConsumerConfig
 
+from pyoco_server import tracing
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.message import Message
@@ -43,6 +44,10 @@ class Delivery:
     @property
     def payload(self) -> bytes:
         return self._message.data
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._message.headers
 
     @property
     def token(self) -> tuple[int, int]:
@@ -109,7 +114,7 @@ class WorkQueue:
 
     async def publish(self, job: Job, *, run_revision: int) -> None:
         """Put a job into the queue; publishing the same run again is stored once."""
-        headers: Mapping[str, str] = {"Nats-Msg-Id": job.run_id, _REVISION_HEADER: str(run_revision)}
+        headers = {"Nats-Msg-Id": job.run_id, _REVISION_HEADER: str(run_revision), **tracing.carried()}
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
         await publish_acked(self._connection, subject, encode(job), headers)
 

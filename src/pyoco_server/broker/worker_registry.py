@@ -1,26 +1,92 @@
-"""Worker records at rest: the worker writes what it does and keeps the `hidden` that a gateway wrote."""
+"""Worker records at rest. A worker writes what it does, a gateway what operators want of it.
 
+Both write by compare-and-set, and whoever comes second keeps what the other has written: nobody's word is
+lost.
+"""
+
+import asyncio
 import logging
+from collections.abc import Callable
 
 import msgspec
 
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import Bucket
 from pyoco_server.broker.publishing import RevisionConflict
+from pyoco_server.broker.stream_reads import StreamMessage, read_batch
+from pyoco_server.errors import WorkerNotFound
 from pyoco_server.models import WorkerRecord, decode_worker, encode
 
 log = logging.getLogger(__name__)
 
+_DELETED = {"DEL", "PURGE"}
+# How often, and after which pause, a replica is asked that has not received our own last write yet.
+_TRIES = 5
+_REPLICA_SEC = 0.05
+
 
 class WorkerRegistry:
-    """The `pyoco_workers` bucket."""
+    """The `pyoco_workers` bucket, for a gateway."""
 
     def __init__(self, connection: Connection) -> None:
-        self._bucket = Bucket(connection, connection.config.workers_kv_bucket)
+        config = connection.config
+        self._connection = connection
+        self._bucket = Bucket(connection, config.workers_kv_bucket)
+        self._stream = f"KV_{config.workers_kv_bucket}"
+        self._all = f"$KV.{config.workers_kv_bucket}.*"
+        # The revision of our own last write: who has made a change sees it.
+        self._written = 0
 
     async def get(self, worker_id: str) -> WorkerRecord | None:
         entry = await self._bucket.get(worker_id)
         return None if entry is None else decode_worker(entry.value)
+
+    async def all(self) -> list[WorkerRecord]:
+        """Every worker that was ever heard of, however many, in one read of the bucket or a few."""
+        for _ in range(_TRIES):
+            messages = await self._messages()
+            if not self._written or (messages and messages[-1].sequence >= self._written):
+                break
+            await asyncio.sleep(_REPLICA_SEC)
+        return [record for record in map(_readable, messages) if record is not None]
+
+    async def _messages(self) -> list[StreamMessage]:
+        messages: list[StreamMessage] = []
+        while batch := await read_batch(
+            self._connection, self._stream, self._all, after=messages[-1].sequence if messages else 0
+        ):
+            messages += batch
+        return messages
+
+    async def change(self, worker_id: str, change: Callable[[WorkerRecord], WorkerRecord]) -> WorkerRecord:
+        """Apply `change` to the record as it is when it is written; WorkerNotFound if there is none."""
+        while True:
+            entry = await self._bucket.get_from_leader(worker_id)
+            if entry is None:
+                raise WorkerNotFound(f"there is no worker {worker_id!r}")
+            try:
+                record = decode_worker(entry.value)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise WorkerNotFound(f"the record of worker {worker_id!r} cannot be read: {error}") from error
+            changed = change(record)
+            value = encode(changed)
+            if value == entry.value:
+                return changed
+            try:
+                self._written = await self._bucket.update(worker_id, value, revision=entry.revision)
+            except RevisionConflict:
+                continue
+            return changed
+
+
+def _readable(message: StreamMessage) -> WorkerRecord | None:
+    if message.headers.get("KV-Operation") in _DELETED:
+        return None
+    try:
+        return decode_worker(message.data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        log.warning("the worker record at %s cannot be read: %s", message.subject, error)
+        return None
 
 
 class OwnRecord:
@@ -35,7 +101,7 @@ class OwnRecord:
         self._has_written = False
 
     async def save(self) -> None:
-        """Write the record; a `hidden` that was set elsewhere since is kept."""
+        """Write the record; what operators have written into it since is kept, and known afterwards."""
         while True:
             try:
                 if self._revision is None:
@@ -66,6 +132,10 @@ class OwnRecord:
             log.warning("the record of worker %s was not readable and is replaced", self.record.worker_id)
             return
         self.record.hidden = stored.hidden
+        self.record.paused = stored.paused
+        if stored.instance_id == self.record.instance_id:
+            # An earlier instance of this id was asked to end, and has: that is not meant for us.
+            self.record.drain_requested_at = stored.drain_requested_at
         self._look_for_rival(stored)
 
     def _look_for_rival(self, stored: WorkerRecord) -> None:

@@ -1,7 +1,7 @@
 """What the commands of `pyoco-client` have in common: their options, and the way to the gateway."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -10,8 +10,10 @@ from pyoco_server.cli.options import sendable_text
 from pyoco_server.cli.run_views import Output
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.http_client import PyocoHttpClient
+from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient
 from pyoco_server.models import RUN_TIMEOUT_MAX_SEC, is_run_id
+
+Client = TypeVar("Client", PyocoHttpClient, AsyncPyocoHttpClient)
 
 
 def _checked_run_id(run_id: str) -> str:
@@ -98,10 +100,10 @@ class GatewayAddress:
     server: str | None = None
     api_key: str | None = None
 
-    def open(self, server: str | None, api_key: str | None) -> PyocoHttpClient:
+    def open(self, client: type[Client], server: str | None, api_key: str | None) -> Client:
         config = NatsBackendConfig.from_env()
         try:
-            return PyocoHttpClient(
+            return client(
                 server or self.server or config.server,
                 api_key=api_key or self.api_key or config.api_key or None,
                 api_key_header=config.http_api_key_header,
@@ -113,6 +115,15 @@ class GatewayAddress:
 
 def open_client(ctx: typer.Context, server: str | None, api_key: str | None) -> PyocoHttpClient:
     """A connection to the gateway that the command line, or else the settings, name."""
-    address = ctx.obj
+    return _address(ctx).open(PyocoHttpClient, server, api_key)
+
+
+def open_async_client(ctx: typer.Context, server: str | None, api_key: str | None) -> AsyncPyocoHttpClient:
+    """The same for a command that does several things at once."""
+    return _address(ctx).open(AsyncPyocoHttpClient, server, api_key)
+
+
+def _address(ctx: typer.Context) -> GatewayAddress:
+    address = ctx.find_root().obj
     assert isinstance(address, GatewayAddress)
-    return address.open(server, api_key)
+    return address

@@ -18,10 +18,10 @@ _EXAMPLES: Final = "\b\nExamples:\n"
 _INDENT: Final = "  "
 
 
-def new_app(**settings: Any) -> typer.Typer:
+def new_app(*, add_completion: bool = False, **settings: Any) -> typer.Typer:
     """A Typer app in the manner of all our commands."""
     return typer.Typer(
-        add_completion=False,
+        add_completion=add_completion,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -71,7 +71,7 @@ def exit_code_of(app: typer.Typer, program: str, arguments: Sequence[str]) -> in
     except OSError as error:
         discard_output()
         _complain(io_error_text(error))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):  # the second is Ctrl-C or Ctrl-D at a question
         return exit_codes.INTERRUPTED
     else:
         return code if isinstance(code, int) else exit_codes.OK

@@ -58,6 +58,8 @@ async def serve_gateway(
         log_config=None,
         access_log=False,
         server_header=False,
+        # Who is connected is what we write down; what a proxy says of others is in its headers.
+        proxy_headers=False,
         timeout_graceful_shutdown=_SHUTDOWN_SEC,
     )
     server = _Server(config, on_ready, on_stop)

@@ -130,13 +130,17 @@ class _LinePrinter:
         self._console.file.flush()
 
     def _text(self, line: Line) -> Text:
-        task, stream = line["task"] or _UNKNOWN_TASK, line["stream"]
+        task = line["task"] or _UNKNOWN_TASK
         style = self._styles.setdefault(task, _TASK_STYLES[len(self._styles) % len(_TASK_STYLES)])
-        shown = Text()
-        if self._timestamps:
-            shown.append(f"{_moment(line['ts'])} ", "dim")
-        shown.append(printable(task), style).append(f" {_MARKS.get(stream, '|')} ", "dim")
-        return shown.append(_harmless(line["text"]), _TEXT_STYLES.get(stream))
+        shown = line_text(line, style)
+        return Text(f"{_moment(line['ts'])} ", "dim").append(shown) if self._timestamps else shown
+
+
+def line_text(line: Line, task_style: str = "cyan") -> Text:
+    """A line with its task and a mark for its stream."""
+    task, stream = line["task"] or _UNKNOWN_TASK, line["stream"]
+    shown = Text.assemble((printable(task), task_style), (f" {_MARKS.get(stream, '|')} ", "dim"))
+    return shown.append(_harmless(line["text"]), _TEXT_STYLES.get(stream))
 
 
 def _harmless(text: str) -> str:

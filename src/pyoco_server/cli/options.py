@@ -3,14 +3,18 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
 
 import typer
 from dotenv import dotenv_values
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import shortened
+
+Word = TypeVar("Word", bound=StrEnum)
 
 NatsUrl = Annotated[
     str | None,
@@ -34,6 +38,18 @@ def require_sendable(value: object) -> None:
         raise typer.BadParameter(f"{shortened(value)} is not UTF-8 text") from None
     except RecursionError:
         raise typer.BadParameter("the value is nested too deeply") from None
+
+
+def one_of(words: type[Word]) -> Callable[[str], Word]:
+    """Reads one of some words, in upper or lower case."""
+
+    def parse(text: str) -> Word:
+        try:
+            return words(text.upper())
+        except ValueError:
+            raise typer.BadParameter(f"{text!r}: wanted one of {', '.join(words)}") from None
+
+    return parse
 
 
 def comma_separated(text: str | None) -> list[str]:

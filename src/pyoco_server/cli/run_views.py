@@ -4,19 +4,19 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from pyoco_server.cli.console import printable, results
+from pyoco_server.cli.moments import duration, local_time
 from pyoco_server.models import TERMINAL, RunStatus
 
 Answer = Mapping[str, Any]
-View = Callable[[Answer], RenderableType]
+T = TypeVar("T")
 
 STATE_STYLES: Final = {
     "PENDING": "dim",
@@ -48,7 +48,7 @@ def chosen(output: Output | None) -> Output:
     return Output.TABLE if results().is_terminal else Output.JSON
 
 
-def show(answer: Answer, output: Output | None, view: View) -> None:
+def show(answer: T, output: Output | None, view: Callable[[T], RenderableType]) -> None:
     """Write the answer in the chosen form."""
     console = results()
     if chosen(output) is Output.TABLE:
@@ -59,26 +59,26 @@ def show(answer: Answer, output: Output | None, view: View) -> None:
 
 
 def accepted_view(answer: Answer) -> RenderableType:
-    return _pairs([("run_id", answer["run_id"]), ("status", state(answer["status"]))])
+    return pairs([("run_id", answer["run_id"]), ("status", state(answer["status"]))])
 
 
 def run_view(run: Answer) -> RenderableType:
     """One run: what it is, how it goes, and its tasks."""
-    details = _pairs(_run_details(run))
+    details = pairs(_run_details(run))
     records = run.get("task_records") or {}
     return Group(details, Text(), tasks_table(run["tasks"], records)) if run["tasks"] else details
 
 
 def ended_run_view(run: Answer) -> RenderableType:
     """A run that was waited for, with what its last tasks returned: mostly that is its result."""
-    parts: list[RenderableType] = [_pairs(_run_details(run))]
+    parts: list[RenderableType] = [pairs(_run_details(run))]
     records: Mapping[str, Answer] = run.get("task_records") or {}
     if run["tasks"]:
         parts += [Text(), tasks_table(run["tasks"], {})]
     outputs = [(name, records[name].get("output")) for name in _last_tasks(records)]
     rows = [(f"{printable(name)} returned", _value(output)) for name, output in outputs if output is not None]
     if rows:
-        parts += [Text(), _pairs(rows[-_MOST_OUTPUTS:])]
+        parts += [Text(), pairs(rows[-_MOST_OUTPUTS:])]
     return Group(*parts)
 
 
@@ -99,7 +99,7 @@ def tasks_table(tasks: Mapping[str, str], records: Mapping[str, Answer]) -> Tabl
         cells: list[RenderableType] = [printable(name), state(word)]
         if records:
             record = records.get(name, {})
-            cells += [_duration(record.get("duration_ms")), _result(record)]
+            cells += [_milliseconds(record.get("duration_ms")), _result(record)]
         table.add_row(*cells)
     return table
 
@@ -123,11 +123,11 @@ def _run_details(run: Answer) -> Iterator[tuple[str, RenderableType]]:
     if run.get("attempt", 0) > 1:
         yield "attempt", str(run["attempt"])
     if run.get("start_time"):
-        yield "started", _moment(run["start_time"])
-        yield "took", _duration(((run.get("end_time") or time.time()) - run["start_time"]) * 1000)
+        yield "started", local_time(run["start_time"])
+        yield "took", duration((run.get("end_time") or time.time()) - run["start_time"])
 
 
-def _pairs(rows: Iterable[tuple[str, RenderableType]]) -> Table:
+def pairs(rows: Iterable[tuple[str, RenderableType]]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -197,11 +197,5 @@ def _shortened(text: str, limit: int = _LONGEST_VALUE) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
 
 
-def _duration(milliseconds: float | None) -> str:
-    if milliseconds is None:
-        return ""
-    return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
-
-
-def _moment(unix_seconds: float) -> str:
-    return datetime.fromtimestamp(unix_seconds, UTC).astimezone().isoformat(" ", "seconds")
+def _milliseconds(milliseconds: float | None) -> str:
+    return "" if milliseconds is None else duration(milliseconds / 1000)

@@ -1,12 +1,11 @@
 """What comes after a run was submitted: its id is shown, or its end is waited for."""
 
-from typing import Any
-
 from pyoco_server.cli.console import notes, printable, say
 from pyoco_server.cli.exit_codes import CommandFailed
 from pyoco_server.cli.run_views import Output, accepted_view, chosen, ended_run_view, show
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
+from pyoco_server.http_client.answers import Accepted, Run
 from pyoco_server.models import RunStatus
 
 
@@ -17,7 +16,7 @@ def check_limit(wait: bool, timeout_sec: float | None) -> None:
 
 def finish_submit(
     client: PyocoHttpClient,
-    accepted: dict[str, Any],
+    accepted: Accepted,
     *,
     wait: bool,
     timeout_sec: float | None,
@@ -44,9 +43,8 @@ def finish_submit(
         raise CommandFailed(f"The run is {ended['status']}{why}")
 
 
-def wait_for_end(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> dict[str, Any]:
+def wait_for_end(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> Run:
     """The last snapshot of the run; a person is shown how it goes meanwhile."""
-    snapshot: dict[str, Any] = {}
     with notes().status("Waiting ...") as status:
         for snapshot in client.follow(run_id, timeout_sec):
             ended = sum(state not in ("PENDING", "RUNNING") for state in snapshot["tasks"].values())
@@ -55,7 +53,7 @@ def wait_for_end(client: PyocoHttpClient, run_id: str, timeout_sec: float | None
     return snapshot
 
 
-def _with_records(client: PyocoHttpClient, run: dict[str, Any]) -> dict[str, Any]:
+def _with_records(client: PyocoHttpClient, run: Run) -> Run:
     try:
         return client.get_run(run["run_id"], ["records"])
     except (GatewayUnreachable, PyocoHttpError) as error:

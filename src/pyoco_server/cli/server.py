@@ -16,6 +16,7 @@ from pyoco_server.cli.serving import serve
 from pyoco_server.cli.up import Up
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.logging_config import configure_logging
+from pyoco_server.tracing import tracing
 
 app = new_app(
     no_args_is_help=True,
@@ -89,7 +90,9 @@ def up(
         nats_port=nats_port,
         ready_fd=ready_fd,
     )
-    raise typer.Exit(serve(gateway))
+    with tracing(config, service="pyoco-server:http"):
+        code = serve(gateway)
+    raise typer.Exit(code)
 
 
 @app.command(

@@ -16,6 +16,7 @@ from pyoco_server.cli.serving import StopRequest
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import EmbeddedServerError
 from pyoco_server.http_api import create_app
+from pyoco_server.runs.index.file import check_folder
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class Up:
     ready_fd: int | None = None
 
     async def __call__(self, stop: StopRequest) -> None:
+        check_folder(Path(self.config.index_dir))
         listener = listen(self.host, self.port)
         url = http_url(listener)
         async with AsyncExitStack() as last:

@@ -20,6 +20,7 @@ from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.garbage import spare_loaded_code
 from pyoco_server.logging_config import configure_logging
 from pyoco_server.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
+from pyoco_server.tracing import tracing
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.executor import ExecutorFailedToStart
 from pyoco_server.worker.protocol import Setup
@@ -178,7 +179,9 @@ def worker(
         resolver=resolver,
         ready_fd=ready_fd,
     )
-    raise typer.Exit(serve(process))
+    with tracing(config, service="pyoco-server:worker"):
+        code = serve(process)
+    raise typer.Exit(code)
 
 
 def default_worker_id() -> str:

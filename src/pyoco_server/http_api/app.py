@@ -8,9 +8,27 @@ from fastapi import FastAPI
 from pyoco_server import __version__
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError
-from pyoco_server.http_api import dashboard, health, problems, reruns, run_actions, run_logs, run_reads
+from pyoco_server.http_api import (
+    bulk,
+    dashboard,
+    dlq,
+    explain,
+    health,
+    list_watch,
+    metrics,
+    problems,
+    reruns,
+    run_actions,
+    run_list,
+    run_logs,
+    run_reads,
+    run_watch,
+    wheels,
+    workers,
+)
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.openapi import describe
+from pyoco_server.http_api.request_counts import CountRequests
 from pyoco_server.http_api.submissions import submit_run, submit_run_yaml
 
 
@@ -43,14 +61,25 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     problems.install(app)
+    app.add_middleware(CountRequests)
     # First, since routes are tried in order and these are the hot ones.
     app.add_route("/runs", submit_run, methods=["POST"])
     app.add_route("/runs/yaml", submit_run_yaml, methods=["POST"])
     app.include_router(health.router)
+    app.include_router(run_list.router)
+    # Before `/runs/{run_id}`, which would take `watch` for the id of a run.
+    app.include_router(list_watch.router)
+    app.include_router(run_watch.router)
     app.include_router(run_reads.router)
     app.include_router(run_logs.router)
     app.include_router(run_actions.router)
     app.include_router(reruns.router)
+    app.include_router(explain.router)
+    app.include_router(dlq.router)
+    app.include_router(bulk.router)
+    app.include_router(workers.router)
+    app.include_router(metrics.router)
+    app.include_router(wheels.router)
     app.add_route("/", dashboard.index, methods=["GET"])
     describe(app)
     return app

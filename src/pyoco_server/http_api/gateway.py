@@ -2,18 +2,37 @@
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
 from starlette.requests import Request
 
+from pyoco_server.broker.bulk_records import BulkRecords
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.run_feed import RunFeed
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.run_watch import RunWatches
+from pyoco_server.broker.wheel_history import WheelHistory
 from pyoco_server.broker.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.cursor_key import SharedCursors
+from pyoco_server.http_api.request_counts import RequestCounts
+from pyoco_server.http_api.run_timings import RunTimings
+from pyoco_server.runs.bulk_runner import BulkRunner
+from pyoco_server.runs.changes import RunChanges
+from pyoco_server.runs.explain import Explainer
+from pyoco_server.runs.index import RunIndex
+from pyoco_server.runs.open_runs import OpenRuns
+from pyoco_server.runs.run_lists import RunLists
+from pyoco_server.runs.run_reader import RunReader
 from pyoco_server.runs.submit import Submitter
 from pyoco_server.runs.sweep import Sweeper
+from pyoco_server.wheels.registry import WheelRegistry
+
+# How many wheels are taken at the same time; each needs a temporary file.
+_UPLOADS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +42,25 @@ class Gateway:
     runs: RunStore
     logs: RunLogs
     watches: RunWatches
+    feed: RunFeed
+    # What the feed has read: for lists, and for those who watch.
+    index_file: RunIndex
+    index: RunLists
+    changes: RunChanges
+    cursors: SharedCursors
     workers: WorkerRegistry
     submitter: Submitter
     sweeper: Sweeper
+    explainer: Explainer
+    letters: DeadLetters
+    bulk: BulkRunner
+    bulk_records: BulkRecords
+    wheels: WheelRegistry
+    wheel_history: WheelHistory
+    uploads: asyncio.Semaphore
+    # What is counted here for the metrics: requests, and how runs fared.
+    requests: RequestCounts
+    timings: RunTimings
     # Set when this gateway is about to end: answers that would stay open end themselves.
     stopping: asyncio.Event
 
@@ -33,29 +68,58 @@ class Gateway:
     def create(cls, config: NatsBackendConfig) -> "Gateway":
         connection = Connection(config, name="pyoco-server:http")
         connection.add_hook(lambda: ensure_resources(connection))
+        submitter = Submitter(connection)
+        changes, timings = RunChanges(), RunTimings()
+        changes.on_changes(timings.take)
+        index_file, open_runs = RunIndex(Path(config.index_dir)), OpenRuns()
+        feed = RunFeed(connection, RunReader(config, index_file, open_runs, changes))
+        index = RunLists(index_file, feed)
+        changes.on_live(feed.hurry)
         return cls(
             config=config,
             connection=connection,
             runs=RunStore(connection),
             logs=RunLogs(connection),
             watches=RunWatches(connection),
+            feed=feed,
+            index_file=index_file,
+            index=index,
+            changes=changes,
+            cursors=SharedCursors(connection),
             workers=WorkerRegistry(connection),
-            submitter=Submitter(connection),
-            sweeper=Sweeper(connection),
+            submitter=submitter,
+            sweeper=Sweeper(connection, index, open_runs),
+            explainer=Explainer(connection),
+            letters=DeadLetters(connection),
+            bulk=BulkRunner(connection, submitter),
+            bulk_records=BulkRecords(connection),
+            wheels=WheelRegistry(connection),
+            wheel_history=WheelHistory(connection),
+            uploads=asyncio.Semaphore(_UPLOADS),
+            requests=RequestCounts(),
+            timings=timings,
             stopping=asyncio.Event(),
         )
 
     async def start(self) -> None:
         """Begin to connect; a gateway also starts when NATS is not there yet."""
+        await self.index_file.start()
         await self.connection.start()
+        await self.feed.start()
         await self.submitter.start()
         await self.sweeper.start()
+        await self.bulk.start()
+        await self.wheels.start()
 
     async def close(self) -> None:
         self.stopping.set()
+        await self.wheels.close()
+        await self.bulk.close()
         await self.sweeper.close()
         await self.submitter.close()
+        await self.feed.close()
         await self.connection.close()
+        await self.index_file.close()
 
 
 def gateway_of(request: Request) -> Gateway:

@@ -1,24 +1,31 @@
 """Reading a form with one file in it, where the size limit holds while the body is being read."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from pyoco_server.errors import FieldProblem, InvalidRequest, WorkflowTooLarge
+from pyoco_server.errors import FieldProblem, InvalidRequest, PyocoError, WorkflowTooLarge
 from pyoco_server.http_api.bodies import discard
 
 # Room for the text fields and the boundaries around the file.
 _FORM_OVERHEAD_BYTES = 64 * 1024
 _MAX_TEXT_FIELDS = 20
+# A sender that is silent for longer is given up.
+_SILENCE_SEC = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class FileField:
     name: str
     max_bytes: int
+    # What a larger one is refused with, and the setting that allows a larger one.
+    too_large: type[PyocoError] = WorkflowTooLarge
+    setting: str = "PYOCO_WORKFLOW_YAML_MAX_BYTES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +34,23 @@ class UploadedForm:
     fields: dict[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class OpenForm:
+    """A form whose file is in memory while it is small, and in a temporary file without a name when not."""
+
+    file: UploadFile
+    fields: dict[str, str]
+
+
 async def read_form(request: Request, wanted: FileField) -> UploadedForm:
-    """The file and the text fields; InvalidRequest or WorkflowTooLarge when it is not such a form."""
+    """The file and the text fields, as `open_form` has them; for files that fit into memory."""
+    async with open_form(request, wanted) as form:
+        return UploadedForm(await form.file.read(), form.fields)
+
+
+@asynccontextmanager
+async def open_form(request: Request, wanted: FileField) -> AsyncIterator[OpenForm]:
+    """The file and the text fields; InvalidRequest or `wanted.too_large` when it is not such a form."""
     content_type = request.headers.get("content-type", "")
     if not content_type.lower().startswith("multipart/form-data"):
         raise _invalid(
@@ -37,23 +59,29 @@ async def read_form(request: Request, wanted: FileField) -> UploadedForm:
         )
     stream = request.stream()
     parser = MultiPartParser(
-        request.headers, _limited(stream, wanted), max_files=1, max_fields=_MAX_TEXT_FIELDS
+        request.headers,
+        _limited(stream, wanted, declared=request.headers.get("content-length", "")),
+        max_files=1,
+        max_fields=_MAX_TEXT_FIELDS,
+        max_part_size=_FORM_OVERHEAD_BYTES,
     )
     try:
         form = await parser.parse()
-    except WorkflowTooLarge:
+    except wanted.too_large:
         await discard(stream)
         raise
     except (MultiPartException, KeyError, UnicodeDecodeError, ValueError) as error:
         raise _invalid("", f"the multipart body cannot be read: {error}") from None
     try:
-        return await _taken_apart(form.multi_items(), wanted)
+        yield _taken_apart(form.multi_items(), wanted)
     finally:
-        await form.close()
+        # Also a file that was cut off before its end, which is no part of the form.
+        for file in parser._files_to_close_on_error:
+            file.close()
 
 
-async def _taken_apart(items: list[tuple[str, UploadFile | str]], wanted: FileField) -> UploadedForm:
-    file: bytes | None = None
+def _taken_apart(items: list[tuple[str, UploadFile | str]], wanted: FileField) -> OpenForm:
+    file: UploadFile | None = None
     fields: dict[str, str] = {}
     for name, value in items:
         if name in fields or (name == wanted.name and file is not None):
@@ -63,12 +91,12 @@ async def _taken_apart(items: list[tuple[str, UploadFile | str]], wanted: FileFi
         elif name != wanted.name:
             raise _invalid(name, f"unexpected file; the file belongs into the field {wanted.name!r}")
         else:
-            file = await value.read()
+            file = value
     if file is None:
         raise _invalid(wanted.name, "the file is missing; send it as a file part with a filename")
-    if len(file) > wanted.max_bytes:
+    if (file.size or 0) > wanted.max_bytes:
         raise _too_large(wanted)
-    return UploadedForm(file, fields)
+    return OpenForm(file, fields)
 
 
 def _valid_text(name: str, text: str) -> str:
@@ -80,18 +108,35 @@ def _valid_text(name: str, text: str) -> str:
     return text
 
 
-async def _limited(stream: AsyncIterator[bytes], wanted: FileField) -> AsyncGenerator[bytes, None]:
+async def _limited(
+    stream: AsyncIterator[bytes], wanted: FileField, *, declared: str
+) -> AsyncGenerator[bytes, None]:
     left = wanted.max_bytes + _FORM_OVERHEAD_BYTES
-    async for chunk in stream:
+    if declared.isdecimal() and int(declared) > left:
+        raise _too_large(wanted)
+    while (chunk := await _next_of(stream)) is not None:
         left -= len(chunk)
         if left < 0:
-            raise _too_large(wanted)
+            refusal = _too_large(wanted)
+            if not declared:
+                # Who does not say where the end is may never come to one: it is not listened to for ever.
+                refusal.headers["Connection"] = "close"
+            raise refusal
         yield chunk
 
 
-def _too_large(wanted: FileField) -> WorkflowTooLarge:
-    return WorkflowTooLarge(
-        f"{wanted.name} is larger than {wanted.max_bytes} bytes (PYOCO_WORKFLOW_YAML_MAX_BYTES)"
+async def _next_of(stream: AsyncIterator[bytes]) -> bytes | None:
+    try:
+        async with asyncio.timeout(_SILENCE_SEC):
+            return await anext(stream, None)
+    except TimeoutError:
+        raise _invalid("", f"nothing more of the body came for {_SILENCE_SEC:g} s; send it again") from None
+
+
+def _too_large(wanted: FileField) -> PyocoError:
+    problem = FieldProblem(wanted.name, f"wanted at most {wanted.max_bytes} bytes")
+    return wanted.too_large(
+        f"{wanted.name} is larger than {wanted.max_bytes} bytes ({wanted.setting})", problems=[problem]
     )
 
 

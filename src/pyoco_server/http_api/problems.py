@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from pyoco_server.errors import Err, ErrorSpec, FieldProblem, InvalidRequest, PyocoError, shortened
 from pyoco_server.http_api.language import preferred_language
@@ -85,7 +86,7 @@ async def _on_pyoco_error(request: Request, error: Exception) -> Response:
         msg_id=spec.msg_id,
         errors=_field_errors(error.problems),
     )
-    return _answer(problem, language)
+    return _answer(problem, language, error.headers)
 
 
 async def _on_validation_error(request: Request, error: Exception) -> Response:
@@ -100,7 +101,27 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     phrase = HTTPStatus(error.status_code).phrase
     # Starlette's own detail only repeats the phrase.
     said = "" if error.detail == phrase else error.detail
-    return _framework_answer(request, error.status_code, said, error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(sorted(_methods_of_path(request)))
+    return _framework_answer(request, error.status_code, said, headers)
+
+
+def _methods_of_path(request: Request) -> set[str]:
+    """Of all routes of the path: the framework itself tells those of the first one only."""
+    # FastAPI keeps an included router as one route of its own.
+    routers = [request.app, *(getattr(route, "original_router", None) for route in request.app.routes)]
+    routes = [
+        route
+        for router in routers
+        if router is not None
+        for route in router.routes
+        if isinstance(route, Route)
+    ]
+    paths = {route.path for route in routes if route.matches(request.scope)[0] is Match.PARTIAL}
+    # `/runs/yaml` is a path of its own, although `/runs/{run_id}` fits it too.
+    path = min(paths, key=lambda path: path.count("{"), default=None)
+    return {method for route in routes if route.path == path for method in route.methods or ()}
 
 
 async def _on_client_gone(request: Request, error: Exception) -> Response:

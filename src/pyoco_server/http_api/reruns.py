@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server import tracing
 from pyoco_server.broker.journal import Journal
 from pyoco_server.http_api.bodies import optional_record
 from pyoco_server.http_api.gateway import gateway_of
@@ -38,6 +39,7 @@ async def rerun(request: Request, run_id: str) -> Response:
     cure = "a rerun takes a mode and a task"
     wish = await optional_record(request, RerunRequest, field="task", cure=cure)
     job = await rerun_job(gateway.runs, Journal(gateway.connection), run_id, mode=wish.mode, task=wish.task)
-    await gateway.submitter.submit(job)
+    with tracing.submitting(job, request.headers):
+        await gateway.submitter.submit(job)
     accepted = RerunAccepted(run_id=job.run_id, origin_run_id=run_id)
     return Response(msgspec.json.encode(accepted), media_type="application/json")

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.run_reads import find_run
-from pyoco_server.http_api.sse import MEDIA_TYPE, Event, EventSource, EventStream
+from pyoco_server.http_api.sse import MEDIA_TYPE, Event, EventSource, EventStream, with_keepalives
 from pyoco_server.models import RunId, RunStatus
 from pyoco_server.runs.log_following import LogFollower
 from pyoco_server.runs.log_reading import START, LogFilter, LogReader, PlacedLine, Position
@@ -74,7 +74,8 @@ async def get_logs(
     wanted = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)
     snapshot = await find_run(gateway, run_id)
     if followed:
-        return EventStream(_followed(gateway, run_id, position, wanted), stopping=gateway.stopping)
+        source = with_keepalives(_followed(gateway, run_id, position, wanted))
+        return EventStream(source, stopping=gateway.stopping)
     reader = LogReader(gateway.logs, run_id, after=position, wanted=wanted)
     page = await reader.page(limit, ended=snapshot.status.terminal)
     view = LogsView(
@@ -90,8 +91,12 @@ async def _followed(gateway: Gateway, run_id: str, after: Position, wanted: LogF
     follower = LogFollower(gateway.logs, gateway.runs, gateway.watches, run_id, after=after, wanted=wanted)
     async with aclosing(follower.lines()) as pages:
         async for lines in pages:
-            yield [Event(name="line", id=str(each.position), data=_line_view(each)) for each in lines]
-    yield [Event(name="end", data=LogEnd(status=follower.status))]
+            yield b"".join(_line_event(each) for each in lines)
+    yield Event(name="end", data=LogEnd(status=follower.status)).encode()
+
+
+def _line_event(placed: PlacedLine) -> bytes:
+    return Event(name="line", id=str(placed.position), data=_line_view(placed)).encode()
 
 
 def _line_view(placed: PlacedLine) -> LineView:

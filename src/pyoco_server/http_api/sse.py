@@ -1,14 +1,16 @@
 """Server-sent events as an answer, open until its events end, the client leaves or the gateway stops.
 
-An idle stream sends a comment now and then, so that proxies and clients can tell silence from a dead
+An idle stream says something now and then, so that proxies and clients can tell silence from a dead
 connection. The next events are only asked for when the client has taken the last ones.
+
+What is sent comes as bytes, so that an event which thousands get is encoded once.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 from msgspec import Struct
@@ -41,7 +43,8 @@ class Event:
         return body if self.id is None else f"id: {self.id}\n".encode() + body
 
 
-EventSource = AsyncGenerator[Sequence[Event], None]
+# Whole events, encoded; some at a time.
+EventSource = AsyncGenerator[bytes, None]
 
 
 class EventStream(Response):
@@ -49,11 +52,17 @@ class EventStream(Response):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, source: EventSource, *, stopping: asyncio.Event) -> None:
+    def __init__(self, source: EventSource, *, stopping: asyncio.Event, first: bytes = b"") -> None:
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._source = source
         self._stopping = stopping
+        self._first = first
+
+    @classmethod
+    async def begin(cls, source: EventSource, *, stopping: asyncio.Event) -> Self:
+        """With the first events at hand: what goes wrong until then can still be an error answer."""
+        return cls(source, stopping=stopping, first=await anext(source))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -73,24 +82,30 @@ class EventStream(Response):
 
     async def _send_events(self, send: Send) -> None:
         async with aclosing(self._source):
-            while (events := await self._next_events(send)) is not None:
-                body = b"".join(event.encode() for event in events)
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-
-    async def _next_events(self, send: Send) -> Sequence[Event] | None:
-        """What the source gives next, None at its end; until it comes, the client hears that all is well."""
-        upcoming = asyncio.create_task(_next_of(self._source), name="sse:source")
-        try:
-            while not (await asyncio.wait([upcoming], timeout=KEEPALIVE_SEC))[0]:
-                await send({"type": "http.response.body", "body": _KEEPALIVE, "more_body": True})
-            return upcoming.result()
-        finally:
-            if not upcoming.done():
-                upcoming.cancel()
-                await asyncio.wait([upcoming])
+            if self._first:
+                await send({"type": "http.response.body", "body": self._first, "more_body": True})
+            async for events in self._source:
+                await send({"type": "http.response.body", "body": events, "more_body": True})
 
 
-async def _next_of(source: EventSource) -> Sequence[Event] | None:
+async def with_keepalives(source: EventSource) -> EventSource:
+    """The same events, with comments in between when they are long in coming."""
+    async with aclosing(source):
+        while True:
+            upcoming = asyncio.create_task(_next_of(source), name="sse:source")
+            try:
+                while not (await asyncio.wait([upcoming], timeout=KEEPALIVE_SEC))[0]:
+                    yield _KEEPALIVE
+            finally:
+                if not upcoming.done():
+                    upcoming.cancel()
+                    await asyncio.wait([upcoming])
+            if (events := upcoming.result()) is None:
+                return
+            yield events
+
+
+async def _next_of(source: EventSource) -> bytes | None:
     return await anext(source, None)
 
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server import tracing
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.bodies import limited_body
 from pyoco_server.http_api.gateway import gateway_of
@@ -108,7 +109,8 @@ async def _checked(source: bytes) -> CheckedFlow:
 
 
 async def _submitted(request: Request, job: Job) -> Response:
-    run_id = await gateway_of(request).submitter.submit(job, key=idempotency_key(request))
+    with tracing.submitting(job, request.headers):
+        run_id = await gateway_of(request).submitter.submit(job, key=idempotency_key(request))
     headers = None if run_id == job.run_id else {REPLAYED_HEADER: "true"}
     return Response(
         msgspec.json.encode(RunAccepted(run_id=run_id)), headers=headers, media_type="application/json"

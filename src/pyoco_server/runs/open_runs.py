@@ -1,4 +1,4 @@
-"""The runs that have not ended, known by following the runs bucket: each write is read once at most.
+"""The runs that have not ended, as the feed of the runs bucket tells of them.
 
 What counts for a decision is how long a run has been quiet: for how long this program has seen no other
 revision of it. No clock is compared with another machine's, and time during which nothing could be seen
@@ -6,23 +6,16 @@ does not count.
 """
 
 import asyncio
-import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import msgspec
 
-from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.stream_reads import StreamMessage, read_batch, stream_state
-from pyoco_server.models import TERMINAL, Tag
+from pyoco_server.broker.stream_reads import StreamMessage
+from pyoco_server.models import Tag
 
-log = logging.getLogger(__name__)
-
-# Between two batches, so that a gateway that reads a million runs goes on serving.
-_BREATH_SEC = 0.01
-_BATCH_BYTES = 4 * 1024 * 1024
 _GROUP = 1000
 _DELETED = {"DEL", "PURGE"}
 
@@ -39,12 +32,12 @@ class RunState(msgspec.Struct):
     cancel_requested_at: float | None = None
 
 
-_decode = msgspec.json.Decoder(RunState).decode
+decode_state = msgspec.json.Decoder(RunState).decode
 
 
 def state_in(message: StreamMessage) -> RunState | None:
     """What a message of the runs bucket says; None when it only says that the key was deleted."""
-    return None if message.headers.get("KV-Operation") in _DELETED else _decode(message.data)
+    return None if message.headers.get("KV-Operation") in _DELETED else decode_state(message.data)
 
 
 @dataclass(slots=True)
@@ -63,22 +56,22 @@ class OpenRun:
 
 
 class OpenRuns:
-    """Follows the `pyoco_runs` bucket."""
+    """Told by the feed of the runs bucket."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        bucket = connection.config.runs_kv_bucket
-        self._stream = f"KV_{bucket}"
-        self._prefix = f"$KV.{bucket}."
-        self._after = 0
+    def __init__(self) -> None:
         # When the bucket was made: revisions of another one mean nothing here.
         self.created = ""
         self._runs: dict[str, OpenRun] = {}
         # Keys that were deleted and whose marker may still be there, with when it was seen.
         self.markers: deque[tuple[float, str]] = deque()
+        self._on_over: list[Callable[[str], None]] = []
 
     def __len__(self) -> int:
         return len(self._runs)
+
+    def on_over(self, callback: Callable[[str], None]) -> None:
+        """Have it called with the id of each run that has ended or is gone."""
+        self._on_over.append(callback)
 
     async def groups(self) -> AsyncIterator[list[OpenRun]]:
         """All of them, some at a time, so that others get their turn; they may change meanwhile."""
@@ -101,33 +94,25 @@ class OpenRuns:
         for run in self._runs.values():
             run.quiet_since = now
 
-    async def catch_up(self) -> AsyncIterator[list[str]]:
-        """Read what was written since; yields, batch by batch, the runs that have ended or are gone."""
-        created = (await stream_state(self._connection, self._stream)).created
-        if created != self.created:
-            self.created, self._after = created, 0
-            self._runs.clear()
-            self.markers.clear()
-        while batch := await read_batch(
-            self._connection, self._stream, f"{self._prefix}*", after=self._after, max_bytes=_BATCH_BYTES
-        ):
-            over = [run_id for run_id in map(self._take, batch) if run_id]
-            self._after = batch[-1].sequence
-            yield over
-            await asyncio.sleep(_BREATH_SEC)
+    def begin(self, created: str) -> None:
+        """Forget everything: what is told from now on is of this bucket."""
+        self.created = created
+        self._runs.clear()
+        self.markers.clear()
 
-    def _take(self, message: StreamMessage) -> str | None:
-        """Learn from one write; the id of the run if it is not open any more."""
-        run_id = message.subject.removeprefix(self._prefix)
-        try:
-            state = state_in(message)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            log.warning("the sweep cannot read a snapshot: %s", error, extra={"run_id": run_id})
-        else:
-            if state is None:
-                self.markers.append((time.monotonic(), run_id))
-            elif state.status not in TERMINAL:
-                self._runs[run_id] = OpenRun(run_id, state, message.sequence, time.monotonic())
-                return None
+    def take(self, run_id: str, revision: int, state: RunState | None) -> None:
+        """Learn from one write; without a state the run has ended, or is gone."""
+        if state is not None:
+            self._runs[run_id] = OpenRun(run_id, state, revision, time.monotonic())
+            return
         self._runs.pop(run_id, None)
-        return run_id
+        for callback in self._on_over:
+            callback(run_id)
+
+    def remember_marker(self, run_id: str) -> None:
+        self.markers.append((time.monotonic(), run_id))
+
+    def trim_markers(self, keep: int) -> None:
+        """Forget the oldest markers."""
+        while len(self.markers) > keep:
+            self.markers.popleft()

@@ -18,7 +18,7 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
-from pyoco_server.broker.stream_reads import StreamMessage, read_batch
+from pyoco_server.broker.stream_reads import EVERYTHING, StreamMessage, read_batch
 from pyoco_server.models import TERMINAL
 from pyoco_server.runs.open_runs import OpenRuns, state_in
 
@@ -54,7 +54,7 @@ class Retention:
         if self._created != self._runs.created:
             self._created, self._after = self._runs.created, 0
         while batch := await read_batch(
-            self._connection, self._stream, f"{self._prefix}*", after=self._after, limit=_AT_ONCE
+            self._connection, self._stream, EVERYTHING, after=self._after, limit=_AT_ONCE
         ):
             old = [message for message in batch if _age_sec(message) > self._keep_sec]
             ended = [message for message in old if _has_ended(message)]

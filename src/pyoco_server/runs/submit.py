@@ -93,6 +93,9 @@ class Submitter:
     async def _submit_keyed(self, job: Job, snapshot: RunSnapshot, key: str) -> str:
         held = await self._keys.hold(key, job)
         if held.record.run_id != job.run_id:
+            if _reuses_journal(job):
+                # Copied for a run that there will not be.
+                await self._journal.remove(job.run_id)
             return held.record.run_id
         try:
             await self._store_and_queue(job, snapshot)

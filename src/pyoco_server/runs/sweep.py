@@ -13,12 +13,13 @@ from pyoco_server.broker.advisories import Advisories
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.lease import Lease
 from pyoco_server.broker.queued_runs import QueuedRuns
-from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.errors import Err, IndexNotReady, NatsUnavailable
 from pyoco_server.runs.given_up import GivenUpJobs
 from pyoco_server.runs.left_alone import LeftAlone
 from pyoco_server.runs.mending import Mender
 from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.retention import Retention
+from pyoco_server.runs.run_lists import RunLists
 from pyoco_server.runs.sweep_rules import Patience
 
 log = logging.getLogger(__name__)
@@ -36,15 +37,17 @@ class _LeaseLost(Exception):
 class Sweeper:
     """Looks after the runs in the background, from `start` to `close`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, lists: RunLists, runs: OpenRuns) -> None:
         config = connection.config
         self._connection = connection
         self._interval_sec = config.sweep_interval_sec
         self.lease = Lease(connection, "sweep", ttl_sec=_MISSED_ROUNDS * config.sweep_interval_sec)
         patience = Patience.of(config)
         self._mender = Mender(connection)
-        self._runs = OpenRuns(connection)
+        self._lists = lists
+        self._runs = runs
         self._queued = QueuedRuns(connection)
+        runs.on_over(self._queued.forget)
         self._retention = Retention(connection, self._runs)
         self._advisories = Advisories(connection)
         self._given_up = GivenUpJobs(self._mender, self._runs, patience)
@@ -87,6 +90,8 @@ class Sweeper:
             await self._round()
         except _LeaseLost:
             log.info("another gateway sweeps now")
+        except IndexNotReady as error:
+            log.debug("the sweep waits: %s", error)
         except NatsUnavailable as error:
             self._runs.observe_anew()
             if not self._told_outage:
@@ -107,6 +112,8 @@ class Sweeper:
         self._advised.clear()
 
     async def _round(self) -> None:
+        # Before all open runs are known, there is nothing to decide on.
+        await self._lists.caught_up()
         was_held = self.lease.held
         if not await self.lease.hold():
             return
@@ -114,10 +121,7 @@ class Sweeper:
             log.info("this gateway sweeps now")
             self._runs.observe_anew()
         counted = await self._queued.count()
-        async for over in self._runs.catch_up():
-            for run_id in over:
-                self._queued.forget(run_id)
-            await self._still_ours()
+        await self._lists.caught_up()
         self._queued.compare(counted)
         await self._deal_with_advisories()
         await self._left_alone.mend(self._still_ours)

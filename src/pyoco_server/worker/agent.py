@@ -4,7 +4,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+
+from msgspec import structs
 
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.dead_letters import DeadLetters
@@ -17,16 +20,19 @@ from pyoco_server.broker.wake_up import WakeUps
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
+from pyoco_server.wheels.sync import WheelSync
 from pyoco_server.worker.code_watch import watch_flow_folder
 from pyoco_server.worker.executor import Executor, ExecutorFailedToStart
 from pyoco_server.worker.failure_report import FailureReport
 from pyoco_server.worker.flow_source import FlowResolver
+from pyoco_server.worker.orders import Orders
 from pyoco_server.worker.presence import Presence
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Setup
 from pyoco_server.worker.run_session import NO_EXECUTOR_DELAY_SEC, RunSession
 from pyoco_server.worker.services import WorkerServices
 from pyoco_server.worker.thread_executor import ThreadExecutor
+from pyoco_server.worker.wheel_updates import WheelUpdates, first_sync
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +43,21 @@ class PyocoNatsWorker:
     """Pulls runs of its tags and executes them; made by `connect` or `connect_processes`."""
 
     def __init__(
-        self, connection: Connection, executors: Sequence[Executor], services: WorkerServices, intake: Intake
+        self,
+        connection: Connection,
+        executors: Sequence[Executor],
+        services: WorkerServices,
+        intake: Intake,
+        orders: Orders,
+        *,
+        wheels: WheelUpdates,
     ) -> None:
         self._connection = connection
         self._executors = executors
         self._services = services
         self._intake = intake
+        self._orders = orders
+        self._wheels = wheels
         self._flow_folder: str | None = None
         # The flows of the folder, and why files of it were not loaded, as they were at the start.
         self.flows: list[str] = []
@@ -60,8 +75,13 @@ class PyocoNatsWorker:
     ) -> "PyocoNatsWorker":
         """A worker inside this program: `flow_resolver(name)` gives the flow, KeyError says there is none."""
         config = config or NatsBackendConfig.from_env()
+        tags = _checked_names(config, worker_id, tags)
+        wheels = await first_sync(config, worker_id, tags, timeout_sec)
         executor = ThreadExecutor(flow_resolver, config)
-        return await cls._connect(config, [executor], worker_id, tags, run_dir=None, timeout_sec=timeout_sec)
+        executor.use_code(wheels.folders)
+        return await cls._connect(
+            config, [executor], worker_id, tags, wheels, run_dir=None, timeout_sec=timeout_sec
+        )
 
     @classmethod
     async def connect_processes(
@@ -75,7 +95,11 @@ class PyocoNatsWorker:
         timeout_sec: float | None = _CONNECT_TIMEOUT_SEC,
     ) -> "PyocoNatsWorker":
         """A worker whose flows run in `concurrency` processes of their own."""
+        tags = _checked_names(config, worker_id, tags)
+        wheels = await first_sync(config, worker_id, tags, timeout_sec)
+        setup = structs.replace(setup, code_folders=wheels.folders)
         executors = [ProcessExecutor(setup) for _ in range(concurrency)]
+        run_dir = _absolute(config.run_dir)
         try:
             # The first alone: flows that cannot be loaded are reported once, not once per slot.
             await executors[0].start()
@@ -83,11 +107,12 @@ class PyocoNatsWorker:
                 for executor in executors[1:]:
                     group.create_task(executor.start())
             worker = await cls._connect(
-                config, executors, worker_id, tags, run_dir=_absolute(config.run_dir), timeout_sec=timeout_sec
+                config, executors, worker_id, tags, wheels, run_dir=run_dir, timeout_sec=timeout_sec
             )
         except BaseException:
             for executor in executors:
                 await executor.close()
+            await wheels.close()
             raise
         worker._flow_folder = setup.flows
         worker.flows, worker.failures = executors[0].ready.flows, executors[0].ready.failures
@@ -99,13 +124,12 @@ class PyocoNatsWorker:
         config: NatsBackendConfig,
         executors: Sequence[Executor],
         worker_id: str,
-        tags: Sequence[str] | None,
+        tags: Sequence[str],
+        wheels: WheelSync,
         *,
         run_dir: Path | None,
         timeout_sec: float | None,
     ) -> "PyocoNatsWorker":
-        tags = list(dict.fromkeys(tags or [config.default_tag]))
-        _check_names(worker_id, tags)
         connection = Connection(config, name=f"pyoco-worker:{worker_id}")
         connection.add_hook(lambda: ensure_resources(connection))
         await connection.start()
@@ -114,9 +138,15 @@ class PyocoNatsWorker:
             queue = WorkQueue(connection)
             intake = Intake(connection, queue, tags)
             await intake.start()
-            presence = Presence(connection, worker_id=worker_id, tags=tags, slots=len(executors))
+            orders = Orders(intake)
+            presence = Presence(
+                connection, worker_id=worker_id, tags=tags, slots=len(executors), on_record=orders.heed
+            )
+            updates = WheelUpdates(connection, wheels, executors, presence)
+            await updates.start()
             await presence.start()
         except BaseException:
+            await wheels.close()
             await connection.close()
             raise
         services = WorkerServices(
@@ -135,12 +165,19 @@ class PyocoNatsWorker:
             run_dir=run_dir,
             ack_wait_sec=intake.ack_wait_sec,
         )
-        await WakeUps(connection, worker_id=worker_id, on_wake=services.wake).start()
+        wake_ups = WakeUps(connection, worker_id=worker_id, on_run=services.wake, on_own_record=presence.look)
+        await wake_ups.start()
         log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
-        return cls(connection, executors, services, intake)
+        return cls(connection, executors, services, intake, orders, wheels=updates)
+
+    @property
+    def drain_requested(self) -> bool:
+        """An operator wants this worker to end; `serve` does, a loop of `run_once` gets no more runs."""
+        return self._orders.drain.is_set()
 
     async def run_once(self, timeout: float = 1.0) -> str | None:
         """Handle at most one run: wait up to `timeout` for it, then see it to its end."""
+        await self._wheels.bring_up_to_date()
         try:
             async with asyncio.timeout(timeout):
                 delivery = await self._intake.take()
@@ -149,16 +186,20 @@ class PyocoNatsWorker:
         return await RunSession(self._services, delivery, self._executors[0]).process()
 
     async def serve(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set; then finish what runs, within the drain time, and hand back the rest."""
+        """Run until `stop` is set or an operator drains this worker.
+
+        Then what runs is finished, within the drain time, and the rest is handed back.
+        """
         drain_sec = self._connection.config.drain_timeout_sec
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch_code())
             slots = [group.create_task(self._slot(executor)) for executor in self._executors]
-            await stop.wait()
+            reasons = [group.create_task(event.wait()) for event in (stop, self._orders.drain)]
+            await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
             log.info("draining: %d s for what runs", drain_sec)
             await self._intake.close()
             _, late = await asyncio.wait(slots, timeout=drain_sec)
-            for task in (*late, watching):
+            for task in (*late, watching, *reasons):
                 task.cancel()
 
     async def _watch_code(self) -> None:
@@ -170,13 +211,14 @@ class PyocoNatsWorker:
         await self._intake.close()
         for executor in self._executors:
             await executor.close()
-        await self._services.presence.stop("graceful_shutdown")
+        await self._wheels.close()
+        await self._services.presence.stop("drained" if self.drain_requested else "graceful_shutdown")
         await self._connection.close()
 
     async def _slot(self, executor: Executor) -> None:
         while True:
             try:
-                delivery = await self._intake.take(ahead=True)
+                delivery = await self._wheels.before(partial(self._intake.take, ahead=True))
             except IntakeClosed:
                 return
             try:
@@ -189,12 +231,15 @@ class PyocoNatsWorker:
                 log.exception("a run could not be handled", extra={"tag": delivery.tag})
 
 
-def _check_names(worker_id: str, tags: Sequence[str]) -> None:
+def _checked_names(config: NatsBackendConfig, worker_id: str, tags: Sequence[str] | None) -> list[str]:
+    """The tags, each once; ValueError when the id or a tag cannot be one."""
+    tags = list(dict.fromkeys(tags or [config.default_tag]))
     if not re.fullmatch(WORKER_ID_PATTERN, worker_id):
         raise ValueError(f"worker_id {worker_id!r}: {WORKER_ID_WANTED}")
     for tag in tags:
         if not re.fullmatch(TAG_PATTERN, tag):
             raise ValueError(f"tag {tag!r}: {TAG_WANTED}")
+    return tags
 
 
 def _absolute(folder: str) -> Path:

@@ -29,7 +29,7 @@ _OWN: Final = frozenset({"pyoco_server", "__main__", "__mp_main__"})
 _DEPENDENCIES: Final = frozenset({
     "_yaml", "annotated_doc", "annotated_types", "anyio", "certifi", "click", "dotenv", "fastapi", "h11",
     "httpcore", "httptools", "httpx", "idna", "markdown_it", "mdurl", "msgspec", "multipart", "nats",
-    "opentelemetry", "prometheus_client", "pydantic", "pydantic_core", "pygments", "pyoco",
+    "opentelemetry", "packaging", "prometheus_client", "pydantic", "pydantic_core", "pygments", "pyoco",
     "python_multipart", "rich", "shellingham", "starlette", "typer", "typing_extensions",
     "typing_inspection", "uvicorn", "uvloop", "yaml",
     # what older versions of them need, or other systems

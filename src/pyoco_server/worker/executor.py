@@ -1,5 +1,6 @@
 """What a slot needs of an executor, whichever kind it is."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from pyoco_server.models import JournalEntry, LogLine
@@ -54,5 +55,8 @@ class Executor(Protocol):
 
     def retire(self) -> None:
         """The code has changed: load it anew before the next run."""
+
+    def use_code(self, folders: Sequence[str]) -> None:
+        """From the next run on, have imports look into these folders first."""
 
     async def close(self) -> None: ...

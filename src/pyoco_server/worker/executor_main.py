@@ -9,6 +9,7 @@ import threading
 
 from pyoco_server.garbage import spare_loaded_code
 from pyoco_server.models import Reason, RunStatus
+from pyoco_server.worker.code_folders import CodeFolders
 from pyoco_server.worker.descriptor_output import DescriptorOutput
 from pyoco_server.worker.executor_link import ExecutorLink
 from pyoco_server.worker.flow_run import FlowRun, RunListener
@@ -51,6 +52,7 @@ class ExecutorProcess:
         self._link.max_silence_sec = setup.max_silence_sec
         output = self._hear_output(setup)
         listener = self._listener(setup, output)
+        CodeFolders().use(setup.code_folders)
         try:
             source = FlowSource.from_setup(setup)
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything

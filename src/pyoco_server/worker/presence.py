@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import version
 from uuid import uuid4
 
@@ -12,18 +12,29 @@ from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.worker_registry import OwnRecord
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.models import WorkerRecord, WorkerState
+from pyoco_server.models import WheelSyncState, WorkerRecord, WorkerState
 
 log = logging.getLogger(__name__)
 
 # Short runs come and go faster than anybody looks: their changes are stored together.
 _COALESCE_SEC = 0.25
 
+# Told of the record each time it was stored, with whatever operators have written into it.
+OnRecord = Callable[[WorkerRecord], Awaitable[None]]
+
 
 class Presence:
     """Keeps the registry record of this worker up to date, from its start to its stop."""
 
-    def __init__(self, connection: Connection, *, worker_id: str, tags: Sequence[str], slots: int) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        worker_id: str,
+        tags: Sequence[str],
+        slots: int,
+        on_record: OnRecord | None = None,
+    ) -> None:
         now = time.time()
         self._own = OwnRecord(
             connection,
@@ -41,11 +52,15 @@ class Presence:
         )
         self._heartbeat_sec = connection.config.worker_heartbeat_interval_sec
         self._running: dict[str, float] = {}
+        self._on_record = on_record
         self._changed = asyncio.Event()
+        # Somebody else has written the record, and wants it to be seen now.
+        self._look_now = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         await self._own.save()
+        await self._tell()
         self._keeper = asyncio.create_task(repeat("presence", self._keep), name="presence")
 
     def began(self, run_id: str) -> None:
@@ -64,6 +79,22 @@ class Presence:
 
     def progressed(self) -> None:
         self._own.record.last_progress_at = time.time()
+        self._changed.set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether any run is under way."""
+        return bool(self._running)
+
+    def tell_wheels(self, state: WheelSyncState) -> None:
+        """How this worker's wheels are."""
+        self._own.record.wheel_sync = state
+        if self._keeper is not None:
+            self._changed.set()
+
+    def look(self) -> None:
+        """Find out what was written into the record elsewhere: storing it again brings that to light."""
+        self._look_now.set()
         self._changed.set()
 
     async def stop(self, reason: str) -> None:
@@ -85,8 +116,18 @@ class Presence:
         except TimeoutError:
             log.debug("heartbeat")
         self._changed.clear()
+        self._look_now.clear()
         await self._save(WorkerState.RUNNING if self._running else WorkerState.IDLE)
-        await asyncio.sleep(min(_COALESCE_SEC, self._heartbeat_sec))
+        await self._tell()
+        try:
+            async with asyncio.timeout(min(_COALESCE_SEC, self._heartbeat_sec)):
+                await self._look_now.wait()
+        except TimeoutError:
+            log.debug("the changes of the last moment are stored together")
+
+    async def _tell(self) -> None:
+        if self._on_record is not None:
+            await self._on_record(self._own.record)
 
     async def _save(self, state: WorkerState) -> None:
         record = self._own.record

@@ -7,10 +7,12 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
+
+from msgspec import structs
 
 from pyoco_server.config import SETTINGS
 from pyoco_server.models import LogLine
@@ -273,6 +275,10 @@ class ProcessExecutor:
 
     def retire(self) -> None:
         self._retired = True
+
+    def use_code(self, folders: Sequence[str]) -> None:
+        self._setup = structs.replace(self._setup, code_folders=list(folders))
+        self.retire()
 
     async def give_up(self, status: str, error: str) -> None:
         """Ask the child for what it has reached; one that is too busy to tell is killed."""

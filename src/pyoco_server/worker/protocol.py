@@ -32,6 +32,8 @@ class Setup(Struct, tag=True, kw_only=True):
     log_run_max_bytes: int = 10 * 1024 * 1024
     # A worker that is silent for longer may have lost the run.
     max_silence_sec: float = 30.0
+    # Folders with the code of wheels, which imports look into first.
+    code_folders: list[str] = []
 
     @classmethod
     def from_config(

@@ -15,6 +15,7 @@ import time
 import msgspec
 from msgspec import structs
 
+from pyoco_server import tracing
 from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import (
@@ -135,6 +136,7 @@ class RunSession:
         if outcome is None:
             await self._hand_back(_NAK_DELAY_SEC)
             return None
+        tracing.tell_run(owned.snapshot, self._delivery.headers)
         if owned.snapshot.status is RunStatus.FAILED:
             await self._services.failures.tell(job, self._delivery, outcome)
         else:

@@ -6,11 +6,12 @@ killed: a run that does not stop is left behind, asked to stop, and nothing that
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.callable_policy import CallablePolicy
+from pyoco_server.worker.code_folders import CodeFolders
 from pyoco_server.worker.embedded_output import EmbeddedOutput
 from pyoco_server.worker.engine import ARTIFACTS
 from pyoco_server.worker.executor import ExecutorCrashed, RunEvents
@@ -27,6 +28,7 @@ class ThreadExecutor:
     def __init__(self, resolver: FlowResolver, config: NatsBackendConfig) -> None:
         self._config = config
         self._source = FlowSource(resolver, CallablePolicy.parse(config.callable_allow))
+        self._code = CodeFolders()
         self._current: FlowRun | None = None
         self._leave_behind: Callable[[Outcome | ExecutorCrashed], None] | None = None
 
@@ -73,6 +75,9 @@ class ThreadExecutor:
     def retire(self) -> None:
         """Nothing to do: the code is this program's own."""
 
+    def use_code(self, folders: Sequence[str]) -> None:
+        self._code.use(folders)
+
     async def give_up(self, status: str, error: str) -> None:
         """Stop waiting for the flow; a thread cannot be killed, so it is asked to stop and left behind."""
         if self._current is not None and self._leave_behind is not None:
@@ -86,6 +91,7 @@ class ThreadExecutor:
 
     async def close(self) -> None:
         await self.abandon()
+        self._code.use(())
 
 
 async def _execute(

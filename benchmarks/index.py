@@ -1,0 +1,190 @@
+"""`make bench-index`: what a list of runs costs with 100,000 and with 1,000,000 runs in the bucket.
+
+A page of 50 is asked for over HTTP, one request at a time, kind by kind; the bucket is filled by
+`benchmarks.seed`. Times are the client's: the NATS request is in them that makes a list up to date.
+"""
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+import uvloop
+
+from benchmarks.load import HttpConnection, RequestRefused
+from benchmarks.measures import centiles
+from benchmarks.processes import free_port, running, until_listening, weight
+from benchmarks.seed import WORKERS, seed_runs
+from pyoco_server.broker.embedded import EmbeddedNats
+from pyoco_server.config import NatsBackendConfig
+
+SIZES: Final = (100_000, 1_000_000)
+PAGE_P99_MS: Final = 20.0
+MEMORY_MB: Final = 500.0
+RESTART_SEC: Final = 5.0
+
+_REQUESTS: Final = 300
+_POLL_SEC: Final = 0.02
+_FILL_LIMIT_SEC: Final = 1800.0
+_DAY: Final = 86400.0
+
+Query = dict[str, str]
+
+
+def kinds() -> dict[str, Query]:
+    """What people ask for."""
+    now = time.time()
+    return {
+        "newest": {},
+        "failed": {"status": "FAILED"},
+        "completed, longest first": {"status": "COMPLETED", "sort": "duration"},
+        "running or pending, oldest first": {
+            "status": "RUNNING,PENDING",
+            "sort": "start_time",
+            "order": "asc",
+        },
+        "flow": {"flow": "stock-train"},
+        "flow, failed, by submission": {"flow": "stock-train", "status": "FAILED", "sort": "submitted_at"},
+        "tag, by end": {"tag": "gpu", "sort": "end_time"},
+        "label": {"tag": "canary"},
+        "label, shortest first": {"tag": "canary", "sort": "duration", "order": "asc"},
+        "worker": {"worker": WORKERS[3]},
+        "worker, failed, longest first": {"worker": WORKERS[3], "status": "FAILED", "sort": "duration"},
+        "last day": {"updated_after": str(now - _DAY)},
+        "submitted long ago": {"submitted_before": str(now - 30 * _DAY)},
+        "submitted long ago, failed": {"submitted_before": str(now - 30 * _DAY), "status": "FAILED"},
+        "by flow name": {"sort": "flow_name", "order": "asc"},
+        "by status": {"sort": "status"},
+        "text, rare": {"q": "c-04711"},
+        "text, frequent": {"q": "warehouse"},
+        "text, in errors": {"q": "timeouterror"},
+        "text and flow": {"q": "delta", "flow": "churn-archive"},
+        "text, nowhere": {"q": "no such thing"},
+        "failed, with total": {"status": "FAILED", "total": "true"},
+    }
+
+
+@dataclass(frozen=True)
+class Gateway:
+    port: int
+    pid: int
+    # From the start of the process until it was ready.
+    ready_sec: float
+
+
+async def measure(nats_url: str, folder: Path, size: int) -> bool:
+    """Whether all targets are met."""
+    shutil.rmtree(folder / ".pyoco", ignore_errors=True)
+    async with started(nats_url, folder) as gateway:
+        print(f"  filled in {gateway.ready_sec:.1f} s, {size / gateway.ready_sec:,.0f} runs a second")
+    async with started(nats_url, folder) as gateway:
+        print(f"  restarted with its index: ready after {gateway.ready_sec:.2f} s")
+        worst = await _ask_all(gateway.port)
+        memory = weight([gateway.pid]).main_mb
+    size_mb = sum(path.stat().st_size for path in (folder / ".pyoco/index").iterdir()) / 1e6
+    print(f"  gateway memory {memory:.0f} MB, index file {size_mb:.0f} MB")
+    verdicts = {
+        f"every p99 under {PAGE_P99_MS:g} ms": worst < PAGE_P99_MS,
+        f"memory under {MEMORY_MB:g} MB": memory < MEMORY_MB,
+        f"restart under {RESTART_SEC:g} s": gateway.ready_sec < RESTART_SEC,
+    }
+    for target, met in verdicts.items():
+        print(f"  {'met' if met else 'MISSED'}: {target}")
+    return all(verdicts.values())
+
+
+async def _ask_all(port: int) -> float:
+    """The largest p99, in milliseconds."""
+    connection = await HttpConnection.open(port)
+    worst = 0.0
+    for name, query in kinds().items():
+        figures, first = await _ask(connection, query)
+        worst = max(worst, figures["page_p99_ms"])
+        print(
+            f"  {name:<36} p50 {figures['page_p50_ms']:6.1f} ms   p99 {figures['page_p99_ms']:6.1f} ms   "
+            f"first {first * 1e3:6.1f} ms"
+        )
+    connection.close()
+    return worst
+
+
+async def _ask(connection: HttpConnection, query: Query) -> tuple[dict[str, float], float]:
+    request = f"GET /runs?{urlencode(query)} HTTP/1.1\r\nHost: bench\r\n\r\n".encode()
+    seconds: list[float] = []
+    for _ in range(_REQUESTS):
+        began = time.perf_counter()
+        await connection.call(request)
+        seconds.append(time.perf_counter() - began)
+    return centiles("page", seconds), seconds[0]
+
+
+@asynccontextmanager
+async def started(nats_url: str, folder: Path) -> AsyncIterator[Gateway]:
+    """A gateway whose index is ready."""
+    port = free_port()
+    command = [
+        sys.executable,
+        "-m",
+        "pyoco_server.cli.server",
+        "up",
+        "--port",
+        str(port),
+        "--nats-url",
+        nats_url,
+    ]
+    # The seeded runs that are under way have no worker; what the sweep does about them is not measured.
+    env = {"PYOCO_LOG_LEVEL": "WARNING", "PYOCO_LOAD_DOTENV": "0", "PYOCO_SWEEP_INTERVAL_SEC": "60"}
+    began = time.perf_counter()
+    async with running(command, log=folder / "gateway.log", env=env, cwd=folder) as process:
+        await until_listening(port)
+        await _until_ready(port)
+        yield Gateway(port, process.pid, time.perf_counter() - began)
+
+
+async def _until_ready(port: int) -> None:
+    request = b"GET /health?ready=1 HTTP/1.1\r\nHost: bench\r\n\r\n"
+    async with asyncio.timeout(_FILL_LIMIT_SEC):
+        connection = await HttpConnection.open(port)
+        while True:
+            try:
+                answer = await connection.call(request)
+            except RequestRefused:
+                await asyncio.sleep(_POLL_SEC)
+            else:
+                assert msgspec.json.decode(answer)["index"]["ready"]
+                connection.close()
+                return
+
+
+async def run(sizes: Sequence[int]) -> int:
+    with tempfile.TemporaryDirectory(prefix="pyoco-bench-index-") as name:
+        folder = Path(name)
+        async with EmbeddedNats(folder / "nats") as server:
+            config = NatsBackendConfig(nats_url=server.url, load_dotenv=False)
+            seeded, all_met = 0, True
+            for size in sizes:
+                seconds = await seed_runs(config, size - seeded, first=seeded)
+                print(f"{size:,} runs ({size - seeded:,} of them seeded in {seconds:.0f} s)")
+                seeded = size
+                all_met &= await measure(server.url, folder, size)
+    return 0 if all_met else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.index", description=__doc__)
+    parser.add_argument("--runs", type=int, nargs="+", default=list(SIZES), help="sizes, growing")
+    options = parser.parse_args()
+    return uvloop.run(run(options.runs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

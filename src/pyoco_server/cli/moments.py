@@ -1,0 +1,54 @@
+"""Moments as people write them on a command line, and read them in a table."""
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+import typer
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_AGE: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_UNIX: Final = re.compile(r"\d+(?:\.\d+)?")
+
+
+def moment(text: str) -> float:
+    """Unix seconds from `2h` (two hours ago), a date with or without its time, or unix seconds."""
+    if age := _AGE.fullmatch(text):
+        return time.time() - float(age[1]) * _UNITS[age[2]]
+    if _UNIX.fullmatch(text):
+        return float(text)
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r}: wanted an age such as 30m, 2h or 7d, a time such as 2026-01-31T09:00, or unix seconds"
+        ) from None
+
+
+def ago(unix_seconds: float | None, now: float | None = None) -> str:
+    """How long that is ago, in one unit."""
+    if unix_seconds is None:
+        return ""
+    seconds = max(0.0, (time.time() if now is None else now) - unix_seconds)
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f}{unit} ago"
+    return f"{seconds:.0f}s ago"
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02} min"
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02} h"
+
+
+def local_time(unix_seconds: float) -> str:
+    return datetime.fromtimestamp(unix_seconds, UTC).astimezone().isoformat(" ", "seconds")

@@ -1,0 +1,73 @@
+"""How runs fared, counted as the feed of this gateway sees them change: a scrape reads no run at all."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from pyoco_server.http_api.metric_page import Distribution, MetricPage
+from pyoco_server.models import TERMINAL
+from pyoco_server.runs.changes import RunChange
+from pyoco_server.runs.run_summary import RunItem
+
+# Anybody may submit runs under any name, and each name is some kilobytes of every scrape.
+MOST_FLOWS = 30
+OTHER_FLOWS = "_other"
+
+_WAIT = "pyoco_run_schedule_to_start_seconds"
+_DURATION = "pyoco_run_duration_seconds"
+
+
+class RunTimings:
+    """Of the flows that were seen first each by its name, of all others together."""
+
+    def __init__(self) -> None:
+        self._waits: dict[str, Distribution] = {}
+        self._durations: dict[str, Distribution] = {}
+        self._ended: Counter[tuple[str, str]] = Counter()
+        self._redeliveries = 0
+        self._flows: set[str] = set()
+        # Runs that have begun and not ended: their start was counted.
+        self._begun: set[str] = set()
+
+    def take(self, batch: Sequence[RunChange]) -> None:
+        """Learn from what was stored; a run that changed several times since may be told only once."""
+        for change in batch:
+            if change.summary is None:
+                self._begun.discard(change.run_id)
+            else:
+                self._count(change.summary.item)
+
+    def _count(self, run: RunItem) -> None:
+        has_ended = run.status in TERMINAL
+        if run.start_time is not None and run.run_id not in self._begun:
+            self._begun.add(run.run_id)
+            if run.submitted_at is not None:
+                self._add(self._waits, _WAIT, run.flow_name, run.start_time - run.submitted_at)
+        if not has_ended:
+            return
+        self._begun.discard(run.run_id)
+        self._ended[self._label(run.flow_name), run.status] += 1
+        self._redeliveries += max(0, run.attempt - 1)
+        if run.start_time is not None and run.end_time is not None:
+            self._add(self._durations, _DURATION, run.flow_name, run.end_time - run.start_time)
+
+    def _add(self, where: dict[str, Distribution], metric: str, flow_name: str, seconds: float) -> None:
+        label = self._label(flow_name)
+        if label not in where:
+            where[label] = Distribution(metric)
+        # The clocks of two machines may make it seem that a run began before it was submitted.
+        where[label].add(max(0.0, seconds))
+
+    def _label(self, flow_name: str) -> str:
+        if flow_name not in self._flows:
+            if len(self._flows) >= MOST_FLOWS:
+                return OTHER_FLOWS
+            self._flows.add(flow_name)
+        return flow_name
+
+    def tell(self, page: MetricPage) -> None:
+        for metric, found in ((_WAIT, self._waits), (_DURATION, self._durations)):
+            for flow_name, values in found.items():
+                page.put_distribution(metric, values, flow_name)
+        for (flow_name, status), count in self._ended.items():
+            page.put("pyoco_runs_ended_total", count, flow_name, status)
+        page.put("pyoco_redeliveries_total", self._redeliveries)

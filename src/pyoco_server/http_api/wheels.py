@@ -1,0 +1,254 @@
+"""The registry of wheels over HTTP: `/wheels`."""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Final
+
+import msgspec
+from fastapi import APIRouter
+from msgspec import UNSET, Meta, Struct, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from pyoco_server.broker.wheel_history import Actor, Source, WheelAction, new_event
+from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, WheelTooLarge, shortened
+from pyoco_server.http_api.byte_ranges import ByteRange, wanted_range
+from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.invalid_input import invalid_fields
+from pyoco_server.http_api.multipart import FileField, OpenForm, open_form
+from pyoco_server.http_api.queries import BadQuery, query_record
+from pyoco_server.models import TAG_PATTERN, TAG_WANTED
+from pyoco_server.wheels.inspection import MOST_UNPACKED, NotThatWheel, inspect_wheel
+from pyoco_server.wheels.registry import StoredWheel
+from pyoco_server.wheels.wheel_name import NotAWheelName, WheelName
+
+log = logging.getLogger(__name__)
+
+router = APIRouter()
+
+_MOST_TAGS: Final = 50
+_LONGEST_HEADER: Final = 500
+_WANTED: Final = {
+    "limit": "wanted a number from 1 to 500",
+    "wheel_name": "wanted a wheel's name, *.whl",
+    "action": "wanted upload or delete",
+}
+
+
+class WheelView(Struct, kw_only=True):
+    """One wheel."""
+
+    name: str
+    size_bytes: int
+    bucket: str
+    # Another one for each upload: a worker goes by it.
+    nuid: str
+    modified: float
+    sha256_hex: str | None
+    # Which workers install it; none: all of them.
+    tags: list[str]
+
+
+class WheelDeleted(Struct, kw_only=True):
+    """The wheel is gone."""
+
+    name: str
+    deleted: bool = True
+
+
+class WheelFields(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The text fields beside the file of an upload."""
+
+    replace: Annotated[bool, Meta(description="Written to the history; the version decides.")] = True
+    tags: Annotated[str, Meta(description="Which workers install it, separated by commas; all.")] = ""
+
+
+class HistoryQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which uploads and deletions are listed."""
+
+    limit: Annotated[int, Meta(ge=1, le=500, description="How many at most.")] = 100
+    wheel_name: Annotated[str | UnsetType, Meta(description="Only those of this wheel.")] = UNSET
+    action: Annotated[WheelAction | UnsetType, Meta(description="Only uploads, or deletions.")] = UNSET
+
+
+@router.get("/wheels", response_class=Response)
+async def list_wheels(request: Request) -> Response:
+    """Every wheel, by package and version."""
+    registry = gateway_of(request).wheels
+    return _json([_view(registry.bucket, wheel) for wheel in await registry.all()])
+
+
+@router.get("/wheels/history", response_class=Response)
+async def wheel_history(request: Request) -> Response:
+    """The uploads and deletions that match, the newest first."""
+    try:
+        query = query_record(request, HistoryQuery, _WANTED)
+    except BadQuery as bad:
+        raise InvalidRequest(problems=[bad.problem]) from None
+    if query.wheel_name is not UNSET and not query.wheel_name.endswith(".whl"):
+        raise _invalid("wheel_name", _WANTED["wheel_name"], query.wheel_name)
+    history = gateway_of(request).wheel_history
+    return _json(
+        await history.newest(query.limit, wheel_name=query.wheel_name or None, action=query.action or None)
+    )
+
+
+@router.post("/wheels", response_class=Response)
+async def upload_wheel(request: Request) -> Response:
+    """Register a wheel whose version is above that of every other wheel of its package."""
+    gateway = gateway_of(request)
+    wanted = FileField("wheel", gateway.config.wheel_max_bytes, WheelTooLarge, "PYOCO_WHEEL_MAX_BYTES")
+    # Each upload may need a temporary file as large as a wheel may be.
+    async with gateway.uploads, open_form(request, wanted) as form:
+        fields = _fields_of(form)
+        tags = _tags_in(fields.tags)
+        wheel = await _add(gateway, form, tags)
+    await _note(request, WheelAction.UPLOAD, wheel, replace=fields.replace)
+    return _json(_view(gateway.wheels.bucket, wheel))
+
+
+@router.get("/wheels/{wheel_name}", response_class=Response)
+async def download_wheel(request: Request, wheel_name: str) -> Response:
+    """The wheel itself, or the range of it that was asked for."""
+    registry = gateway_of(request).wheels
+    wheel = await registry.find(wheel_name)
+    size = wheel.stored.size
+    headers = {
+        "Content-Disposition": f'attachment; filename="{wheel.name.file_name}"',
+        "Accept-Ranges": "bytes",
+        "ETag": f'"{wheel.stored.nuid}"',
+        # What a browser takes a wheel for is nobody's business.
+        "X-Content-Type-Options": "nosniff",
+    }
+    part = None
+    if request.headers.get("if-range") in (None, headers["ETag"]):
+        part = wanted_range(request.headers.get("range"), size)
+    if part is not None:
+        headers["Content-Range"] = part.content_range(size)
+    part, status = part or ByteRange(0, size), 200 if part is None else 206
+    content = _content(gateway_of(request), wheel, part)
+    # Asked for before the answer begins: what goes wrong until then can still be an error answer.
+    first = await anext(content, b"")
+    headers["Content-Length"] = str(part.size)
+    return StreamingResponse(
+        _preceded_by(first, content), status, headers, media_type="application/octet-stream"
+    )
+
+
+@router.delete("/wheels/{wheel_name}", response_class=Response)
+async def delete_wheel(request: Request, wheel_name: str) -> Response:
+    """Take a wheel out of the registry; workers uninstall it."""
+    wheel = await gateway_of(request).wheels.remove(wheel_name)
+    await _note(request, WheelAction.DELETE, wheel, replace=None)
+    return _json(WheelDeleted(name=wheel.name.file_name))
+
+
+async def _add(gateway: Gateway, form: OpenForm, tags: list[str]) -> StoredWheel:
+    file_name = form.file.filename or ""
+    try:
+        name = WheelName.parse(file_name)
+    except NotAWheelName as wrong:
+        raise _invalid("wheel", str(wrong), file_name) from None
+    # Before the inspection, which takes a while for a large wheel.
+    await gateway.wheels.check_version(name)
+    most = MOST_UNPACKED * gateway.config.wheel_max_bytes
+    try:
+        await asyncio.to_thread(inspect_wheel, form.file.file, name, max_unpacked_bytes=most)
+    except NotThatWheel as wrong:
+        raise _invalid("wheel", str(wrong), file_name) from None
+    return await gateway.wheels.add(name, form.file.file, tags)
+
+
+def _fields_of(form: OpenForm) -> WheelFields:
+    try:
+        return msgspec.convert(form.fields, WheelFields, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid_fields(error, form.fields) from None
+
+
+def _tags_in(text: str) -> list[str]:
+    tags = list(dict.fromkeys(tag for part in text.split(",") if (tag := part.strip())))
+    if len(tags) > _MOST_TAGS:
+        raise _invalid("tags", f"wanted at most {_MOST_TAGS} tags", text)
+    for tag in tags:
+        if not re.fullmatch(TAG_PATTERN, tag):
+            raise _invalid("tags", f"the tag {shortened(tag)}: {TAG_WANTED}", text)
+    return tags
+
+
+async def _note(request: Request, action: WheelAction, wheel: StoredWheel, *, replace: bool | None) -> None:
+    """Write down what was done. It is done, so that a history that cannot be written does not undo it."""
+    event = new_event(
+        action,
+        wheel.name.file_name,
+        tags=wheel.tags,
+        size_bytes=wheel.stored.size,
+        sha256_hex=wheel.sha256_hex,
+        replace=replace,
+        actor=_actor_of(request),
+        source=_source_of(request),
+    )
+    try:
+        await gateway_of(request).wheel_history.add(event)
+    except NatsUnavailable as error:
+        log.error("%s of %s is not in the history: %s", action, event.wheel_name, error)
+
+
+def _actor_of(_: Request) -> Actor:
+    """Whose API key the request carries; there are no keys yet."""
+    return Actor()
+
+
+def _source_of(request: Request) -> Source:
+    def said(name: str) -> str | None:
+        value = request.headers.get(name)
+        return None if value is None else value[:_LONGEST_HEADER]
+
+    return Source(
+        remote_addr=None if request.client is None else request.client.host,
+        x_forwarded_for=said("x-forwarded-for"),
+        x_real_ip=said("x-real-ip"),
+        user_agent=said("user-agent"),
+        host=said("host"),
+        scheme=request.url.scheme,
+    )
+
+
+async def _content(gateway: Gateway, wheel: StoredWheel, part: ByteRange) -> AsyncGenerator[bytes, None]:
+    left = part.size
+    async for block in gateway.wheels.read(wheel, start=part.start):
+        yield block[:left]
+        left -= len(block)
+        if left <= 0:
+            return
+
+
+async def _preceded_by(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(rest):
+        yield first
+        async for block in rest:
+            yield block
+
+
+def _view(bucket: str, wheel: StoredWheel) -> WheelView:
+    stored = wheel.stored
+    return WheelView(
+        name=stored.name,
+        size_bytes=stored.size,
+        bucket=bucket,
+        nuid=stored.nuid,
+        modified=stored.modified,
+        sha256_hex=wheel.sha256_hex,
+        tags=wheel.tags,
+    )
+
+
+def _invalid(field: str, message: str, value: str) -> InvalidRequest:
+    return InvalidRequest(problems=[FieldProblem(field, message, value=shortened(value))])
+
+
+def _json(body: object) -> Response:
+    return Response(msgspec.json.encode(body), media_type="application/json")

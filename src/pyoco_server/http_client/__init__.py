@@ -1,0 +1,29 @@
+"""The client library: everything a program can ask the gateway, as plain method calls.
+
+    with PyocoHttpClient("http://127.0.0.1:8000") as client:
+        run = client.submit_run("greet", params={"name": "Ada"})
+        print(client.wait(run["run_id"])["status"])
+
+AsyncPyocoHttpClient has the same methods for programs with an event loop; both ask what the endpoints files
+describe.
+
+An answer of 4xx or 5xx raises PyocoHttpError, a gateway that does not answer raises GatewayUnreachable. An
+address, API key or idempotency key that cannot be sent at all is a ValueError.
+"""
+
+from .async_client import AsyncPyocoHttpClient
+from .failures import GatewayUnreachable, PyocoHttpError
+from .filters import BulkConsent, LetterFilter, LogFilter, RunFilter, RunListing
+from .sync_client import PyocoHttpClient
+
+__all__ = [
+    "AsyncPyocoHttpClient",
+    "BulkConsent",
+    "GatewayUnreachable",
+    "LetterFilter",
+    "LogFilter",
+    "PyocoHttpClient",
+    "PyocoHttpError",
+    "RunFilter",
+    "RunListing",
+]

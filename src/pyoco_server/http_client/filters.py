@@ -1,0 +1,59 @@
+"""Which runs, letters or lines are wanted; what is not given wants all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+
+class LogFilter(TypedDict, total=False):
+    """Lines of a log."""
+
+    task: Sequence[str]
+    stream: Sequence[str]
+    search: str | None
+
+
+class LetterFilter(TypedDict, total=False):
+    """Dead letters. Times are unix seconds; `q` is a text in the error, the reason, the flow's name, ..."""
+
+    reason: Sequence[str]
+    tag: str | None
+    flow: str | None
+    run_id: str | None
+    worker: str | None
+    since: float | None
+    until: float | None
+    q: str | None
+
+
+class BulkConsent(TypedDict, total=False):
+    """One of the three: count only, do it to at most so many, or do what a dry run has counted."""
+
+    dry_run: bool
+    expected_count: int
+    token: str
+
+
+class RunFilter(TypedDict, total=False):
+    """Runs. Times are unix seconds; `q` is a text in the flow's name, the error, tags and params."""
+
+    status: Sequence[str]
+    flow: str | None
+    tag: str | None
+    worker: str | None
+    origin: str | None
+    updated_after: float | None
+    updated_before: float | None
+    submitted_after: float | None
+    submitted_before: float | None
+    workflow_yaml_sha256: str | None
+    q: str | None
+
+
+class RunListing(RunFilter, total=False):
+    """Runs, in which order, and how much of each."""
+
+    sort: str | None
+    order: str | None
+    include: Sequence[str]

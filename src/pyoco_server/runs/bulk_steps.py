@@ -1,0 +1,72 @@
+"""What a bulk operation does to one item. Each step may be taken twice, and is then done once.
+
+A gateway that dies between a step and the record of it leaves the step to be taken again. A cancel is asked
+for once; a rerun has an idempotency key of the operation and the run.
+"""
+
+from enum import Enum, auto
+
+from pyoco_server.broker.bulk_records import BulkAction, BulkRecord
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.journal import Journal
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.models import Job, RerunMode
+from pyoco_server.runs.cancel import cancel_run
+from pyoco_server.runs.dead_letter_replay import replay_job
+from pyoco_server.runs.rerun import rerun_job
+from pyoco_server.runs.submit import Submitter
+
+
+class Step(Enum):
+    DONE = auto()
+    # There was nothing to do.
+    SKIPPED = auto()
+
+
+class BulkSteps:
+    def __init__(self, connection: Connection, submitter: Submitter) -> None:
+        self._connection = connection
+        self._submitter = submitter
+        self._runs = RunStore(connection)
+        self._journal = Journal(connection)
+        self._letters = DeadLetters(connection)
+
+    async def take(self, record: BulkRecord, item: str) -> Step:
+        """Do it; a PyocoError says why it cannot be done."""
+        match record.action:
+            case BulkAction.CANCEL:
+                return await self._cancel(record, item)
+            case BulkAction.RERUN:
+                mode = record.mode or RerunMode.START
+                await self._submit(record, await rerun_job(self._runs, self._journal, item, mode=mode))
+                return Step.DONE
+            case BulkAction.REPLAY_LETTERS:
+                return await self._replay(record, int(item))
+            case BulkAction.DELETE_LETTERS:
+                return await self._delete(int(item))
+
+    async def _cancel(self, record: BulkRecord, run_id: str) -> Step:
+        us = f"bulk:{record.bulk_id}"
+        run = await cancel_run(self._connection, self._runs, run_id, by=us, reason=record.reason)
+        return Step.DONE if run.cancel_requested_by == us else Step.SKIPPED
+
+    async def _replay(self, record: BulkRecord, seq: int) -> Step:
+        stored = await self._letters.get(seq)
+        if stored is None:
+            return Step.SKIPPED
+        mode = record.mode or RerunMode.START
+        await self._submit(record, await replay_job(self._runs, self._journal, stored, mode=mode))
+        if record.delete:
+            await self._letters.delete(seq)
+        return Step.DONE
+
+    async def _delete(self, seq: int) -> Step:
+        if await self._letters.get(seq) is None:
+            return Step.SKIPPED
+        await self._letters.delete(seq)
+        return Step.DONE
+
+    async def _submit(self, record: BulkRecord, job: Job) -> None:
+        """One new run per origin, however many letters or tries there are."""
+        await self._submitter.submit(job, key=f"bulk:{record.bulk_id}:{job.origin_run_id}")

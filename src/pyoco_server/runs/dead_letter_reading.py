@@ -1,0 +1,87 @@
+"""Reading dead letters, newest first: a page at a time, or all that match a filter.
+
+A page is bounded by what it reads as well as by what it answers: a filter that matches nothing must not make
+one request read a hundred thousand letters. The cursor is the sequence below which to go on, so that it stays
+right while letters come and go.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyoco_server.broker.dead_letters import DeadLetters, StoredLetter
+from pyoco_server.models import DeadLetter
+
+# How many letters one page reads at most, or a little more.
+_PAGE_READS = 5000
+
+
+@dataclass(frozen=True, kw_only=True)
+class LetterFilter:
+    """A letter matches when all that is given here holds for it. (A tenant will be one more field.)"""
+
+    # Any of these; none given: every reason.
+    reasons: frozenset[str] = frozenset()
+    tag: str | None = None
+    flow: str | None = None
+    run_id: str | None = None
+    worker: str | None = None
+    since: float | None = None
+    until: float | None = None
+    # Somewhere in its error, reason, flow name, run id or worker, in upper or lower case.
+    q: str | None = None
+
+    @cached_property
+    def _needle(self) -> str | None:
+        return None if self.q is None else self.q.casefold()
+
+    def matches(self, letter: DeadLetter) -> bool:
+        return (
+            (not self.reasons or letter.reason in self.reasons)
+            and self.tag in (None, letter.tag)
+            and self.flow in (None, letter.flow_name)
+            and self.run_id in (None, letter.run_id)
+            and self.worker in (None, letter.worker_id)
+            and (self.since is None or letter.timestamp >= self.since)
+            and (self.until is None or letter.timestamp <= self.until)
+            and (self._needle is None or self._needle in _text(letter))
+        )
+
+
+def _text(letter: DeadLetter) -> str:
+    said = (letter.error, letter.reason, letter.flow_name, letter.run_id, letter.worker_id)
+    return "\n".join(part for part in said if part).casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class LetterPage:
+    letters: list[StoredLetter]
+    # Below which sequence to go on; None when there is nothing more.
+    before: int | None
+
+
+async def letter_page(
+    letters: DeadLetters, wanted: LetterFilter, *, before: int | None, limit: int
+) -> LetterPage:
+    """The newest letters below `before` that match."""
+    found: list[StoredLetter] = []
+    read = 0
+    async for window in letters.newest_first(tag=wanted.tag, before=before):
+        for stored in window.letters:
+            if len(found) == limit:
+                return LetterPage(found, found[-1].seq)
+            if wanted.matches(stored.letter):
+                found.append(stored)
+        read += len(window.letters)
+        if not window.last and (len(found) == limit or read >= _PAGE_READS):
+            return LetterPage(found, window.lowest)
+    return LetterPage(found, None)
+
+
+async def matching_letters(letters: DeadLetters, wanted: LetterFilter, *, limit: int) -> list[int]:
+    """The sequences of the newest letters that match, however far back they are."""
+    found: list[int] = []
+    async for window in letters.newest_first(tag=wanted.tag):
+        found += [stored.seq for stored in window.letters if wanted.matches(stored.letter)]
+        if len(found) >= limit:
+            break
+    return found[:limit]

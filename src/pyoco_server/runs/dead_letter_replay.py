@@ -1,0 +1,29 @@
+"""Replaying a dead letter: its run, repeated as a new run. What is missing for that is said."""
+
+from pyoco_server.broker.dead_letters import StoredLetter
+from pyoco_server.broker.journal import Journal
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.errors import InvalidRequest, NotReplayable, RunConflict, RunNotFound
+from pyoco_server.models import Job, RerunMode
+from pyoco_server.runs.rerun import rerun_job
+
+
+async def replay_job(store: RunStore, journal: Journal, stored: StoredLetter, *, mode: RerunMode) -> Job:
+    """The job of the new run; NotReplayable says why there can be none."""
+    letter = stored.letter
+    if letter.run_id is None:
+        raise NotReplayable(
+            f"dead letter {stored.seq} ({letter.reason}) names no run: the job could not be read, "
+            "so that nobody knows what it was to do"
+        )
+    try:
+        return await rerun_job(store, journal, letter.run_id, mode=mode)
+    except RunNotFound:
+        raise NotReplayable(
+            f"run {letter.run_id} of dead letter {stored.seq} is not stored any more, and with it its params"
+        ) from None
+    except RunConflict as conflict:
+        # Not ended, or its flow.yaml is gone.
+        raise NotReplayable(conflict.detail) from None
+    except InvalidRequest as invalid:
+        raise NotReplayable("; ".join(map(str, invalid.problems))) from None

@@ -1,0 +1,71 @@
+"""What a person can do about a run: in words, as a command and as a request."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """Something that a person can do about it: in words, as a command, and as a request to the gateway."""
+
+    en: str
+    ja: str
+    command: str | None = None
+    request: str | None = None
+
+
+CANCEL: Final = Action(
+    en="Cancel the run",
+    ja="runをキャンセルする",
+    command="pyoco-client cancel --run-id {run_id}",
+    request="POST /runs/{run_id}/cancel",
+)
+RERUN: Final = Action(
+    en="Repeat the run from the start",
+    ja="runを最初から再実行する",
+    command="pyoco-client rerun --run-id {run_id}",
+    request="POST /runs/{run_id}/rerun",
+)
+RERUN_FAILED: Final = Action(
+    en="Repeat only what failed or never ran",
+    ja="失敗・未実行のtaskだけを再実行する",
+    command="pyoco-client rerun --run-id {run_id} --from failed",
+    request='POST /runs/{run_id}/rerun {{"mode": "failed"}}',
+)
+LOGS: Final = Action(
+    en="Read what the run printed",
+    ja="runの出力を確認する",
+    command="pyoco-client logs --run-id {run_id}",
+    request="GET /runs/{run_id}/logs",
+)
+START_WORKER: Final = Action(
+    en="Start a worker with this tag",
+    ja="このtagのworkerを起動する",
+    command="pyoco-worker --tag {tag} --flows DIR",
+)
+MORE_SLOTS: Final = Action(
+    en="Start one more worker, or give the workers more slots",
+    ja="workerを追加するか、同時実行数を増やす",
+    command="pyoco-worker --tag {tag} --flows DIR --concurrency N",
+)
+SEE_WORKERS: Final = Action(
+    en="Look at the workers",
+    ja="workerの状態を確認する",
+    command="pyoco-client workers",
+    request="GET /workers",
+)
+UNPAUSE: Final = Action(
+    en="Let a paused worker take runs again",
+    ja="一時停止中のworkerを再開する",
+    command="pyoco-client worker --worker-id WORKER_ID --resume",
+    request='PATCH /workers/WORKER_ID {{"paused": false}}',
+)
+SEE_HEALTH: Final = Action(
+    en="See what the gateway says about NATS", ja="gatewayからNATSの状態を確認する", request="GET /health"
+)
+SEE_DEAD_LETTERS: Final = Action(
+    en="Look at the dead letter of the run",
+    ja="runのDLQメッセージを確認する",
+    command="pyoco-client dlq list --run-id {run_id}",
+    request="GET /dlq?run_id={run_id}",
+)

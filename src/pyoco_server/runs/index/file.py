@@ -1,0 +1,133 @@
+"""The file of an index: one per gateway, opened if it can be used, made anew if not."""
+
+import fcntl
+import logging
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final
+
+from pyoco_server.errors import ConfigError
+from pyoco_server.runs.index import schema
+
+log = logging.getLogger(__name__)
+
+# More gateways than this on one machine with one folder are a mistake in their settings.
+_MOST_GATEWAYS: Final = 64
+# KiB, negative as SQLite wants it.
+_WRITER_CACHE: Final = -64 * 1024
+_READER_CACHE: Final = -16 * 1024
+
+
+class IndexFile:
+    """A file that is this process's own, by a lock that ends with it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lock, self.path = _first_free(folder)
+        self._inode = 0
+
+    def writer(self) -> sqlite3.Connection:
+        """The one connection that writes. A file that is broken, or of another version, is made anew."""
+        try:
+            return self._opened()
+        except sqlite3.DatabaseError as error:
+            log.warning("the index of runs cannot be used and is made anew: %s", error)
+            self.remove()
+            return self._opened()
+
+    def reader(self) -> sqlite3.Connection:
+        # Closed by another thread than the one that used it.
+        connection = sqlite3.connect(
+            f"file:{self.path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
+        )
+        connection.execute(f"PRAGMA cache_size = {_READER_CACHE}")
+        return connection
+
+    def is_there(self) -> bool:
+        """Whether the file that was opened last still has its name."""
+        try:
+            return os.stat(self.path).st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
+    def remove(self) -> None:
+        """Delete the file; no connection to it may be open."""
+        for name in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{self.path}{name}")
+
+    def release(self) -> None:
+        os.close(self._lock)
+
+    def _opened(self) -> sqlite3.Connection:
+        connection = self._connected()
+        try:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, schema.VERSION):
+                raise sqlite3.DatabaseError(f"it is of version {version}, wanted {schema.VERSION}")
+            if version == 0:
+                connection.executescript(
+                    f"BEGIN; {schema.TABLES} PRAGMA user_version = {schema.VERSION}; COMMIT"
+                )
+            # A damaged file is usually found out here; what is damaged deeper, when it is read.
+            connection.execute("SELECT count(*) FROM groups").fetchone()
+            connection.execute("SELECT * FROM runs ORDER BY revision DESC LIMIT 1").fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connected(self) -> sqlite3.Connection:
+        # The writer is made in one thread and used in another; never in two at once.
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        # Params may be secret.
+        os.chmod(self.path, 0o600)
+        self._inode = os.stat(self.path).st_ino
+        for pragma in (
+            "journal_mode = WAL",
+            # It may be lost: then it is made anew. A crash of this process alone does no harm.
+            "synchronous = OFF",
+            f"cache_size = {_WRITER_CACHE}",
+            "temp_store = MEMORY",
+            "secure_delete = OFF",
+            f"journal_size_limit = {64 * 1024 * 1024}",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+
+def check_folder(folder: Path) -> None:
+    """ConfigError when no index can be kept there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _unusable(folder, error) from error
+
+
+def _first_free(folder: Path) -> tuple[int, Path]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(1, _MOST_GATEWAYS + 1):
+            lock = os.open(folder / f"runs-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+            else:
+                return lock, folder / f"runs-{number}.sqlite"
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    raise ConfigError(
+        f"PYOCO_INDEX_DIR={str(folder)!r}: {_MOST_GATEWAYS} gateways use this folder; wanted another one"
+    )
+
+
+def _unusable(folder: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"PYOCO_INDEX_DIR={str(folder)!r}: the index of runs cannot be kept there ({error}); "
+        "wanted a folder that can be written to"
+    )

@@ -1,0 +1,88 @@
+"""The tables of the index, and why each of their indexes is there.
+
+A run's row is known by the run's revision: every gateway has the same one, so that it orders runs of the
+same second alike everywhere, and an unchanged run keeps its place.
+
+Each run belongs to one group, that is to one flow, tag and status, and a group knows how many runs it has.
+A list with any of these three filters is then a merge of a few groups, each read in the order wanted;
+nothing is read that is not shown, and counting adds a few numbers.
+"""
+
+from typing import Final
+
+# Another number than that of a file: the file is made anew.
+VERSION: Final = 2
+
+# Times that a list can be sorted by. A run without one has MISSING there, and counts as smaller than others.
+TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
+MISSING: Final = -1.0
+
+TABLES: Final = """
+CREATE TABLE held (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    created TEXT NOT NULL,      -- of which bucket this is the index
+    revision INTEGER NOT NULL,  -- up to where it was read
+    -- How long after its submission a run was updated, of all runs ever seen.
+    least_sec REAL NOT NULL DEFAULT 0,
+    most_sec REAL NOT NULL DEFAULT 0
+);
+CREATE TABLE groups (
+    id INTEGER PRIMARY KEY,
+    flow TEXT NOT NULL, tag TEXT NOT NULL, status TEXT NOT NULL,
+    runs INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (flow, tag, status)
+);
+CREATE TABLE runs (
+    revision INTEGER PRIMARY KEY,
+    run_id BLOB NOT NULL,
+    doc INTEGER NOT NULL,
+    grp INTEGER NOT NULL,
+    updated_at REAL NOT NULL,
+    submitted_at REAL NOT NULL,
+    start_time REAL NOT NULL,
+    end_time REAL NOT NULL,
+    duration REAL NOT NULL,
+    worker TEXT,
+    origin TEXT,
+    sha256 TEXT,
+    state BLOB                  -- what the sweep wants to know of a run that has not ended
+);
+CREATE UNIQUE INDEX runs_by_id ON runs (run_id);
+CREATE TABLE docs (
+    doc INTEGER PRIMARY KEY,
+    item BLOB NOT NULL,         -- the run in a list, as JSON
+    text TEXT NOT NULL          -- what a search looks through
+);
+-- The tags of a run beside the one that is its group's.
+CREATE TABLE labels (
+    label TEXT NOT NULL, updated_at REAL NOT NULL, revision INTEGER NOT NULL,
+    PRIMARY KEY (label, updated_at, revision)
+) WITHOUT ROWID;
+-- Of removed runs, as long as the bucket still says that they were removed.
+CREATE TABLE markers (revision INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE);
+-- Every three characters that follow each other. Whether they do so in the right order is seen in `docs`.
+CREATE VIRTUAL TABLE words USING fts5(
+    text, content='', columnsize=0, detail=none, tokenize='trigram case_sensitive 1'
+);
+"""
+
+# Made after the first filling: that takes a fraction of the time.
+INDEXES: Final = {
+    **{f"by_{time}": f"({time})" for time in TIMES},
+    **{f"grouped_by_{time}": f"(grp, {time})" for time in TIMES},
+    "by_doc": "(doc)",
+    "by_worker": "(worker, updated_at) WHERE worker IS NOT NULL",
+    "by_worker_and_group": "(worker, grp) WHERE worker IS NOT NULL",
+    "by_origin": "(origin, updated_at) WHERE origin IS NOT NULL",
+    "by_sha256": "(sha256, updated_at) WHERE sha256 IS NOT NULL",
+    "open": "(revision) WHERE state IS NOT NULL",
+}
+
+
+def key_of(run_id: str) -> bytes:
+    return bytes.fromhex(run_id.replace("-", ""))
+
+
+def run_id_of(key: bytes) -> str:
+    digits = key.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

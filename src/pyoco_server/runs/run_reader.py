@@ -1,0 +1,127 @@
+"""What the feed of the runs bucket is read for: the index, the sweep's open runs, and who follows runs.
+
+In this order: when somebody hears of a change, a list already shows it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from pyoco_server.broker.run_feed import Held
+from pyoco_server.broker.stream_reads import StreamMessage, StreamState
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.models import TERMINAL, is_run_id
+from pyoco_server.runs.changes import RunChange, RunChanges
+from pyoco_server.runs.index import RunIndex, SeenWrite
+from pyoco_server.runs.open_runs import OpenRuns, decode_state
+from pyoco_server.runs.recent_changes import UNKNOWN
+from pyoco_server.runs.run_summary import summary_of
+
+log = logging.getLogger(__name__)
+
+_DELETED: Final = {"DEL", "PURGE"}
+
+
+class RunReader:
+    """Takes what the feed reads."""
+
+    def __init__(
+        self, config: NatsBackendConfig, index: RunIndex, open_runs: OpenRuns, changes: RunChanges
+    ) -> None:
+        self._prefix = f"$KV.{config.runs_kv_bucket}."
+        self._index = index
+        self._open_runs = open_runs
+        self._changes = changes
+        # Whether the open runs are those of the index.
+        self._loaded = False
+
+    @property
+    def held(self) -> Held:
+        return self._index.held
+
+    @property
+    def runs(self) -> int:
+        return self._index.runs
+
+    async def begin(self, created: str) -> None:
+        await self._index.begin(created)
+        self._open_runs.begin(created)
+        self._loaded = True
+
+    async def take(self, batch: list[StreamMessage]) -> None:
+        await self._load()
+        seen = await asyncio.to_thread(lambda: list(self._seen(batch)))
+        listening = self._index.ready and self._changes.listening
+        before = await self._index.apply(seen, upto=batch[-1].sequence, want_before=listening)
+        for write in seen:
+            self._open_runs.take(write.run_id, write.revision, write.state)
+            if write.removed:
+                self._open_runs.remember_marker(write.run_id)
+        if self._index.ready:
+            self._changes.publish(
+                [
+                    RunChange(write.run_id, write.revision, write.data, write.summary, was)
+                    for write, was in zip(seen, before if listening else [UNKNOWN] * len(seen), strict=True)
+                ]
+            )
+
+    async def up_to_date(self, state: StreamState) -> None:
+        await self._load()
+        if not self._index.ready:
+            await self._index.complete()
+            self._changes.begin(self.held.created, self.held.revision)
+            log.info("the index of runs is ready: %d runs", self.runs)
+        if self.held.revision <= state.last_sequence:
+            await self._trim_markers(max(0, state.messages - self.runs))
+        await self._index.look_after_file()
+
+    async def others(self, after: int, upto: int, revisions: list[int]) -> list[int]:
+        return await self._index.others(after, upto, revisions)
+
+    async def drop(self, revisions: list[int]) -> None:
+        for run_id in await self._index.drop(revisions):
+            log.info("a run is gone, and nobody has said so", extra={"run_id": run_id})
+            self._open_runs.take(run_id, 0, None)
+
+    async def _load(self) -> None:
+        """With an index that was kept, only what was written since is read from the bucket."""
+        if self._loaded:
+            return
+        self._open_runs.begin(self.held.created)
+        for run_id, revision, state in await self._index.open_states():
+            self._open_runs.take(run_id, revision, decode_state(state))
+        for run_id in await self._index.markers():
+            self._open_runs.remember_marker(run_id)
+        self._loaded = True
+
+    async def _trim_markers(self, keep: int) -> None:
+        """Whatever is in the bucket beside runs is markers; the oldest ones are removed first."""
+        self._open_runs.trim_markers(keep)
+        if self._index.marked > keep:
+            await self._index.trim_markers(keep)
+
+    def _seen(self, batch: list[StreamMessage]) -> Iterator[SeenWrite]:
+        for message in batch:
+            run_id = message.subject.removeprefix(self._prefix)
+            if not is_run_id(run_id):
+                log.warning("something that is no run is in the runs bucket", extra={"run_id": run_id})
+            elif message.headers.get("KV-Operation") in _DELETED:
+                yield SeenWrite(run_id, message.sequence, None, removed=True)
+            else:
+                yield _read(run_id, message)
+
+
+def _read(run_id: str, message: StreamMessage) -> SeenWrite:
+    """A snapshot that cannot be read is not listed, whatever was known of its run before."""
+    try:
+        summary = summary_of(message.data)
+        if summary.item.run_id != run_id:
+            raise msgspec.ValidationError(f"it says that it is of run {summary.item.run_id}")
+        state = None if summary.item.status in TERMINAL else decode_state(message.data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        log.warning("a run is not listed, its snapshot cannot be read: %s", error, extra={"run_id": run_id})
+        return SeenWrite(run_id, message.sequence, message.data)
+    return SeenWrite(run_id, message.sequence, message.data, summary, state)

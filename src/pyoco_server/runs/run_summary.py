@@ -1,0 +1,124 @@
+"""A run as lists know it: what is answered about it, and the text that a search looks through."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pyoco_server.models import RunId
+
+# A list shows the beginning of an error; the run itself has all of it.
+_SHOWN_ERROR: Final = 300
+# Searching must stay cheap, whatever somebody puts into the params of a run.
+_SEARCHED_TAGS: Final = 500
+_SEARCHED_ERROR: Final = 1000
+_SEARCHED_PARAMS: Final = 2000
+
+_OVER: Final = {"SUCCEEDED", "FAILED", "CANCELLED"}
+
+
+class RunItem(Struct, kw_only=True):
+    """One run in a list: `GET /runs/{run_id}` has the rest."""
+
+    run_id: RunId
+    flow_name: str
+    status: str
+    tag: str
+    tags: list[str]
+    updated_at: float
+    submitted_at: float | None = None
+    start_time: float | None = None
+    end_time: float | None = None
+    # Of a run that has begun and ended.
+    duration_sec: float | None = None
+    worker_id: str | None = None
+    attempt: int = 0
+    reason: str | None = None
+    # Its first 300 characters.
+    error: str | None = None
+    cancel_requested_at: float | None = None
+    origin_run_id: str | None = None
+    workflow_yaml_sha256: str | None = None
+    tasks_total: int = 0
+    # Of these: succeeded, failed or cancelled.
+    tasks_over: int = 0
+
+
+class RunSummary(Struct, kw_only=True):
+    item: RunItem
+    # Flow name, tags, error and params in lower case, each as far as it is searched, one a line.
+    text: str
+
+
+class _Stored(Struct):
+    """What is wanted of a snapshot; the rest of it is not decoded."""
+
+    run_id: RunId
+    flow_name: str
+    status: str
+    updated_at: float
+    params: Raw = Raw(b"{}")
+    tasks: dict[str, str] = {}
+    tag: str = ""
+    tags: list[str] = []
+    submitted_at: float | None = None
+    worker_id: str | None = None
+    attempt: int = 0
+    start_time: float | None = None
+    end_time: float | None = None
+    reason: str | None = None
+    error: str | None = None
+    cancel_requested_at: float | None = None
+    workflow_yaml_sha256: str | None = None
+    origin_run_id: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Stored).decode
+
+
+def summary_of(data: bytes) -> RunSummary:
+    """The summary of a stored snapshot; `msgspec.DecodeError` or `UnicodeDecodeError` if it is none."""
+    run = _decode(data)
+    item = RunItem(
+        run_id=run.run_id,
+        flow_name=run.flow_name,
+        status=run.status,
+        tag=run.tag,
+        tags=run.tags,
+        updated_at=run.updated_at,
+        submitted_at=run.submitted_at,
+        start_time=run.start_time,
+        end_time=run.end_time,
+        duration_sec=_duration(run),
+        worker_id=run.worker_id,
+        attempt=run.attempt,
+        reason=run.reason,
+        error=run.error if run.error is None else run.error[:_SHOWN_ERROR],
+        cancel_requested_at=run.cancel_requested_at,
+        origin_run_id=run.origin_run_id,
+        workflow_yaml_sha256=run.workflow_yaml_sha256,
+        tasks_total=len(run.tasks),
+        tasks_over=sum(state in _OVER for state in run.tasks.values()),
+    )
+    return RunSummary(item=item, text=_text(run))
+
+
+def searched(text: str) -> str:
+    """A text as searches see it, on both sides."""
+    # SQLite takes NUL for the end of a text.
+    return text.lower().replace("\0", " ")
+
+
+def _duration(run: _Stored) -> float | None:
+    if run.start_time is None or run.end_time is None:
+        return None
+    # The times may be of two workers' clocks.
+    return max(0.0, run.end_time - run.start_time)
+
+
+def _text(run: _Stored) -> str:
+    # A character may be cut in two where the params are cut.
+    params = bytes(run.params)[:_SEARCHED_PARAMS].decode("utf-8", "ignore")
+    tags = " ".join({run.tag: None, **dict.fromkeys(run.tags)})[:_SEARCHED_TAGS]
+    lines = (run.flow_name, tags, (run.error or "")[:_SEARCHED_ERROR], params)
+    return searched("\n".join(lines))

@@ -1,0 +1,207 @@
+"""Whether a file really is the wheel that its name says, and can be unpacked without harm.
+
+Nothing is unpacked here, and nothing is believed: the archive's own list is bounded before it is read, every
+file's path is looked at, and its content is compared with the hash in RECORD.
+"""
+
+import base64
+import csv
+import hashlib
+import io
+import stat
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from email.message import Message
+from email.parser import HeaderParser
+from pathlib import PurePosixPath
+from typing import IO, Final
+
+from packaging.utils import InvalidName, canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from pyoco_server.wheels.wheel_name import WheelName
+
+# Unpacked it may be this many times as large as a wheel may be packed.
+MOST_UNPACKED: Final = 10
+# A wheel of 65535 files or more needs the 64-bit form of the list, which nothing we take has.
+_MAX_LIST_BYTES: Final = 32 * 1024 * 1024
+_MAX_METADATA_BYTES: Final = 1024 * 1024
+_MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
+_BLOCK_BYTES: Final = 1024 * 1024
+
+_END: Final = struct.Struct("<4s4H2LH")
+_END_SIGNATURE: Final = b"PK\x05\x06"
+_END_64_LOCATOR: Final = b"PK\x06\x07"
+_LOCATOR_BYTES: Final = 20
+_LONGEST_COMMENT: Final = 65535
+
+# What reading a hostile archive may raise, beside what it is meant to.
+_UNREADABLE: Final = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),
+    *(NotImplementedError, RuntimeError, ValueError, OverflowError, OSError),
+)
+_ENCRYPTED: Final = 0x1
+_COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_HASHES: Final = frozenset({"sha256", "sha384", "sha512"})
+# What cannot hold its own hash, and the signatures over it.
+_UNHASHED: Final = frozenset({"RECORD", "RECORD.jws", "RECORD.p7s"})
+
+
+class NotThatWheel(ValueError):
+    """The text says what is wrong with the file, and the cure."""
+
+
+def inspect_wheel(file: IO[bytes], name: WheelName, *, max_unpacked_bytes: int) -> None:
+    """Raise NotThatWheel unless the file is the wheel of this name. Blocking, and thorough."""
+    try:
+        _check_list_size(file)
+        with zipfile.ZipFile(file) as archive:
+            _Inspection(archive, name).check(max_unpacked_bytes)
+    except NotThatWheel:
+        raise
+    except _UNREADABLE as error:
+        raise NotThatWheel(f"it is no readable zip archive ({error}); build the wheel again") from error
+
+
+def _check_list_size(file: IO[bytes]) -> None:
+    """Python reads the whole list of an archive into memory: a hostile one must not get that far."""
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - _END.size - _LONGEST_COMMENT))
+    tail = file.read()
+    place = tail.rfind(_END_SIGNATURE)
+    if place < 0 or len(tail) < place + _END.size:
+        raise NotThatWheel("it is no zip archive; a wheel is one: build it with `python -m build`")
+    list_bytes = _END.unpack_from(tail, place)[5]
+    locator = tail[max(0, place - _LOCATOR_BYTES) : place]
+    if locator.startswith(_END_64_LOCATOR) or list_bytes > _MAX_LIST_BYTES:
+        raise NotThatWheel("it has too many files; wanted fewer than 65535: split the package")
+
+
+@dataclass(frozen=True, slots=True)
+class _Inspection:
+    archive: zipfile.ZipFile
+    name: WheelName
+
+    def check(self, max_unpacked_bytes: int) -> None:
+        entries = self.archive.infolist()
+        _check_paths(entries)
+        unpacked = sum(entry.file_size for entry in entries)
+        if unpacked > max_unpacked_bytes:
+            raise NotThatWheel(
+                f"unpacked it has {unpacked} bytes, and {max_unpacked_bytes} are allowed; split the package"
+            )
+        folder = self._info_folder(entries)
+        self._check_metadata(folder)
+        self._check_format(folder)
+        self._check_content(folder)
+
+    def _info_folder(self, entries: list[zipfile.ZipInfo]) -> str:
+        tops = {PurePosixPath(entry.filename).parts[0] for entry in entries}
+        folders = sorted(top for top in tops if top.endswith(".dist-info"))
+        if len(folders) != 1:
+            found = ", ".join(folders) or "none"
+            raise NotThatWheel(f"wanted one *.dist-info folder in it, found {found}; build the wheel again")
+        [folder] = folders
+        package, _, version = folder.removesuffix(".dist-info").rpartition("-")
+        self._compare(f"its folder {folder}", package, version)
+        return folder
+
+    def _check_metadata(self, folder: str) -> None:
+        metadata = self._headers(f"{folder}/METADATA")
+        self._compare(f"{folder}/METADATA", str(metadata["Name"]), str(metadata["Version"]))
+
+    def _compare(self, where: str, package: str, version: str) -> None:
+        wanted = f"{self.name.package} {self.name.version}"
+        try:
+            same = canonicalize_name(package, validate=True) == self.name.package
+            same = same and Version(version) == self.name.version
+        except (InvalidName, InvalidVersion):
+            same = False
+        if not same:
+            raise NotThatWheel(
+                f"{where} says {package!r} {version!r}, its file name says {wanted}; "
+                "a wheel must not be renamed: upload it under the name it was built with"
+            )
+
+    def _check_format(self, folder: str) -> None:
+        form = str(self._headers(f"{folder}/WHEEL")["Wheel-Version"])
+        if form.partition(".")[0] != "1":
+            raise NotThatWheel(f"{folder}/WHEEL says Wheel-Version {form!r}; wanted 1.x")
+
+    def _headers(self, path: str) -> Message:
+        text = self._small_file(path, _MAX_METADATA_BYTES).decode("utf-8", "replace")
+        return HeaderParser().parsestr(text)
+
+    def _small_file(self, path: str, most: int) -> bytes:
+        try:
+            entry = self.archive.getinfo(path)
+        except KeyError:
+            raise NotThatWheel(f"{path} is missing in it; build the wheel again") from None
+        if entry.file_size > most:
+            raise NotThatWheel(f"{path} has {entry.file_size} bytes; at most {most} are taken")
+        return self.archive.read(entry)
+
+    def _check_content(self, folder: str) -> None:
+        """Every file is listed in RECORD, and is what RECORD says."""
+        hashes = self._recorded_hashes(f"{folder}/RECORD")
+        unhashed = {f"{folder}/{name}" for name in _UNHASHED}
+        for entry in self.archive.infolist():
+            if entry.is_dir() or entry.filename in unhashed:
+                continue
+            recorded = hashes.get(entry.filename)
+            if recorded is None:
+                raise NotThatWheel(f"{folder}/RECORD has no hash of {entry.filename}; build the wheel again")
+            algorithm, _, wanted = recorded.partition("=")
+            if _encoded(self._digest(entry, algorithm)) != wanted.rstrip("="):
+                raise NotThatWheel(f"{entry.filename} differs from {folder}/RECORD; build the wheel again")
+
+    def _recorded_hashes(self, path: str) -> dict[str, str]:
+        text = self._small_file(path, _MAX_RECORD_BYTES).decode("utf-8", "replace")
+        try:
+            rows = [row for row in csv.reader(io.StringIO(text)) if row]
+        except csv.Error as error:
+            raise NotThatWheel(f"{path} cannot be read ({error}); build the wheel again") from error
+        return {row[0]: row[1] for row in rows if len(row) > 1 and row[1].partition("=")[0] in _HASHES}
+
+    def _digest(self, entry: zipfile.ZipInfo, algorithm: str) -> bytes:
+        digest = hashlib.new(algorithm)
+        with self.archive.open(entry) as content:
+            while block := content.read(_BLOCK_BYTES):
+                digest.update(block)
+        return digest.digest()
+
+
+def _check_paths(entries: list[zipfile.ZipInfo]) -> None:
+    seen: set[str] = set()
+    for entry in entries:
+        path = entry.filename
+        objection = _objection(entry)
+        if objection is None and path in seen:
+            objection = "is in it twice"
+        if objection is not None:
+            raise NotThatWheel(f"the file {path[:200]!r} {objection}; build the wheel again")
+        seen.add(path)
+
+
+def _objection(entry: zipfile.ZipInfo) -> str | None:
+    """Why unpacking this file could do harm."""
+    path = entry.filename
+    # `orig_filename` is what the archive holds; what comes behind a NUL byte is not in `filename`.
+    if "\\" in entry.orig_filename or "\x00" in entry.orig_filename or ":" in path.partition("/")[0]:
+        return "has a path that other systems read differently"
+    if path.startswith("/") or not path.strip("/"):
+        return "has an absolute or empty path"
+    if any(part in (".", "..", "") for part in path.removesuffix("/").split("/")):
+        return "leads out of the folder that it is unpacked into"
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        return "is a link or a device, and no file"
+    if entry.flag_bits & _ENCRYPTED or entry.compress_type not in _COMPRESSIONS:
+        return "is encrypted, or not compressed by deflate"
+    return None
+
+
+def _encoded(digest: bytes) -> str:
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

@@ -1,0 +1,34 @@
+"""Runs as the feed tells them, made up for a test."""
+
+import msgspec
+
+from pyoco_server.models import Job, RunStatus, new_run_id, pending_snapshot
+from pyoco_server.runs.changes import RunChange
+from pyoco_server.runs.recent_changes import UNKNOWN, Before
+from pyoco_server.runs.run_summary import RunSummary, summary_of
+
+
+def data_of(run_id: str, status: RunStatus = RunStatus.PENDING, flow: str = "etl") -> bytes:
+    snapshot = pending_snapshot(Job(run_id=run_id, flow_name=flow, tag="default", submitted_at=1.0))
+    snapshot.status = status
+    return msgspec.json.encode(snapshot)
+
+
+def summary(status: RunStatus = RunStatus.PENDING, flow: str = "etl") -> RunSummary:
+    return summary_of(data_of(new_run_id(), status, flow))
+
+
+def changed(
+    run_id: str,
+    revision: int,
+    status: RunStatus = RunStatus.PENDING,
+    *,
+    flow: str = "etl",
+    before: Before = UNKNOWN,
+) -> RunChange:
+    data = data_of(run_id, status, flow)
+    return RunChange(run_id, revision, data, summary_of(data), before)
+
+
+def removed(run_id: str, revision: int, *, before: Before = UNKNOWN) -> RunChange:
+    return RunChange(run_id, revision, None, None, before)

@@ -1,0 +1,61 @@
+"""Real wheels for tests: a wheel is a zip archive with some files that describe it."""
+
+import base64
+import csv
+import hashlib
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def wheel_bytes(
+    name: str = "greetings",
+    version: str = "0.1.0",
+    files: Mapping[str, str | bytes] | None = None,
+    *,
+    metadata: str | None = None,
+    without: tuple[str, ...] = (),
+    record: str | None = None,
+) -> bytes:
+    """A wheel; `metadata` and `record` are what those files say instead, `without` leaves some out."""
+    content = io.BytesIO()
+    info = f"{name}-{version}.dist-info"
+    described = metadata or f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    written: dict[str, bytes] = {
+        path: text.encode() if isinstance(text, str) else text
+        for path, text in {
+            **(files if files is not None else {f"{name}.py": f"VERSION = {version!r}\n"}),
+            f"{info}/METADATA": described,
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\n",
+        }.items()
+    }
+    written[f"{info}/RECORD"] = (record or _record(written, f"{info}/RECORD")).encode()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in written.items():
+            if path.removeprefix(f"{info}/") not in without:
+                archive.writestr(path, data)
+    return content.getvalue()
+
+
+def wheel_file(
+    folder: Path,
+    name: str = "greetings",
+    version: str = "0.1.0",
+    files: Mapping[str, str | bytes] | None = None,
+    *,
+    tags: str = "py3-none-any",
+) -> Path:
+    path = folder / f"{name}-{version}-{tags}.whl"
+    path.write_bytes(wheel_bytes(name, version, files))
+    return path
+
+
+def _record(files: Mapping[str, bytes], own_path: str) -> str:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    for path, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        rows.writerow((path, f"sha256={digest}", len(data)))
+    rows.writerow((own_path, "", ""))
+    return text.getvalue()

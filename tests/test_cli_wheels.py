@@ -1,0 +1,132 @@
+"""`pyoco-client wheels`, `wheel-upload`, `wheel-history` and `wheel-delete` as real processes."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from pyoco_server.cli.workers import worker_view
+from pyoco_server.http_client import PyocoHttpClient
+
+from .support.programs import CLIENT, SERVER, run_command, running
+from .support.terminal import on_terminal
+from .support.waiting import eventually_sync
+from .support.wheels import wheel_file
+from .support.worker_records import a_record
+
+
+@pytest.fixture
+def server(nats_url: str, tmp_path: Path) -> Iterator[str]:
+    with (
+        running(SERVER, "up", "--port", "0", "--nats-url", nats_url, cwd=tmp_path) as (_, gateway),
+        PyocoHttpClient(gateway["url"]) as client,
+    ):
+        eventually_sync(lambda: client.health()["nats"]["ready"], within=20, describe="NATS is ready")
+        yield gateway["url"]
+
+
+def client(server: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_command(CLIENT, *arguments, PYOCO_SERVER=server, COLUMNS="140")
+
+
+def answered(server: str, *arguments: str) -> Any:
+    done = client(server, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def test_a_wheel_from_upload_to_delete(server: str, tmp_path: Path) -> None:
+    assert answered(server, "wheels") == []
+    assert client(server, "wheels", "--output", "table").stdout == "(none)\n"
+    file = wheel_file(tmp_path)
+    told = answered(server, "wheel-upload", "--wheel-file", str(file), "--tags", "cpu,linux", "--no-replace")
+    assert (told["name"], told["tags"], told["size_bytes"]) == (
+        file.name,
+        ["cpu", "linux"],
+        file.stat().st_size,
+    )
+    assert [wheel["nuid"] for wheel in answered(server, "wheels")] == [told["nuid"]]
+    row = client(server, "wheels", "--output", "table").stdout.splitlines()[1].split()
+    assert row[:5] == [file.name, str(file.stat().st_size), "B", "cpu,", "linux"]
+    assert answered(server, "wheel-delete", "--name", file.name) == {"name": file.name, "deleted": True}
+    events = answered(server, "wheel-history", "--limit", "100")
+    assert [(event["action"], event["replace"]) for event in events] == [("delete", None), ("upload", False)]
+    filtered = ("wheel-history", "--wheel-name", file.name, "--action", "upload")
+    assert [event["action"] for event in answered(server, *filtered)] == ["upload"]
+    table = client(server, "wheel-history", "--output", "table").stdout.splitlines()
+    assert [line.split()[-1] for line in table] == ["From", "127.0.0.1", "127.0.0.1"]
+
+
+def test_what_the_gateway_refuses_is_said_with_its_cure(server: str, tmp_path: Path) -> None:
+    file = wheel_file(tmp_path)
+    answered(server, "wheel-upload", "--wheel-file", str(file))
+    again = client(server, "wheel-upload", "--wheel-file", str(file))
+    assert again.returncode == 1
+    assert "ERR-PYOCO-0022" in again.stderr
+    assert "wanted one above 0.1.0" in again.stderr
+    missing = client(server, "wheel-delete", "--name", "other-1.0-py3-none-any.whl")
+    assert (missing.returncode, "ERR-PYOCO-0023" in missing.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("wheel-upload",),
+        ("wheel-upload", "--wheel-file", "no-such-file.whl"),
+        ("wheel-upload", "--wheel-file", "pyproject.toml", "--tags", "a.b"),
+        ("wheel-delete",),
+        ("wheel-history", "--limit", "501"),
+        ("wheel-history", "--action", "rename"),
+    ],
+)
+def test_a_wrong_argument_is_said_before_anything_is_sent(arguments: tuple[str, ...]) -> None:
+    done = run_command(CLIENT, *arguments, cwd=Path(__file__).parents[1], PYOCO_SERVER="http://127.0.0.1:1")
+    assert done.returncode == 1
+    assert "pyoco-client" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wheels", "rows"),
+    [
+        ({}, []),
+        ({"enabled": False}, []),
+        (
+            {"enabled": True, "last_result": "ok", "error": None, "installed_wheels": []},
+            ["ok: none installed"],
+        ),
+        (
+            {
+                "enabled": True,
+                "last_result": "error",
+                "error": "no room",
+                "installed_wheels": [{"package": "a", "version": "1"}, {"package": "b", "version": "2"}],
+            },
+            ["error: a 1, b 2", "no room"],
+        ),
+    ],
+)
+def test_a_worker_is_shown_with_its_wheels(wheels: dict[str, Any], rows: list[str]) -> None:
+    worker = a_record("w", seen_at=0.0)
+    fields = {**msgspec.to_builtins(worker), "draining": False, "wheel_sync": wheels or None}
+    screen = Console(file=io.StringIO(), width=200)
+    screen.print(worker_view(fields))  # type: ignore[arg-type]
+    assert isinstance(screen.file, io.StringIO)
+    lines = screen.file.getvalue().splitlines()
+    shown = [line.split("  ", 1)[1].strip() for line in lines if line.startswith("wheel")]
+    assert shown == rows
+
+
+def test_a_person_sees_how_far_an_upload_is(server: str, tmp_path: Path) -> None:
+    file = wheel_file(tmp_path, files={"data.bin": bytes(3_000_000), "noise.py": "x = 1\n"})
+    command = [sys.executable, "-m", CLIENT, "wheel-upload", "--wheel-file", str(file)]
+    with on_terminal(command, PYOCO_SERVER=server) as screen:
+        screen.shows("The gateway checks it")
+        assert screen.end() == 0
+        assert file.name in screen.text

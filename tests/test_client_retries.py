@@ -1,0 +1,109 @@
+"""A gateway that is away for a moment: what is asked again, how often, after how long; and what never is."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyoco_server.http_client import AsyncPyocoHttpClient, GatewayUnreachable, PyocoHttpClient, PyocoHttpError
+
+from .support.http_stub import answer, stub, unavailable
+
+RUN = "00000000-0000-4000-8000-000000000000"
+ACCEPTED = answer(run_id=RUN, status="PENDING")
+
+REPEATED: dict[str, Callable[[PyocoHttpClient], Any]] = {
+    "a read": lambda client: client.get_run(RUN),
+    "a list": lambda client: client.list_dlq(),
+    "a cancel": lambda client: client.cancel_run(RUN),
+    "a submit with a key": lambda client: client.submit_run("x", idempotency_key="k"),
+    "a flow.yaml with a key": lambda client: client.submit_run_yaml("flow: {}", "x", idempotency_key="k"),
+    "a dry run": lambda client: client.bulk_cancel({"flow": "x"}, dry_run=True),
+}
+ASKED_ONCE: dict[str, Callable[[PyocoHttpClient], Any]] = {
+    "a submit": lambda client: client.submit_run("x"),
+    "a flow.yaml": lambda client: client.submit_run_yaml("flow: {}", "x"),
+    "a rerun": lambda client: client.rerun(RUN),
+    "a replay": lambda client: client.replay_dlq(1),
+    "a bulk rerun": lambda client: client.bulk_rerun({"flow": "x"}, expected_count=3),
+}
+
+
+@pytest.mark.parametrize("ask", REPEATED.values(), ids=list(REPEATED))
+def test_what_does_no_harm_is_asked_again(ask: Callable[[PyocoHttpClient], Any]) -> None:
+    with stub([unavailable(), unavailable(), ACCEPTED]) as (url, seen), PyocoHttpClient(url) as client:
+        assert ask(client)["run_id"] == RUN
+    assert len(seen) == 3
+    assert len({asked.get("idempotency-key") for asked in seen}) == 1
+
+
+@pytest.mark.parametrize("ask", ASKED_ONCE.values(), ids=list(ASKED_ONCE))
+def test_what_may_have_been_heard_is_asked_once(ask: Callable[[PyocoHttpClient], Any]) -> None:
+    with stub([unavailable(), ACCEPTED]) as (url, seen), PyocoHttpClient(url) as client:
+        with pytest.raises(PyocoHttpError, match="503"):
+            ask(client)
+        assert len(seen) == 1
+
+
+@pytest.mark.parametrize("retries", [0, 1, 4])
+def test_the_number_of_retries_is_the_callers(retries: int) -> None:
+    with stub([unavailable()]) as (url, seen), PyocoHttpClient(url, retries=retries) as client:
+        with pytest.raises(PyocoHttpError, match="503"):
+            client.health()
+        assert len(seen) == retries + 1
+
+
+@pytest.mark.parametrize("status", [404, 409, 422, 500, 502])
+def test_no_other_error_is_asked_about_again(status: int) -> None:
+    with stub([(status, "text/plain", "no")]) as (url, seen), PyocoHttpClient(url) as client:
+        with pytest.raises(PyocoHttpError):
+            client.health()
+        assert len(seen) == 1
+
+
+def test_the_pause_is_what_the_gateway_asks_for() -> None:
+    with (
+        stub([unavailable(), answer(status="ok")], Retry_After="1") as (url, _),
+        PyocoHttpClient(url) as client,
+    ):
+        begun = time.monotonic()
+        client.health()
+    assert 1.0 <= time.monotonic() - begun < 5.0
+
+
+@pytest.mark.parametrize("wanted", ["3600", "Wed, 21 Oct 2065 07:28:00 GMT"])
+def test_a_gateway_that_wants_hours_is_not_waited_for(wanted: str) -> None:
+    with stub([unavailable()], Retry_After=wanted) as (url, seen), PyocoHttpClient(url) as client:
+        begun = time.monotonic()
+        with pytest.raises(PyocoHttpError):
+            client.health()
+    assert time.monotonic() - begun < 5.0
+    # A date is not read: then the pause is our own.
+    assert len(seen) == (1 if wanted.isdecimal() else 3)
+
+
+def test_a_refused_connection_is_tried_again_before_it_is_told() -> None:
+    with PyocoHttpClient("http://127.0.0.1:1", retries=2) as client:
+        begun = time.monotonic()
+        with pytest.raises(GatewayUnreachable):
+            client.health()
+    # The pauses: a tenth, then two tenths of a second.
+    assert time.monotonic() - begun >= 0.3
+    with PyocoHttpClient("http://127.0.0.1:1", retries=2) as client:
+        begun = time.monotonic()
+        with pytest.raises(GatewayUnreachable):
+            client.submit_run("x")
+    assert time.monotonic() - begun < 0.3
+
+
+async def test_the_asynchronous_client_does_the_same() -> None:
+    with stub([unavailable(), unavailable(), ACCEPTED]) as (url, seen):
+        async with AsyncPyocoHttpClient(url) as client:
+            assert (await client.get_run(RUN))["run_id"] == RUN
+    assert len(seen) == 3
+    with stub([unavailable(), ACCEPTED]) as (url, seen):
+        async with AsyncPyocoHttpClient(url) as client:
+            with pytest.raises(PyocoHttpError, match="503"):
+                await client.submit_run("x")
+        assert len(seen) == 1

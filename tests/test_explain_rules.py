@@ -1,0 +1,440 @@
+"""Why a run is where it is: the rules alone, from facts to findings, and the words for them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw, structs
+
+from pyoco_server.broker.queue_place import JobPlace, Standing, TagQueue
+from pyoco_server.broker.work_queue import DeliveryLimits
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import Lang
+from pyoco_server.models import Reason, RunSnapshot, RunStatus, TaskStatus, WorkerRecord, WorkerState
+from pyoco_server.runs.explain_facts import Facts, FinishedTask, Manners
+from pyoco_server.runs.explain_rules import Finding, explain, nats_unavailable
+from pyoco_server.runs.explain_texts import TEXTS
+from pyoco_server.runs.explain_words import in_words
+
+NOW = 1_000_000.0
+OPERATIONS = (Path(__file__).parent.parent / "docs" / "operations.md").read_text()
+RUN_ID = "9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d"
+MANNERS = Manners.of(NatsBackendConfig(load_dotenv=False))
+
+
+def run(status: RunStatus = RunStatus.PENDING, **fields: Any) -> RunSnapshot:
+    return RunSnapshot(
+        run_id=RUN_ID,
+        flow_name="etl",
+        status=status,
+        params={},
+        tasks=fields.pop("tasks", {}),
+        heartbeat_at=fields.pop("heartbeat_at", NOW - 0.5),
+        updated_at=NOW,
+        tag="gpu",
+        submitted_at=NOW - 20,
+        **fields,
+    )
+
+
+def running(**fields: Any) -> RunSnapshot:
+    given = {"worker_id": "w1", "attempt": 1, "delivery": (7, 1), "start_time": NOW - 15, **fields}
+    return run(RunStatus.RUNNING, **given)
+
+
+def cancelling(**fields: Any) -> RunSnapshot:
+    return structs.replace(running(**fields), status=RunStatus.CANCELLING)
+
+
+def worker(worker_id: str = "w1", **fields: Any) -> WorkerRecord:
+    seen = fields.pop("last_seen_at", NOW - 1)
+    return WorkerRecord(
+        worker_id=worker_id,
+        instance_id=worker_id,
+        state=fields.pop("state", WorkerState.IDLE),
+        last_seen_at=seen,
+        last_heartbeat_at=seen,
+        tags=fields.pop("tags", ["gpu"]),
+        **fields,
+    )
+
+
+def busy(worker_id: str = "w1", *run_ids: str, **fields: Any) -> WorkerRecord:
+    ids = list(run_ids) or [RUN_ID]
+    return worker(
+        worker_id,
+        state=WorkerState.RUNNING,
+        slots=len(ids),
+        slots_busy=len(ids),
+        current_run_ids=ids,
+        **fields,
+    )
+
+
+def queue(**fields: Any) -> TagQueue:
+    given = {"waiting": 1, "in_work": 0, "in_work_limit": 200, **fields}
+    return TagQueue(limits=DeliveryLimits(30.0, 20), **given)
+
+
+def facts(snapshot: RunSnapshot, *workers: WorkerRecord, **fields: Any) -> Facts:
+    given = {"queue": queue(), "place": JobPlace(Standing.WAITING, 1), **fields}
+    return Facts(now=NOW, snapshot=snapshot, manners=MANNERS, workers=workers, **given)
+
+
+def codes(found: Facts) -> list[str]:
+    return [finding.code for finding in explain(found)]
+
+
+def only(found: Facts, code: str) -> dict[str, Any]:
+    """The evidence of the finding."""
+    [finding] = [each for each in explain(found) if each.code == code]
+    return finding.evidence
+
+
+class TestPending:
+    def test_nobody_ever_served_the_tag(self) -> None:
+        found = facts(run(), worker(tags=["cpu"]), worker("w2", tags=["cpu", "io"]))
+        assert codes(found) == ["no_worker_for_tag", "waiting_in_queue"]
+        assert only(found, "no_worker_for_tag") == {"tag": "gpu", "served_tags": ["cpu", "io"]}
+
+    def test_a_dead_worker_serves_no_tag(self) -> None:
+        found = facts(run(), worker(tags=["cpu"], last_seen_at=NOW - 100))
+        assert only(found, "no_worker_for_tag")["served_tags"] == []
+
+    @pytest.mark.parametrize(
+        "gone", [worker(last_seen_at=NOW - 100), worker(state=WorkerState.STOPPED_GRACEFUL)]
+    )
+    def test_those_who_served_it_are_gone(self, gone: WorkerRecord) -> None:
+        found = facts(run(), gone)
+        assert codes(found) == ["workers_gone", "waiting_in_queue"]
+        [told] = only(found, "workers_gone")["workers"]
+        assert (told["worker_id"], told["state"]) == ("w1", found.state_of(gone))
+
+    def test_the_last_one_that_was_seen_is_named_first(self) -> None:
+        found = facts(run(), worker("old", last_seen_at=NOW - 900), worker("new", last_seen_at=NOW - 90))
+        assert [each["worker_id"] for each in only(found, "workers_gone")["workers"]] == ["new", "old"]
+
+    def test_a_hidden_worker_that_is_gone_is_not_spoken_of(self) -> None:
+        assert codes(facts(run(), worker(hidden=True, last_seen_at=NOW - 100)))[0] == "no_worker_for_tag"
+
+    def test_a_hidden_worker_that_lives_takes_runs(self) -> None:
+        assert codes(facts(run(), worker(hidden=True))) == ["about_to_start"]
+
+    @pytest.mark.parametrize("wish", [{"paused": True}, {"drain_requested_at": NOW - 5}])
+    def test_every_living_worker_takes_no_runs(self, wish: dict[str, Any]) -> None:
+        found = facts(run(), worker(**wish), worker("w2", last_seen_at=NOW - 100))
+        assert codes(found) == ["workers_paused", "waiting_in_queue"]
+        [told] = only(found, "workers_paused")["workers"]
+        assert (told["worker_id"], told["paused"], told["draining"]) == (
+            "w1",
+            "paused" in wish,
+            "paused" not in wish,
+        )
+
+    def test_one_that_is_not_paused_is_enough(self) -> None:
+        assert codes(facts(run(), worker(paused=True), worker("w2"))) == ["about_to_start"]
+
+    def test_all_slots_are_busy_and_with_what(self) -> None:
+        found = facts(
+            run(),
+            busy("w1", "a", "b"),
+            busy("w2", "c"),
+            worker("paused", paused=True),
+            place=JobPlace(Standing.WAITING, 3),
+            queue=queue(waiting=9),
+        )
+        assert codes(found) == ["all_slots_busy", "waiting_in_queue"]
+        evidence = only(found, "all_slots_busy")
+        assert (evidence["slots"], evidence["worker_count"]) == (3, 2)
+        assert [each["run_ids"] for each in evidence["workers"]] == [["a", "b"], ["c"]]
+        waiting = only(found, "waiting_in_queue")
+        assert waiting == {"position": 3, "waiting": 9, "waiting_sec": 20.0}
+
+    def test_of_very_many_workers_only_some_are_named(self) -> None:
+        found = facts(run(), *(busy(f"w{number}", "x") for number in range(50)))
+        evidence = only(found, "all_slots_busy")
+        assert (len(evidence["workers"]), evidence["worker_count"], evidence["slots"]) == (10, 50, 50)
+
+    def test_as_many_are_in_work_as_the_queue_allows(self) -> None:
+        found = facts(run(), worker(slots=4, slots_busy=2), queue=queue(in_work=2, in_work_limit=2))
+        assert codes(found) == ["in_work_limit_reached", "waiting_in_queue"]
+        assert only(found, "in_work_limit_reached") == {"tag": "gpu", "limit": 2}
+
+    def test_a_queue_without_a_limit_has_none_to_reach(self) -> None:
+        found = facts(run(), worker(), queue=queue(in_work=500, in_work_limit=-1))
+        assert codes(found) == ["about_to_start"]
+
+    def test_the_queue_was_paused(self) -> None:
+        found = facts(run(), worker(), queue=queue(paused=True))
+        assert codes(found) == ["queue_paused", "waiting_in_queue"]
+
+    def test_others_come_first(self) -> None:
+        found = facts(run(), worker(), place=JobPlace(Standing.WAITING, 2), queue=queue(waiting=5))
+        assert codes(found) == ["waiting_in_queue"]
+
+    def test_the_next_one_is_about_to_start(self) -> None:
+        found = facts(run(), worker("free"), busy("w2", "x"))
+        assert codes(found) == ["about_to_start"]
+        assert only(found, "about_to_start")["workers"] == ["free"]
+
+    def test_a_queue_too_long_to_tell_the_position(self) -> None:
+        found = facts(run(), worker(), place=JobPlace(Standing.UNKNOWN), queue=queue(waiting=99_999))
+        assert codes(found) == ["far_back_in_queue"]
+        assert only(found, "far_back_in_queue")["waiting"] == 99_999
+
+    def test_its_job_is_missing(self) -> None:
+        found = facts(run(), place=JobPlace(Standing.ABSENT), queue=queue(waiting=0))
+        assert codes(found) == ["job_missing"]
+        assert only(found, "job_missing")["mended_within_sec"] == 2 * MANNERS.sweep_sec
+
+    def test_a_job_that_is_just_being_published_is_not_missed(self) -> None:
+        young = structs.replace(run(), submitted_at=NOW - 1)
+        assert codes(facts(young, worker(), place=JobPlace(Standing.ABSENT))) == ["about_to_start"]
+
+    def test_its_job_was_delivered_and_not_begun(self) -> None:
+        found = facts(run(), worker(), place=JobPlace(Standing.DELIVERED))
+        assert codes(found) == ["delivered_not_begun"]
+        assert only(found, "delivered_not_begun")["ack_wait_sec"] == 30.0
+
+    def test_who_is_to_take_a_job_that_was_handed_back(self) -> None:
+        found = facts(run(), worker(state=WorkerState.STOPPED_GRACEFUL), place=JobPlace(Standing.DELIVERED))
+        assert codes(found) == ["delivered_not_begun", "workers_gone"]
+
+
+class TestRunning:
+    def test_a_worker_executes_it(self) -> None:
+        snapshot = running(
+            tasks={"load": TaskStatus.SUCCEEDED, "clean": TaskStatus.RUNNING, "store": TaskStatus.PENDING}
+        )
+        found = facts(
+            snapshot,
+            busy(last_progress_at=NOW - 9),
+            last_finished=FinishedTask("load", NOW - 8),
+            last_output_at=NOW - 3,
+        )
+        assert codes(found) == ["executing"]
+        assert only(found, "executing") == {
+            "worker_id": "w1",
+            "last_heartbeat_at": NOW - 0.5,
+            "running_tasks": ["clean"],
+            "finished_tasks": 1,
+            "task_count": 3,
+            "last_finished_task": "load",
+            "last_finished_at": NOW - 8,
+            "quiet_sec": 8.0,
+            "last_output_at": NOW - 3,
+            "worker_last_progress_at": NOW - 9,
+        }
+
+    def test_the_first_task_is_quiet_since_the_start(self) -> None:
+        found = facts(running(tasks={"load": TaskStatus.RUNNING}), busy())
+        assert only(found, "executing")["quiet_sec"] == 15.0
+
+    def test_nothing_runs_for_the_moment(self) -> None:
+        assert codes(facts(running(), busy())) == ["between_tasks"]
+
+    def test_a_worker_whose_record_is_not_there_yet_is_believed_by_its_heartbeat(self) -> None:
+        assert codes(facts(running())) == ["between_tasks"]
+
+    def test_a_clock_that_runs_ahead_makes_no_negative_spans(self) -> None:
+        ahead = running(tasks={"load": TaskStatus.RUNNING}, start_time=NOW + 30, heartbeat_at=NOW + 30)
+        assert only(facts(ahead, busy(last_seen_at=NOW + 30)), "executing")["quiet_sec"] == 0.0
+
+    @pytest.mark.parametrize(
+        ("owner", "code"),
+        [
+            (busy(last_seen_at=NOW - 100), "worker_disconnected"),
+            (busy(), "heartbeat_overdue"),
+            (worker(), "handed_back"),
+            (None, "worker_unknown"),
+        ],
+    )
+    def test_its_heartbeat_is_late(self, owner: WorkerRecord | None, code: str) -> None:
+        silent = running(heartbeat_at=NOW - 12)
+        found = facts(silent, worker("other"), *([owner] if owner else []))
+        assert codes(found)[0] == code
+        evidence = only(found, code)
+        assert (evidence["worker_id"], evidence["silent_sec"], evidence["ack_wait_sec"]) == ("w1", 12.0, 30.0)
+
+    def test_a_worker_that_stopped_does_not_execute_whatever_the_heartbeat_says(self) -> None:
+        found = facts(running(), worker(state=WorkerState.STOPPED_GRACEFUL), worker("other"))
+        assert codes(found) == ["worker_stopped"]
+
+    def test_nobody_is_there_to_take_it_over(self) -> None:
+        found = facts(running(heartbeat_at=NOW - 50), busy(last_seen_at=NOW - 50))
+        assert codes(found) == ["worker_disconnected", "workers_gone"]
+
+    @pytest.mark.parametrize(
+        ("wish", "code"),
+        [({"paused": True}, "worker_paused"), ({"drain_requested_at": NOW}, "worker_draining")],
+    )
+    def test_its_worker_takes_no_more_runs(self, wish: dict[str, Any], code: str) -> None:
+        assert codes(facts(running(), busy(**wish))) == ["between_tasks", code]
+
+    def test_it_was_begun_before(self) -> None:
+        found = facts(running(attempt=3, delivery=(7, 5)), busy())
+        assert codes(found) == ["between_tasks", "later_attempt"]
+        assert only(found, "later_attempt") == {"attempt": 3, "delivery": 5, "max_deliver": 20, "left": 15}
+
+    def test_nothing_comes_after_this_attempt(self) -> None:
+        assert codes(facts(running(attempt=3, delivery=(7, 20)), busy())) == ["between_tasks", "last_attempt"]
+
+    def test_without_a_limit_no_attempt_is_the_last(self) -> None:
+        unlimited = TagQueue(limits=DeliveryLimits(30.0, -1), waiting=0, in_work=1, in_work_limit=200)
+        found = facts(running(attempt=9, delivery=(7, 9)), busy(), queue=unlimited)
+        assert only(found, "later_attempt")["left"] is None
+
+    @pytest.mark.parametrize(("timeout", "left"), [(60.0, 45.0), (5.0, 0.0)])
+    def test_it_has_a_time_limit(self, timeout: float, left: float) -> None:
+        found = facts(running(timeout_sec=timeout), busy())
+        evidence = only(found, "time_limit")
+        assert (evidence["left_sec"], evidence["ends_at"]) == (left, NOW - 15 + timeout)
+
+
+class TestCancelling:
+    def test_its_worker_has_time_to_stop_it(self) -> None:
+        found = facts(cancelling(cancel_requested_at=NOW - 10, cancel_reason="typo"), busy())
+        assert codes(found) == ["cancel_grace"]
+        evidence = only(found, "cancel_grace")
+        assert (evidence["grace_left_sec"], evidence["reason"]) == (20.0, "typo")
+
+    def test_the_time_is_over(self) -> None:
+        assert codes(facts(cancelling(cancel_requested_at=NOW - 31), busy())) == ["cancel_overdue"]
+
+    def test_its_worker_is_gone(self) -> None:
+        silent = cancelling(cancel_requested_at=NOW - 10, heartbeat_at=NOW - 50)
+        found = facts(silent, busy(last_seen_at=NOW - 50))
+        assert codes(found) == ["cancel_without_worker"]
+        assert only(found, "cancel_without_worker")["worker"] == "worker_disconnected"
+
+    def test_nobody_had_begun_it(self) -> None:
+        wished = cancelling(cancel_requested_at=NOW - 1, delivery=None, worker_id=None)
+        evidence = only(facts(wished), "cancel_without_worker")
+        assert evidence["ended_within_sec"] == MANNERS.patience.unbegun_sec
+
+
+class TestEnded:
+    def ended(self, status: RunStatus, **fields: Any) -> Facts:
+        return facts(
+            structs.replace(running(), status=status, end_time=NOW, **fields), queue=None, place=None
+        )
+
+    def test_it_completed(self) -> None:
+        assert codes(self.ended(RunStatus.COMPLETED, tasks={"a": TaskStatus.SUCCEEDED})) == ["completed"]
+
+    def test_it_completed_without_a_task(self) -> None:
+        record = Raw(msgspec.json.encode({"error": "ValueError: no"}))
+        found = self.ended(
+            RunStatus.COMPLETED,
+            tasks={"a": TaskStatus.FAILED, "b": TaskStatus.SUCCEEDED},
+            task_records={"a": record},
+        )
+        evidence = only(found, "completed_with_failures")
+        assert evidence["failed_tasks"] == [{"task": "a", "error": "ValueError: no"}]
+
+    @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.CANCEL_FORCED])
+    def test_every_reason_has_its_own_word(self, reason: Reason) -> None:
+        found = self.ended(RunStatus.FAILED, reason=reason, error="it broke")
+        assert codes(found) == [f"failed_{reason}"]
+        assert only(found, f"failed_{reason}")["error"] == "it broke"
+
+    @pytest.mark.parametrize("reason", [None, "a_word_of_a_newer_worker"])
+    def test_a_reason_that_is_not_known(self, reason: str | None) -> None:
+        assert codes(self.ended(RunStatus.FAILED, reason=reason)) == ["failed"]
+
+    def test_a_failed_task_without_a_record(self) -> None:
+        found = self.ended(RunStatus.FAILED, reason="timeout", tasks={"a": TaskStatus.FAILED})
+        assert only(found, "failed_timeout")["failed_tasks"] == [{"task": "a", "error": None}]
+
+    def test_it_was_cancelled(self) -> None:
+        assert codes(self.ended(RunStatus.CANCELLED)) == ["cancelled"]
+        assert codes(self.ended(RunStatus.CANCELLED, reason="cancel_forced")) == ["cancel_forced"]
+
+
+# One set of facts for each word that the rules know.
+EXAMPLES: dict[str, Finding] = {
+    finding.code: finding
+    for finding in [
+        nats_unavailable("refused", "connecting", NOW),
+        *(
+            finding
+            for found in [
+                facts(run(), worker(tags=["cpu"])),
+                facts(run(), worker(last_seen_at=NOW - 100)),
+                facts(run(), worker(paused=True)),
+                facts(run(), worker(), queue=queue(paused=True)),
+                facts(run(), busy("w1", "x")),
+                facts(run(), worker(), queue=queue(in_work=2, in_work_limit=2)),
+                facts(run(), worker(), place=JobPlace(Standing.UNKNOWN)),
+                facts(run(), place=JobPlace(Standing.ABSENT)),
+                facts(run(), worker(), place=JobPlace(Standing.DELIVERED)),
+                facts(run(), worker()),
+                facts(running(tasks={"a": TaskStatus.RUNNING}), busy(paused=True)),
+                facts(running(timeout_sec=60, attempt=2), busy(drain_requested_at=NOW)),
+                facts(running(attempt=2, delivery=(7, 20)), busy()),
+                facts(running(heartbeat_at=NOW - 50), busy(last_seen_at=NOW - 50)),
+                facts(running(heartbeat_at=NOW - 50), busy()),
+                facts(running(heartbeat_at=NOW - 50), worker()),
+                facts(running(heartbeat_at=NOW - 50)),
+                facts(running(), worker(state=WorkerState.STOPPED_GRACEFUL)),
+                facts(cancelling(cancel_requested_at=NOW - 10), busy()),
+                facts(cancelling(cancel_requested_at=NOW - 50), busy()),
+                facts(cancelling(cancel_requested_at=NOW - 50, delivery=None)),
+                facts(run(RunStatus.COMPLETED)),
+                facts(run(RunStatus.COMPLETED, tasks={"a": TaskStatus.FAILED})),
+                facts(run(RunStatus.CANCELLED)),
+                facts(run(RunStatus.CANCELLED, reason="cancel_forced")),
+                facts(run(RunStatus.FAILED)),
+                *(facts(run(RunStatus.FAILED, reason=reason)) for reason in Reason),
+            ]
+            for finding in explain(found)
+        ),
+    ]
+}
+
+
+def test_the_table_of_texts_has_the_words_of_the_rules_and_no_others() -> None:
+    assert set(TEXTS) == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_a_finding_is_a_sentence_in_both_languages(code: str, lang: Lang) -> None:
+    text = TEXTS[code]
+    words = {**in_words(EXAMPLES[code].evidence, lang), "run_id": RUN_ID}
+    for sentence in (text.message(words, lang), text.by_itself(words, lang)):
+        assert sentence
+        assert "{" not in sentence
+        assert "None" not in sentence
+        assert bool(re.search("[ぁ-んァ-ヶ一-龠]", sentence)) == (lang == "ja")
+    for action in text.actions:
+        for template in filter(None, (action.command, action.request)):
+            assert not re.search(r"\{\w+\}", template.format_map(words))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "en", "ja"),
+    [
+        ("left_sec", 0.25, "0.2 s", "0.2秒"),
+        ("left_sec", 3.0, "3 s", "3秒"),
+        ("left_sec", 59.6, "60 s", "60秒"),
+        ("left_sec", 300, "5 min", "5分"),
+        ("left_sec", 10_800, "3 h", "3時間"),
+        ("count", 3, "3", "3"),
+        ("worker", None, "-", "-"),
+        ("tags", [], "-", "-"),
+        ("tags", ["a", "b"], "a, b", "a, b"),
+        ("workers", [{"worker_id": "w1"}, {"worker_id": "w2"}], "w1, w2", "w1, w2"),
+        ("failed_tasks", [{"task": "load", "error": "x"}], "load", "load"),
+    ],
+)
+def test_evidence_in_words(name: str, value: object, en: str, ja: str) -> None:
+    assert in_words({name: value}, "en") == {name: en}
+    assert in_words({name: value}, "ja") == {name: ja}
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_every_word_is_documented(code: str) -> None:
+    assert f"`{code}`" in OPERATIONS

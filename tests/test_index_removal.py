@@ -1,0 +1,129 @@
+"""Runs that are removed leave the index, also when nobody has said so."""
+
+from dataclasses import replace
+
+import pytest
+
+from pyoco_server.broker import jetstream_api
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.runs.retention import Retention
+
+from .support.gateway import RunningGateway, running_gateway
+from .support.stored_runs import ended, snapshot, write
+from .support.waiting import eventually
+from .test_run_list import ids, listed
+
+
+async def purge(gateway: RunningGateway, run_id: str) -> None:
+    """Remove a key without a trace, as retention does with a marker some time later."""
+    await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", f"$KV.pyoco_runs.{run_id}")
+
+
+async def test_a_deleted_run_is_not_listed_any_more(gateway: RunningGateway) -> None:
+    first, second = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+    assert await ids(gateway) == [second, first]
+    await gateway.inside.runs.delete(first, revision=1)
+    assert await ids(gateway) == [second]
+    page = await listed(gateway, total="true")
+    assert page["total"] == 1
+
+
+async def test_retention_removes_the_rows_as_well(config: NatsBackendConfig) -> None:
+    config = replace(config, run_retention_sec=0.5, sweep_interval_sec=0.1)
+    async with running_gateway(config) as gateway, running_gateway(config) as other:
+        await write(gateway.inside.runs, *(ended() for _ in range(3)))
+        open_runs = await write(gateway.inside.runs, snapshot())
+        for each in (gateway, other):
+
+            async def only_the_open_one(each: RunningGateway = each) -> bool:
+                return await ids(each) == open_runs
+
+            await eventually(only_the_open_one, within=10, describe="the ended runs are gone")
+
+
+async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_and_removed(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.broker.run_feed._BATCH", 4)
+    elsewhere = replace(config, index_dir=config.index_dir + "-other")
+    async with running_gateway(config) as gateway:
+        written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(10)))
+        assert len(await ids(gateway)) == 10
+    gone = [written[0], written[3], written[4], written[9]]
+    async with running_gateway(elsewhere) as other:
+        for run_id in gone:
+            await purge(other, run_id)
+    async with running_gateway(config) as gateway:
+        left = [run_id for run_id in reversed(written) if run_id not in gone]
+
+        async def is_right() -> bool:
+            return await ids(gateway) == left
+
+        assert await eventually(is_right, within=15, describe="the vanished runs are not listed any more")
+        assert (await listed(gateway, total="true"))["total"] == 6
+        # The last message is gone, and yet there is nothing to wait for.
+        new = await write(gateway.inside.runs, ended(at=99.0))
+        assert await ids(gateway) == [*new, *left]
+
+
+async def test_an_open_run_that_vanished_is_forgotten_by_the_sweep(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    vanished, other = await write(gateway.inside.runs, snapshot(), snapshot())
+    assert len(await ids(gateway)) == 2
+    await purge(gateway, vanished)
+
+    async def is_forgotten() -> bool:
+        runs = gateway.inside.sweeper._runs
+        return [run.run_id async for group in runs.groups() for run in group] == [other]
+
+    assert await eventually(is_forgotten, within=15, describe="it is not among the open runs")
+    assert await ids(gateway) == [other]
+
+
+# Markers
+
+
+async def test_a_marker_is_remembered_over_a_restart_and_removed_by_whoever_sweeps(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_gateway(config) as gateway:
+        first, second = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+        await gateway.inside.runs.delete(first, revision=1)
+        assert await ids(gateway) == [second]
+    defaults = Retention.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "marker_sec", 0.2)
+    async with running_gateway(replace(config, sweep_interval_sec=0.1)) as gateway:
+        await gateway.inside.index.caught_up()
+        assert [run_id for _, run_id in gateway.inside.sweeper._runs.markers] in ([first], [])
+
+        async def is_gone() -> bool:
+            info = await jetstream_api.call(gateway.inside.connection, "STREAM.INFO.KV_pyoco_runs")
+            return bool(info["state"]["messages"] == 1)
+
+        assert await eventually(is_gone, within=10, describe="the marker is removed")
+
+        async def is_forgotten() -> bool:
+            await gateway.inside.index.caught_up()
+            return await gateway.inside.index_file.markers() == []
+
+        assert await eventually(is_forgotten, within=5, describe="the index has forgotten the marker")
+        assert await ids(gateway) == [second]
+
+
+async def test_markers_that_another_gateway_removed_are_forgotten(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    runs = [ended(at=float(number)) for number in range(4)]
+    written = await write(gateway.inside.runs, *runs)
+    for number in (0, 1, 2):
+        await gateway.inside.runs.delete(written[number], revision=number + 1)
+    assert await ids(gateway) == written[3:]
+    markers = gateway.inside.sweeper._runs.markers
+    assert [run_id for _, run_id in markers] == written[:3]
+    for run_id in written[:2]:
+        await purge(gateway, run_id)
+    assert await ids(gateway) == written[3:]
+    assert [run_id for _, run_id in markers] == [written[2]]
+    assert await gateway.inside.index_file.markers() == [written[2]]
