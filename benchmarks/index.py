@@ -118,7 +118,7 @@ async def _ask_all(port: int) -> float:
 
 
 async def _ask(connection: HttpConnection, query: Query) -> tuple[dict[str, float], float]:
-    request = f"GET /runs?{urlencode(query)} HTTP/1.1\r\nHost: bench\r\n\r\n".encode()
+    request = f"GET /runs?{urlencode(query)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     seconds: list[float] = []
     for _ in range(_REQUESTS):
         began = time.perf_counter()
@@ -151,7 +151,7 @@ async def started(nats_url: str, folder: Path) -> AsyncIterator[Gateway]:
 
 
 async def _until_ready(port: int) -> None:
-    request = b"GET /health?ready=1 HTTP/1.1\r\nHost: bench\r\n\r\n"
+    request = b"GET /health?ready=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     async with asyncio.timeout(_FILL_LIMIT_SEC):
         connection = await HttpConnection.open(port)
         while True:

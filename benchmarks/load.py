@@ -80,7 +80,7 @@ class HttpConnection(asyncio.Protocol):
 
 def post_request(path: str, body: Any) -> bytes:
     content = msgspec.json.encode(body)
-    head = f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 

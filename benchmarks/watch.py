@@ -54,7 +54,7 @@ class Watcher(asyncio.Protocol):
     """One open stream of events."""
 
     def __init__(self, path: str, told: Told) -> None:
-        self._request = f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode()
+        self._request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         self._told = told
         self._transport: asyncio.Transport | None = None
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,6 +1,7 @@
 """Bulk operations: counted first, carried out in the background, finished by whichever gateway lives."""
 
 import asyncio
+import shutil
 import signal
 import time
 from collections import Counter
@@ -323,7 +324,7 @@ class TestLetters:
 
 
 class TestProgress:
-    @pytest.mark.parametrize("bulk_id", [new_run_id(), "a.b", "*"])
+    @pytest.mark.parametrize("bulk_id", ["00000000-0000-4000-8000-000000000000", "a.b", "*"])
     async def test_an_operation_that_does_not_exist(self, gateway: RunningGateway, bulk_id: str) -> None:
         assert_problem(await gateway.http.get(f"/bulk/{bulk_id}"), 404, 29)
         assert_problem(await gateway.http.post(f"/bulk/{bulk_id}/stop"), 404, 29)
@@ -439,6 +440,37 @@ class TestProgress:
             record = await ends(gateway, operation)
             assert (record["state"], record["done"] + record["skipped"]) == ("COMPLETED", 3)
             assert await seqs(gateway) == []
+
+    async def test_operations_are_found_after_the_data_of_nats_was_replaced(
+        self, own_nats: NatsServer, config: NatsBackendConfig, tmp_path: Path
+    ) -> None:
+        async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+            await put(gateway, *(letter() for _ in range(3)))
+            await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=3))
+
+            async def has_learnt() -> bool:
+                return gateway.inside.bulk._revision > 2
+
+            await eventually(has_learnt, within=5, describe="the gateway has read the operation's end")
+            own_nats.stop()
+            connection = gateway.inside.connection
+            await eventually(lambda: not connection.ready, within=5, describe="the gateway has noticed")
+            shutil.rmtree(tmp_path / "own-nats" / "jetstream")
+            own_nats.start()
+            await connection.wait_ready(10)
+            await put(gateway, letter())
+            operation = BulkRecord(
+                bulk_id=new_run_id(),
+                action=BulkAction.DELETE_LETTERS,
+                state=BulkState.RUNNING,
+                query={},
+                matched=1,
+                created_at=1.0,
+                updated_at=1.0,
+            )
+            # As another gateway writes it, which then dies.
+            await gateway.inside.bulk._records.create(operation, ["1"])
+            assert counts(await ends(gateway, {"bulk_id": operation.bulk_id}))[0] == "COMPLETED"
 
 
 class TestTakeover:

@@ -5,12 +5,14 @@ import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from pyoco_server.cli.moments import ago, duration, moment
 from pyoco_server.http_client import PyocoHttpClient
 
+from .support.http_stub import answer, stub
 from .support.programs import CLIENT, SERVER, run_command, running
 from .support.waiting import eventually_sync
 
@@ -79,6 +81,21 @@ def test_the_order_is_chosen(server: str) -> None:
         for run in listed(server, "--sort", "submitted_at", "--order", "asc", "--full")
     ]
     assert numbers == [0, 1, 2, 3, None]
+
+
+@pytest.mark.parametrize(
+    ("options", "sort"),
+    [
+        (("--all",), "submitted_at"),
+        (("--all", "--sort", "duration"), "duration"),
+        (("--limit", "1000"), "updated_at"),
+    ],
+)
+def test_all_of_them_come_in_an_order_that_writes_do_not_change(options: tuple[str, ...], sort: str) -> None:
+    with stub([answer(items=[], next_cursor=None)]) as (url, seen):
+        assert listed(url, *options) == []
+    [asked] = seen
+    assert parse_qs(urlsplit(asked[":path"]).query)["sort"] == [sort]
 
 
 def test_a_limit_over_the_page_size_follows_the_pages(server: str) -> None:

@@ -92,6 +92,14 @@ def test_it_shows_what_runs_and_what_to_try_and_completes_a_run(tmp_path: Path) 
     assert (tmp_path / ".pyoco" / "logs" / "worker.log").exists()
 
 
+def test_everything_is_kept_below_the_data_folder(tmp_path: Path) -> None:
+    with dev(tmp_path, "--data-dir", "mine") as everything:
+        everything.completes_a_run()
+        assert everything.client.list_runs()
+        assert {folder.name for folder in (tmp_path / "mine").iterdir()} >= {"nats", "index", "logs"}
+    assert [folder.name for folder in tmp_path.iterdir()] == ["mine"]
+
+
 def test_a_killed_worker_comes_back_and_the_next_run_completes(tmp_path: Path) -> None:
     with dev(tmp_path) as everything:
         everything.completes_a_run()

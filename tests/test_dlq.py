@@ -66,6 +66,7 @@ async def test_a_run_that_failed_leaves_one(config: NatsBackendConfig, gateway: 
         "worker_id": "worker",
         "num_delivered": 1,
         "subject": "pyoco.work.default",
+        "tenant_id": None,
         "replayable": True,
     }
     one = await gateway.http.get("/dlq/1")

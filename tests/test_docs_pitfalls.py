@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "pitfalls.md").read_text(encoding="utf-8")
 
 LAST = 25
 # Lists and metrics, keys, approvals, wheels: a row comes with the feature, and its number leaves this set.
-NOT_BUILT_YET = {11, 12, 17, 18}
+NOT_BUILT_YET = {11, 18}
 
 
 class Row(NamedTuple):

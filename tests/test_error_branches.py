@@ -182,6 +182,6 @@ async def test_a_client_that_hangs_up_is_no_error_of_ours(
     caplog.set_level(logging.INFO)
     url = gateway.http.base_url
     with socket.create_connection((url.host, url.port or 80)) as sender:
-        sender.sendall(b"POST /runs HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        sender.sendall(b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
     await eventually(lambda: "the client left" in caplog.text, within=5, describe="it is noted")
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -10,6 +10,8 @@ import pytest
 from pyoco_server import errors
 from pyoco_server.errors import (
     ERRORS,
+    ApiKeyInvalid,
+    ApiKeyMissing,
     BulkNotFound,
     BulkRefused,
     ConfigError,
@@ -27,9 +29,12 @@ from pyoco_server.errors import (
     InvalidWorkersRequest,
     NatsUnavailable,
     NotReplayable,
+    OriginRefused,
     PyocoError,
+    RateLimited,
     RunConflict,
     RunNotFound,
+    ScopeMissing,
     WheelNotFound,
     WheelTooLarge,
     WheelVersionRejected,
@@ -65,7 +70,7 @@ JAPANESE = (
     "wheelが見つかりません",
     "wheel同期に失敗しました（best-effort）",
 )
-OWN_NUMBERS = (25, 26, 27, 28, 29, 30, 31)
+OWN_NUMBERS = (25, 26, 27, 28, 29, 30, 31, 32, 33, 34)
 
 HTTP_STATUS = {
     2: 422,
@@ -86,6 +91,9 @@ HTTP_STATUS = {
     29: 404,
     30: 409,
     31: 503,
+    32: 403,
+    33: 403,
+    34: 429,
 }
 
 EXCEPTIONS: tuple[tuple[type[PyocoError], ErrorSpec], ...] = (
@@ -108,6 +116,11 @@ EXCEPTIONS: tuple[tuple[type[PyocoError], ErrorSpec], ...] = (
     (BulkNotFound, Err.BULK_NOT_FOUND),
     (BulkRefused, Err.BULK_REFUSED),
     (IndexNotReady, Err.INDEX_NOT_READY),
+    (ApiKeyMissing, Err.API_KEY_MISSING),
+    (ApiKeyInvalid, Err.API_KEY_INVALID),
+    (ScopeMissing, Err.SCOPE_MISSING),
+    (OriginRefused, Err.ORIGIN_REFUSED),
+    (RateLimited, Err.RATE_LIMITED),
     (InvalidCliArgument, Err.INVALID_CLI_ARGUMENT),
     (ConfigError, Err.INVALID_CLI_ARGUMENT),
 )

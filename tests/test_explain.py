@@ -14,7 +14,7 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.queue_place import JobPlace, QueuePlaces, Standing
 from pyoco_server.broker.work_queue import WorkQueue, consumer_name
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.models import JournalEntry, RunStatus, new_run_id
+from pyoco_server.models import JournalEntry, RunStatus
 
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
@@ -53,7 +53,7 @@ async def test_a_run_that_nobody_can_take(gateway: RunningGateway) -> None:
     assert explanation["summary"] == first["message"]
     assert first == {
         "code": "no_worker_for_tag",
-        "message": "No worker has ever served the tag 'gpu'; the living ones serve: -.",
+        "message": "No worker is known that serves the tag 'gpu'; the living ones serve: -.",
         "evidence": {"tag": "gpu", "served_tags": []},
         "next": {
             "by_itself": "The run stays in the queue, and starts as soon as a worker can take it.",
@@ -85,7 +85,7 @@ async def test_it_speaks_japanese_to_those_who_do(gateway: RunningGateway) -> No
     assert explanation["findings"][0]["next"]["actions"][0]["text"] == "このtagのworkerを起動する"
 
 
-@pytest.mark.parametrize("run_id", [new_run_id(), "a.b", "*"])
+@pytest.mark.parametrize("run_id", ["00000000-0000-4000-8000-000000000000", "a.b", "*"])
 async def test_a_run_that_does_not_exist(gateway: RunningGateway, run_id: str) -> None:
     assert_problem(await gateway.http.get(f"/runs/{run_id}/explain"), 404, 5)
 

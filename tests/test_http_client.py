@@ -271,6 +271,15 @@ def test_every_run_of_many_pages_comes_once(client: PyocoHttpClient) -> None:
     assert set(found) == ids
 
 
+def test_a_run_that_is_written_between_two_pages_is_not_left_out(client: PyocoHttpClient) -> None:
+    ids = {client.submit_run("noop", tag="nobody", tags=["moving"])["run_id"] for _ in range(4)}
+    runs = client.iter_runs(2, tag="moving")
+    found = {next(runs)["run_id"]}
+    for run_id in ids - found:
+        client.cancel_run(run_id, "moved")
+    assert found | {run["run_id"] for run in runs} == ids
+
+
 def test_workers_and_metrics_are_read(client: PyocoHttpClient) -> None:
     workers = client.list_workers()
     assert {worker["state"] for worker in workers} <= {"IDLE", "RUNNING"}

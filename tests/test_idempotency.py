@@ -12,7 +12,7 @@ import httpx
 import pytest
 from msgspec import structs
 
-from pyoco_server.broker.idempotency_keys import IdempotencyKeys, KeyRecord, StoredKey
+from pyoco_server.broker.idempotency_keys import IdempotencyKey, IdempotencyKeys, KeyRecord, StoredKey
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
@@ -63,7 +63,7 @@ async def jobs_on_queue(gateway: RunningGateway) -> int:
 async def left_half_way(gateway: RunningGateway, job: Job, key: str = KEY, *, age_sec: float) -> StoredKey:
     """The key as a gateway leaves it that is killed before it has stored the run."""
     record = KeyRecord(run_id=job.run_id, digest=payload_digest(job), touched_at=time.time() - age_sec)
-    return await IdempotencyKeys(gateway.inside.connection).create(key, record)
+    return await IdempotencyKeys(gateway.inside.connection).create(IdempotencyKey(key), record)
 
 
 async def test_a_repeated_submission_is_answered_with_the_first_run(gateway: RunningGateway) -> None:

@@ -220,6 +220,126 @@ async def test_a_folder_that_cannot_be_used_is_told_with_its_setting(
     await index.close()
 
 
+async def test_a_folder_may_have_any_name(config: NatsBackendConfig) -> None:
+    async with running_gateway(replace(config, index_dir=config.index_dir + "-50%25 #1?x")) as gateway:
+        written = await write(gateway.inside.runs, ended())
+        assert await ids(gateway) == written
+
+
+async def test_a_folder_that_cannot_be_used_for_a_while_is_tried_again(
+    gateway: RunningGateway, file: Path
+) -> None:
+    written = await write(gateway.inside.runs, ended())
+    assert await ids(gateway) == written
+    shutil.rmtree(file.parent)
+    file.parent.touch()
+
+    async def tells_of_it() -> bool:
+        answer = await gateway.http.get("/runs")
+        told = answer.json()
+        return answer.status_code == 503 and "PYOCO_INDEX_DIR" in told["detail"]
+
+    await eventually(tells_of_it, within=10, describe="it says which folder cannot be used")
+    answer = await gateway.http.get("/runs")
+    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
+    file.parent.unlink()
+    await eventually(lambda: gateway.inside.index.ready, within=10, describe="it is filled again")
+    assert await ids(gateway) == written
+
+
+async def test_a_file_that_another_program_uses_is_kept(
+    gateway: RunningGateway, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = await write(gateway.inside.runs, ended(at=1.0))
+    assert await ids(gateway) == old
+    writer = gateway.inside.index_file._writer
+    assert writer is not None
+    writer._db.execute("PRAGMA busy_timeout = 20")
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    new = await write(gateway.inside.runs, ended(at=2.0))
+    await eventually(
+        lambda: any("another program uses its file" in record.getMessage() for record in caplog.records),
+        within=5,
+        describe="it was met",
+    )
+    assert gateway.inside.index.ready
+    other.execute("ROLLBACK")
+    other.close()
+
+    async def is_right() -> bool:
+        answer = await gateway.http.get("/runs")
+        return answer.status_code == 200 and [run["run_id"] for run in answer.json()] == [*new, *old]
+
+    await eventually(is_right, within=5, describe="it goes on")
+    assert rebuilds(caplog) == []
+
+
+# While the bucket is written faster than it is read
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
+    """One is needed for each batch of four writes that is read."""
+    allowed = asyncio.Semaphore(0)
+    take = RunReader.take
+
+    async def held_back(self: RunReader, batch: list[StreamMessage]) -> None:
+        await allowed.acquire()
+        await take(self, batch)
+
+    monkeypatch.setattr(RunReader, "take", held_back)
+    monkeypatch.setattr("pyoco_server.broker.run_feed._BATCH", 4)
+    return allowed
+
+
+async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
+    gateway: RunningGateway, turns: asyncio.Semaphore
+) -> None:
+    feed, store = gateway.inside.feed, gateway.inside.runs
+    await eventually(lambda: gateway.inside.index.ready, within=5, describe="there is an index")
+
+    async def grows(count: int) -> None:
+        await write(store, *(ended() for _ in range(count)))
+
+    await grows(8)
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(feed.caught_up())
+        await eventually(lambda: feed.behind > 0, within=5, describe="it looked how far there is to read")
+        await grows(8)
+        second = tasks.create_task(feed.caught_up())
+        await eventually(lambda: len(feed._questions.new) == 1, within=5, describe="it was asked")
+        turns.release()
+        await eventually(lambda: not feed._questions.new, within=5, describe="it looked again")
+        assert not first.done()
+        await grows(40)
+        turns.release()
+        await eventually(first.done, within=5, describe="the first is answered")
+        assert not second.done()
+        turns.release()
+        turns.release()
+        await eventually(second.done, within=5, describe="the second is answered")
+        assert gateway.inside.index_file.held.revision == 16
+
+
+async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
+    gateway: RunningGateway, turns: asyncio.Semaphore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.runs.run_lists._PATIENCE_SEC", 0.2)
+    turns.release()
+    written = await write(gateway.inside.runs, ended(at=1.0))
+    await eventually(lambda: gateway.inside.index_file.runs == 1, within=5, describe="it is read")
+    written += await write(gateway.inside.runs, ended(at=2.0))
+    answer = await gateway.http.get("/runs")
+    assert answer.status_code == 200, answer.text
+    assert [run["run_id"] for run in answer.json()] == written[:1]
+    assert answer.headers["x-pyoco-revision"].endswith("-1")
+    # The sweep asks the same way, and goes on.
+    await gateway.inside.index.caught_up()
+    turns.release()
+    assert await ids(gateway) == written[::-1]
+
+
 # Readiness
 
 

@@ -66,6 +66,39 @@ async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_a
         assert await ids(gateway) == [*new, *left]
 
 
+async def test_vanished_runs_are_found_among_markers_and_no_marker_is_forgotten_for_them(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.broker.run_feed._BATCH", 8)
+    elsewhere = replace(config, index_dir=config.index_dir + "-other")
+    async with running_gateway(config) as gateway:
+        written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(30)))
+        assert len(await ids(gateway)) == 30
+    async with running_gateway(elsewhere) as other:
+        for number in range(20):
+            await other.inside.runs.delete(written[number], revision=number + 1)
+        for run_id in written[:10]:
+            await purge(other, run_id)
+    async with running_gateway(config) as gateway:
+
+        async def is_right() -> bool:
+            return await ids(gateway) == written[:19:-1]
+
+        assert await eventually(is_right, within=15, describe="the vanished runs are not listed any more")
+        assert await gateway.inside.index_file.markers() == written[10:20]
+        assert [run_id for _, run_id in gateway.inside.sweeper._runs.markers] == written[10:20]
+
+
+async def test_a_run_that_was_written_meanwhile_is_not_gone(gateway: RunningGateway) -> None:
+    rewritten, vanished, removed = ended(at=1.0), ended(at=2.0), ended(at=3.0)
+    await write(gateway.inside.runs, rewritten, vanished, removed)
+    await gateway.inside.runs.replace(rewritten, revision=1)
+    await purge(gateway, vanished.run_id)
+    await gateway.inside.runs.delete(removed.run_id, revision=3)
+    known = [(1, rewritten.run_id), (2, vanished.run_id), (3, removed.run_id)]
+    assert await gateway.inside.feed._gone(known) == [2]
+
+
 async def test_an_open_run_that_vanished_is_forgotten_by_the_sweep(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:

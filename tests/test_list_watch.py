@@ -168,7 +168,7 @@ async def test_a_position_of_long_ago_is_answered_with_a_reset(gateway: RunningG
     changes = gateway.inside.changes
     position = str(changes.newest)
     for number in range(MOST_RUNS + 1):
-        changes.publish([changed(new_run_id(), 1000 + number)])
+        await changes.publish([changed(new_run_id(), 1000 + number)])
     async with reading_events(gateway.http, "/runs/watch", params={"after": position}) as reading:
         await reading.is_over()
         assert names(reading) == ["reset"]
@@ -195,7 +195,7 @@ async def test_a_client_that_does_not_read_is_told_to_list_again(gateway: Runnin
         for _ in range(30):
             batch = [changed(new_run_id(), revision + n, flow="x" * 200) for n in range(1000)]
             revision += 1000
-            changes.publish(batch)
+            await changes.publish(batch)
             # Another client reads all of it, and so the slow one had the time as well.
             await fast.readuntil(b"-%d\n" % (revision - 1))
         got = b""

@@ -302,7 +302,7 @@ async def test_a_client_that_does_not_read_is_not_read_ahead_for(
     await run.ends()
     address = urlsplit(str(gateway.http.base_url))
     _, slow = await asyncio.open_connection(address.hostname, address.port, limit=2**10)
-    slow.write(f"GET {path_of(run)}?follow=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    slow.write(f"GET {path_of(run)}?follow=1 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     async with asyncio.timeout(30):
         await eventually(lambda: len(lines_read) == 1, within=5, describe="the slow one is served")
         # Another client reads all of it meanwhile, and so the slow one had the time as well.

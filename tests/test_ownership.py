@@ -213,3 +213,48 @@ def test_settling_is_idempotent_and_ends_a_cancelled_run_as_cancelled(
     assert settled.status.terminal == status.terminal
     if cancelled:
         assert settled.status in {RunStatus.CANCELLING, RunStatus.CANCELLED}
+
+
+async def test_a_run_that_was_not_begun_becomes_what_it_was(store: Store) -> None:
+    job, revision = await stored_job(store)
+    owned = await claimed(store, job, (7, 1), revision=revision)
+    assert await owned.unclaim()
+    stored = await store.get(job.run_id)
+    assert stored is not None
+    assert structs.replace(stored.snapshot, updated_at=job.submitted_at) == pending_snapshot(job)
+    again = await claimed(store, job, (7, 2), worker="next")
+    assert (again.snapshot.attempt, again.snapshot.status) == (1, RunStatus.RUNNING)
+
+
+async def test_a_cancel_is_not_forgotten_by_a_run_that_was_not_begun(store: Store) -> None:
+    job, revision = await stored_job(store)
+    owned = await claimed(store, job, (7, 1), revision=revision)
+    stored = await store.get(job.run_id)
+    assert stored is not None
+    wished = structs.replace(stored.snapshot, status=RunStatus.CANCELLING, cancel_requested_at=1.0)
+    await store.replace(wished, revision=stored.revision)
+    assert not await owned.unclaim()
+    assert (owned.snapshot.status, owned.snapshot.delivery) == (RunStatus.CANCELLING, (7, 1))
+
+
+async def test_the_owner_before_is_not_made_the_owner_again(store: Store) -> None:
+    job, revision = await stored_job(store)
+    earlier = await claimed(store, job, (7, 1), revision=revision, worker="paused")
+    owned = await claimed(store, job, (7, 2), worker="next")
+    assert await owned.unclaim()
+    with pytest.raises(RunTaken):
+        await earlier.refresh()
+
+
+async def test_an_owner_that_has_learned_of_its_successor_cannot_write_over_it_either(store: Store) -> None:
+    """Whoever asked may keep it to itself: the recorder of a run only stops."""
+    job, revision = await stored_job(store)
+    earlier = await claimed(store, job, (7, 1), revision=revision, worker="paused")
+    await claimed(store, job, (7, 2), worker="next")
+    with pytest.raises(RunTaken):
+        await earlier.refresh()
+    with pytest.raises(RunTaken):
+        await earlier.write(lambda snapshot: snapshot)
+    stored = await store.get(job.run_id)
+    assert stored is not None
+    assert (stored.snapshot.attempt, stored.snapshot.worker_id) == (2, "next")

@@ -26,6 +26,7 @@ SHA = "0" * 63
 
 times = st.integers(0, 6).map(float)
 words = st.sampled_from(WORDS)
+tenants = st.sampled_from([None, "acme", "acme-2"])
 
 
 def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -47,11 +48,13 @@ snapshots = st.fixed_dictionaries(
         "error": maybe(words),
         "origin_run_id": maybe(st.integers(0, 2).map(lambda number: str(UUID(int=number)))),
         "workflow_yaml_sha256": maybe(st.integers(0, 1).map(lambda number: f"{SHA}{number}")),
+        "tenant_id": tenants,
     }
 )
 ranges = st.builds(TimeRange, after=maybe(times), before=maybe(times))
 filters = st.builds(
     RunFilter,
+    tenant=tenants,
     statuses=st.frozensets(st.sampled_from(STATUSES), max_size=3),
     flow=maybe(words),
     tag=maybe(words),

@@ -17,7 +17,7 @@ from .support.workers import serving_worker
 SUMMARY = {
     "run_id", "flow_name", "status", "tag", "tags", "updated_at", "submitted_at", "start_time", "end_time",
     "duration_sec", "worker_id", "attempt", "reason", "error", "cancel_requested_at", "origin_run_id",
-    "workflow_yaml_sha256", "tasks_total", "tasks_over",
+    "workflow_yaml_sha256", "tenant_id", "tasks_total", "tasks_over",
 }  # fmt: skip
 
 

@@ -7,15 +7,18 @@ import statistics
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from msgspec import Raw
 
+from pyoco_server.broker import jetstream_api
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import sse
 from pyoco_server.models import RunStatus, new_run_id
+from pyoco_server.runs.run_reader import RunReader
 
 from .support.event_reading import EventReading, raw_answer, reading_events
 from .support.gateway import RunningGateway, running_gateway
@@ -97,6 +100,88 @@ async def test_a_change_is_told_soon(gateway: RunningGateway, run: WrittenRun) -
             await eventually(lambda: len(told(reading)) > number, within=5, describe="it is told")  # noqa: B023
             delays.append(told(reading)[-1]["ts"] - stored_at)
     assert statistics.median(delays) < 0.1
+
+
+async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
+    gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hints, stored_at = gateway.inside.feed._hints, list[float]()
+    settle = hints.settle
+
+    async def too_late_to_hear_of_it() -> bool:
+        if hints.wanted and not stored_at:
+            await run.becomes(RUNNING)
+            stored_at.append(time.time())
+        return await settle()
+
+    await eventually(lambda: gateway.inside.index_file.runs == 1, within=5, describe="all is quiet")
+    monkeypatch.setattr(hints, "settle", too_late_to_hear_of_it)
+    async with reading_events(gateway.http, path_of(run)) as reading:
+        await eventually(lambda: "RUNNING" in statuses(reading), within=5, describe="it is told")
+        assert told(reading)[-1]["ts"] - stored_at[0] < 0.6
+
+
+@pytest.fixture
+def may_begin(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Until it is set, no index begins to be filled."""
+    allowed = asyncio.Event()
+    begin = RunReader.begin
+
+    async def held_back(self: RunReader, created: str) -> None:
+        await allowed.wait()
+        await begin(self, created)
+
+    monkeypatch.setattr(RunReader, "begin", held_back)
+    return allowed
+
+
+async def test_the_end_is_told_that_a_new_index_is_read_with(
+    gateway: RunningGateway, config: NatsBackendConfig, run: WrittenRun, may_begin: asyncio.Event
+) -> None:
+    async with reading_events(gateway.http, path_of(run)) as reading:
+        await tells(reading, "PENDING")
+        await eventually(lambda: gateway.inside.index.ready, within=5, describe="there is an index")
+        (Path(config.index_dir) / "runs-1.sqlite").unlink()
+        await eventually(lambda: not gateway.inside.index.ready, within=5, describe="it is given up")
+        await run.becomes(COMPLETED)
+        counted = gateway.inside.changes.newest
+        may_begin.set()
+        await reading.is_over()
+        assert statuses(reading) == ["PENDING", "COMPLETED"]
+        assert gateway.inside.changes.newest.revision >= counted.revision
+
+
+async def test_the_end_is_told_by_a_gateway_that_has_no_index_yet(
+    gateway: RunningGateway, config: NatsBackendConfig, run: WrittenRun, may_begin: asyncio.Event
+) -> None:
+    elsewhere = replace(config, index_dir=config.index_dir + "-new")
+    async with (
+        running_gateway(elsewhere) as other,
+        reading_events(other.http, path_of(run)) as reading,
+    ):
+        await tells(reading, "PENDING")
+        assert not other.inside.index.ready
+        await run.becomes(COMPLETED)
+        may_begin.set()
+        await reading.is_over()
+        assert statuses(reading) == ["PENDING", "COMPLETED"]
+
+
+async def test_a_run_that_vanishes_without_a_word_ends_its_watch_and_resets_its_lists(
+    gateway: RunningGateway, run: WrittenRun
+) -> None:
+    async with (
+        reading_events(gateway.http, path_of(run)) as reading,
+        reading_events(gateway.http, "/runs/watch") as of_list,
+    ):
+        await tells(reading, "PENDING")
+        await eventually(lambda: gateway.inside.index_file.runs == 1, within=5, describe="it is listed")
+        subject = f"$KV.pyoco_runs.{run.run_id}"
+        await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", subject)
+        await reading.is_over(within=10)
+        assert names(reading) == ["snapshot", "removed"]
+        await of_list.is_over(within=10)
+        assert names(of_list)[-1] == "reset"
 
 
 async def test_a_run_from_its_submission_to_its_end(
@@ -279,16 +364,16 @@ async def test_a_client_that_does_not_read_costs_one_snapshot(
 ) -> None:
     changes, flow = gateway.inside.changes, "x" * 100_000
     async with (
-        raw_answer(gateway.http, path_of(run), buffer=2**10) as slow,
+        raw_answer(gateway.http, path_of(run), buffer=2**13) as slow,
         raw_answer(gateway.http, path_of(run), buffer=2**20) as fast,
         asyncio.timeout(60),
     ):
         await slow.readuntil(b"event: snapshot")
         for revision in range(10_000, 10_300):  # 30 MB, which no socket buffers
-            changes.publish([changed(run.run_id, revision, RUNNING, flow=flow)])
+            await changes.publish([changed(run.run_id, revision, RUNNING, flow=flow)])
             # Another client reads each of them, and so the slow one had the time as well.
             await fast.readuntil(b"id: %d\n" % revision)
-        changes.publish([changed(run.run_id, 20_000, COMPLETED)])
+        await changes.publish([changed(run.run_id, 20_000, COMPLETED)])
         got = b""
         while b"id: 20000\n" not in got:
             got += await slow.read(2**20)

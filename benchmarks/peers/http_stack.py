@@ -104,7 +104,7 @@ class HttpStack:
             await asyncio.sleep(_CHAIN_POLL_SEC)
 
     async def snapshot(self, connection: HttpConnection, run_id: str) -> Any:
-        request = f"GET /runs/{run_id} HTTP/1.1\r\nHost: bench\r\n\r\n".encode()
+        request = f"GET /runs/{run_id} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         return msgspec.json.decode(await connection.call(request))
 
     async def queued(self) -> int:

@@ -1,19 +1,32 @@
-"""`pyoco-server-admin`: what the person who runs the server does. Its commands come with API keys."""
+"""`pyoco-server-admin`: what the person who runs the server does, beside it and with its settings."""
+
+import logging
 
 import typer
 
+from pyoco_server.cli import admin_keys, nats_config, nats_setup
 from pyoco_server.cli.entry import Version, examples, new_app, run
 
 app = new_app(
-    invoke_without_command=True,
-    help="Administer a pyoco-server. This version has no API keys yet, and so no commands.",
-    epilog=examples("pyoco-server-admin --version"),
+    no_args_is_help=True,
+    help="Administer a pyoco-server: its API keys, and its users of NATS. Needs the gateway's settings.",
+    epilog=examples(
+        "pyoco-server-admin api-key create --tenant acme --scopes submit,read",
+        "pyoco-server-admin api-key list",
+        "pyoco-server-admin nats-config --file pyoco-users.conf",
+    ),
 )
 
 
 @app.callback()
 def admin(ctx: typer.Context, version: Version = False) -> None:
-    typer.echo(ctx.get_help())
+    # What goes wrong is told once, by the command itself.
+    logging.getLogger("pyoco_server").addHandler(logging.NullHandler())
+
+
+app.add_typer(admin_keys.app, name="api-key")
+app.command(epilog=nats_config.EPILOG)(nats_config.nats_config)
+app.command(epilog=nats_setup.EPILOG)(nats_setup.nats_setup)
 
 
 def main() -> None:

@@ -74,6 +74,26 @@ class NatsBackendConfig:
     nats_data_dir: str = setting(
         "NATS", ".pyoco/nats", "Where the embedded NATS server keeps its data; it survives a restart."
     )
+    nats_user: str = setting(
+        "NATS", "", "The user of NATS to be, with PYOCO_NATS_PASSWORD. Not beside a user in PYOCO_NATS_URL."
+    )
+    nats_password: str = setting("NATS", "", "The password of PYOCO_NATS_USER.", secret=True)
+    nats_nkey_seed_file: str = setting(
+        "NATS", "", "A file with the nkey seed (SU...) of the user of NATS to be. Needs pyoco-server[nkeys]."
+    )
+    nats_creds_file: str = setting(
+        "NATS", "", "A .creds file (JWT and seed) of the user of NATS to be. Needs pyoco-server[nkeys]."
+    )
+    nats_tls_ca_file: str = setting(
+        "NATS",
+        "",
+        "The certificates (PEM) of the authorities whose NATS servers are trusted; not set: those of the "
+        "system. When set, a server without TLS is refused, as with tls:// in PYOCO_NATS_URL.",
+    )
+    nats_tls_cert_file: str = setting(
+        "NATS", "", "The client certificate (PEM) to show to NATS. When set, TLS is required, as above."
+    )
+    nats_tls_key_file: str = setting("NATS", "", "The key (PEM) of that certificate.")
     work_stream: str = setting("NATS", "PYOCO_WORK", "The stream that holds the queued jobs.", form=NAME)
     work_subject_prefix: str = setting(
         "NATS", "pyoco.work", "A job is published to this prefix, a dot, and its tag.", form=SUBJECT
@@ -142,6 +162,28 @@ class NatsBackendConfig:
         "Where a gateway keeps its index of runs. It can be deleted: it is made anew from the runs.",
     )
 
+    http_allowed_hosts: str = setting(
+        "HTTP",
+        "",
+        "Names by which the gateway may be called beside IP addresses, localhost and the machine's own name: "
+        "gateway.example.com, *.example.com for all below it, or * for any. Only looked at without API keys.",
+        comma_separated=True,
+    )
+    http_rate_limit: float = setting(
+        "HTTP",
+        0.0,
+        "How many requests a second one API key, or without keys one address, may make on average; more are "
+        "refused with 429. 0: no limit.",
+        minimum=0,
+    )
+    http_rate_limit_burst: int = setting(
+        "HTTP", 100, "How many of them it may make at once after a pause.", minimum=1
+    )
+    http_tls_cert_file: str = setting(
+        "HTTP", "", "The certificate chain (PEM) of the gateway, which then speaks HTTPS only."
+    )
+    http_tls_key_file: str = setting("HTTP", "", "The key (PEM) of that certificate.")
+
     server: str = setting(
         "Client", "http://127.0.0.1:8000", "The gateway that `pyoco-client` talks to.", form=HTTP_URL
     )
@@ -155,6 +197,11 @@ class NatsBackendConfig:
     )
     http_api_key_header: str = setting(
         "HTTP authentication", "X-API-Key", "The HTTP header that carries the API key.", form=HEADER
+    )
+    http_operator_tenant: str = setting(
+        "HTTP authentication",
+        "",
+        "The tenant whose keys see every tenant's runs, and those made without a key; empty: none does.",
     )
     auth_kv_bucket: str = setting("HTTP authentication", "pyoco_auth", "The bucket of API keys.", form=NAME)
     auth_pepper: str = setting(
@@ -198,6 +245,13 @@ class NatsBackendConfig:
         "A worker that was silent for this long is shown as DISCONNECTED. "
         "Larger than PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC.",
         above=0,
+    )
+    worker_record_retention_sec: float = setting(
+        "Heartbeats",
+        604800.0,
+        "The record of a worker that stopped or was silent for this long is removed, unless it is hidden or "
+        "paused. 0 keeps every record.",
+        minimum=0,
     )
     workers_kv_ttl_sec: float = setting(
         "Heartbeats",
@@ -353,6 +407,10 @@ class NatsBackendConfig:
     def _contradictions(self) -> Iterator[FieldProblem]:
         yield from self._wrong_order("ack_progress_interval_sec", "consumer_ack_wait_sec")
         yield from self._wrong_order("worker_heartbeat_interval_sec", "worker_disconnect_timeout_sec")
+        yield from self._lonely("nats_user", "nats_password")
+        yield from self._lonely("nats_tls_cert_file", "nats_tls_key_file")
+        yield from self._lonely("http_tls_cert_file", "http_tls_key_file")
+        yield from self._several_users()
         yield from self._same_name(
             "work_stream", "dlq_stream", "journal_stream", "run_log_stream", "advisory_stream"
         )
@@ -368,6 +426,20 @@ class NatsBackendConfig:
         yield from self._overlapping(
             "work_subject_prefix", "dlq_subject_prefix", "journal_subject_prefix", "run_log_subject_prefix"
         )
+
+    def _lonely(self, one: str, other: str) -> Iterator[FieldProblem]:
+        for given, missing in ((one, other), (other, one)):
+            if getattr(self, given) and not getattr(self, missing):
+                yield self._contradiction(missing, "a value beside", given)
+
+    def _several_users(self) -> Iterator[FieldProblem]:
+        """One connection is one user, told in one way."""
+        ways = ("nats_user", "nats_nkey_seed_file", "nats_creds_file")
+        told = [name for name in ways if getattr(self, name)]
+        if told and any("@" in url for url in self.nats_servers):
+            told.append("nats_url")
+        for name in told[1:]:
+            yield self._contradiction(name, "no user beside", told[0])
 
     def _overlapping(self, *names: str) -> Iterator[FieldProblem]:
         for first, second in combinations(names, 2):

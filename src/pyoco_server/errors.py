@@ -20,6 +20,11 @@
     ├── BulkNotFound            ERR-PYOCO-0029   404
     ├── BulkRefused             ERR-PYOCO-0030   409
     ├── IndexNotReady           ERR-PYOCO-0031   503
+    ├── ApiKeyMissing           ERR-PYOCO-0014   401
+    ├── ApiKeyInvalid           ERR-PYOCO-0015   403
+    ├── ScopeMissing            ERR-PYOCO-0032   403
+    ├── OriginRefused           ERR-PYOCO-0033   403
+    ├── RateLimited             ERR-PYOCO-0034   429
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
 
@@ -303,6 +308,30 @@ class Err:
         cure_en="Try again in a moment; GET /health tells how far it is.",
         cure_ja="しばらくしてから再試行してください（進み具合は GET /health で確認できます）。",
     )
+    SCOPE_MISSING: Final = ErrorSpec(
+        number=32,
+        status=403,
+        en="The API key is not for this",
+        ja="この API key では実行できません",
+        cure_en="Use a key that has the scope, or ask for one.",
+        cure_ja="必要な scope を持つ API key を使うか、発行を依頼してください。",
+    )
+    ORIGIN_REFUSED: Final = ErrorSpec(
+        number=33,
+        status=403,
+        en="The request comes from a site that this gateway does not trust",
+        ja="許可されていないホストまたはサイトからのリクエストです",
+        cure_en="If the name is one of this gateway's own, add it to PYOCO_HTTP_ALLOWED_HOSTS.",
+        cure_ja="このGateway自身の名前であれば、PYOCO_HTTP_ALLOWED_HOSTS に追加してください。",
+    )
+    RATE_LIMITED: Final = ErrorSpec(
+        number=34,
+        status=429,
+        en="Too many requests",
+        ja="リクエストが多すぎます",
+        cure_en="Wait as long as Retry-After says; the limit is PYOCO_HTTP_RATE_LIMIT.",
+        cure_ja="Retry-After の秒数だけ待って再試行してください（上限は PYOCO_HTTP_RATE_LIMIT）。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(
@@ -432,6 +461,26 @@ class BulkRefused(PyocoError):
 
 class IndexNotReady(PyocoError):
     error = Err.INDEX_NOT_READY
+
+
+class ApiKeyMissing(PyocoError):
+    error = Err.API_KEY_MISSING
+
+
+class ApiKeyInvalid(PyocoError):
+    error = Err.API_KEY_INVALID
+
+
+class ScopeMissing(PyocoError):
+    error = Err.SCOPE_MISSING
+
+
+class OriginRefused(PyocoError):
+    error = Err.ORIGIN_REFUSED
+
+
+class RateLimited(PyocoError):
+    error = Err.RATE_LIMITED
 
 
 class InvalidCliArgument(PyocoError):

@@ -105,6 +105,10 @@ class WorkerState(StrEnum):
     STOPPED_GRACEFUL = "STOPPED_GRACEFUL"
     DISCONNECTED = "DISCONNECTED"
 
+    @property
+    def alive(self) -> bool:
+        return self in (WorkerState.RUNNING, WorkerState.IDLE)
+
 
 class Job(Struct, kw_only=True, omit_defaults=True):
     """What is published to `<work prefix>.<tag>`: all that a worker needs to execute a run."""
@@ -124,6 +128,9 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     origin_run_id: str | None = None
     rerun_mode: RerunMode | None = None
     rerun_task: str | None = None
+    # Whose run it is, and whose key submitted it; None where no keys are asked for.
+    tenant_id: str | None = None
+    api_key_id: str | None = None
 
 
 class RunSnapshot(Struct, kw_only=True):
@@ -158,6 +165,9 @@ class RunSnapshot(Struct, kw_only=True):
     origin_run_id: str | None = None
     rerun_mode: RerunMode | None = None
     rerun_task: str | None = None
+    # Whose run it is, and whose key submitted it; None where no keys are asked for.
+    tenant_id: str | None = None
+    api_key_id: str | None = None
     # Kept as encoded JSON: only a reader of records pays for decoding them.
     task_records: dict[str, Raw] | UnsetType = UNSET
     task_records_truncated: bool = False
@@ -182,6 +192,8 @@ def pending_snapshot(job: Job) -> RunSnapshot:
         origin_run_id=job.origin_run_id,
         rerun_mode=job.rerun_mode,
         rerun_task=job.rerun_task,
+        tenant_id=job.tenant_id,
+        api_key_id=job.api_key_id,
         task_records={},
     )
 
@@ -202,6 +214,8 @@ def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
         origin_run_id=snapshot.origin_run_id,
         rerun_mode=snapshot.rerun_mode,
         rerun_task=snapshot.rerun_task,
+        tenant_id=snapshot.tenant_id,
+        api_key_id=snapshot.api_key_id,
     )
 
 
@@ -251,6 +265,8 @@ class DeadLetter(Struct, kw_only=True, omit_defaults=True):
     worker_id: str | None = None
     num_delivered: int | None = None
     subject: str | None = None
+    # Of its run; None where no keys are asked for, or where nobody can tell.
+    tenant_id: str | None = None
 
 
 class InstalledWheel(Struct, kw_only=True):

@@ -17,7 +17,7 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.resources import resources
 from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, read_batch, read_to
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.models import TERMINAL
+from pyoco_server.models import TERMINAL, RunStatus
 from tests.support.waiting import eventually
 
 T = TypeVar("T")
@@ -89,9 +89,11 @@ class RunHistory:
 
     @property
     def claims(self) -> dict[int, Write]:
-        """The first write of each attempt."""
+        """The first write of each attempt; one that was handed back before it began is not counted."""
         claims: dict[int, Write] = {}
         for write in self.writes:
+            if write.status == RunStatus.PENDING:
+                claims.pop(write.attempt + 1, None)
             if write.attempt:
                 claims.setdefault(write.attempt, write)
         return claims

@@ -15,7 +15,9 @@ from .villain import Crime
 from .work import Mix
 
 # Read here, since no test sees the settings of whoever runs it.
-SEED = os.environ.get("PYOCO_FAULT_SEED") or str(secrets.randbelow(10**6))
+# The processes of one test run must agree on it: all of them collect every test by its name.
+_SHARED = int(os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8), 16)
+SEED = os.environ.get("PYOCO_FAULT_SEED") or str(_SHARED % 10**6)
 
 EVERYTHING = {"noop": 3, "chain": 3, "loop": 2, "steps": 2, "branches": 1, "patient": 1}
 LONG = {"chain": 3, "loop": 2, "steps": 2, "branches": 1}

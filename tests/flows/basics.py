@@ -132,8 +132,8 @@ def close_stdout() -> int:
 
 
 @task
-def leave_a_thread() -> int:
-    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+def leave_a_thread(daemon: bool = True) -> int:
+    threading.Thread(target=time.sleep, args=(600,), daemon=daemon).start()
     return os.getpid()
 
 

@@ -71,7 +71,7 @@ async def raw_answer(
     """The bytes of an answer, taken from the network only as the test reads them."""
     address = urlsplit(str(http.base_url))
     reader, writer = await asyncio.open_connection(address.hostname, address.port, limit=buffer)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     try:
         yield reader
     finally:

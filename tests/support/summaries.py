@@ -8,8 +8,11 @@ from pyoco_server.runs.recent_changes import UNKNOWN, Before
 from pyoco_server.runs.run_summary import RunSummary, summary_of
 
 
-def data_of(run_id: str, status: RunStatus = RunStatus.PENDING, flow: str = "etl") -> bytes:
-    snapshot = pending_snapshot(Job(run_id=run_id, flow_name=flow, tag="default", submitted_at=1.0))
+def data_of(
+    run_id: str, status: RunStatus = RunStatus.PENDING, flow: str = "etl", tenant: str | None = None
+) -> bytes:
+    job = Job(run_id=run_id, flow_name=flow, tag="default", submitted_at=1.0, tenant_id=tenant)
+    snapshot = pending_snapshot(job)
     snapshot.status = status
     return msgspec.json.encode(snapshot)
 
@@ -24,9 +27,10 @@ def changed(
     status: RunStatus = RunStatus.PENDING,
     *,
     flow: str = "etl",
+    tenant: str | None = None,
     before: Before = UNKNOWN,
 ) -> RunChange:
-    data = data_of(run_id, status, flow)
+    data = data_of(run_id, status, flow, tenant)
     return RunChange(run_id, revision, data, summary_of(data), before)
 
 

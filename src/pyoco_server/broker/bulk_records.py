@@ -66,6 +66,9 @@ class BulkRecord(Struct, kw_only=True):
     mode: RerunMode | None = None
     reason: str | None = None
     delete: bool = False
+    # Whose operation it is, and whose key began it; None where no keys are asked for.
+    tenant_id: str | None = None
+    api_key_id: str | None = None
 
     @property
     def handled(self) -> int:

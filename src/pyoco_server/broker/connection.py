@@ -9,6 +9,7 @@ of DirectClient.
 import asyncio
 import itertools
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from pyoco_server.background import repeat
+from pyoco_server.broker.credentials import connect_options, tls_required
 from pyoco_server.broker.direct_client import DirectClient
 from pyoco_server.broker.message import Message, MessageSink
 from pyoco_server.broker.pending_requests import PendingRequests
@@ -33,6 +35,7 @@ MessageHandler = Callable[[Msg], Awaitable[None]]
 _RETRY_SEC = 0.25
 _NO_RESPONDERS = "503"
 _ENVELOPE_BYTES = 4096
+_DENIED = re.compile(r'permissions violation for publish to "(?P<subject>[^"]+)"', re.IGNORECASE)
 
 
 class PayloadTooLarge(NatsUnavailable):
@@ -70,6 +73,7 @@ class Connection:
         self.config = config
         self.state = LinkState(LinkStatus.CONNECTING, time.time())
         self._name = name
+        self._options = connect_options(config)
         self._client = DirectClient()
         self._hooks: list[ReadyHook] = []
         self._ready = asyncio.Event()
@@ -235,7 +239,7 @@ class Connection:
 
     async def _open(self) -> None:
         while True:
-            self._client = DirectClient()
+            self._client = DirectClient(tls_required=tls_required(self.config))
             try:
                 await self._client.connect(
                     servers=self.config.nats_servers,
@@ -248,6 +252,7 @@ class Connection:
                     disconnected_cb=self._on_disconnected,
                     reconnected_cb=self._on_reconnected,
                     closed_cb=self._on_closed,
+                    **self._options,
                 )
             except (nats.errors.Error, OSError, ValueError) as error:
                 await self._on_error(error)
@@ -293,6 +298,10 @@ class Connection:
 
     async def _on_error(self, error: Exception) -> None:
         self._complain(str(error) or type(error).__name__)
+        if denied := _DENIED.search(str(error)):
+            # The server refuses a publish without an answer to it.
+            subject = denied["subject"]
+            self._pending.refuse(subject, lambda: self.unavailable(f"this user may not publish to {subject}"))
 
     def _complain(self, reason: str) -> None:
         """Keep the reason for whoever asks, and log it once until the connection has been well again."""

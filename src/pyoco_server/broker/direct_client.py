@@ -17,6 +17,7 @@ import logging
 import re
 from collections.abc import Mapping
 
+import nats.errors
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 from nats.aio.transport import TcpTransport
@@ -35,8 +36,9 @@ _PLAIN_HEADERS = re.compile(r"(?:[\w-]+: \S[^\r\n]*\r\n)*", re.ASCII)
 class DirectClient(Client):
     """A nats-py client with direct subscriptions and direct publishing."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls_required: bool = False) -> None:
         super().__init__()
+        self._tls_required = tls_required
         # By subscription id, as the server writes it.
         self._sinks: dict[bytes, MessageSink] = {}
         # None before the first connection, and over WebSocket.
@@ -51,6 +53,19 @@ class DirectClient(Client):
             assert self._transport._io_reader is not None
             self._socket = self._transport._io_writer.transport
             self._look_before(self._transport._io_reader)
+
+    def _connect_command(self) -> bytes:
+        """Say who we are; but never in the clear when TLS is wanted: nats-py goes by what the server says."""
+        if self._tls_required and not self._has_tls:
+            raise nats.errors.Error("the server does not offer TLS, which the settings require")
+        return super()._connect_command()
+
+    @property
+    def _has_tls(self) -> bool:
+        if isinstance(self._transport, TcpTransport):
+            writer = self._transport._io_writer
+            return writer is not None and writer.get_extra_info("ssl_object") is not None
+        return self._current_server is not None and self._current_server.uri.scheme == "wss"
 
     # Receiving
 

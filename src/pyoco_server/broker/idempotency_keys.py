@@ -1,6 +1,7 @@
 """Idempotency keys at rest: which run a key stands for, and whether that run was accepted.
 
-The bucket's TTL forgets them. A key is kept by its digest: what clients send is no subject token.
+The bucket's TTL forgets them. A key is kept by its digest: what clients send is no subject token. Every
+tenant has keys of its own, and cannot see those of the others.
 """
 
 from dataclasses import dataclass
@@ -27,10 +28,23 @@ class KeyRecord(Struct, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    # As it was sent.
+    text: str
+    tenant_id: str | None = None
+
+    @property
+    def stored_as(self) -> str:
+        # No text has a line break: a tenant's keys are never those of nobody.
+        scoped = self.text if self.tenant_id is None else f"{self.tenant_id}\n{self.text}"
+        return sha256(scoped.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
 class StoredKey:
     """A record with the revision that a write over it must name."""
 
-    key: str
+    key: IdempotencyKey
     record: KeyRecord
     revision: int
 
@@ -45,23 +59,19 @@ class IdempotencyKeys:
     def __init__(self, connection: Connection) -> None:
         self._bucket = Bucket(connection, connection.config.idempotency_kv_bucket)
 
-    async def get(self, key: str) -> StoredKey | None:
-        entry = await self._bucket.get_from_leader(_name(key))
+    async def get(self, key: IdempotencyKey) -> StoredKey | None:
+        entry = await self._bucket.get_from_leader(key.stored_as)
         return None if entry is None else StoredKey(key, _decode(entry.value), entry.revision)
 
-    async def create(self, key: str, record: KeyRecord) -> StoredKey:
+    async def create(self, key: IdempotencyKey, record: KeyRecord) -> StoredKey:
         """RevisionConflict if the key is in use."""
-        return StoredKey(key, record, await self._bucket.create(_name(key), _encode(record)))
+        return StoredKey(key, record, await self._bucket.create(key.stored_as, _encode(record)))
 
     async def replace(self, stored: StoredKey, record: KeyRecord) -> StoredKey:
         """Write over exactly what was read; RevisionConflict if somebody else wrote since."""
-        name = _name(stored.key)
+        name = stored.key.stored_as
         revision = await self._bucket.update(name, _encode(record), revision=stored.revision)
         return StoredKey(stored.key, record, revision)
 
     async def remove(self, stored: StoredKey) -> None:
-        await self._bucket.delete(_name(stored.key), revision=stored.revision)
-
-
-def _name(key: str) -> str:
-    return sha256(key.encode()).hexdigest()
+        await self._bucket.delete(stored.key.stored_as, revision=stored.revision)

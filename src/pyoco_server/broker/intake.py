@@ -15,7 +15,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -97,6 +97,8 @@ class Intake:
         self._bind_again = False
         # The AckWait that really applies: an existing consumer keeps its own.
         self.ack_wait_sec = connection.config.consumer_ack_wait_sec
+        # Called when there is something that no slot waits for.
+        self.on_left_over: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Bind to the consumers now and again after each reconnect."""
@@ -117,6 +119,30 @@ class Intake:
         delivery = self._pop_buffered() or await self._wait_for_delivery()
         self._busy += 1
         return delivery
+
+    def take_left_over(self, wanted: Callable[[Delivery], bool]) -> Delivery | None:
+        """The delivery that would be the next one's, if it is there and wanted; `come_again` after it."""
+        buffer = next((tag.buffer for tag in self._tags if tag.buffer), None)
+        if self._closing or self._paused or buffer is None or not wanted(buffer[0][1]):
+            return None
+        self._busy += 1
+        return buffer.popleft()[1]
+
+    @property
+    def has_left_over(self) -> bool:
+        return not self._closing and any(tag.buffer for tag in self._tags)
+
+    async def hand_back_left_over(self) -> None:
+        """Nobody will come for it soon: let another worker have it."""
+        for tag in self._tags:
+            while tag.buffer and not self._closing:
+                await self._hand_back(tag.buffer.popleft()[1])
+
+    async def come_again(self) -> None:
+        """Whoever took what was left over could take more, which is fetched ahead."""
+        if len(self._tags) == 1:
+            await self._fetch_ahead(self._tags[0])
+        self._busy = max(0, self._busy - 1)
 
     async def _wait_for_delivery(self) -> Delivery:
         taker: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
@@ -287,6 +313,7 @@ class Intake:
         tag.buffer.append((time.monotonic(), delivery))
         if self._paused:
             self._look_now.set()
+        self.on_left_over()
 
     def _pop_buffered(self) -> Delivery | None:
         for tag in self._tags:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from nats.js.api import ConsumerConfig, StreamConfig
 
-from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.connection import Connection, NoResponders
 
 NOT_FOUND = 404
 # A stream of this name, or a consumer of this name, is there with another configuration.
@@ -50,10 +50,11 @@ async def ensure_consumer(connection: Connection, stream: str, wanted: ConsumerC
     return config
 
 
-async def purge(connection: Connection, stream: str, subject: str) -> None:
-    """Remove every message on the subject."""
+async def purge(connection: Connection, stream: str, subject: str, *, upto: int | None = None) -> None:
+    """Remove every message on the subject, or those up to a sequence."""
+    which: dict[str, object] = {"filter": subject} if upto is None else {"filter": subject, "seq": upto + 1}
     try:
-        await call(connection, f"STREAM.PURGE.{stream}", {"filter": subject})
+        await call(connection, f"STREAM.PURGE.{stream}", which)
     except ApiRefused as refused:
         raise connection.unavailable(f"{stream}: {refused}") from refused
 
@@ -89,6 +90,11 @@ async def _ensure(connection: Connection, look: str, make: str, body: dict[str, 
         except ApiRefused as refused:
             if refused.err_code not in _ALREADY_EXISTS:
                 raise
+        except NoResponders as nobody:
+            raise connection.unavailable(
+                f"{make.rpartition('.')[2]} does not exist, and this user of NATS may not create it; start a "
+                "gateway first, or create it with `pyoco-server-admin nats-setup`"
+            ) from nobody
         # Another gateway or worker made it in the same moment.
         return await call(connection, look)
     except ApiRefused as refused:

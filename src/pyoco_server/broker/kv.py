@@ -6,6 +6,7 @@ around the request than in it.
 
 from base64 import b64decode
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -13,7 +14,8 @@ from pyoco_server.broker.connection import Connection, NoResponders
 from pyoco_server.broker.publishing import ApiError, RevisionConflict, publish_acked
 
 _NO_MESSAGE = 10037
-_DELETED = {"DEL", "PURGE"}
+# What the header `KV-Operation` of a marker says: the key is gone.
+DELETED: Final = frozenset({"DEL", "PURGE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class _StoredMessage(msgspec.Struct):
     def is_marker(self) -> bool:
         """Whether this message only says that the key is gone."""
         headers = b64decode(self.hdrs).decode()
-        return any(f"KV-Operation: {mark}" in headers for mark in _DELETED)
+        return any(f"KV-Operation: {mark}" in headers for mark in DELETED)
 
 
 class _StoredReply(msgspec.Struct):
@@ -61,7 +63,7 @@ class Bucket:
         headers = reply.headers or {}
         if "Status" in headers:
             return await self.get_from_leader(key)
-        if headers.get("KV-Operation") in _DELETED:
+        if headers.get("KV-Operation") in DELETED:
             return None
         return Entry(reply.data, int(headers["Nats-Sequence"]))
 

@@ -45,6 +45,12 @@ class PendingRequests:
             request.answer.set_result(message)
         return True
 
+    def refuse(self, subject: str, why: Callable[[], Exception]) -> None:
+        """Those on this subject, in whatever case it is written, will not be answered."""
+        for request in self._requests.values():
+            if request.subject.lower() == subject.lower() and not request.answer.done():
+                request.answer.set_exception(why())
+
     def fail(self, why: Callable[[], Exception]) -> None:
         """None of them will be answered any more."""
         for request in self._requests.values():

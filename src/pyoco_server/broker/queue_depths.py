@@ -1,6 +1,7 @@
 """How the queues of all tags are, found with a number of requests that no number of jobs changes."""
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,8 +34,11 @@ class QueueDepths:
         self._stream = connection.config.work_stream
         self._prefix = f"{connection.config.work_subject_prefix}."
 
-    async def read(self, most: int) -> list[QueueDepth]:
-        """The queue of each tag that has jobs or ever had a worker; the longest `most` if there are more."""
+    async def read(self, most: int, among: Collection[str] | None = None) -> list[QueueDepth]:
+        """The queue of each tag that has jobs or ever had a worker; the longest `most` if there are more.
+
+        `among`: only of these tags.
+        """
         try:
             info = await jetstream_api.call(
                 self._connection, f"STREAM.INFO.{self._stream}", {"subjects_filter": f"{self._prefix}>"}
@@ -47,9 +51,8 @@ class QueueDepths:
             if tag not in depths:
                 # No worker has ever come for this tag.
                 depths[tag] = QueueDepth(tag, waiting=jobs)
-        longest = sorted(depths.values(), key=lambda depth: (-depth.waiting, -depth.in_work, depth.tag))[
-            :most
-        ]
+        wanted = [depth for depth in depths.values() if among is None or depth.tag in among]
+        longest = sorted(wanted, key=lambda depth: (-depth.waiting, -depth.in_work, depth.tag))[:most]
         try:
             async with asyncio.TaskGroup() as group:
                 for depth in longest:

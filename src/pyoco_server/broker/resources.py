@@ -31,9 +31,25 @@ class IncompatibleServer(NatsUnavailable):
 
 async def ensure_resources(connection: Connection) -> None:
     """Check the server and make what is missing; existing configuration is respected."""
+    await _ensure(connection, resources(connection.config))
+
+
+async def ensure_worker_resources(connection: Connection) -> None:
+    """The same for what a worker uses; others need not even be visible to it."""
+    await _ensure(connection, worker_resources(connection.config))
+
+
+async def _ensure(connection: Connection, streams: list[StreamConfig]) -> None:
     await _check_server(connection)
-    for stream in resources(connection.config):
+    for stream in streams:
         await jetstream_api.ensure_stream(connection, stream)
+
+
+async def ensure_api_keys(connection: Connection) -> None:
+    """The same for who only administers API keys: of the rest it need not even know the settings."""
+    await _check_server(connection)
+    config = connection.config
+    await jetstream_api.ensure_stream(connection, _bucket(config, config.auth_kv_bucket))
 
 
 def resources(config: NatsBackendConfig) -> list[StreamConfig]:
@@ -41,7 +57,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
     return [
         _work_stream(config),
         _dlq_stream(config),
-        _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.*"]),
+        _journal_stream(config),
         _run_log_stream(config),
         _advisory_stream(config),
         _bucket(config, config.runs_kv_bucket),
@@ -52,6 +68,19 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _bucket(config, config.bulk_kv_bucket, ttl_sec=config.bulk_ttl_sec),
         _bucket(config, config.auth_kv_bucket),
         _bucket(config, config.wheel_history_kv_bucket, ttl_sec=config.wheel_history_ttl_sec),
+        _object_store(config, config.wheel_object_store_bucket),
+    ]
+
+
+def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:
+    """Those of them that a worker uses."""
+    return [
+        _work_stream(config),
+        _dlq_stream(config),
+        _journal_stream(config),
+        _run_log_stream(config),
+        _bucket(config, config.runs_kv_bucket),
+        _bucket(config, config.workers_kv_bucket),
         _object_store(config, config.wheel_object_store_bucket),
     ]
 
@@ -86,6 +115,10 @@ def _dlq_stream(config: NatsBackendConfig) -> StreamConfig:
         max_msgs=config.dlq_max_msgs,
         max_bytes=config.dlq_max_bytes,
     )
+
+
+def _journal_stream(config: NatsBackendConfig) -> StreamConfig:
+    return _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.*"])
 
 
 def _run_log_stream(config: NatsBackendConfig) -> StreamConfig:

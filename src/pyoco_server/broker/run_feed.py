@@ -7,6 +7,7 @@ that was written several times in between, the newest is read.
 
 import asyncio
 import logging
+import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,17 +19,18 @@ from nats.aio.subscription import Subscription
 from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.direct_client import DirectClient
+from pyoco_server.broker.feed_questions import FeedQuestions
 from pyoco_server.broker.message import Message, MessageSink
 from pyoco_server.broker.stream_reads import (
     EVERYTHING,
     StreamMessage,
     StreamState,
-    message_at,
+    last_sequence,
     next_sequence,
     read_batch,
     stream_state,
 )
-from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.errors import Err, ErrorSpec, IndexNotReady, NatsUnavailable, PyocoError
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,10 @@ _BATCH: Final = 512
 _BATCH_BYTES: Final = 4 * 1024 * 1024
 # How many batches of the bucket are compared with the reader's rows in a second.
 _COMPARED_BATCHES: Final = 2
+# Of how many runs at a time the leader is asked whether they are gone.
+_ASKED_AT_ONCE: Final = 32
+# Who has not read for so long may have missed a removal: its marker is removed in the end as well.
+_AWAY_SEC: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +68,24 @@ class FeedReader(Protocol):
         """How many runs it knows."""
         ...
 
+    @property
+    def ready(self) -> bool:
+        """Whether it has been up to date, so that it can be asked."""
+        ...
+
     async def begin(self, created: str) -> None:
         """Forget everything: this is another bucket."""
 
     async def take(self, batch: list[StreamMessage]) -> None:
         """Learn from these writes."""
 
-    async def up_to_date(self, state: StreamState) -> None:
-        """There was nothing more to read."""
+    async def up_to_date(self, state: StreamState, *, exact: bool) -> None:
+        """There was nothing more to read. Exact: and no run that it knows is gone."""
 
-    async def others(self, after: int, upto: int, revisions: list[int]) -> list[int]:
-        """The revisions of runs it knows that are in between, and none of these."""
+    async def others(
+        self, after: int, upto: int, revisions: list[int], *, limit: int
+    ) -> list[tuple[int, str]]:
+        """The first runs it knows with a revision in between that is none of these: revision and id."""
         ...
 
     async def drop(self, revisions: list[int]) -> None:
@@ -87,21 +100,25 @@ class RunFeed:
         self._connection = connection
         self._reader = reader
         self._stream = f"KV_{bucket}"
-        self._hints = _Hints(connection, f"$KV.{bucket}.*", self._heard_of_a_write)
+        self._prefix = f"$KV.{bucket}."
+        self._hints = _Hints(connection, f"{self._prefix}*", self._heard_of_a_write)
         self._task: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()
         self._hinted = False
-        self._asked: list[asyncio.Future[None]] = []
+        self._questions = FeedQuestions()
         # How far there is to read, as last seen.
         self._last = 0
-        # Up to here the bucket was compared with the reader's rows; None: there is no need to.
+        # Between these two revisions the bucket is to be compared with the reader's rows; None: nowhere.
         self._compared: int | None = None
+        self._compare_to = 0
         # Not before this, since those who want a list wait meanwhile.
         self._compare_at = 0.0
         # The last sequence when nothing was stored under it any more.
         self._last_missing = 0
+        # When all was read last, on this program's own clock.
+        self._up_to_date_at = -math.inf
         self._look_sec = _LOOK_SEC
-        self._told_outage = False
+        self._told_trouble = False
 
     @property
     def behind(self) -> int:
@@ -115,7 +132,7 @@ class RunFeed:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        _answer(self._asked, self._connection.unavailable("this gateway is stopping"))
+        self._questions.fail(self._connection.unavailable("this gateway is stopping"))
         await self._hints.end()
 
     def require_nats(self) -> None:
@@ -124,10 +141,12 @@ class RunFeed:
             raise self._connection.unavailable()
 
     async def caught_up(self) -> None:
-        """Wait until all is read that was stored before this call; NatsUnavailable when it cannot be."""
+        """Wait until all is read that was stored before this call.
+
+        NatsUnavailable when it cannot be read, IndexNotReady when the reader cannot take it.
+        """
         self.require_nats()
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._asked.append(answer)
+        answer = self._questions.ask()
         self._stirred.set()
         await answer
 
@@ -143,29 +162,31 @@ class RunFeed:
 
     async def _step(self) -> None:
         await self._connection.wait_ready()
-        asked: list[asyncio.Future[None]] = []
         try:
-            await self._hints.settle()
             hinted = await self._reason()
-            asked, self._asked = self._asked, []
-            found = await self._catch_up()
-            # What was heard of may not be stored yet, or was refused.
-            self._look_sec = _STORED_SEC if hinted and not found else _LOOK_SEC
-        except NatsUnavailable as error:
-            _answer(asked, error)
-            await self._pause(error)
-        except BaseException:
-            _answer(asked, self._connection.unavailable("the runs could not be read"))
-            raise
-        else:
-            self._told_outage = False
-            _answer(asked)
+            # Before reading: a write behind what is read now is then heard of.
+            subscribed = await self._hints.settle()
+            await self._catch_up()
+            # What was heard of may not be stored yet; and another server of a cluster may not know of the
+            # subscription yet, and says nothing of a write meanwhile.
+            self._look_sec = _STORED_SEC if hinted or subscribed else _LOOK_SEC
+            self._told_trouble = False
             await self._compare()
+        except NatsUnavailable as error:
+            await self._pause(error, Err.NATS_UNAVAILABLE, _STORED_SEC)
+        except IndexNotReady as error:
+            await self._pause(error, Err.INDEX_NOT_READY, _LOOK_SEC)
+        except BaseException:
+            self._questions.fail(self._connection.unavailable("the runs could not be read"))
+            raise
 
     async def _reason(self) -> bool:
         """Wait for a reason to read; whether it is that a write was heard of."""
-        await self._stirs(self._look_sec)
-        if self._hinted and not self._asked:
+        if self._questions:
+            self._stirred.clear()
+        else:
+            await self._stirs(self._look_sec)
+        if self._hinted and not self._questions:
             await self._stirs(_GATHER_SEC)
         hinted, self._hinted = self._hinted, False
         return hinted
@@ -176,22 +197,21 @@ class RunFeed:
                 await self._stirred.wait()
         self._stirred.clear()
 
-    async def _pause(self, error: NatsUnavailable) -> None:
-        if not self._told_outage:
-            log.warning("the runs cannot be read: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
-        self._told_outage = True
-        await asyncio.sleep(_STORED_SEC)
+    async def _pause(self, error: PyocoError, kind: ErrorSpec, seconds: float) -> None:
+        self._questions.fail(error)
+        if not self._told_trouble:
+            log.warning("the runs cannot be read: %s", error, extra=kind.log_fields())
+        self._told_trouble = True
+        # A client that is new has no subscription.
+        self._look_sec = _STORED_SEC
+        await asyncio.sleep(seconds)
 
-    async def _catch_up(self) -> bool:
-        """Read what was written since; whether there was anything."""
+    async def _catch_up(self) -> None:
+        """Read what was written since."""
+        asked = self._questions.new
         state = await stream_state(self._connection, self._stream)
-        self._last = state.last_sequence
-        held = self._reader.held
-        if held.created != state.created or held.revision > state.last_sequence:
-            await self._reader.begin(state.created)
-            self._last_missing = 0
-            self._compared = None
-        before = self._reader.held.revision
+        await self._begin(state)
+        self._questions.set_goal(asked, state.last_sequence)
         while self._reader.held.revision < state.last_sequence != self._last_missing:
             batch = await self._read(after=self._reader.held.revision)
             if not batch:
@@ -200,10 +220,39 @@ class RunFeed:
                 self._last_missing = state.last_sequence
                 break
             await self._reader.take(batch)
+            if self._reader.held.created != state.created:
+                return  # it broke, and has to begin anew
+            await self._answer_on_the_way(state)
         self._last = max(self._reader.held.revision, self._last)
-        await self._reader.up_to_date(state)
-        self._begin_to_compare(state)
-        return self._reader.held.revision != before
+        self._look_for_gone_runs(state)
+        is_exact = self._compared is None and self._reader.held.revision <= state.last_sequence
+        await self._reader.up_to_date(state, exact=is_exact)
+        self._up_to_date_at = time.monotonic()
+        self._questions.answer(upto=state.last_sequence)
+
+    async def _begin(self, state: StreamState) -> None:
+        self._last = state.last_sequence
+        held = self._reader.held
+        if held.created == state.created and held.revision <= state.last_sequence:
+            return
+        await self._reader.begin(state.created)
+        # What somebody waits for may be of the bucket that was there before.
+        self._questions.restart()
+        self._last_missing = 0
+        # All that it will know is read now.
+        self._compared = None
+        self._up_to_date_at = time.monotonic()
+
+    async def _answer_on_the_way(self, state: StreamState) -> None:
+        """Nobody waits for what was written after the question, however much that is."""
+        if not self._reader.ready:
+            return
+        self._questions.answer(upto=self._reader.held.revision)
+        if asked := self._questions.new:
+            newer = await stream_state(self._connection, self._stream)
+            if newer.created == state.created:
+                self._last = newer.last_sequence
+                self._questions.set_goal(asked, newer.last_sequence)
 
     async def _is_really_all(self) -> None:
         after = self._reader.held.revision
@@ -212,12 +261,14 @@ class RunFeed:
 
     # Runs that are gone without a word: their markers were removed while this gateway was away
 
-    def _begin_to_compare(self, state: StreamState) -> None:
-        """The bucket has one message per run, or more; if it has fewer, some runs are gone."""
-        is_exact = self._reader.held.revision <= state.last_sequence
-        if self._compared is None and is_exact and self._reader.runs > state.messages:
-            log.info("the index has runs that are gone: comparing it with the bucket")
-            self._compared = 0
+    def _look_for_gone_runs(self, state: StreamState) -> None:
+        """Some may be gone after a while without reading; and some are, if the bucket has fewer messages."""
+        was_away = time.monotonic() - self._up_to_date_at > _AWAY_SEC
+        held = self._reader.held.revision
+        has_too_many = held <= state.last_sequence and self._reader.runs > state.messages
+        if self._compared is None and self._reader.runs and (was_away or has_too_many):
+            log.debug("comparing the index with the bucket")
+            self._compared, self._compare_to = 0, held
 
     async def _compare(self) -> None:
         """Go along the bucket, a little at a time, and have the reader forget what is not there."""
@@ -225,34 +276,34 @@ class RunFeed:
             return
         self._compare_at = time.monotonic() + _LOOK_SEC
         for _ in range(_COMPARED_BATCHES):
-            held = self._reader.held.revision
             batch = await self._read(after=self._compared)
-            upto = batch[-1].sequence if batch and batch[-1].sequence < held else held
-            known = await self._reader.others(self._compared, upto, [message.sequence for message in batch])
-            await self._reader.drop([revision for revision in known if await self._is_gone(revision)])
-            self._compared = None if upto == held else upto
+            upto = min(batch[-1].sequence, self._compare_to) if batch else self._compare_to
+            there = [message.sequence for message in batch]
+            others = await self._reader.others(self._compared, upto, there, limit=_BATCH)
+            if len(others) == _BATCH:
+                upto = others[-1][0]
+            if gone := await self._gone(others):
+                await self._reader.drop(gone)
+            self._compared = None if upto >= self._compare_to else upto
             if self._compared is None:
                 return
 
-    async def _is_gone(self, revision: int) -> bool:
-        # A replica that lags does not have everything; the leader has.
-        return await message_at(self._connection, self._stream, revision) is None
+    async def _gone(self, runs: list[tuple[int, str]]) -> list[int]:
+        """The revisions of those runs of which the bucket has nothing, not even something newer."""
+        gone = []
+        for start in range(0, len(runs), _ASKED_AT_ONCE):
+            some = runs[start : start + _ASKED_AT_ONCE]
+            # A replica that lags does not have everything; the leader has.
+            newest = await asyncio.gather(
+                *(last_sequence(self._connection, self._stream, self._prefix + run_id) for _, run_id in some)
+            )
+            gone += [revision for (revision, _), last in zip(some, newest, strict=True) if last == 0]
+        return gone
 
     async def _read(self, *, after: int) -> list[StreamMessage]:
         return await read_batch(
             self._connection, self._stream, EVERYTHING, after=after, limit=_BATCH, max_bytes=_BATCH_BYTES
         )
-
-
-def _answer(asked: list[asyncio.Future[None]], error: NatsUnavailable | None = None) -> None:
-    for answer in asked:
-        # Who asked may have stopped waiting.
-        if answer.done():
-            continue
-        if error is None:
-            answer.set_result(None)
-        else:
-            answer.set_exception(error)
 
 
 class _Hints:
@@ -267,15 +318,17 @@ class _Hints:
         self._client: DirectClient | None = None
         self.wanted = False
 
-    async def settle(self) -> None:
-        """Subscribe, or end the subscription, as it is wanted now."""
+    async def settle(self) -> bool:
+        """Subscribe, or end the subscription, as it is wanted now; whether it is a new one."""
         if self._client is not self._connection.client:
             self._subscription = None
         if self.wanted and self._subscription is None:
             self._client = self._connection.client
             self._subscription = await self._connection.subscribe_direct(self._subject, self._sink)
-        elif not self.wanted:
+            return True
+        if not self.wanted:
             await self.end()
+        return False
 
     async def end(self) -> None:
         subscription, self._subscription = self._subscription, None

@@ -16,12 +16,16 @@ _PREFIX = "pyoco.wake"
 _OWN_RECORD = b"worker"
 
 
+def wake_up_subject(worker_id: str) -> str:
+    return f"{_PREFIX}.{worker_id}"
+
+
 async def wake_owner(connection: Connection, *, worker_id: str, run_id: str) -> None:
-    await connection.publish(f"{_PREFIX}.{worker_id}", run_id.encode())
+    await connection.publish(wake_up_subject(worker_id), run_id.encode())
 
 
 async def wake_worker(connection: Connection, worker_id: str) -> None:
-    await connection.publish(f"{_PREFIX}.{worker_id}", _OWN_RECORD)
+    await connection.publish(wake_up_subject(worker_id), _OWN_RECORD)
 
 
 class WakeUps:
@@ -36,7 +40,7 @@ class WakeUps:
         on_own_record: Callable[[], None],
     ) -> None:
         self._connection = connection
-        self._subject = f"{_PREFIX}.{worker_id}"
+        self._subject = wake_up_subject(worker_id)
         self._on_run = on_run
         self._on_own_record = on_own_record
         self._client: object = None

@@ -7,11 +7,14 @@ lost.
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
 
 import msgspec
 
+from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.kv import Bucket
+from pyoco_server.broker.kv import DELETED, Bucket
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.stream_reads import StreamMessage, read_batch
 from pyoco_server.errors import WorkerNotFound
@@ -19,10 +22,18 @@ from pyoco_server.models import WorkerRecord, decode_worker, encode
 
 log = logging.getLogger(__name__)
 
-_DELETED = {"DEL", "PURGE"}
 # How often, and after which pause, a replica is asked that has not received our own last write yet.
 _TRIES = 5
 _REPLICA_SEC = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWorker:
+    record: WorkerRecord
+    subject: str
+    revision: int
+    # By the server's clock, in unix seconds.
+    written_at: float
 
 
 class WorkerRegistry:
@@ -42,13 +53,25 @@ class WorkerRegistry:
         return None if entry is None else decode_worker(entry.value)
 
     async def all(self) -> list[WorkerRecord]:
-        """Every worker that was ever heard of, however many, in one read of the bucket or a few."""
+        """Every worker that has a record, however many, in one read of the bucket or a few."""
+        return [stored.record for stored in await self.stored()]
+
+    async def stored(self) -> list[StoredWorker]:
         for _ in range(_TRIES):
             messages = await self._messages()
             if not self._written or (messages and messages[-1].sequence >= self._written):
                 break
             await asyncio.sleep(_REPLICA_SEC)
-        return [record for record in map(_readable, messages) if record is not None]
+        else:
+            # No replica is that late: the bucket was replaced, or what we wrote was removed.
+            self._written = 0
+        # A worker that writes between two reads is in both.
+        latest = {message.subject: message for message in messages}
+        return [stored for stored in map(_readable, latest.values()) if stored is not None]
+
+    async def remove(self, stored: StoredWorker) -> None:
+        """Remove the record unless it was written since; no marker is left, as nobody follows this bucket."""
+        await jetstream_api.purge(self._connection, self._stream, stored.subject, upto=stored.revision)
 
     async def _messages(self) -> list[StreamMessage]:
         messages: list[StreamMessage] = []
@@ -79,14 +102,16 @@ class WorkerRegistry:
             return changed
 
 
-def _readable(message: StreamMessage) -> WorkerRecord | None:
-    if message.headers.get("KV-Operation") in _DELETED:
+def _readable(message: StreamMessage) -> StoredWorker | None:
+    if message.headers.get("KV-Operation") in DELETED:
         return None
     try:
-        return decode_worker(message.data)
+        record = decode_worker(message.data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         log.warning("the worker record at %s cannot be read: %s", message.subject, error)
         return None
+    written_at = datetime.fromisoformat(message.stored_at).timestamp()
+    return StoredWorker(record, message.subject, message.sequence, written_at)
 
 
 class OwnRecord:

@@ -15,7 +15,7 @@ from rich.text import Text
 from pyoco_server import __version__
 from pyoco_server.cli.console import printable
 from pyoco_server.cli.dev_stack import DevOptions, DevStack
-from pyoco_server.cli.listening import USUAL_PORT
+from pyoco_server.cli.listening import USUAL_PORT, open_to_others
 from pyoco_server.cli.serving import StopRequest
 
 
@@ -105,6 +105,7 @@ def _first_commands(stack: DevStack) -> list[str]:
 def _what_runs(stack: DevStack) -> list[tuple[str, str]]:
     worker = stack.worker_facts
     slots = "1 slot" if worker.slots == 1 else f"{worker.slots} slots"
+    warning = open_to_others(stack.options.host, stack.options.config)
     return [
         ("Gateway", f"{stack.gateway_url}  (API: {stack.gateway_url}/openapi.json)"),
         ("Worker", f"{worker.worker_id}, {slots}, tags {', '.join(worker.tags)}"),
@@ -113,6 +114,7 @@ def _what_runs(stack: DevStack) -> list[tuple[str, str]]:
         ("NATS", stack.nats.url),
         ("Data", str(stack.nats.data_dir)),
         ("Logs", str(stack.options.log_dir.absolute())),
+        *([("Warning", warning)] if warning else []),
     ]
 
 

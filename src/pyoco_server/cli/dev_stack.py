@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from pyoco_server.broker.credentials import CREDENTIALS
 from pyoco_server.broker.embedded import EmbeddedNats
 from pyoco_server.broker.embedded_folder import DataFolderInUse
 from pyoco_server.cli.listening import USUAL_NATS_PORT, USUAL_PORT, choose_port
@@ -20,6 +21,13 @@ from pyoco_server.errors import EmbeddedServerError, InvalidCliArgument
 
 USUAL_DATA_DIR: Final = Path(".pyoco")
 WORKER_ID: Final = "dev"
+# Of one data folder: which setting names which.
+_FOLDERS: Final = {
+    "nats_data_dir": "nats",
+    "run_dir": "runs",
+    "index_dir": "index",
+    "wheel_sync_dir": "wheels",
+}
 # What is known to end soon, beyond what it may take by its own settings.
 _MARGIN_SEC: Final = 10.0
 _NATS_PAUSE_SEC: Final = 1.0
@@ -49,7 +57,7 @@ class WorkerFacts:
 def dev_settings(data_dir: Path | None, **given: Any) -> NatsBackendConfig:
     """The settings for everything below `data_dir`, with a log that leaves the screen readable."""
     if data_dir is not None:
-        given |= {"nats_data_dir": str(data_dir / "nats"), "run_dir": str(data_dir / "runs")}
+        given |= {setting: str(data_dir / folder) for setting, folder in _FOLDERS.items()}
     config = settings_with(log_format="text", **given)
     return config if is_said("PYOCO_LOG_LEVEL", config) else replace(config, log_level="WARNING")
 
@@ -126,9 +134,11 @@ class DevStack:
         config = self.options.config
         return {
             **os.environ,
-            "PYOCO_RUN_DIR": config.run_dir,
+            **{f"PYOCO_{setting.upper()}": getattr(config, setting) for setting in _FOLDERS},
             "PYOCO_LOG_FORMAT": config.log_format,
             "PYOCO_LOG_LEVEL": config.log_level,
+            # Its own NATS knows no users.
+            **{f"PYOCO_{name.upper()}": "" for name in CREDENTIALS},
         }
 
     async def _start_nats(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import uvicorn
 
+from pyoco_server.cli.bounded_http import BoundedHttp
 from pyoco_server.garbage import spare_loaded_code
 
 # Requests in flight are answered within the time-outs of NATS; more than this is a client that does not read.
@@ -48,11 +49,18 @@ async def serve_gateway(
     on_ready: Callable[[], None],
     on_stop: Callable[[], None],
     until: Awaitable[object],
+    tls: tuple[str, str] | None = None,
 ) -> None:
-    """Answer requests until `until` is done, then finish those that have begun."""
+    """Answer requests until `until` is done, then finish those that have begun.
+
+    `tls`: the files of the certificate and of its key; without, it is plain HTTP.
+    """
+    certificate, key = tls or (None, None)
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=BoundedHttp,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
         ws="none",
         lifespan="on",
         log_config=None,

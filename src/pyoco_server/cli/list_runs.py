@@ -77,7 +77,7 @@ def list_runs(
     server: Server = None,
     api_key: ApiKey = None,
 ) -> None:
-    """List the runs that match, the last changed first."""
+    """List the runs that match, the last changed first; with --all, the last submitted first."""
     if all_pages and limit is not None:
         raise InvalidCliArgument("--all has no limit; leave --limit or --all out")
     listing = _listing(wanted, sort, order, full)
@@ -85,6 +85,9 @@ def list_runs(
         if limit is None and not all_pages:
             runs = client.list_runs(**listing)
         else:
+            if limit is not None and sort is None:
+                # So many of those that changed last.
+                listing["sort"] = Sort.UPDATED_AT
             runs = list(islice(client.iter_runs(min(limit or _PAGE, _PAGE), **listing), limit))
         show(runs, output, runs_view)
 

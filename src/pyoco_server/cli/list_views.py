@@ -110,30 +110,31 @@ _WHOLE: Final = {"Run", "Operation", "Status", "State", "Took", "Tasks", "When",
 
 
 def runs_view(runs: Sequence[RunItem]) -> RenderableType:
-    return _list(runs, _RUNS, only_wide={"Tag", "Tasks", "Error"})
+    return list_view(runs, _RUNS, only_wide={"Tag", "Tasks", "Error"})
 
 
 def workers_view(workers: Sequence[Worker]) -> RenderableType:
-    return _list(workers, _WORKERS, only_wide={"Runs now", "Last run", "Version"})
+    return list_view(workers, _WORKERS, only_wide={"Runs now", "Last run", "Version"})
 
 
 def letters_view(letters: Sequence[Letter]) -> RenderableType:
-    return _list(letters, _LETTERS, only_wide={"Run"})
+    return list_view(letters, _LETTERS, only_wide={"Run"})
 
 
 def operations_view(operations: Sequence[BulkOperation]) -> RenderableType:
-    return _list(operations, _OPERATIONS, only_wide={"Done", "Skipped"})
+    return list_view(operations, _OPERATIONS, only_wide={"Done", "Skipped"})
 
 
 def wheels_view(wheels: Sequence[Wheel]) -> RenderableType:
-    return _list(wheels, _WHEELS, only_wide={"SHA-256"})
+    return list_view(wheels, _WHEELS, only_wide={"SHA-256"})
 
 
 def wheel_events_view(events: Sequence[WheelEvent]) -> RenderableType:
-    return _list(events, _WHEEL_EVENTS, only_wide={"Tags", "Key"})
+    return list_view(events, _WHEEL_EVENTS, only_wide={"Tags", "Key"})
 
 
-def _list(items: Sequence[Any], columns: Columns, *, only_wide: set[str]) -> RenderableType:
+def list_view(items: Sequence[Any], columns: Columns, *, only_wide: set[str]) -> RenderableType:
+    """A table with a row for each; a narrow terminal has no room for the columns `only_wide`."""
     if not items:
         return Text("(none)", style="dim")
     if results().width < _WIDE:

@@ -5,7 +5,9 @@ import socket
 from contextlib import closing
 from typing import Final
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
+from pyoco_server.loopback import is_loopback
 
 USUAL_PORT: Final = 8000
 USUAL_NATS_PORT: Final = 4222
@@ -23,10 +25,20 @@ def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
         raise InvalidCliArgument(_why_not(host, port, option, error)) from error
 
 
-def http_url(bound: socket.socket) -> str:
+def http_url(bound: socket.socket, *, scheme: str = "http") -> str:
     host, port = bound.getsockname()[:2]
     host = _ANY_ADDRESS.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def open_to_others(host: str, config: NatsBackendConfig) -> str:
+    """What to say of a gateway that others reach although it asks for no key; empty when it is not one."""
+    if config.http_auth_mode != "none" or is_loopback(host):
+        return ""
+    return (
+        f"everybody who reaches {host} may use this gateway, and run code on its workers: it asks for no "
+        "API key. Set PYOCO_HTTP_AUTH_MODE=api_key, or listen on 127.0.0.1."
+    )
 
 
 def choose_port(host: str, asked_for: int | None, usual: int, *, option: str) -> int:

@@ -26,6 +26,14 @@ def moment(text: str) -> float:
         ) from None
 
 
+def span(text: str) -> float:
+    """Seconds from `90s`, `30m`, `2h` or `7d`."""
+    length = _AGE.fullmatch(text)
+    if length is None:
+        raise typer.BadParameter(f"{text!r}: wanted a length of time such as 30m, 2h or 90d")
+    return float(length[1]) * _UNITS[length[2]]
+
+
 def ago(unix_seconds: float | None, now: float | None = None) -> str:
     """How long that is ago, in one unit."""
     if unix_seconds is None:

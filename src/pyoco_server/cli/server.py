@@ -123,7 +123,7 @@ def dev(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Where NATS, runs and logs keep their files (default: .pyoco).",
+            help="Where NATS, the index, runs, wheels and logs keep their files (default: .pyoco).",
             metavar="DIR",
             file_okay=False,
         ),

@@ -3,14 +3,16 @@
 import asyncio
 import logging
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pyoco_server.broker.credentials import connect_options, on_own_server
 from pyoco_server.broker.embedded import EmbeddedNats
 from pyoco_server.cli.console import say, tell_person
 from pyoco_server.cli.gateway import serve_gateway
-from pyoco_server.cli.listening import USUAL_NATS_PORT, http_url, listen
+from pyoco_server.cli.https import https_files
+from pyoco_server.cli.listening import USUAL_NATS_PORT, http_url, listen, open_to_others
 from pyoco_server.cli.readiness import tell_ready
 from pyoco_server.cli.serving import StopRequest
 from pyoco_server.config import NatsBackendConfig, safe_url
@@ -34,8 +36,11 @@ class Up:
 
     async def __call__(self, stop: StopRequest) -> None:
         check_folder(Path(self.config.index_dir))
+        tls = https_files(self.config)
+        if not self.with_nats:
+            connect_options(self.config)  # a file that is missing is told before anything starts
         listener = listen(self.host, self.port)
-        url = http_url(listener)
+        url = http_url(listener, scheme="https" if tls else "http")
         async with AsyncExitStack() as last:
             last.callback(listener.close)
             config, nats = self.config, None
@@ -45,12 +50,15 @@ class Up:
                 if stop.event.is_set():
                     return
                 say(f"NATS runs at {nats.url} and keeps its data in {nats.data_dir}")
-                config = replace(config, nats_url=nats.url)
+                config = on_own_server(config, nats.url)
 
             def on_ready() -> None:
                 log.info("gateway ready at %s", url)
                 tell_person(f"Gateway at {url}, NATS at {safe_url(config.nats_url)}. Ctrl-C ends it.")
                 tell_ready(self.ready_fd, url=url)
+                if warning := open_to_others(listener.getsockname()[0], config):
+                    log.warning(warning)
+                    tell_person(warning)
 
             app = create_app(config)
 
@@ -63,6 +71,7 @@ class Up:
                 on_ready=on_ready,
                 on_stop=on_stop,
                 until=_stopped_or_ended(stop, nats),
+                tls=tls,
             )
             if nats is not None and not stop.event.is_set():
                 raise EmbeddedServerError(f"the embedded NATS server ended; its log is {nats.log_path}")

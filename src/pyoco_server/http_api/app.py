@@ -7,7 +7,6 @@ from fastapi import FastAPI
 
 from pyoco_server import __version__
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import ConfigError
 from pyoco_server.http_api import (
     bulk,
     dashboard,
@@ -26,20 +25,19 @@ from pyoco_server.http_api import (
     wheels,
     workers,
 )
+from pyoco_server.http_api.authentication import Authenticate
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.openapi import describe
+from pyoco_server.http_api.origin_check import CheckOrigin
+from pyoco_server.http_api.rate_limits import LimitRate
 from pyoco_server.http_api.request_counts import CountRequests
+from pyoco_server.http_api.security_headers import SecurityHeaders
 from pyoco_server.http_api.submissions import submit_run, submit_run_yaml
 
 
 def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     """The gateway as an ASGI app; settings come from the environment unless given."""
     config = config or NatsBackendConfig.from_env()
-    if config.http_auth_mode != "none":
-        # Running open although keys were asked for would be worse than not running.
-        raise ConfigError(
-            f"PYOCO_HTTP_AUTH_MODE={config.http_auth_mode!r}: this version has no API keys yet; wanted 'none'"
-        )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -61,7 +59,15 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     problems.install(app)
+    # Each goes around those before it: counted is also what is refused.
+    if config.http_rate_limit:
+        app.add_middleware(LimitRate, per_sec=config.http_rate_limit, burst=config.http_rate_limit_burst)
+    if config.http_auth_mode == "api_key":
+        app.add_middleware(Authenticate, header=config.http_api_key_header)
+    else:
+        app.add_middleware(CheckOrigin, allowed_hosts=config.http_allowed_hosts)
     app.add_middleware(CountRequests)
+    app.add_middleware(SecurityHeaders)
     # First, since routes are tried in order and these are the hot ones.
     app.add_route("/runs", submit_run, methods=["POST"])
     app.add_route("/runs/yaml", submit_run_yaml, methods=["POST"])
@@ -81,5 +87,5 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     app.include_router(metrics.router)
     app.include_router(wheels.router)
     app.add_route("/", dashboard.index, methods=["GET"])
-    describe(app)
+    describe(app, config)
     return app

@@ -27,9 +27,11 @@ async def limited_body(request: Request, max_bytes: int, *, field: str, cure: st
     async for chunk in stream:
         size += len(chunk)
         if size > max_bytes:
-            await discard(stream)
             message = f"the body is larger than {max_bytes} bytes; {cure}"
-            raise InvalidRequest(problems=[FieldProblem(field, message)])
+            refusal = InvalidRequest(problems=[FieldProblem(field, message)])
+            if not await discard(stream):
+                refusal.headers["Connection"] = "close"
+            raise refusal
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -43,14 +45,18 @@ async def optional_record(request: Request, kind: type[T], *, field: str, cure: 
         raise invalid_body(error, body) from None
 
 
-async def discard(stream: AsyncIterator[bytes]) -> None:
-    """Read on without keeping anything, within bounds: who is still sending reads no answer."""
+async def discard(stream: AsyncIterator[bytes]) -> bool:
+    """Read on without keeping anything, within bounds: who is still sending reads no answer.
+
+    Whether the end was reached: if not, the connection is of no more use, and is to be closed.
+    """
     left = _DISCARD_BYTES
     try:
         async with asyncio.timeout(_DISCARD_SEC):
             async for chunk in stream:
                 left -= len(chunk)
                 if left < 0:
-                    return
+                    return False
     except TimeoutError:
-        return
+        return False
+    return True

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from pyoco_server.broker.bulk_records import BulkAction, BulkRecord
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.bodies import optional_record
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.dlq import check_mode, letter_filter_of
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.run_query import run_filter_of
@@ -122,20 +123,23 @@ async def delete_matching(request: Request) -> Response:
 async def list_bulk(request: Request) -> Response:
     """The newest bulk operations."""
     records, _ = await gateway_of(request).bulk_records.written_since(0)
-    newest = sorted(records, key=lambda record: -record.created_at)[:_MOST_LISTED]
+    caller = caller_of(request)
+    seen = (record for record in records if caller.sees(record.tenant_id))
+    newest = sorted(seen, key=lambda record: -record.created_at)[:_MOST_LISTED]
     return _json(BulkList(items=newest))
 
 
 @router.get("/bulk/{bulk_id}", response_class=Response)
 async def get_bulk(request: Request, bulk_id: str) -> Response:
     """How far a bulk operation is."""
-    return _json((await bulk.find(gateway_of(request).bulk_records, bulk_id)).record)
+    found = await bulk.find(gateway_of(request).bulk_records, bulk_id, caller_of(request))
+    return _json(found.record)
 
 
 @router.post("/bulk/{bulk_id}/stop", response_class=Response)
 async def stop_bulk(request: Request, bulk_id: str) -> Response:
     """End a bulk operation after the items in hand; what was done stays done."""
-    return _json(await bulk.stop(gateway_of(request).bulk_records, bulk_id))
+    return _json(await bulk.stop(gateway_of(request).bulk_records, bulk_id, caller_of(request)))
 
 
 async def _body(request: Request, kind: type[T]) -> T:
@@ -156,7 +160,9 @@ async def _answer(request: Request, asked: BulkRequest, wish: BulkWish, selectio
             )
         )
     gateway = gateway_of(request)
-    stored, sample = await bulk.begin(gateway.bulk_records, selection, wish, expected=expected)
+    stored, sample = await bulk.begin(
+        gateway.bulk_records, selection, wish, caller_of(request), expected=expected
+    )
     gateway.bulk.work_on(stored.record.bulk_id)
     return _json(
         BulkAnswer(

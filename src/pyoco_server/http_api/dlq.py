@@ -10,18 +10,19 @@ from starlette.responses import Response
 
 from pyoco_server.broker.dead_letters import StoredLetter
 from pyoco_server.broker.journal import Journal
-from pyoco_server.errors import DeadLetterNotFound, FieldProblem, InvalidListQuery, InvalidRequest
+from pyoco_server.errors import FieldProblem, InvalidListQuery, InvalidRequest
 from pyoco_server.http_api.bodies import optional_record
-from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.callers import caller_of
+from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.queries import BadQuery, query_record
 from pyoco_server.http_api.reruns import RerunAccepted
 from pyoco_server.models import TAG_WANTED, DeadLetter, RerunMode, RunId, Tag
-from pyoco_server.runs.dead_letter_reading import LetterFilter, letter_page
+from pyoco_server.runs.dead_letter_reading import LAST_SEQUENCE, LetterFilter, find_letter, letter_page
 from pyoco_server.runs.dead_letter_replay import replay_job
+from pyoco_server.runs.tenancy import Caller
 
 router = APIRouter()
 
-_LAST_SEQUENCE = 2**63 - 1
 _WANTED = {
     "reason": "wanted one or more reasons, separated by commas, such as execution_error,timeout",
     "tag": TAG_WANTED,
@@ -62,9 +63,11 @@ class LetterQuery(Struct, kw_only=True, forbid_unknown_fields=True):
     until: _Moment | None = None
     q: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
 
-    def filter(self) -> LetterFilter:
+    def filter(self, caller: Caller) -> LetterFilter:
+        """What the query asks for, of what the caller may know of."""
         reasons = frozenset() if self.reason is None else frozenset(map(str.strip, self.reason.split(",")))
         return LetterFilter(
+            tenant=caller.confined_to,
             reasons=reasons,
             tag=self.tag,
             flow=self.flow,
@@ -80,7 +83,7 @@ class LetterPageQuery(LetterQuery, kw_only=True, forbid_unknown_fields=True):
     """The filters, and which page."""
 
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
-    cursor: Annotated[int, Meta(ge=1, le=_LAST_SEQUENCE, description="From `next_cursor`.")] | None = None
+    cursor: Annotated[int, Meta(ge=1, le=LAST_SEQUENCE, description="From `next_cursor`.")] | None = None
 
 
 class LetterView(Struct, kw_only=True):
@@ -97,6 +100,7 @@ class LetterView(Struct, kw_only=True):
     worker_id: str | None
     num_delivered: int | None
     subject: str | None
+    tenant_id: str | None
     # Whether it names a run that could be repeated.
     replayable: bool
 
@@ -136,8 +140,8 @@ async def list_letters(request: Request) -> Response:
         query = query_record(request, LetterPageQuery, _WANTED_OF_PAGE)
     except BadQuery as bad:
         raise InvalidListQuery(problems=[bad.problem]) from None
-    letters = gateway_of(request).letters
-    page = await letter_page(letters, query.filter(), before=query.cursor, limit=query.limit)
+    letters, wanted = gateway_of(request).letters, query.filter(caller_of(request))
+    page = await letter_page(letters, wanted, before=query.cursor, limit=query.limit)
     cursor = None if page.before is None else str(page.before)
     return _json(LettersView(items=[_view(each) for each in page.letters], next_cursor=cursor))
 
@@ -145,15 +149,14 @@ async def list_letters(request: Request) -> Response:
 @router.get("/dlq/{seq}", response_class=Response)
 async def get_letter(request: Request, seq: str) -> Response:
     """One dead letter."""
-    return _json(_view(await _find(gateway_of(request), seq)))
+    return _json(_view(await _find(request, seq)))
 
 
 @router.delete("/dlq/{seq}", response_class=Response)
 async def delete_letter(request: Request, seq: str) -> Response:
     """Remove one dead letter; its run stays as it is."""
-    gateway = gateway_of(request)
-    stored = await _find(gateway, seq)
-    await gateway.letters.delete(stored.seq)
+    stored = await _find(request, seq)
+    await gateway_of(request).letters.delete(stored.seq)
     return _json(LetterDeleted(seq=stored.seq))
 
 
@@ -164,8 +167,9 @@ async def replay_letter(request: Request, seq: str) -> Response:
     cure = "a replay takes a mode, and whether to delete the letter"
     wish = await optional_record(request, ReplayRequest, field="mode", cure=cure)
     check_mode(wish.mode)
-    stored = await _find(gateway, seq)
-    job = await replay_job(gateway.runs, Journal(gateway.connection), stored, mode=wish.mode)
+    stored = await _find(request, seq)
+    journal = Journal(gateway.connection)
+    job = await replay_job(gateway.runs, journal, stored, caller_of(request), mode=wish.mode)
     await gateway.submitter.submit(job)
     if wish.delete:
         await gateway.letters.delete(stored.seq)
@@ -179,7 +183,7 @@ async def replay_letter(request: Request, seq: str) -> Response:
 def letter_filter_of(request: Request) -> LetterFilter:
     """The filters of a query that has nothing else; InvalidListQuery names what is wrong."""
     try:
-        return query_record(request, LetterQuery, _WANTED).filter()
+        return query_record(request, LetterQuery, _WANTED).filter(caller_of(request))
     except BadQuery as bad:
         raise InvalidListQuery(problems=[bad.problem]) from None
 
@@ -191,12 +195,8 @@ def check_mode(mode: RerunMode) -> None:
         raise InvalidRequest(problems=[problem])
 
 
-async def _find(gateway: Gateway, seq: str) -> StoredLetter:
-    is_sequence = seq.isascii() and seq.isdigit() and int(seq[:19]) <= _LAST_SEQUENCE and len(seq) <= 19
-    stored = await gateway.letters.get(int(seq)) if is_sequence else None
-    if stored is None:
-        raise DeadLetterNotFound(f"there is no dead letter {seq!r}")
-    return stored
+async def _find(request: Request, seq: str) -> StoredLetter:
+    return await find_letter(gateway_of(request).letters, seq, caller_of(request))
 
 
 def _view(stored: StoredLetter) -> LetterView:
@@ -213,6 +213,7 @@ def _view(stored: StoredLetter) -> LetterView:
         worker_id=letter.worker_id,
         num_delivered=letter.num_delivered,
         subject=letter.subject,
+        tenant_id=letter.tenant_id,
         replayable=letter.run_id is not None,
     )
 

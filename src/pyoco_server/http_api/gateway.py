@@ -6,6 +6,7 @@ from pathlib import Path
 
 from starlette.requests import Request
 
+from pyoco_server.auth.known_keys import KnownKeys
 from pyoco_server.broker.bulk_records import BulkRecords
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.dead_letters import DeadLetters
@@ -39,6 +40,7 @@ _UPLOADS = 4
 class Gateway:
     config: NatsBackendConfig
     connection: Connection
+    keys: KnownKeys
     runs: RunStore
     logs: RunLogs
     watches: RunWatches
@@ -78,6 +80,7 @@ class Gateway:
         return cls(
             config=config,
             connection=connection,
+            keys=KnownKeys(connection),
             runs=RunStore(connection),
             logs=RunLogs(connection),
             watches=RunWatches(connection),
@@ -89,7 +92,7 @@ class Gateway:
             workers=WorkerRegistry(connection),
             submitter=submitter,
             sweeper=Sweeper(connection, index, open_runs),
-            explainer=Explainer(connection),
+            explainer=Explainer(connection, index),
             letters=DeadLetters(connection),
             bulk=BulkRunner(connection, submitter),
             bulk_records=BulkRecords(connection),
@@ -105,6 +108,8 @@ class Gateway:
         """Begin to connect; a gateway also starts when NATS is not there yet."""
         await self.index_file.start()
         await self.connection.start()
+        if self.config.http_auth_mode == "api_key":
+            await self.keys.start()
         await self.feed.start()
         await self.submitter.start()
         await self.sweeper.start()
@@ -118,6 +123,7 @@ class Gateway:
         await self.sweeper.close()
         await self.submitter.close()
         await self.feed.close()
+        await self.keys.close()
         await self.connection.close()
         await self.index_file.close()
 

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.errors import FieldProblem, IndexNotReady, InvalidListQuery, shortened
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.run_query import FILTERS, QueryReader, Refused, filter_in, whole_number
 from pyoco_server.http_api.sse import Event, EventSource, EventStream
@@ -56,7 +57,7 @@ async def watch_list(
     """What changes in a list of runs, as server-sent events. Takes every filter of the list."""
     reader = QueryReader(request.query_params)
     reader.refuse_unknown({*FILTERS, "after", "timeout_sec"})
-    wanted = filter_in(reader)
+    wanted = filter_in(reader, caller_of(request))
     after = reader.one("after", _position, None)
     timeout_sec = reader.one("timeout_sec", whole_number(1, 600), None)
     reader.check()

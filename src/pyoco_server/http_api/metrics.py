@@ -1,4 +1,8 @@
-"""`GET /metrics`: how the system is, for Prometheus. What it costs does not depend on the number of runs."""
+"""`GET /metrics`: how the system is, for Prometheus. What it costs does not depend on the number of runs.
+
+A key that is held to a tenant is told of that tenant's runs, and of the workers and queues that all share;
+what is counted of everybody's requests and dead letters is for the operator.
+"""
 
 import asyncio
 import platform
@@ -14,10 +18,10 @@ from pyoco_server import __version__
 from pyoco_server.broker.queue_depths import QueueDepths
 from pyoco_server.broker.stream_reads import stream_state
 from pyoco_server.errors import IndexNotReady
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.metric_page import MEDIA_TYPE, MetricPage
-from pyoco_server.http_api.workers import ALIVE
-from pyoco_server.models import RunStatus, WorkerState
+from pyoco_server.models import RunStatus, WorkerRecord, WorkerState
 
 router = APIRouter()
 
@@ -35,49 +39,66 @@ async def get_metrics(request: Request) -> Response:
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
     page = MetricPage()
+    tenant = caller_of(request).confined_to
+    if tenant is None:
+        await _tell_all(gateway, page)
+    else:
+        await _tell_tenant(gateway, page, tenant)
+    # Some milliseconds for a long page, during which others want to be served.
+    return Response(await asyncio.to_thread(page.text), media_type=MEDIA_TYPE)
+
+
+async def _tell_all(gateway: Gateway, page: MetricPage) -> None:
     began = time.perf_counter()
+    workers = await gateway.workers.all()
     await _tell_queue(gateway, page)
-    await _tell_workers(gateway, page)
+    _tell_workers(gateway, page, workers)
     await _tell_dead_letters(gateway, page)
     page.put("pyoco_nats_read_seconds", time.perf_counter() - began)
     await _tell_runs(gateway, page)
     gateway.timings.tell(page)
     gateway.requests.tell(page)
     _tell_gateway(gateway, page)
-    # Some milliseconds for a long page, during which others want to be served.
-    return Response(await asyncio.to_thread(page.text), media_type=MEDIA_TYPE)
 
 
-async def _tell_runs(gateway: Gateway, page: MetricPage) -> None:
+async def _tell_tenant(gateway: Gateway, page: MetricPage, tenant: str) -> None:
+    workers = await gateway.workers.all()
+    own = await _tell_runs(gateway, page, tenant)
+    # The names of others' tags are their business; those of the workers are in the list of workers anyway.
+    await _tell_queue(gateway, page, own | {tag for worker in workers for tag in worker.tags})
+    _tell_workers(gateway, page, workers)
+    gateway.timings.tell(page, tenant)
+
+
+async def _tell_runs(gateway: Gateway, page: MetricPage, tenant: str | None = None) -> set[str]:
+    """The tags of these runs."""
     page.put("pyoco_index_ready", gateway.index.ready)
     try:
-        counts = await gateway.index.counts()
+        counts = await gateway.index.counts(tenant)
     except IndexNotReady:
         # No number is better than one that is too small.
-        return
+        return set()
     by_status: Counter[str] = Counter({str(status): 0 for status in RunStatus})
     for (_, _, status), count in counts.items():
         by_status[status] += count
     for status, count in by_status.items():
         page.put("pyoco_runs_total", count, status)
+    return {tag for _, tag, _ in counts}
 
 
-async def _tell_queue(gateway: Gateway, page: MetricPage) -> None:
-    for depth in await QueueDepths(gateway.connection).read(MOST_TAGS):
+async def _tell_queue(gateway: Gateway, page: MetricPage, among: set[str] | None = None) -> None:
+    for depth in await QueueDepths(gateway.connection).read(MOST_TAGS, among):
         page.put("pyoco_queue_waiting_jobs", depth.waiting, depth.tag)
         page.put("pyoco_queue_in_work_jobs", depth.in_work, depth.tag)
         page.put("pyoco_queue_redelivered_jobs", depth.redelivered, depth.tag)
         page.put("pyoco_queue_oldest_waiting_seconds", depth.oldest_sec, depth.tag)
 
 
-async def _tell_workers(gateway: Gateway, page: MetricPage) -> None:
+def _tell_workers(gateway: Gateway, page: MetricPage, workers: list[WorkerRecord]) -> None:
     timeout_sec = gateway.config.worker_disconnect_timeout_sec
-    seen = [
-        (record.observed_state(disconnect_timeout_sec=timeout_sec), record)
-        for record in await gateway.workers.all()
-    ]
+    seen = [(record.observed_state(disconnect_timeout_sec=timeout_sec), record) for record in workers]
     states = Counter(state for state, _ in seen)
-    alive = [record for state, record in seen if state in ALIVE]
+    alive = [record for state, record in seen if state.alive]
     for state in WorkerState:
         page.put("pyoco_workers", states[state], state)
     page.put("pyoco_workers_alive_total", len(alive))

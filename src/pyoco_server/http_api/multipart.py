@@ -67,8 +67,11 @@ async def open_form(request: Request, wanted: FileField) -> AsyncIterator[OpenFo
     )
     try:
         form = await parser.parse()
-    except wanted.too_large:
-        await discard(stream)
+    except wanted.too_large as refusal:
+        # Who asks before it sends a large body has not sent it: nothing to read, and nothing to wait for.
+        asks_first = request.headers.get("expect", "").lower() == "100-continue"
+        if asks_first or not await discard(stream):
+            refusal.headers["Connection"] = "close"
         raise
     except (MultiPartException, KeyError, UnicodeDecodeError, ValueError) as error:
         raise _invalid("", f"the multipart body cannot be read: {error}") from None

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from pyoco_server.errors import Err, ErrorSpec, FieldProblem, InvalidRequest, PyocoError, shortened
+from pyoco_server.http_api import security_headers
 from pyoco_server.http_api.language import preferred_language
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,11 @@ def install(app: FastAPI) -> None:
 
 async def _on_pyoco_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PyocoError)
+    return problem_answer(request, error)
+
+
+def problem_answer(request: Request, error: PyocoError) -> Response:
+    """The answer itself, for those that refuse a request before it reaches the app."""
     spec = error.error
     status = spec.status or HTTPStatus.INTERNAL_SERVER_ERROR
     language = preferred_language(request.headers.get("accept-language"))
@@ -81,7 +87,7 @@ async def _on_pyoco_error(request: Request, error: Exception) -> Response:
         title=spec.text(language),
         status=status,
         detail=_sentences(error.sentence(language), spec.cure(language)),
-        instance=request.url.path,
+        instance=request.scope["path"],
         err_id=spec.err_id,
         msg_id=spec.msg_id,
         errors=_field_errors(error.problems),
@@ -107,6 +113,12 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     return _framework_answer(request, error.status_code, said, headers)
 
 
+async def no_such_endpoint(request: Request, *, other_methods: bool) -> Response:
+    """The same answer for a path, or a method of a path, that the app is not even asked for."""
+    status = HTTPStatus.METHOD_NOT_ALLOWED if other_methods else HTTPStatus.NOT_FOUND
+    return await _on_http_exception(request, HTTPException(status))
+
+
 def _methods_of_path(request: Request) -> set[str]:
     """Of all routes of the path: the framework itself tells those of the first one only."""
     # FastAPI keeps an included router as one route of its own.
@@ -126,26 +138,28 @@ def _methods_of_path(request: Request) -> set[str]:
 
 async def _on_client_gone(request: Request, error: Exception) -> Response:
     """The sender hung up while its body was being read; nobody is there to read this answer."""
-    log.info("the client left in the middle of %s %s", request.method, request.url.path)
+    log.info("the client left in the middle of %s %s", request.method, request.scope["path"])
     return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
 async def _on_unexpected(request: Request, error: Exception) -> Response:
-    log.error("unexpected error on %s %s", request.method, request.url.path, exc_info=error)
-    return _framework_answer(request, HTTPStatus.INTERNAL_SERVER_ERROR)
+    log.error("unexpected error on %s %s", request.method, request.scope["path"], exc_info=error)
+    # Answered outside of everything that goes around the app.
+    return _framework_answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, headers=security_headers.ALWAYS)
 
 
 def _framework_answer(request: Request, status: int, said: str = "", headers: Any = None) -> Response:
     """A problem that has no id in our table, in the reader's language all the same."""
     language = preferred_language(request.headers.get("accept-language"))
     phrase = HTTPStatus(status).phrase
+    path = request.scope["path"]
     title = _PHRASES_JA.get(status, phrase) if language == "ja" else phrase
     problem = Problem(
         type="about:blank",
         title=title,
         status=status,
-        detail=f"{request.method} {request.url.path}: {said or _WHAT_NOW.get((status, language), title)}",
-        instance=request.url.path,
+        detail=f"{request.method} {path}: {said or _WHAT_NOW.get((status, language), title)}",
+        instance=path,
     )
     return _answer(problem, language, headers)
 
@@ -186,18 +200,25 @@ def _log_answer(request: Request, error: PyocoError, spec: ErrorSpec, status: in
     """A log line without the request's values: a flow.yaml's defaults are params, and may be secret."""
     fields = ", ".join(problem.field for problem in error.problems)
     context: dict[str, object] = {"exc_type": type(error).__name__, "reason": fields or None}
-    frames = "".join(traceback.format_tb(error.__traceback__))
     if run_id := request.path_params.get("run_id"):
         context["run_id"] = run_id
     if spec is Err.NATS_UNAVAILABLE:
         context["exc_message"] = error.detail
-    level = logging.ERROR if status >= HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        context["exc_traceback"] = "".join(traceback.format_tb(error.__traceback__))
     log.log(
-        level,
+        _level_of(status),
         "%d %s on %s %s",
         status,
         spec.en,
         request.method,
-        request.url.path,
-        extra=spec.log_fields(exc_traceback=frames, **context),
+        request.scope["path"],
+        extra=spec.log_fields(**context),
     )
+
+
+def _level_of(status: int) -> int:
+    """An error is what the gateway did wrong; that NATS is away is told by many lines of few words."""
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        return logging.ERROR
+    return logging.WARNING if status > HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO

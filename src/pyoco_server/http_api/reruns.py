@@ -11,6 +11,7 @@ from starlette.responses import Response
 from pyoco_server import tracing
 from pyoco_server.broker.journal import Journal
 from pyoco_server.http_api.bodies import optional_record
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.submissions import RunAccepted
 from pyoco_server.models import RerunMode, RunId
@@ -38,7 +39,8 @@ async def rerun(request: Request, run_id: str) -> Response:
     gateway = gateway_of(request)
     cure = "a rerun takes a mode and a task"
     wish = await optional_record(request, RerunRequest, field="task", cure=cure)
-    job = await rerun_job(gateway.runs, Journal(gateway.connection), run_id, mode=wish.mode, task=wish.task)
+    journal, caller = Journal(gateway.connection), caller_of(request)
+    job = await rerun_job(gateway.runs, journal, run_id, caller, mode=wish.mode, task=wish.task)
     with tracing.submitting(job, request.headers):
         await gateway.submitter.submit(job)
     accepted = RerunAccepted(run_id=job.run_id, origin_run_id=run_id)

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.http_api.bodies import optional_record
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.runs.cancel import cancel_run
 
@@ -26,6 +27,8 @@ async def cancel(request: Request, run_id: str) -> Response:
     """Ask a run to stop. A run that has ended is answered as it is; asking twice is asking once."""
     gateway = gateway_of(request)
     wish = await optional_record(request, CancelRequest, field="reason", cure="say it shorter")
-    snapshot = await cancel_run(gateway.connection, gateway.runs, run_id, reason=wish.reason)
+    snapshot = await cancel_run(
+        gateway.connection, gateway.runs, run_id, caller_of(request), reason=wish.reason
+    )
     snapshot.task_records = UNSET
     return Response(msgspec.json.encode(snapshot), media_type="application/json")

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.broker.run_store import CorruptSnapshot
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.run_query import (
     FILTERS,
@@ -100,7 +101,7 @@ async def list_runs(request: Request) -> Response:
 def _query_in(request: Request, cursors: Cursors | None) -> ListQuery:
     reader = QueryReader(request.query_params)
     reader.refuse_unknown({*FILTERS, *_OTHERS})
-    wanted = filter_in(reader)
+    wanted = filter_in(reader, caller_of(request))
     field = reader.one("sort", choice(*SortField), "updated_at")
     sort = Sort(SortField(field), descending=reader.one("order", choice(*ORDERS), "desc") == "desc")
     after = _place_in(reader, cursors, wanted, sort)

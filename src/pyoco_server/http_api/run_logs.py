@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.run_reads import find_run
+from pyoco_server.http_api.run_reads import shown_run
 from pyoco_server.http_api.sse import MEDIA_TYPE, Event, EventSource, EventStream, with_keepalives
 from pyoco_server.models import RunId, RunStatus
 from pyoco_server.runs.log_following import LogFollower
@@ -72,7 +72,7 @@ async def get_logs(
         # A browser that reconnects sends its first address again, and this: it is newer.
         position = Position.parse(last_event_id, field="Last-Event-ID")
     wanted = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)
-    snapshot = await find_run(gateway, run_id)
+    snapshot = await shown_run(request, run_id)
     if followed:
         source = with_keepalives(_followed(gateway, run_id, position, wanted))
         return EventStream(source, stopping=gateway.stopping)

@@ -8,8 +8,10 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from pyoco_server.errors import FieldProblem, InvalidListQuery, shortened
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.models import RunStatus, is_run_id
 from pyoco_server.runs.run_filter import RunFilter, TimeRange
+from pyoco_server.runs.tenancy import Caller
 
 T = TypeVar("T")
 
@@ -27,7 +29,6 @@ FILTERS = (
     "q",
 )
 
-_Q_MAX = 200
 _TEXT_MAX = 200
 _REPEATABLE = {"status", "include"}
 _YES_NO = {"true": True, "1": True, "false": False, "0": False}
@@ -37,14 +38,11 @@ class Refused(Exception):
     """A value is not what was wanted; the text says what was."""
 
 
-def run_filter_of(request: Request, *, others: Collection[str] = ()) -> RunFilter:
-    """The filters of the query; InvalidListQuery names every parameter that is wrong.
-
-    `others` are the parameters that the caller reads by itself; any further one is refused.
-    """
+def run_filter_of(request: Request) -> RunFilter:
+    """The filters of the query, and nothing else; InvalidListQuery names every parameter that is wrong."""
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown({*FILTERS, *others})
-    wanted = filter_in(reader)
+    reader.refuse_unknown(FILTERS)
+    wanted = filter_in(reader, caller_of(request))
     reader.check()
     return wanted
 
@@ -76,9 +74,6 @@ class QueryReader:
         parsed = (self._parsed(name, text, parse, None) for text in texts)
         return [value for value in parsed if value is not None]
 
-    def refuse(self, name: str, wanted: str) -> None:
-        self._problems.append(FieldProblem(name, wanted, shortened(self._query.get(name))))
-
     def check(self) -> None:
         if self._problems:
             raise InvalidListQuery(problems=self._problems)
@@ -91,17 +86,19 @@ class QueryReader:
             return default
 
 
-def filter_in(reader: QueryReader) -> RunFilter:
+def filter_in(reader: QueryReader, caller: Caller) -> RunFilter:
+    """What the query asks for, of what the caller may know of."""
     return RunFilter(
+        tenant=caller.confined_to,
         statuses=frozenset(reader.each("status", _status)),
-        flow=reader.one("flow", _flow_name, None),
+        flow=reader.one("flow", _text, None),
         tag=reader.one("tag", _text, None),
         worker=reader.one("worker", _text, None),
         origin=reader.one("origin", _run_id, None),
         workflow_yaml_sha256=reader.one("workflow_yaml_sha256", _sha256, None),
         updated=_time_range(reader, "updated"),
         submitted=_time_range(reader, "submitted"),
-        q=reader.one("q", _search, None),
+        q=reader.one("q", _text, None),
     )
 
 
@@ -164,19 +161,7 @@ def _sha256(text: str) -> str:
     return text.lower()
 
 
-def _flow_name(text: str) -> str:
-    return _sized(text, _TEXT_MAX)
-
-
 def _text(text: str) -> str:
-    return _sized(text, _TEXT_MAX)
-
-
-def _search(text: str) -> str:
-    return _sized(text, _Q_MAX)
-
-
-def _sized(text: str, most: int) -> str:
-    if not 1 <= len(text) <= most:
-        raise Refused(f"wanted 1 to {most} characters")
+    if not 1 <= len(text) <= _TEXT_MAX:
+        raise Refused(f"wanted 1 to {_TEXT_MAX} characters")
     return text

@@ -9,17 +9,17 @@ from msgspec import UNSET, Raw, Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import NatsUnavailable, RunNotFound
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.models import RunId, RunSnapshot, RunStatus, TaskStatus, WorkerState, is_run_id
+from pyoco_server.models import RunId, RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.runs.run_lookup import find_run
 
 log = logging.getLogger(__name__)
 
 router = APIRouter()
 
 Include = Literal["records", "full", "all"]
-
-_ALIVE = {WorkerState.RUNNING, WorkerState.IDLE}
 
 
 class RunView(RunSnapshot, kw_only=True):
@@ -44,9 +44,8 @@ class TasksView(Struct, kw_only=True):
 @router.get("/runs/{run_id}", response_class=Response)
 async def get_run(request: Request, run_id: str, include: Annotated[list[Include], Query()] = []) -> Response:  # noqa: B006
     """The newest snapshot of a run. `include=records` adds `task_records`."""
-    gateway = gateway_of(request)
-    snapshot = await find_run(gateway, run_id)
-    view = await _with_worker(gateway, snapshot)
+    snapshot = await shown_run(request, run_id)
+    view = await _with_worker(gateway_of(request), snapshot)
     if not include:
         view.task_records = UNSET
     return _json(view)
@@ -55,7 +54,7 @@ async def get_run(request: Request, run_id: str, include: Annotated[list[Include
 @router.get("/runs/{run_id}/tasks", response_class=Response)
 async def get_tasks(request: Request, run_id: str) -> Response:
     """The state of each task, and its record where it was kept."""
-    snapshot = await find_run(gateway_of(request), run_id)
+    snapshot = await shown_run(request, run_id)
     return _json(
         TasksView(
             run_id=snapshot.run_id,
@@ -68,13 +67,10 @@ async def get_tasks(request: Request, run_id: str) -> Response:
     )
 
 
-async def find_run(gateway: Gateway, run_id: str) -> RunSnapshot:
-    """The run as it is stored; RunNotFound when there is none."""
-    # An id that is no UUID cannot exist, and must not reach a NATS subject.
-    stored = await gateway.runs.get(run_id) if is_run_id(run_id) else None
-    if stored is None:
-        raise RunNotFound(f"there is no run {run_id!r}")
-    return stored.snapshot
+async def shown_run(request: Request, run_id: str) -> RunSnapshot:
+    """The run as it is stored; RunNotFound when there is none that the caller may know of."""
+    runs = gateway_of(request).runs
+    return (await find_run(runs, run_id, caller_of(request), from_leader=False)).snapshot
 
 
 async def _with_worker(gateway: Gateway, snapshot: RunSnapshot) -> RunView:
@@ -91,7 +87,7 @@ async def _with_worker(gateway: Gateway, snapshot: RunSnapshot) -> RunView:
         view.worker_alive = False
         return view
     state = worker.observed_state(disconnect_timeout_sec=gateway.config.worker_disconnect_timeout_sec)
-    view.worker_alive = state in _ALIVE
+    view.worker_alive = state.alive
     view.worker_heartbeat_at = worker.last_heartbeat_at
     view.worker_tags = worker.tags
     return view

@@ -17,14 +17,11 @@ _DURATION = "pyoco_run_duration_seconds"
 
 
 class RunTimings:
-    """Of the flows that were seen first each by its name, of all others together."""
+    """Of all runs together, and of each tenant's."""
 
     def __init__(self) -> None:
-        self._waits: dict[str, Distribution] = {}
-        self._durations: dict[str, Distribution] = {}
-        self._ended: Counter[tuple[str, str]] = Counter()
-        self._redeliveries = 0
-        self._flows: set[str] = set()
+        self._all = _FlowTimings()
+        self._of_tenant: dict[str, _FlowTimings] = {}
         # Runs that have begun and not ended: their start was counted.
         self._begun: set[str] = set()
 
@@ -36,15 +33,40 @@ class RunTimings:
             else:
                 self._count(change.summary.item)
 
+    def tell(self, page: MetricPage, tenant: str | None = None) -> None:
+        """How the runs of a tenant fared, or all of them."""
+        timings = self._all if tenant is None else self._of_tenant.get(tenant, _FlowTimings())
+        timings.tell(page)
+
     def _count(self, run: RunItem) -> None:
-        has_ended = run.status in TERMINAL
+        counted = [self._all]
+        if run.tenant_id is not None:
+            counted.append(self._of_tenant.setdefault(run.tenant_id, _FlowTimings()))
         if run.start_time is not None and run.run_id not in self._begun:
             self._begun.add(run.run_id)
-            if run.submitted_at is not None:
-                self._add(self._waits, _WAIT, run.flow_name, run.start_time - run.submitted_at)
-        if not has_ended:
-            return
-        self._begun.discard(run.run_id)
+            for timings in counted:
+                timings.began(run)
+        if run.status in TERMINAL:
+            self._begun.discard(run.run_id)
+            for timings in counted:
+                timings.ended(run)
+
+
+class _FlowTimings:
+    """Of the flows that were seen first each by its name, of all others together."""
+
+    def __init__(self) -> None:
+        self._waits: dict[str, Distribution] = {}
+        self._durations: dict[str, Distribution] = {}
+        self._ended: Counter[tuple[str, str]] = Counter()
+        self._redeliveries = 0
+        self._flows: set[str] = set()
+
+    def began(self, run: RunItem) -> None:
+        if run.start_time is not None and run.submitted_at is not None:
+            self._add(self._waits, _WAIT, run.flow_name, run.start_time - run.submitted_at)
+
+    def ended(self, run: RunItem) -> None:
         self._ended[self._label(run.flow_name), run.status] += 1
         self._redeliveries += max(0, run.attempt - 1)
         if run.start_time is not None and run.end_time is not None:

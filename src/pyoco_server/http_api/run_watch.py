@@ -13,13 +13,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.broker.run_store import StoredRun
-from pyoco_server.errors import FieldProblem, InvalidRequest, RunNotFound, shortened
+from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.run_reads import Include
 from pyoco_server.http_api.sse import Event, EventSource, EventStream
 from pyoco_server.http_api.watching import WatchTime
-from pyoco_server.models import RunId, RunSnapshot, decode_snapshot, is_run_id
+from pyoco_server.models import RunId, RunSnapshot, decode_snapshot
 from pyoco_server.runs.changes import RunChange
+from pyoco_server.runs.run_lookup import find_run
+from pyoco_server.runs.tenancy import Caller
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +64,9 @@ async def watch_run(
 ) -> Response:
     """The run's snapshots as server-sent events: the newest one at once, then each change, to its end."""
     had = _Had(revision=_revision(last_event_id), since=since)
-    source = _snapshots(gateway_of(request), run_id, had, WatchTime(timeout_sec), records=bool(include))
-    return await EventStream.begin(source, stopping=gateway_of(request).stopping)
+    gateway, caller = gateway_of(request), caller_of(request)
+    source = _snapshots(gateway, run_id, caller, had, WatchTime(timeout_sec), records=bool(include))
+    return await EventStream.begin(source, stopping=gateway.stopping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +93,13 @@ class _Told:
 
 
 async def _snapshots(
-    gateway: Gateway, run_id: str, had: _Had, time_left: WatchTime, *, records: bool
+    gateway: Gateway, run_id: str, caller: Caller, had: _Had, time_left: WatchTime, *, records: bool
 ) -> EventSource:
     encode = _with_records if records else _without_records
     with gateway.changes.following_run(run_id) as follower:
-        # Read when following has begun: so nothing happens in between.
-        stored = await _stored(gateway, run_id)
+        # Read when following has begun, so that nothing happens in between. And from the leader: a replica
+        # may be behind what the feed has told already, and will not tell again.
+        stored = await find_run(gateway.runs, run_id, caller)
         told_to = stored.revision
         if had.covers(stored):
             yield _note("heartbeat", run_id)
@@ -119,14 +124,6 @@ async def _snapshots(
                     yield told.event
                 if told.final:
                     return
-
-
-async def _stored(gateway: Gateway, run_id: str) -> StoredRun:
-    # From the leader: a replica may be behind what the feed has told already, and will not tell again.
-    stored = await gateway.runs.get_from_leader(run_id) if is_run_id(run_id) else None
-    if stored is None:
-        raise RunNotFound(f"there is no run {run_id!r}")
-    return stored
 
 
 def _with_records(change: RunChange) -> _Told:

@@ -1,5 +1,7 @@
 """Server-sent events as an answer, open until its events end, the client leaves or the gateway stops.
 
+One that was opened with an API key ends when the key is revoked or expires.
+
 An idle stream says something now and then, so that proxies and clients can tell silence from a dead
 connection. The next events are only asked for when the client has taken the last ones.
 
@@ -16,6 +18,8 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from pyoco_server.http_api.principal import access_over
 
 MEDIA_TYPE: Final = "text/event-stream"
 # Tests shorten it.
@@ -70,6 +74,8 @@ class EventStream(Response):
         leaving = asyncio.create_task(_client_leaves(receive), name="sse:client")
         stopping = asyncio.create_task(self._stopping.wait(), name="sse:stopping")
         tasks: set[asyncio.Task[object]] = {sending, leaving, stopping}
+        if (over := access_over(scope)) is not None:
+            tasks.add(asyncio.create_task(over.wait(), name="sse:access"))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from pyoco_server import tracing
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.bodies import limited_body
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.idempotency_header import REPLAYED_HEADER, idempotency_key
 from pyoco_server.http_api.invalid_input import invalid_body, invalid_fields
@@ -109,6 +110,8 @@ async def _checked(source: bytes) -> CheckedFlow:
 
 
 async def _submitted(request: Request, job: Job) -> Response:
+    caller = caller_of(request)
+    job.tenant_id, job.api_key_id = caller.tenant_id, caller.api_key_id
     with tracing.submitting(job, request.headers):
         run_id = await gateway_of(request).submitter.submit(job, key=idempotency_key(request))
     headers = None if run_id == job.run_id else {REPLAYED_HEADER: "true"}

@@ -9,18 +9,20 @@ from typing import Annotated, Final
 
 import msgspec
 from fastapi import APIRouter
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from pyoco_server.broker.wheel_history import Actor, Source, WheelAction, new_event
+from pyoco_server.broker.wheel_history import Actor, Source, WheelAction, WheelEvent, new_event
 from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, WheelTooLarge, shortened
 from pyoco_server.http_api.byte_ranges import ByteRange, wanted_range
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.invalid_input import invalid_fields
 from pyoco_server.http_api.multipart import FileField, OpenForm, open_form
 from pyoco_server.http_api.queries import BadQuery, query_record
 from pyoco_server.models import TAG_PATTERN, TAG_WANTED
+from pyoco_server.runs.tenancy import Caller
 from pyoco_server.wheels.inspection import MOST_UNPACKED, NotThatWheel, inspect_wheel
 from pyoco_server.wheels.registry import StoredWheel
 from pyoco_server.wheels.wheel_name import NotAWheelName, WheelName
@@ -90,10 +92,11 @@ async def wheel_history(request: Request) -> Response:
         raise InvalidRequest(problems=[bad.problem]) from None
     if query.wheel_name is not UNSET and not query.wheel_name.endswith(".whl"):
         raise _invalid("wheel_name", _WANTED["wheel_name"], query.wheel_name)
-    history = gateway_of(request).wheel_history
-    return _json(
-        await history.newest(query.limit, wheel_name=query.wheel_name or None, action=query.action or None)
+    history, caller = gateway_of(request).wheel_history, caller_of(request)
+    events = await history.newest(
+        query.limit, wheel_name=query.wheel_name or None, action=query.action or None
     )
+    return _json([_seen_by(caller, event) for event in events])
 
 
 @router.post("/wheels", response_class=Response)
@@ -120,8 +123,6 @@ async def download_wheel(request: Request, wheel_name: str) -> Response:
         "Content-Disposition": f'attachment; filename="{wheel.name.file_name}"',
         "Accept-Ranges": "bytes",
         "ETag": f'"{wheel.stored.nuid}"',
-        # What a browser takes a wheel for is nobody's business.
-        "X-Content-Type-Options": "nosniff",
     }
     part = None
     if request.headers.get("if-range") in (None, headers["ETag"]):
@@ -197,9 +198,17 @@ async def _note(request: Request, action: WheelAction, wheel: StoredWheel, *, re
         log.error("%s of %s is not in the history: %s", action, event.wheel_name, error)
 
 
-def _actor_of(_: Request) -> Actor:
-    """Whose API key the request carries; there are no keys yet."""
-    return Actor()
+def _actor_of(request: Request) -> Actor:
+    """Whose API key the request carries."""
+    caller = caller_of(request)
+    return Actor(tenant_id=caller.tenant_id, api_key_id=caller.api_key_id)
+
+
+def _seen_by(caller: Caller, event: WheelEvent) -> WheelEvent:
+    """Wheels are shared; who of another tenant has changed them, and from where, is not told."""
+    if caller.sees(event.actor.tenant_id):
+        return event
+    return structs.replace(event, actor=Actor(), source=Source())
 
 
 def _source_of(request: Request) -> Source:
@@ -213,7 +222,7 @@ def _source_of(request: Request) -> Source:
         x_real_ip=said("x-real-ip"),
         user_agent=said("user-agent"),
         host=said("host"),
-        scheme=request.url.scheme,
+        scheme=request.scope["scheme"],
     )
 
 

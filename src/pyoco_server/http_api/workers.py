@@ -21,15 +21,15 @@ from pyoco_server.errors import (
     shortened,
 )
 from pyoco_server.http_api.bodies import optional_record
+from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.queries import BadQuery, query_record
 from pyoco_server.models import WORKER_ID_PATTERN, WheelSyncState, WorkerRecord, WorkerState
+from pyoco_server.runs.workers_seen import workers_seen_by
 
 log = logging.getLogger(__name__)
 
 router = APIRouter()
-
-ALIVE = frozenset({WorkerState.RUNNING, WorkerState.IDLE})
 
 _ONLY_TRUE = Meta(
     description="Finish what runs, then end. It cannot be taken back.", extra_json_schema={"enum": [True]}
@@ -61,7 +61,7 @@ class WorkersQuery(Struct, kw_only=True, forbid_unknown_fields=True):
         if self.state is not UNSET and worker.state is not self.state:
             return False
         scope = self.scope or ("all" if self.state else "active")
-        return scope == "all" or worker.state in ALIVE
+        return scope == "all" or worker.state.alive
 
 
 class WorkerView(Struct, kw_only=True):
@@ -133,7 +133,8 @@ async def list_workers(request: Request) -> Response:
         query = query_record(request, WorkersQuery, _WANTED)
     except BadQuery as bad:
         raise InvalidWorkersRequest(problems=[bad.problem]) from None
-    views = [_view(gateway, record) for record in await gateway.workers.all()]
+    records = await workers_seen_by(caller_of(request), await gateway.workers.all(), gateway.index)
+    views = [_view(gateway, record) for record in records]
     chosen = sorted(filter(query.takes, views), key=_rank)
     return _json(chosen[: query.limit])
 
@@ -149,7 +150,8 @@ async def get_worker(request: Request, worker_id: str) -> Response:
         raise WorkerNotFound(f"the record of worker {worker_id!r} cannot be read: {error}") from error
     if record is None:
         raise WorkerNotFound(f"there is no worker {worker_id!r}")
-    return _json(_view(gateway, record))
+    [seen] = await workers_seen_by(caller_of(request), [record], gateway.index)
+    return _json(_view(gateway, seen))
 
 
 @router.patch("/workers/{worker_id}", response_class=Response)
@@ -211,7 +213,7 @@ def _view(gateway: Gateway, record: WorkerRecord) -> WorkerView:
 
 def _rank(worker: WorkerView) -> tuple[bool, float, str]:
     """The living first, by name; then the others, whoever was seen last first."""
-    alive = worker.state in ALIVE
+    alive = worker.state.alive
     return (not alive, 0.0 if alive else -worker.last_seen_at, worker.worker_id)
 
 

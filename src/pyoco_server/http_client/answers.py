@@ -36,6 +36,8 @@ class RunItem(TypedDict):
     origin_run_id: str | None
     cancel_requested_at: float | None
     workflow_yaml_sha256: str | None
+    # Null where no API keys are asked for.
+    tenant_id: str | None
     # In a list, but not in a snapshot.
     duration_sec: NotRequired[float | None]
     tasks_total: NotRequired[int]
@@ -54,6 +56,7 @@ class Run(RunItem):
     timeout_sec: float | None
     rerun_mode: str | None
     rerun_task: str | None
+    api_key_id: str | None
     # With `include=["records"]`.
     task_records: NotRequired[dict[str, dict[str, Any]]]
     task_records_truncated: bool
@@ -226,6 +229,7 @@ class Letter(TypedDict):
     worker_id: str | None
     num_delivered: int | None
     subject: str | None
+    tenant_id: str | None
 
 
 class LetterPage(TypedDict):
@@ -278,6 +282,8 @@ class BulkOperation(TypedDict):
     mode: str | None
     reason: str | None
     delete: bool
+    tenant_id: str | None
+    api_key_id: str | None
 
 
 class BulkAnswer(TypedDict):

@@ -132,9 +132,11 @@ def list_runs_vnext(
 
 
 def iter_runs(page_size: int = 200, **wanted: Unpack[RunListing]) -> Pages[RunItem]:
-    """Every run that matches, page after page."""
+    """Every run that matches, page after page; the last submitted first, unless `sort` says otherwise."""
+    # A run that is written meanwhile keeps its place in this order, and is on one of the pages.
+    in_order = RunListing(**{**wanted, "sort": wanted.get("sort") or "submitted_at"})
     return Pages(
-        page=lambda cursor: list_runs_vnext(page_size, cursor, **wanted),
+        page=lambda cursor: list_runs_vnext(page_size, cursor, **in_order),
         items="items",
         next=lambda page, _: page.get("next_cursor"),
     )

@@ -23,6 +23,7 @@ from pyoco_server.errors import BulkNotFound, BulkRefused
 from pyoco_server.models import RerunMode, is_run_id
 from pyoco_server.runs.dead_letter_reading import LetterFilter, matching_letters
 from pyoco_server.runs.run_filter import RunFilter
+from pyoco_server.runs.tenancy import Caller
 
 MOST_ITEMS = 100_000
 SAMPLE = 10
@@ -94,7 +95,7 @@ async def count(selection: Selection) -> Counted:
 
 
 async def begin(
-    records: BulkRecords, selection: Selection, wish: BulkWish, *, expected: int
+    records: BulkRecords, selection: Selection, wish: BulkWish, caller: Caller, *, expected: int
 ) -> tuple[StoredBulk, list[str]]:
     """Store the operation, for the runners of the gateways to carry out; with it, a sample of its items."""
     items = await selection.items(MOST_ITEMS + 1)
@@ -114,22 +115,25 @@ async def begin(
         mode=wish.mode,
         reason=wish.reason,
         delete=wish.delete,
+        tenant_id=caller.tenant_id,
+        api_key_id=caller.api_key_id,
     )
     return await records.create(record, items), items[:SAMPLE]
 
 
-async def find(records: BulkRecords, bulk_id: str) -> StoredBulk:
+async def find(records: BulkRecords, bulk_id: str, caller: Caller) -> StoredBulk:
+    """BulkNotFound when there is none, or when it is not the caller's to know of."""
     # An id that is no UUID cannot exist, and must not reach a NATS subject.
     stored = await records.get(bulk_id) if is_run_id(bulk_id) else None
-    if stored is None:
+    if stored is None or not caller.sees(stored.record.tenant_id):
         raise BulkNotFound(f"there is no bulk operation {bulk_id!r}")
     return stored
 
 
-async def stop(records: BulkRecords, bulk_id: str) -> BulkRecord:
+async def stop(records: BulkRecords, bulk_id: str, caller: Caller) -> BulkRecord:
     """Have it end after the items in hand; one that has ended is returned as it is."""
     while True:
-        stored = await find(records, bulk_id)
+        stored = await find(records, bulk_id, caller)
         if stored.record.state is not BulkState.RUNNING:
             return stored.record
         now = time.time()

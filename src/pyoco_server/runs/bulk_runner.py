@@ -42,7 +42,9 @@ class BulkRunner:
         self._records = BulkRecords(connection)
         self._steps = BulkSteps(connection, submitter)
         self.lease = Lease(connection, "bulk", ttl_sec=_MISSED_ROUNDS * self._interval_sec)
+        # Up to where the records were read.
         self._revision = 0
+        connection.add_hook(self._read_anew)
         self._open: set[str] = set()
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -87,6 +89,10 @@ class BulkRunner:
         except TimeoutError:
             log.debug("another look at the bulk operations is due")
         self._woken.clear()
+
+    async def _read_anew(self) -> None:
+        """After a connect the bucket may be another one, whose revisions begin anew."""
+        self._revision = 0
 
     async def _learn(self) -> None:
         """Read what was written since the last look: new operations, and the ends of others."""

@@ -16,6 +16,7 @@ from pyoco_server.runs.cancel import cancel_run
 from pyoco_server.runs.dead_letter_replay import replay_job
 from pyoco_server.runs.rerun import rerun_job
 from pyoco_server.runs.submit import Submitter
+from pyoco_server.runs.tenancy import Caller
 
 
 class Step(Enum):
@@ -39,7 +40,8 @@ class BulkSteps:
                 return await self._cancel(record, item)
             case BulkAction.RERUN:
                 mode = record.mode or RerunMode.START
-                await self._submit(record, await rerun_job(self._runs, self._journal, item, mode=mode))
+                job = await rerun_job(self._runs, self._journal, item, _caller(record), mode=mode)
+                await self._submit(record, job)
                 return Step.DONE
             case BulkAction.REPLAY_LETTERS:
                 return await self._replay(record, int(item))
@@ -48,7 +50,9 @@ class BulkSteps:
 
     async def _cancel(self, record: BulkRecord, run_id: str) -> Step:
         us = f"bulk:{record.bulk_id}"
-        run = await cancel_run(self._connection, self._runs, run_id, by=us, reason=record.reason)
+        run = await cancel_run(
+            self._connection, self._runs, run_id, _caller(record), by=us, reason=record.reason
+        )
         return Step.DONE if run.cancel_requested_by == us else Step.SKIPPED
 
     async def _replay(self, record: BulkRecord, seq: int) -> Step:
@@ -56,7 +60,8 @@ class BulkSteps:
         if stored is None:
             return Step.SKIPPED
         mode = record.mode or RerunMode.START
-        await self._submit(record, await replay_job(self._runs, self._journal, stored, mode=mode))
+        job = await replay_job(self._runs, self._journal, stored, _caller(record), mode=mode)
+        await self._submit(record, job)
         if record.delete:
             await self._letters.delete(seq)
         return Step.DONE
@@ -70,3 +75,8 @@ class BulkSteps:
     async def _submit(self, record: BulkRecord, job: Job) -> None:
         """One new run per origin, however many letters or tries there are."""
         await self._submitter.submit(job, key=f"bulk:{record.bulk_id}:{job.origin_run_id}")
+
+
+def _caller(record: BulkRecord) -> Caller:
+    """Whoever began the operation: it saw all of the items then, and they do not change hands."""
+    return Caller(record.tenant_id, record.api_key_id, sees_all=True)

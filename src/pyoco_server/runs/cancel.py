@@ -13,17 +13,28 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore, StoredRun
 from pyoco_server.broker.wake_up import wake_owner
-from pyoco_server.errors import NatsUnavailable, RunNotFound
-from pyoco_server.models import RunSnapshot, RunStatus, is_run_id
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.models import RunSnapshot, RunStatus
+from pyoco_server.runs.run_lookup import find_run
+from pyoco_server.runs.tenancy import Caller
 
 log = logging.getLogger(__name__)
 
 
 async def cancel_run(
-    connection: Connection, store: RunStore, run_id: str, *, by: str | None = None, reason: str | None = None
+    connection: Connection,
+    store: RunStore,
+    run_id: str,
+    caller: Caller,
+    *,
+    by: str | None = None,
+    reason: str | None = None,
 ) -> RunSnapshot:
-    """The snapshot with the wish in it. An ended run is returned as it is; asking twice is asking once."""
-    stored = await _record_wish(store, run_id, by=by, reason=reason)
+    """The snapshot with the wish in it. An ended run is returned as it is; asking twice is asking once.
+
+    `by` is who is named as having asked; the caller's key, unless something acts for it.
+    """
+    stored = await _record_wish(store, run_id, caller, by=by or caller.api_key_id, reason=reason)
     snapshot = stored.snapshot
     if snapshot.status.terminal:
         return snapshot
@@ -40,11 +51,11 @@ async def cancel_run(
     return snapshot
 
 
-async def _record_wish(store: RunStore, run_id: str, *, by: str | None, reason: str | None) -> StoredRun:
+async def _record_wish(
+    store: RunStore, run_id: str, caller: Caller, *, by: str | None, reason: str | None
+) -> StoredRun:
     while True:
-        stored = await store.get_from_leader(run_id) if is_run_id(run_id) else None
-        if stored is None:
-            raise RunNotFound(f"there is no run {run_id!r}")
+        stored = await find_run(store, run_id, caller)
         snapshot = stored.snapshot
         if snapshot.status.terminal or snapshot.cancel_requested_at is not None:
             return stored

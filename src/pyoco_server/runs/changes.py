@@ -5,10 +5,12 @@ run it gets the newest change, of a list what it can catch up with.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from pyoco_server.runs.crowd import Crowd
 from pyoco_server.runs.list_following import Audience, ListFollower
@@ -16,6 +18,9 @@ from pyoco_server.runs.made_once import MadeOnce
 from pyoco_server.runs.recent_changes import UNKNOWN, Before, Position, RecentChanges, bucket_name
 from pyoco_server.runs.run_filter import RunFilter
 from pyoco_server.runs.run_summary import RunSummary
+
+# After so much work for those who follow lists, everybody else gets a turn.
+_TURN_SEC: Final = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,10 @@ class RunAudience(Crowd["RunFollower"]):
         self.over = False
 
     def hear(self, change: RunChange) -> None:
-        self.newest = change
-        self.wake()
+        # While an index is made anew, old changes are read once more.
+        if self.newest is None or change.revision > self.newest.revision:
+            self.newest = change
+            self.wake()
 
     def end(self) -> None:
         self.over = True
@@ -126,11 +133,25 @@ class RunChanges:
         for follower in chain.from_iterable(self._lists.values()):
             follower.lose_track()
 
-    def publish(self, batch: Sequence[RunChange]) -> None:
-        """Called by the feed, in the event loop, with what it has read and the index has stored."""
+    def tell_runs(self, batch: Sequence[RunChange]) -> None:
+        """Tell only those who follow one run; it may be old what they hear."""
         for change in batch:
             if watched := self._runs.get(change.run_id):
                 watched.hear(change)
+
+    def vanished(self, revision: int, summary: RunSummary) -> None:
+        """The run, last written with this revision, is gone, and no write says so."""
+        run_id = summary.item.run_id
+        # Behind what was told of it last.
+        self.tell_runs([RunChange(run_id, revision + 1, None, before=summary)])
+        for wanted, audience in self._lists.items():
+            if wanted.matches(summary):
+                for follower in audience:
+                    follower.lose_track()
+
+    async def publish(self, batch: Sequence[RunChange]) -> None:
+        """Called by the feed with what it has read and the index has stored; one call after the other."""
+        self.tell_runs(batch)
         if not self.begun:
             return
         for callback in self._on_changes:
@@ -140,8 +161,16 @@ class RunChanges:
             self._recent.add(change.run_id, change.revision, change.summary, change.before)
             for change in batch
         ]
-        for audience in self._lists.values():
+        audiences = list(self._lists.values())
+        for audience in audiences:
+            audience.expect(after=after)
+        began = time.monotonic()
+        for audience in audiences:
             audience.hear(recent, after=after)
+            if time.monotonic() - began > _TURN_SEC:
+                # With many lists all this takes seconds.
+                await asyncio.sleep(0)
+                began = time.monotonic()
 
     def position(self, revision: int) -> Position:
         """The revision as clients know it."""

@@ -28,6 +28,11 @@ class Crowd(Generic[F]):
     def __iter__(self) -> Iterator[F]:
         return iter(self._followers)
 
+    @property
+    def is_waking(self) -> bool:
+        """Whether they will be woken when they have rested."""
+        return self._waking is not None
+
     def join(self, follower: F) -> None:
         self._followers.add(follower)
 

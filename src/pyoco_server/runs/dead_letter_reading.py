@@ -9,16 +9,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pyoco_server.broker.dead_letters import DeadLetters, StoredLetter
+from pyoco_server.errors import DeadLetterNotFound
 from pyoco_server.models import DeadLetter
+from pyoco_server.runs.tenancy import Caller, visible_to
 
 # How many letters one page reads at most, or a little more.
 _PAGE_READS = 5000
+LAST_SEQUENCE = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class LetterFilter:
-    """A letter matches when all that is given here holds for it. (A tenant will be one more field.)"""
+    """A letter matches when all that is given here holds for it."""
 
+    # Of whoever asks: it is never taken from what is asked.
+    tenant: str | None = None
     # Any of these; none given: every reason.
     reasons: frozenset[str] = frozenset()
     tag: str | None = None
@@ -36,7 +41,8 @@ class LetterFilter:
 
     def matches(self, letter: DeadLetter) -> bool:
         return (
-            (not self.reasons or letter.reason in self.reasons)
+            visible_to(self.tenant, letter.tenant_id)
+            and (not self.reasons or letter.reason in self.reasons)
             and self.tag in (None, letter.tag)
             and self.flow in (None, letter.flow_name)
             and self.run_id in (None, letter.run_id)
@@ -57,6 +63,15 @@ class LetterPage:
     letters: list[StoredLetter]
     # Below which sequence to go on; None when there is nothing more.
     before: int | None
+
+
+async def find_letter(letters: DeadLetters, seq: str, caller: Caller) -> StoredLetter:
+    """DeadLetterNotFound when there is none, or when it is not the caller's to know of."""
+    is_sequence = seq.isascii() and seq.isdigit() and len(seq) <= 19 and int(seq) <= LAST_SEQUENCE
+    stored = await letters.get(int(seq)) if is_sequence else None
+    if stored is None or not caller.sees(stored.letter.tenant_id):
+        raise DeadLetterNotFound(f"there is no dead letter {seq!r}")
+    return stored
 
 
 async def letter_page(

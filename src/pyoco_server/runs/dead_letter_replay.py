@@ -6,9 +6,12 @@ from pyoco_server.broker.run_store import RunStore
 from pyoco_server.errors import InvalidRequest, NotReplayable, RunConflict, RunNotFound
 from pyoco_server.models import Job, RerunMode
 from pyoco_server.runs.rerun import rerun_job
+from pyoco_server.runs.tenancy import Caller
 
 
-async def replay_job(store: RunStore, journal: Journal, stored: StoredLetter, *, mode: RerunMode) -> Job:
+async def replay_job(
+    store: RunStore, journal: Journal, stored: StoredLetter, caller: Caller, *, mode: RerunMode
+) -> Job:
     """The job of the new run; NotReplayable says why there can be none."""
     letter = stored.letter
     if letter.run_id is None:
@@ -17,7 +20,7 @@ async def replay_job(store: RunStore, journal: Journal, stored: StoredLetter, *,
             "so that nobody knows what it was to do"
         )
     try:
-        return await rerun_job(store, journal, letter.run_id, mode=mode)
+        return await rerun_job(store, journal, letter.run_id, caller, mode=mode)
     except RunNotFound:
         raise NotReplayable(
             f"run {letter.run_id} of dead letter {stored.seq} is not stored any more, and with it its params"

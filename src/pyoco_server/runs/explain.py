@@ -14,6 +14,10 @@ from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.models import RunSnapshot, RunStatus, is_run_id
 from pyoco_server.runs.explain_facts import Facts, FinishedTask, Manners
 from pyoco_server.runs.explain_rules import Finding, explain, nats_unavailable
+from pyoco_server.runs.run_lists import RunLists
+from pyoco_server.runs.run_lookup import find_run
+from pyoco_server.runs.tenancy import Caller
+from pyoco_server.runs.workers_seen import workers_seen_by
 
 # An answer within 2 s is promised also when NATS answers slowly or not at all.
 _BUDGET_SEC = 1.8
@@ -22,8 +26,9 @@ _BUDGET_SEC = 1.8
 class Explainer:
     """Says why a run is where it is."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, lists: RunLists) -> None:
         self._connection = connection
+        self._lists = lists
         self._runs = RunStore(connection)
         self._workers = WorkerRegistry(connection)
         self._places = QueuePlaces(connection)
@@ -31,7 +36,7 @@ class Explainer:
         self._logs = RunLogs(connection)
         self._manners = Manners.of(connection.config)
 
-    async def explain(self, run_id: str) -> tuple[RunStatus | None, list[Finding]]:
+    async def explain(self, run_id: str, caller: Caller) -> tuple[RunStatus | None, list[Finding]]:
         """The run's status and what is found; without a status when NATS cannot be asked."""
         if not is_run_id(run_id):
             raise RunNotFound(f"there is no run {run_id!r}")
@@ -39,7 +44,7 @@ class Explainer:
             if not self._connection.ready:
                 raise self._connection.unavailable()
             async with asyncio.timeout(_BUDGET_SEC):
-                facts = await self._gather(run_id)
+                facts = await self._gather(run_id, caller)
         except (NatsUnavailable, TimeoutError) as error:
             detail = (
                 error.detail if isinstance(error, NatsUnavailable) else f"no answer within {_BUDGET_SEC:g} s"
@@ -48,21 +53,19 @@ class Explainer:
             return None, [nats_unavailable(detail, state.status, state.since)]
         return facts.snapshot.status, explain(facts)
 
-    async def _gather(self, run_id: str) -> Facts:
-        stored = await self._runs.get_from_leader(run_id)
-        if stored is None:
-            raise RunNotFound(f"there is no run {run_id!r}")
-        run = stored.snapshot
+    async def _gather(self, run_id: str, caller: Caller) -> Facts:
+        run = (await find_run(self._runs, run_id, caller)).snapshot
         if run.status.terminal:
             return Facts(now=time.time(), snapshot=run, manners=self._manners)
         queue = await self._places.queue(run.tag)
         finished = await self._journal.last_finished(run_id)
         printed_at = await self._logs.last_stored_at(run_id)
+        workers = await self._workers.all()
         return Facts(
             now=time.time(),
             snapshot=run,
             manners=self._manners,
-            workers=tuple(await self._workers.all()),
+            workers=tuple(await workers_seen_by(caller, workers, self._lists, known=frozenset({run_id}))),
             queue=queue,
             place=await self._place(run, queue),
             last_finished=None if finished is None else FinishedTask(finished[0], _unix(finished[1])),

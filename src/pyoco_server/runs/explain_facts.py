@@ -7,8 +7,6 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import RunSnapshot, WorkerRecord, WorkerState
 from pyoco_server.runs.sweep_rules import Patience
 
-_ALIVE = {WorkerState.RUNNING, WorkerState.IDLE}
-
 
 @dataclass(frozen=True, slots=True)
 class FinishedTask:
@@ -56,7 +54,7 @@ class Facts:
         return worker.observed_state(disconnect_timeout_sec=self.manners.disconnect_sec, now=self.now)
 
     def alive(self, worker: WorkerRecord) -> bool:
-        return self.state_of(worker) in _ALIVE
+        return self.state_of(worker).alive
 
     @property
     def owner(self) -> WorkerRecord | None:
@@ -66,9 +64,8 @@ class Facts:
 
     @property
     def of_tag(self) -> list[WorkerRecord]:
-        """Workers that may take the run, alive or not; those that an operator has hidden only if alive."""
-        tag = self.snapshot.tag
-        return [each for each in self.workers if tag in each.tags and (self.alive(each) or not each.hidden)]
+        """Workers that may take the run, alive or not, hidden or not: hiding one changes nothing it does."""
+        return [each for each in self.workers if self.snapshot.tag in each.tags]
 
     def since(self, moment: float | None) -> float:
         """Seconds from then to now; clocks of different machines must not make it negative."""

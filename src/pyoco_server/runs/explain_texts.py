@@ -61,7 +61,7 @@ TEXTS: Final[Mapping[str, Text]] = {
     ),
     # PENDING
     "no_worker_for_tag": Text(
-        en="No worker has ever served the tag '{tag}'; the living ones serve: {served_tags}.",
+        en="No worker is known that serves the tag '{tag}'; the living ones serve: {served_tags}.",
         ja="tag '{tag}' を処理するworkerがありません（稼働中workerのtag: {served_tags}）。",
         next_en=_WAITS_EN,
         next_ja=_WAITS_JA,

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import structs
 
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.idempotency_keys import IdempotencyKeys, KeyRecord, StoredKey
+from pyoco_server.broker.idempotency_keys import IdempotencyKey, IdempotencyKeys, KeyRecord, StoredKey
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
@@ -55,7 +55,7 @@ class KeyedRuns:
         self._store = RunStore(connection)
         self._journal = Journal(connection)
 
-    async def hold(self, key: str, job: Job) -> StoredKey:
+    async def hold(self, key: IdempotencyKey, job: Job) -> StoredKey:
         """The key, held for this job; or as it was accepted for an earlier job of the same payload."""
         digest = payload_digest(job)
         deadline = time.monotonic() + _PATIENCE_SEC
@@ -73,11 +73,12 @@ class KeyedRuns:
                 continue
             if stored.record.accepted:
                 if stored.record.digest != digest:
-                    was_for = f"{shortened(key)} came first with another payload, for run"
+                    was_for = f"{shortened(key.text)} came first with another payload, for run"
                     raise IdempotencyConflict(f"{was_for} {stored.record.run_id}")
                 return stored
             if time.monotonic() > deadline:
-                raise self._connection.unavailable(f"a submission with key {shortened(key)} is under way")
+                busy = f"a submission with key {shortened(key.text)} is under way"
+                raise self._connection.unavailable(busy)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SEC)
 
@@ -85,7 +86,7 @@ class KeyedRuns:
         """The run is stored and queued: let the key stand for it. RevisionConflict if it was taken away."""
         await self._keys.replace(held, structs.replace(held.record, accepted=True))
 
-    async def give_up(self, key: str, run_id: str) -> RunSnapshot | None:
+    async def give_up(self, key: IdempotencyKey, run_id: str) -> RunSnapshot | None:
         """Undo a submission that failed; the run, if the key stands for it all the same."""
         while True:
             stored = await self._keys.get(key)

@@ -51,12 +51,18 @@ class Audience(Crowd["ListFollower"]):
         """The revision up to which those who have been told all they were woken for know everything."""
         return self.recent.newest if self.unheard is None else self.unheard
 
+    def expect(self, *, after: int) -> None:
+        """There are changes behind the revision, which it hears next."""
+        if self.unheard is None:
+            self.unheard = after
+
     def hear(self, batch: Sequence[RecentChange], *, after: int) -> None:
         """Wake the followers if anything in it concerns their list."""
         if any(change.enters(self._wanted) or change.leaves(self._wanted, after) for change in batch):
-            if self.unheard is None:
-                self.unheard = after
+            self.expect(after=after)
             self.wake()
+        elif not self.is_waking:
+            self.unheard = None
 
     def wake_now(self) -> None:
         super().wake_now()

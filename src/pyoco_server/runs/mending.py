@@ -150,6 +150,7 @@ class Mender:
             worker_id=snapshot.worker_id,
             num_delivered=None if snapshot.delivery is None else snapshot.delivery[1],
             subject=f"{self._connection.config.work_subject_prefix}.{snapshot.tag}",
+            tenant_id=snapshot.tenant_id,
         )
         await self.publish_letter(letter, snapshot.tag or self._connection.config.default_tag)
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from pyoco_server.broker.kv import DELETED
 from pyoco_server.broker.stream_reads import StreamMessage
 from pyoco_server.models import Tag
 
 _GROUP = 1000
-_DELETED = {"DEL", "PURGE"}
 
 
 class RunState(msgspec.Struct):
@@ -37,7 +37,7 @@ decode_state = msgspec.json.Decoder(RunState).decode
 
 def state_in(message: StreamMessage) -> RunState | None:
     """What a message of the runs bucket says; None when it only says that the key was deleted."""
-    return None if message.headers.get("KV-Operation") in _DELETED else decode_state(message.data)
+    return None if message.headers.get("KV-Operation") in DELETED else decode_state(message.data)
 
 
 @dataclass(slots=True)
@@ -111,6 +111,21 @@ class OpenRuns:
 
     def remember_marker(self, run_id: str) -> None:
         self.markers.append((time.monotonic(), run_id))
+
+    def take_markers(self, *, older_than_sec: float, most: int) -> list[tuple[float, str]]:
+        """The oldest markers, out of what is remembered: whoever takes them removes them from the bucket.
+
+        They are taken first, because `trim_markers` forgets as many as have gone from the bucket.
+        """
+        before = time.monotonic() - older_than_sec
+        taken: list[tuple[float, str]] = []
+        while self.markers and len(taken) < most and self.markers[0][0] < before:
+            taken.append(self.markers.popleft())
+        return taken
+
+    def put_back_markers(self, markers: list[tuple[float, str]]) -> None:
+        """They could not be removed, and are the oldest ones still."""
+        self.markers.extendleft(reversed(markers))
 
     def trim_markers(self, keep: int) -> None:
         """Forget the oldest markers."""

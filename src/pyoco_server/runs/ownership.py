@@ -45,8 +45,12 @@ class DuplicateJob(NotOwner):
 class OwnedRun:
     """A run this worker has claimed, and the only way to write it."""
 
-    def __init__(self, store: RunStore, stored: StoredRun, *, max_bytes: int) -> None:
+    def __init__(
+        self, store: RunStore, stored: StoredRun, *, max_bytes: int, before: RunSnapshot | None = None
+    ) -> None:
         self._store = store
+        # What it was before it was claimed.
+        self._before = before
         self._revision = stored.revision
         self._max_bytes = max_bytes
         self._writing = asyncio.Lock()
@@ -75,6 +79,16 @@ class OwnedRun:
                     self._certain_at = asked_at
                     return wanted
 
+    async def unclaim(self) -> bool:
+        """Make a run that was not begun what it was before; False when it is to be cancelled instead.
+
+        One that somebody else had begun before stays claimed: its earlier owner must not find itself in it.
+        """
+        before = self._before
+        if before is not None and before.delivery is None:
+            await self.write(lambda mine: before if mine.cancel_requested_at is None else mine)
+        return self.snapshot.cancel_requested_at is None
+
     async def refresh(self) -> None:
         """Learn what somebody else has asked of the run; NotOwner if it is not ours any more."""
         async with self._writing:
@@ -94,11 +108,12 @@ class OwnedRun:
         stored = await self._store.get_from_leader(self.snapshot.run_id)
         if stored is None:
             raise RunGone("the run was deleted")
-        self._revision = stored.revision
         if stored.snapshot.status.terminal:
             self.snapshot = stored.snapshot
             raise RunEnded(f"the run is {stored.snapshot.status} already")
         self.snapshot = merge(self.snapshot, stored.snapshot)
+        # Not before: the revision of somebody else's word would be the permission to overwrite it.
+        self._revision = stored.revision
         self._certain_at = asked_at
 
 
@@ -155,7 +170,7 @@ async def claim(
         except RevisionConflict:
             stored = None
         else:
-            return OwnedRun(store, StoredRun(claimed, revision), max_bytes=max_bytes)
+            return OwnedRun(store, StoredRun(claimed, revision), max_bytes=max_bytes, before=stored.snapshot)
 
 
 async def _check_claim(queue: WorkQueue, current: RunSnapshot, delivery: tuple[int, int]) -> None:

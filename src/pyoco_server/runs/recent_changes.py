@@ -15,6 +15,7 @@ from typing import Final, Literal, Self
 
 from pyoco_server.runs.run_filter import RunFilter
 from pyoco_server.runs.run_summary import RunSummary
+from pyoco_server.runs.tenancy import visible_to
 
 # Of how many runs the newest change is kept.
 MOST_RUNS: Final = 5_000
@@ -62,6 +63,8 @@ class RecentChange:
     before: Before
     # `before` is what was there from this revision on.
     before_since: int
+    # Whose run it is, as long as anything of it could ever be read.
+    tenant_id: str | None
 
     def enters(self, wanted: RunFilter) -> bool:
         """Whether a list with this filter has the run."""
@@ -69,7 +72,8 @@ class RecentChange:
 
     def leaves(self, wanted: RunFilter, after: int) -> bool:
         """Whether a list as it was at the revision `after` may have had the run, and has it no more."""
-        if self.enters(wanted):
+        # Not even the id of another tenant's run may be told.
+        if self.enters(wanted) or not visible_to(wanted.tenant, self.tenant_id):
             return False
         if self.before is UNKNOWN or after < self.before_since:
             return True
@@ -97,9 +101,13 @@ class RecentChanges:
     def add(self, run_id: str, revision: int, summary: RunSummary | None, before: Before) -> RecentChange:
         previous = self._changes.pop(run_id, None)
         if previous is None:
-            change = RecentChange(run_id, revision, summary, before, before_since=0)
+            known, since, tenant_id = before, 0, None
         else:
-            change = RecentChange(run_id, revision, summary, previous.summary, previous.revision)
+            known, since, tenant_id = previous.summary, previous.revision, previous.tenant_id
+        for run in (known, summary):
+            if isinstance(run, RunSummary):
+                tenant_id = run.item.tenant_id
+        change = RecentChange(run_id, revision, summary, known, since, tenant_id)
         self._changes[run_id] = change
         self.newest = revision
         if len(self._changes) > self._most_runs:

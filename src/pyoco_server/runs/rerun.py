@@ -12,30 +12,37 @@ from msgspec import structs
 
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.run_store import RunStore
-from pyoco_server.errors import FieldProblem, InvalidRequest, RunConflict, RunNotFound, shortened
+from pyoco_server.errors import FieldProblem, InvalidRequest, RunConflict, shortened
 from pyoco_server.models import (
     Job,
     RerunMode,
     RunSnapshot,
     RunStatus,
     TaskStatus,
-    is_run_id,
     job_of,
     new_run_id,
 )
+from pyoco_server.runs.run_lookup import find_run
+from pyoco_server.runs.tenancy import Caller
 
 _MOST_NAMES = 20
 
 
 async def rerun_job(
-    store: RunStore, journal: Journal, run_id: str, *, mode: RerunMode, task: str | None = None
+    store: RunStore,
+    journal: Journal,
+    run_id: str,
+    caller: Caller,
+    *,
+    mode: RerunMode,
+    task: str | None = None,
 ) -> Job:
-    """The job that repeats the run; InvalidRequest or RunConflict say why it cannot be repeated like that."""
+    """The job that repeats the run; InvalidRequest or RunConflict say why it cannot be repeated like that.
+
+    It is the tenant's whose run it repeats, whoever asks for it.
+    """
     _check_wish(mode, task)
-    stored = await store.get_from_leader(run_id) if is_run_id(run_id) else None
-    if stored is None:
-        raise RunNotFound(f"there is no run {run_id!r}")
-    origin = stored.snapshot
+    origin = (await find_run(store, run_id, caller)).snapshot
     if not origin.status.terminal:
         raise RunConflict(f"run {run_id} is {origin.status}; wait for its end, or cancel it, then rerun it")
     if mode is RerunMode.FAILED and _nothing_failed(origin):
@@ -49,6 +56,7 @@ async def rerun_job(
         origin_run_id=run_id,
         rerun_mode=mode,
         rerun_task=task,
+        api_key_id=caller.api_key_id,
     )
 
 

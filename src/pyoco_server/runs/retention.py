@@ -59,6 +59,8 @@ class Retention:
             old = [message for message in batch if _age_sec(message) > self._keep_sec]
             ended = [message for message in old if _has_ended(message)]
             await _all_of(self._remove(message) for message in ended)
+            if ended:
+                log.info("removed %d runs that ended long ago", len(ended))
             if old:
                 self._after = old[-1].sequence
             yield len(ended)
@@ -67,12 +69,8 @@ class Retention:
 
     async def remove_traces(self) -> AsyncIterator[None]:
         """Remove the markers of deleted keys, and what was written about those runs after all."""
-        markers = self._runs.markers
-        while markers and time.monotonic() - markers[0][0] > self._marker_sec:
-            group = [run_id for _, run_id in list(markers)[:_AT_ONCE]]
-            await _all_of(self._remove_marker(run_id) for run_id in group)
-            for _ in group:
-                markers.popleft()
+        while group := self._runs.take_markers(older_than_sec=self._marker_sec, most=_AT_ONCE):
+            await self._remove_markers(group)
             yield
 
     async def _remove(self, message: StreamMessage) -> None:
@@ -83,9 +81,23 @@ class Retention:
         try:
             await self._store.delete(run_id, revision=message.sequence)
         except RevisionConflict:
-            log.info("an ended run was removed by somebody else", extra={"run_id": run_id})
-        else:
-            log.info("removed a run that ended long ago", extra={"run_id": run_id})
+            log.debug("an ended run was removed by somebody else", extra={"run_id": run_id})
+
+    async def _remove_markers(self, group: list[tuple[float, str]]) -> None:
+        """What is left of the group when one step fails is remembered for the next time."""
+        created = self._runs.created
+        left = {run_id: (seen_at, run_id) for seen_at, run_id in group}
+
+        async def remove(run_id: str) -> None:
+            await self._remove_marker(run_id)
+            del left[run_id]
+
+        try:
+            await _all_of([remove(run_id) for run_id in left])
+        finally:
+            # Of another bucket they would be nobody's markers.
+            if self._runs.created == created:
+                self._runs.put_back_markers(list(left.values()))
 
     async def _remove_marker(self, run_id: str) -> None:
         await self._journal.remove(run_id)

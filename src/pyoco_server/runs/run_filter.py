@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pyoco_server.runs.run_summary import RunSummary, searched
+from pyoco_server.runs.tenancy import visible_to
 
 _ROUNDING_SEC = 0.001
 
@@ -44,8 +45,10 @@ EVER = TimeRange()
 
 @dataclass(frozen=True, kw_only=True)
 class RunFilter:
-    """A run matches when all that is given here holds for it. (A tenant will be one more field.)"""
+    """A run matches when all that is given here holds for it."""
 
+    # Of whoever asks: it is never taken from what is asked.
+    tenant: str | None = None
     # Any of these; none given: every status.
     statuses: frozenset[str] = frozenset()
     flow: str | None = None
@@ -68,7 +71,8 @@ class RunFilter:
     def matches(self, run: RunSummary) -> bool:
         item = run.item
         return (
-            (not self.statuses or item.status in self.statuses)
+            visible_to(self.tenant, item.tenant_id)
+            and (not self.statuses or item.status in self.statuses)
             and self.flow in (None, item.flow_name)
             and (self.tag is None or self.tag == item.tag or self.tag in item.tags)
             and self.worker in (None, item.worker_id)

@@ -17,7 +17,6 @@ from pyoco_server.models import TERMINAL, is_run_id
 from pyoco_server.runs.changes import RunChange, RunChanges
 from pyoco_server.runs.index import RunIndex, SeenWrite
 from pyoco_server.runs.open_runs import OpenRuns, decode_state
-from pyoco_server.runs.recent_changes import UNKNOWN
 from pyoco_server.runs.run_summary import summary_of
 
 log = logging.getLogger(__name__)
@@ -46,6 +45,10 @@ class RunReader:
     def runs(self) -> int:
         return self._index.runs
 
+    @property
+    def ready(self) -> bool:
+        return self._index.ready
+
     async def begin(self, created: str) -> None:
         await self._index.begin(created)
         self._open_runs.begin(created)
@@ -60,31 +63,37 @@ class RunReader:
             self._open_runs.take(write.run_id, write.revision, write.state)
             if write.removed:
                 self._open_runs.remember_marker(write.run_id)
+        changes = [
+            RunChange(write.run_id, write.revision, write.data, write.summary, was)
+            for write, was in zip(seen, before, strict=True)
+        ]
         if self._index.ready:
-            self._changes.publish(
-                [
-                    RunChange(write.run_id, write.revision, write.data, write.summary, was)
-                    for write, was in zip(seen, before if listening else [UNKNOWN] * len(seen), strict=True)
-                ]
-            )
+            await self._changes.publish(changes)
+        else:
+            # Most of it is old. Who follows one run can tell, and wants to hear of what is new.
+            self._changes.tell_runs(changes)
 
-    async def up_to_date(self, state: StreamState) -> None:
+    async def up_to_date(self, state: StreamState, *, exact: bool) -> None:
         await self._load()
         if not self._index.ready:
             await self._index.complete()
             self._changes.begin(self.held.created, self.held.revision)
             log.info("the index of runs is ready: %d runs", self.runs)
-        if self.held.revision <= state.last_sequence:
+        if exact:
             await self._trim_markers(max(0, state.messages - self.runs))
         await self._index.look_after_file()
 
-    async def others(self, after: int, upto: int, revisions: list[int]) -> list[int]:
-        return await self._index.others(after, upto, revisions)
+    async def others(
+        self, after: int, upto: int, revisions: list[int], *, limit: int
+    ) -> list[tuple[int, str]]:
+        return await self._index.others(after, upto, revisions, limit=limit)
 
     async def drop(self, revisions: list[int]) -> None:
-        for run_id in await self._index.drop(revisions):
+        for revision, summary in await self._index.drop(revisions):
+            run_id = summary.item.run_id
             log.info("a run is gone, and nobody has said so", extra={"run_id": run_id})
             self._open_runs.take(run_id, 0, None)
+            self._changes.vanished(revision, summary)
 
     async def _load(self) -> None:
         """With an index that was kept, only what was written since is read from the bucket."""

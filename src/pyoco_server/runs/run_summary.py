@@ -1,6 +1,7 @@
 """A run as lists know it: what is answered about it, and the text that a search looks through."""
 
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -39,6 +40,7 @@ class RunItem(Struct, kw_only=True):
     cancel_requested_at: float | None = None
     origin_run_id: str | None = None
     workflow_yaml_sha256: str | None = None
+    tenant_id: str | None = None
     tasks_total: int = 0
     # Of these: succeeded, failed or cancelled.
     tasks_over: int = 0
@@ -46,7 +48,8 @@ class RunItem(Struct, kw_only=True):
 
 class RunSummary(Struct, kw_only=True):
     item: RunItem
-    # Flow name, tags, error and params in lower case, each as far as it is searched, one a line.
+    # In lower case, each as far as it is searched: a line with the flow name, one with the tags, the error,
+    # and then each key and value of the params on a line of its own.
     text: str
 
 
@@ -71,9 +74,12 @@ class _Stored(Struct):
     cancel_requested_at: float | None = None
     workflow_yaml_sha256: str | None = None
     origin_run_id: str | None = None
+    tenant_id: str | None = None
 
 
 _decode = msgspec.json.Decoder(_Stored).decode
+# A number is searched as it was written.
+_decode_params = msgspec.json.Decoder(float_hook=str).decode
 
 
 def summary_of(data: bytes) -> RunSummary:
@@ -97,6 +103,7 @@ def summary_of(data: bytes) -> RunSummary:
         cancel_requested_at=run.cancel_requested_at,
         origin_run_id=run.origin_run_id,
         workflow_yaml_sha256=run.workflow_yaml_sha256,
+        tenant_id=run.tenant_id,
         tasks_total=len(run.tasks),
         tasks_over=sum(state in _OVER for state in run.tasks.values()),
     )
@@ -117,8 +124,40 @@ def _duration(run: _Stored) -> float | None:
 
 
 def _text(run: _Stored) -> str:
-    # A character may be cut in two where the params are cut.
-    params = bytes(run.params)[:_SEARCHED_PARAMS].decode("utf-8", "ignore")
     tags = " ".join({run.tag: None, **dict.fromkeys(run.tags)})[:_SEARCHED_TAGS]
-    lines = (run.flow_name, tags, (run.error or "")[:_SEARCHED_ERROR], params)
+    lines = (run.flow_name, tags, (run.error or "")[:_SEARCHED_ERROR], _params_text(run.params))
     return searched("\n".join(lines))
+
+
+def _params_text(params: Raw) -> str:
+    try:
+        decoded = _decode_params(params)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # They are nobody's to search, and the run is listed all the same.
+        return ""
+    found: list[str] = []
+    room = _SEARCHED_PARAMS
+    for text in _texts_in(decoded):
+        found.append(text[:room])
+        room -= len(text) + 1
+        if room <= 0:
+            break
+    return "\n".join(found)
+
+
+def _texts_in(decoded: Any) -> Iterator[str]:
+    """Each key and each scalar value, in their order."""
+    # Not by recursion: params may be nested deeper than Python calls.
+    rest: list[Iterator[Any]] = [iter((decoded,))]
+    while rest:
+        for value in rest[-1]:
+            if isinstance(value, dict):
+                rest.append(part for pair in value.items() for part in pair)
+                break
+            if isinstance(value, list):
+                rest.append(iter(value))
+                break
+            # Searches are in lower case: True is `true`.
+            yield "null" if value is None else str(value)
+        else:
+            rest.pop()

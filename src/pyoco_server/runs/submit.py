@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.idempotency_keys import IdempotencyKey
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
@@ -91,7 +92,7 @@ class Submitter:
             raise
 
     async def _submit_keyed(self, job: Job, snapshot: RunSnapshot, key: str) -> str:
-        held = await self._keys.hold(key, job)
+        held = await self._keys.hold(IdempotencyKey(key, job.tenant_id), job)
         if held.record.run_id != job.run_id:
             if _reuses_journal(job):
                 # Copied for a run that there will not be.
@@ -119,7 +120,7 @@ class Submitter:
         if key is None:
             undo = partial(remove_unbegun, self._store, self._journal, job.run_id)
         else:
-            undo = partial(self._keys.give_up, key, job.run_id)
+            undo = partial(self._keys.give_up, IdempotencyKey(key, job.tenant_id), job.run_id)
         self._withdrawer.withdraw(job, undo)
 
     def _check_size(self, job: Job, snapshot_bytes: int, job_bytes: int) -> None:

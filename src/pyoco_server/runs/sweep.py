@@ -15,6 +15,7 @@ from pyoco_server.broker.lease import Lease
 from pyoco_server.broker.queued_runs import QueuedRuns
 from pyoco_server.errors import Err, IndexNotReady, NatsUnavailable
 from pyoco_server.runs.given_up import GivenUpJobs
+from pyoco_server.runs.gone_workers import GoneWorkers
 from pyoco_server.runs.left_alone import LeftAlone
 from pyoco_server.runs.mending import Mender
 from pyoco_server.runs.open_runs import OpenRuns
@@ -49,6 +50,7 @@ class Sweeper:
         self._queued = QueuedRuns(connection)
         runs.on_over(self._queued.forget)
         self._retention = Retention(connection, self._runs)
+        self._gone_workers = GoneWorkers(connection)
         self._advisories = Advisories(connection)
         self._given_up = GivenUpJobs(self._mender, self._runs, patience)
         self._left_alone = LeftAlone(self._mender, self._runs, self._queued, patience)
@@ -143,3 +145,5 @@ class Sweeper:
             await self._still_ours()
         async for _ in self._retention.remove_traces():
             await self._still_ours()
+        if count := await self._gone_workers.remove():
+            self.actions["worker_removed"] += count

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,16 +13,17 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.intake import Intake, IntakeClosed
 from pyoco_server.broker.journal import Journal
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.resources import ensure_worker_resources
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.wake_up import WakeUps
-from pyoco_server.broker.work_queue import WorkQueue
+from pyoco_server.broker.work_queue import Delivery, WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
 from pyoco_server.wheels.sync import WheelSync
 from pyoco_server.worker.code_watch import watch_flow_folder
-from pyoco_server.worker.executor import Executor, ExecutorFailedToStart
+from pyoco_server.worker.executor import Executor, ExecutorFailedToStart, RunExecutor
+from pyoco_server.worker.executor_pool import ExecutorPool, Turn
 from pyoco_server.worker.failure_report import FailureReport
 from pyoco_server.worker.flow_source import FlowResolver
 from pyoco_server.worker.orders import Orders
@@ -37,6 +38,10 @@ from pyoco_server.worker.wheel_updates import WheelUpdates, first_sync
 log = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT_SEC = 5.0
+# One takes the next run while the other stores the end of the last one.
+_SLOTS_PER_EXECUTOR = 2
+# What surely fits into a line: a larger job would have to be handed back.
+_SMALL_JOB_BYTES = 16 * 1024
 
 
 class PyocoNatsWorker:
@@ -59,6 +64,8 @@ class PyocoNatsWorker:
         self._orders = orders
         self._wheels = wheels
         self._flow_folder: str | None = None
+        # Of a worker whose flows run in processes.
+        self._pool: ExecutorPool | None = None
         # The flows of the folder, and why files of it were not loaded, as they were at the start.
         self.flows: list[str] = []
         self.failures: dict[str, str] = {}
@@ -115,6 +122,7 @@ class PyocoNatsWorker:
             await wheels.close()
             raise
         worker._flow_folder = setup.flows
+        worker._pool = ExecutorPool(executors)
         worker.flows, worker.failures = executors[0].ready.flows, executors[0].ready.failures
         return worker
 
@@ -131,7 +139,7 @@ class PyocoNatsWorker:
         timeout_sec: float | None,
     ) -> "PyocoNatsWorker":
         connection = Connection(config, name=f"pyoco-worker:{worker_id}")
-        connection.add_hook(lambda: ensure_resources(connection))
+        connection.add_hook(lambda: ensure_worker_resources(connection))
         await connection.start()
         try:
             await connection.wait_ready(timeout_sec)
@@ -193,14 +201,42 @@ class PyocoNatsWorker:
         drain_sec = self._connection.config.drain_timeout_sec
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch_code())
-            slots = [group.create_task(self._slot(executor)) for executor in self._executors]
+            sessions = self._start_slots(group)
             reasons = [group.create_task(event.wait()) for event in (stop, self._orders.drain)]
-            await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
+            try:
+                await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                if self._pool is not None:
+                    self._pool.close_lines()
             log.info("draining: %d s for what runs", drain_sec)
             await self._intake.close()
-            _, late = await asyncio.wait(slots, timeout=drain_sec)
+            _, late = await asyncio.wait(sessions, timeout=drain_sec)
             for task in (*late, watching, *reasons):
                 task.cancel()
+
+    def _start_slots(self, group: asyncio.TaskGroup) -> set[asyncio.Task[None]]:
+        """The tasks that handle runs; those of a line come and go."""
+        pool = self._pool
+        if pool is None:
+            return {group.create_task(self._slot(executor)) for executor in self._executors}
+        slots = _SLOTS_PER_EXECUTOR * len(self._executors)
+        sessions = {group.create_task(self._pooled_slot(pool)) for _ in range(slots)}
+
+        def start(work: Coroutine[None, None, None]) -> None:
+            task = group.create_task(work)
+            sessions.add(task)
+            task.add_done_callback(sessions.discard)
+
+        def line_up() -> None:
+            if self._wheels.is_due:
+                return
+            while pool.has_room and (delivery := self._intake.take_left_over(self._may_wait)) is not None:
+                start(self._in_line(pool.turn_in_line(), delivery))
+            if self._intake.has_left_over and pool.is_taken:
+                start(self._intake.hand_back_left_over())
+
+        pool.on_room = self._intake.on_left_over = line_up
+        return sessions
 
     async def _watch_code(self) -> None:
         if self._flow_folder is not None:
@@ -221,14 +257,37 @@ class PyocoNatsWorker:
                 delivery = await self._wheels.before(partial(self._intake.take, ahead=True))
             except IntakeClosed:
                 return
-            try:
-                await RunSession(self._services, delivery, executor).process()
-            except ExecutorFailedToStart:
-                # The session has said so; pulling more would only send more runs back.
-                await asyncio.sleep(NO_EXECUTOR_DELAY_SEC)
-            except Exception:
-                # One run must not take the others down; its message comes back after AckWait.
-                log.exception("a run could not be handled", extra={"tag": delivery.tag})
+            await self._handle(delivery, executor)
+
+    async def _pooled_slot(self, pool: ExecutorPool) -> None:
+        while True:
+            with await pool.turn() as turn:
+                try:
+                    delivery = await self._wheels.before(partial(self._intake.take, ahead=True))
+                except IntakeClosed:
+                    return
+                await self._handle(delivery, turn)
+
+    async def _in_line(self, turn: Turn, delivery: Delivery) -> None:
+        with turn:
+            await self._handle(delivery, turn)
+        await self._intake.come_again()
+
+    def _may_wait(self, delivery: Delivery) -> bool:
+        """Whether its run may line up: it may have to be handed back, which costs a delivery, once."""
+        if delivery.number > 1 or self._connection.config.consumer_max_deliver == 1:
+            return False
+        return len(delivery.payload) <= _SMALL_JOB_BYTES
+
+    async def _handle(self, delivery: Delivery, executor: RunExecutor) -> None:
+        try:
+            await RunSession(self._services, delivery, executor).process()
+        except ExecutorFailedToStart:
+            # The session has said so; pulling more would only send more runs back.
+            await asyncio.sleep(NO_EXECUTOR_DELAY_SEC)
+        except Exception:
+            # One run must not take the others down; its message comes back after AckWait.
+            log.exception("a run could not be handled", extra={"tag": delivery.tag})
 
 
 def _checked_names(config: NatsBackendConfig, worker_id: str, tags: Sequence[str] | None) -> list[str]:

@@ -5,7 +5,7 @@ import time
 
 from pyoco_server.errors import Err
 from pyoco_server.models import RunSnapshot, RunStatus
-from pyoco_server.worker.executor import Executor
+from pyoco_server.worker.executor import RunExecutor
 
 log = logging.getLogger(__name__)
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 class Cancellation:
     """Looked at whenever the run's snapshot is known anew; acts once on the wish, and once on its delay."""
 
-    def __init__(self, executor: Executor, *, grace_sec: float) -> None:
+    def __init__(self, executor: RunExecutor, *, grace_sec: float) -> None:
         self._executor = executor
         self._grace_sec = grace_sec
         self._asked_at: float | None = None

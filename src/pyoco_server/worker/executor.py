@@ -1,4 +1,4 @@
-"""What a slot needs of an executor, whichever kind it is."""
+"""What is needed of an executor, whichever kind it is."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -37,7 +37,9 @@ class RunEvents(Protocol):
         """The run has printed these lines."""
 
 
-class Executor(Protocol):
+class RunExecutor(Protocol):
+    """What the session of a run needs."""
+
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
         """Run a flow to its end; ExecutorCrashed if the process dies on the way."""
 
@@ -52,6 +54,10 @@ class Executor(Protocol):
 
     async def abandon(self) -> None:
         """End the run under way at once: its `execute` raises ExecutorCrashed."""
+
+
+class Executor(RunExecutor, Protocol):
+    """What its worker needs as well."""
 
     def retire(self) -> None:
         """The code has changed: load it anew before the next run."""

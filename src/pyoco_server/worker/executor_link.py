@@ -1,8 +1,8 @@
-"""An executor's end of the socket to its worker: runs come in, what happens in them goes out.
+"""An executor's end of the sockets to its worker: runs come in, what happens in them goes out.
 
 Whoever waits reads: the main thread while it has no run, so that a short run needs no second thread; a
 listener while a run lasts, so that a running flow can be asked to report or to stop. When the worker goes
-away the socket ends, and so does this process: no run outlives its owner.
+away the sockets end, and so does this process: no run outlives its owner.
 """
 
 import os
@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from pyoco_server.worker.ahead_channel import receive
 from pyoco_server.worker.protocol import (
     Frames,
     FromExecutor,
@@ -39,20 +40,26 @@ class ExecutorLink:
     def __init__(
         self,
         link: socket.socket,
+        ahead: socket.socket,
         *,
         on_message: Heard,
         on_silence: Callable[[], None],
         on_end: Callable[[], None],
     ) -> None:
         self._link = link
+        self._ahead = ahead
         self._on_message = on_message
         self._on_silence = on_silence
         self._on_end = on_end
         # How long the worker may say nothing during a run that lasts.
         self.max_silence_sec = _UNTIL_TOLD_SEC
-        self._readable = select.poll()
-        self._readable.register(link, select.POLLIN)
+        self._heard = select.poll()
+        self._heard.register(link, select.POLLIN)
+        self._either = select.poll()
+        self._either.register(link, select.POLLIN)
+        self._either.register(ahead, select.POLLIN)
         self._sending = threading.Lock()
+        # For the listener to read, and for the main thread to stop it from that.
         self._reading = threading.Lock()
         self._frames = Frames()
         self._arrived: deque[Setup | Run] = deque()
@@ -69,16 +76,28 @@ class ExecutorLink:
 
     def next(self) -> Setup | Run:
         """Wait for the setup or the next run."""
-        self._in_run = False
         with self._reading:
-            while not self._arrived:
+            self._in_run = False
+        while not self._arrived:
+            ready = [descriptor for descriptor, _ in self._either.poll()]
+            # The link first: a worker that has gone wants nothing begun.
+            if self._link.fileno() in ready:
                 self._read()
-            message = self._arrived.popleft()
+            elif (run := self._next_ahead()) is not None:
+                self._arrived.append(run)
+        message = self._arrived.popleft()
         self._runs += 1
         self._in_run = True
         if not self._busy.is_set():
             self._busy.set()
         return message
+
+    def _next_ahead(self) -> Run | None:
+        try:
+            return receive(self._ahead)
+        except (EOFError, OSError):
+            self._end()
+            raise
 
     def _listen(self) -> None:
         nothing = 0
@@ -87,20 +106,25 @@ class ExecutorLink:
             runs = self._runs
             time.sleep(_SHORT_SEC)
             if self._in_run and self._runs == runs:
-                self._hear_until_next_run()
+                self._hear_while_runs_last()
             nothing = 0 if self._in_run or self._runs != runs else nothing + 1
             if nothing > _LOOKS_AT_NOTHING:
                 nothing = 0
                 self._busy.clear()
 
-    def _hear_until_next_run(self) -> None:
+    def _hear_while_runs_last(self) -> None:
         """A worker that is alive asks for the progress of a run that lasts, several times a second."""
-        with self._reading:
-            while not self._arrived:
-                if self._readable.poll(self.max_silence_sec * 1000):
+        while self._in_run:
+            runs = self._runs
+            heard = self._heard.poll(self.max_silence_sec * 1000)
+            with self._reading:
+                # Between runs it is the main thread that waits, and reads.
+                if not self._in_run:
+                    return
+                if heard and self._heard.poll(0):
                     self._read()
-                elif self._in_run:
-                    self._on_silence()
+            if not heard and self._in_run and self._runs == runs:
+                self._on_silence()
 
     def _read(self) -> None:
         try:
@@ -109,12 +133,15 @@ class ExecutorLink:
             # A task has closed our descriptor: without a worker to tell, there is nothing left to do.
             data = b""
         if not data:
-            self._on_end()
-            # Not sys.exit: the main thread may be inside a user's task.
-            os._exit(0)
+            self._end()
         for body in self._frames.feed(data):
             message = message_to_executor(body)
             if isinstance(message, Setup | Run):
                 self._arrived.append(message)
             else:
                 self._on_message(message)
+
+    def _end(self) -> None:
+        self._on_end()
+        # Not sys.exit: the main thread may be inside a user's task.
+        os._exit(0)

@@ -1,4 +1,4 @@
-"""The executor process: runs one flow at a time for the worker at the other end of its socket."""
+"""The executor process: runs one flow at a time for the worker at the other end of its sockets."""
 
 import faulthandler
 import os
@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 from pyoco_server.garbage import spare_loaded_code
 from pyoco_server.models import Reason, RunStatus
@@ -36,9 +37,9 @@ from pyoco_server.worker.values import clean
 
 
 class ExecutorProcess:
-    def __init__(self, link: socket.socket, pipes: tuple[int, int]) -> None:
+    def __init__(self, link: socket.socket, ahead: socket.socket, pipes: tuple[int, int]) -> None:
         self._link = ExecutorLink(
-            link, on_message=self._obey, on_silence=self._on_silence, on_end=self._on_end
+            link, ahead, on_message=self._obey, on_silence=self._on_silence, on_end=self._on_end
         )
         self._pipes = pipes
         self._current: FlowRun | None = None
@@ -66,6 +67,11 @@ class ExecutorProcess:
         while not spoilt:
             run = self._link.next()
             assert isinstance(run, Run)
+            taken_at = time.monotonic()
+            if run.sent_at is not None and taken_at - run.sent_at > setup.begin_within_sec:
+                # The worker was paused, or it would have taken the run back.
+                self._link.send(Outcome(status=RunStatus.RUNNING, not_begun=True))
+                continue
             output.begin_run(run.attempt)
             outcome = self._execute(source, run, listener)
             output.end_run()
@@ -73,6 +79,7 @@ class ExecutorProcess:
                 # Told already; this process is about to be ended.
                 return
             spoilt = outcome.spoilt = _is_spoilt(streams, threads)
+            outcome.took_sec = time.monotonic() - taken_at
             self._link.send(outcome)
 
     def _hear_output(self, setup: Setup) -> TaskOutput:
@@ -134,9 +141,10 @@ class ExecutorProcess:
         if isinstance(message, Report):
             self._link.send(Progress() if current is None else current.progress())
         elif isinstance(message, Abandon):
-            outcome = None if current is None else current.give_up(message.status, message.error)
-            if outcome is not None:
-                self._leave_with(outcome)
+            if current is not None and current.run_id == message.run_id:
+                outcome = current.give_up(message.status, message.error)
+                if outcome is not None:
+                    self._leave_with(outcome)
         elif isinstance(message, Cancel) and current is not None and current.run_id == message.run_id:
             current.cancel()
 
@@ -190,10 +198,12 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
     faulthandler.enable()
-    with socket.socket(fileno=int(sys.argv[1])) as link:
-        # A forked child must not hold our end of the link open when we are gone.
-        os.register_at_fork(after_in_child=link.close)
-        ExecutorProcess(link, (int(sys.argv[2]), int(sys.argv[3]))).serve()
+    with socket.socket(fileno=int(sys.argv[1])) as link, socket.socket(fileno=int(sys.argv[2])) as ahead:
+        for ours in (link, ahead):
+            # A child must not hold our ends open when we are gone, nor take a run.
+            ours.set_inheritable(False)
+            os.register_at_fork(after_in_child=ours.close)
+        ExecutorProcess(link, ahead, (int(sys.argv[3]), int(sys.argv[4]))).serve()
 
 
 if __name__ == "__main__":

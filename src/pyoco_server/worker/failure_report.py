@@ -36,13 +36,16 @@ class FailureReport:
             return
         letter = self._letter(delivery, str(outcome.reason), outcome.error)
         letter.run_id, letter.flow_name, letter.tags = job.run_id, job.flow_name, job.tags
+        letter.tenant_id = job.tenant_id
         await self._publish(letter, delivery.tag)
 
-    async def tell_invalid(self, delivery: Delivery, run_id: str | None, error: str) -> None:
-        """A job that could not be read."""
+    async def tell_invalid(
+        self, delivery: Delivery, run_id: str | None, error: str, *, tenant_id: str | None = None
+    ) -> None:
+        """A job that could not be read; whose it was is known if its run is."""
         self._log(Err.INVALID_JOB, error, run_id=run_id, tag=delivery.tag, reason=Reason.INVALID_JOB)
         letter = self._letter(delivery, Reason.INVALID_JOB, error)
-        letter.run_id = run_id
+        letter.run_id, letter.tenant_id = run_id, tenant_id
         await self._publish(letter, delivery.tag)
 
     def _log(self, spec: ErrorSpec, detail: str, **context: object) -> None:

@@ -83,7 +83,7 @@ class FlowRun:
             self._context.status = EngineStatus.CANCELLING
 
     def progress(self) -> Progress:
-        return Progress(tasks=self._task_states())
+        return Progress(run_id=self.run_id, tasks=self._task_states())
 
     def give_up(self, status: str, error: str) -> Outcome | None:
         """The outcome of a run that is ended from outside, whatever it is doing; None if it is over."""

@@ -135,7 +135,8 @@ class Presence:
         record.last_seen_at = record.last_heartbeat_at = time.time()
         record.current_run_ids = list(self._running)
         record.current_run_id = record.current_run_ids[0] if record.current_run_ids else None
-        record.slots_busy = len(self._running)
+        # Runs in line, or whose end is being stored, have no slot.
+        record.slots_busy = min(len(self._running), record.slots)
         try:
             await self._own.save()
         except NatsUnavailable as error:

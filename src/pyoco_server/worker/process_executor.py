@@ -7,135 +7,24 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from msgspec import structs
 
 from pyoco_server.config import SETTINGS
-from pyoco_server.models import LogLine
+from pyoco_server.worker.ahead_channel import AheadChannel
 from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart, RunEvents, TaskOverdue
-from pyoco_server.worker.last_output import LastOutput, OutputPipes
-from pyoco_server.worker.protocol import (
-    Abandon,
-    Cancel,
-    Finished,
-    Frames,
-    Limited,
-    Outcome,
-    Printed,
-    Progress,
-    Ready,
-    Report,
-    Run,
-    Setup,
-    ToExecutor,
-    Unlimited,
-    frame,
-    message_from_executor,
-)
+from pyoco_server.worker.last_output import OutputPipes
+from pyoco_server.worker.process_link import LAST_WORDS_SEC, ProcessLink
+from pyoco_server.worker.protocol import Abandon, Cancel, Outcome, Progress, Ready, Report, Run, Setup
 
 log = logging.getLogger(__name__)
 
 _START_TIMEOUT_SEC = 60.0
 _STOP_TIMEOUT_SEC = 5.0
-_LAST_WORDS_SEC = 0.5
-# A task past its limit is its executor's to report; after this, it is ended from here.
-_DEAF_SEC = 1.0
-
-
-class _Link(asyncio.Protocol):
-    """The worker's end of the socket."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.transport: asyncio.Transport | None = None
-        self.ready: asyncio.Future[Ready] = self._loop.create_future()
-        # None: there will be none, since the child is gone.
-        self.outcome: asyncio.Future[Outcome | None] | None = None
-        self.progress: Progress | None = None
-        self.reporting = False
-        self.events: RunEvents | None = None
-        self._limits: dict[str, asyncio.TimerHandle] = {}
-        self.overdue: Limited | None = None
-        self.on_overdue: Callable[[], None] = lambda: None
-        self.last_output = LastOutput()
-        self._frames = Frames()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are not subclasses of asyncio's.
-        self.transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        for body in self._frames.feed(data):
-            message = message_from_executor(body)
-            if isinstance(message, Outcome):
-                _resolve(self.outcome, message)
-            elif isinstance(message, Finished):
-                if self.events is not None:
-                    self.events.finished(message.entry)
-            elif isinstance(message, Printed):
-                self.heard(message.lines)
-            elif isinstance(message, Limited):
-                due_in = message.limit_sec + _DEAF_SEC
-                self._limits[message.key] = self._loop.call_later(due_in, self._is_overdue, message)
-            elif isinstance(message, Unlimited):
-                self._forget_limit(message.key)
-            elif isinstance(message, Progress):
-                self.progress = message
-                self.reporting = False
-            else:
-                _resolve(self.ready, message)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        _resolve(self.outcome, None)
-
-    def child_exited(self, _: object) -> None:
-        """Its last words may still be in the socket, which a forked child may hold open."""
-        asyncio.get_running_loop().call_later(_LAST_WORDS_SEC, self.connection_lost, None)
-
-    @property
-    def has_run(self) -> bool:
-        return self.outcome is not None and not self.outcome.done()
-
-    def begin(self, events: RunEvents) -> "asyncio.Future[Outcome | None]":
-        """A run is about to be sent; what an earlier one printed is none of its business."""
-        self.outcome = self._loop.create_future()
-        self.progress, self.reporting, self.overdue = None, False, None
-        self.last_output.clear()
-        self.events = events
-        return self.outcome
-
-    def end(self) -> None:
-        self.events = None
-        for key in list(self._limits):
-            self._forget_limit(key)
-
-    def _is_overdue(self, task: Limited) -> None:
-        if self.has_run:
-            self.overdue = task
-            self.on_overdue()
-
-    def _forget_limit(self, key: str) -> None:
-        timer = self._limits.pop(key, None)
-        if timer is not None:
-            timer.cancel()
-
-    def heard(self, lines: list[LogLine]) -> None:
-        self.last_output.add(lines)
-        if self.events is not None:
-            self.events.printed(lines)
-
-    def send(self, message: ToExecutor) -> None:
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.write(frame(message))
-
-
-def _resolve(future: "asyncio.Future[Any] | None", value: object) -> None:
-    if future is not None and not future.done():
-        future.set_result(value)
 
 
 async def _first_of(*futures: "asyncio.Future[Any]", timeout_sec: float | None = None) -> None:
@@ -148,8 +37,8 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in secrets}
 
 
-async def _spawn(link: socket.socket, pipes: OutputPipes) -> Process:
-    inherited = [link.fileno(), *pipes.read_ends]
+async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes) -> Process:
+    inherited = [link.fileno(), ahead.reading.fileno(), *pipes.read_ends]
     try:
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -185,18 +74,18 @@ def _kill_group(process: Process) -> None:
 
 
 class ProcessExecutor:
-    """Runs flows in a child process, one at a time; starts another child when one has died."""
+    """Runs flows in a child process, one after the other; starts another child when one has died."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._process: Process | None = None
-        self._link: _Link | None = None
+        self._link: ProcessLink | None = None
         # Its exit, not the end of the link, is the sign of its death: a forked child may hold the link.
         self._exited: asyncio.Task[int] | None = None
         self._pipes: OutputPipes | None = None
         self._retired = False
-        self._attempt = 1
-        # What was asked of a run before it could be sent: its executor is being replaced.
+        # The run whose executor is being replaced, and what was asked of it meanwhile.
+        self._starting: Run | None = None
         self._cancelled: str | None = None
         self._given_up: Outcome | None = None
         # What the child said when it was ready: the flows it has found.
@@ -207,8 +96,30 @@ class ProcessExecutor:
         return None if self._process is None else self._process.pid
 
     @property
+    def current(self) -> Run | None:
+        """The run under way."""
+        return self._starting or (None if self._link is None else self._link.current)
+
+    @property
+    def room(self) -> int:
+        """How many runs may line up behind the one under way."""
+        return 0 if self._link is None or self._retired else self._link.room
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the run under way is not a short one."""
+        return self._link is not None and self._link.lasts
+
+    @property
+    def wait_sec(self) -> float:
+        """How long the next one in line would probably wait."""
+        return 0.0 if self._link is None else self._link.wait_sec
+
+    @property
     def _is_alive(self) -> bool:
         """Asked of the system: a run must not be given to a child whose end has only not been noticed yet."""
+        if self._link is None or self._link.lost or self._link.spoilt:
+            return False
         if self._process is None or self._exited is None or self._exited.done():
             return False
         try:
@@ -225,9 +136,16 @@ class ProcessExecutor:
         self._retired = False
         self._pipes = OutputPipes()
         ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = await _spawn(theirs, self._pipes)
-        _, self._link = await asyncio.get_running_loop().create_unix_connection(_Link, sock=ours)
+        ahead = AheadChannel()
+        try:
+            with theirs:
+                self._process = await _spawn(theirs, ahead, self._pipes)
+        except BaseException:
+            ours.close()
+            ahead.close()
+            raise
+        loop = asyncio.get_running_loop()
+        _, self._link = await loop.create_unix_connection(partial(ProcessLink, ahead), sock=ours)
         self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
         self._exited.add_done_callback(self._link.child_exited)
         self._link.on_overdue = partial(_kill_group, self._process)
@@ -235,24 +153,43 @@ class ProcessExecutor:
         await self._wait_ready(self._link)
 
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
-        self._cancelled, self._given_up = None, None
-        await self.start()
+        self._given_up, self._starting = None, run
+        try:
+            await self.start()
+        finally:
+            self._starting = None
         if self._given_up is not None:
             return self._given_up
         assert self._link is not None
-        link = self._link
-        self._attempt = run.attempt
-        outcome = link.begin(events)
-        try:
-            link.send(run)
-            if self._cancelled == run.run_id:
-                link.send(Cancel(run_id=run.run_id))
-            ended = await outcome
-            if ended is None:
-                raise await self._crash(run.attempt)
-        finally:
-            link.end()
-        self._retired = self._retired or ended.spoilt
+        outcome = self._link.begin(run, events)
+        if self._cancelled == run.run_id:
+            self._link.send(Cancel(run_id=run.run_id))
+        return await self._end_of(run, outcome)
+
+    def line_up(self, run: Run, events: RunEvents) -> Coroutine[None, None, Outcome] | None:
+        """Have the run executed after those that are here; None when it cannot wait here."""
+        outcome = None if self._link is None else self._link.line_up(run, events)
+        return None if outcome is None else self._end_of(run, outcome)
+
+    def waits(self, run: Run) -> bool:
+        """Whether the run is in line."""
+        return self._link is not None and self._link.waits(run)
+
+    def take_back(self, run: Run) -> None:
+        """Have a run in line end as one that was not begun, unless it just was."""
+        if self._link is not None:
+            self._link.recall(only=run)
+
+    async def leave_line(self, run: Run) -> None:
+        """Take the run back; one that the child has taken already is under way when this returns."""
+        self.take_back(run)
+        if self._link is not None:
+            await self._link.until_first(run)
+
+    async def _end_of(self, run: Run, outcome: "asyncio.Future[Outcome | None]") -> Outcome:
+        ended = await outcome
+        if ended is None:
+            raise await self._crash(run.attempt)
         return ended
 
     def progress(self) -> Progress | None:
@@ -263,18 +200,24 @@ class ProcessExecutor:
         if not link.reporting:
             link.reporting = True
             link.send(Report())
-        elif self._pipes is not None and (lines := self._pipes.relieve(self._attempt)):
+        elif self._pipes is not None and (lines := self._pipes.relieve(link.attempt)):
             # A child that does not answer does not read its own output either.
             link.heard(lines)
         return link.progress
 
     def cancel(self, run_id: str) -> None:
         self._cancelled = run_id
-        if self._link is not None and self._link.has_run:
+        if self._link is not None and self._link.current is not None:
             self._link.send(Cancel(run_id=run_id))
 
     def retire(self) -> None:
         self._retired = True
+        self.clear_line()
+
+    def clear_line(self) -> None:
+        """Have all runs in line end as ones that were not begun; the one under way goes on."""
+        if self._link is not None:
+            self._link.recall()
 
     def use_code(self, folders: Sequence[str]) -> None:
         self._setup = structs.replace(self._setup, code_folders=list(folders))
@@ -282,15 +225,19 @@ class ProcessExecutor:
 
     async def give_up(self, status: str, error: str) -> None:
         """Ask the child for what it has reached; one that is too busy to tell is killed."""
-        if self._link is None or self._exited is None or not self._link.has_run:
+        link, run = self._link, self.current
+        if link is None or self._exited is None or run is None or run is self._starting:
             self._given_up = Outcome(status=status, error=error)
             return
-        self._link.send(Abandon(status=status, error=error))
-        await _first_of(self._exited, timeout_sec=_LAST_WORDS_SEC)
-        await self.abandon()
+        link.recall()
+        link.send(Abandon(run_id=run.run_id, status=status, error=error))
+        await _first_of(self._exited, timeout_sec=LAST_WORDS_SEC)
+        if link.current is None or link.current is run:
+            await self.abandon()
 
     async def abandon(self) -> None:
         """Kill the child with whatever it runs; the next run starts another."""
+        self.clear_line()
         if self._process is not None and self._exited is not None:
             _kill_group(self._process)
             await asyncio.wait({self._exited})
@@ -311,7 +258,7 @@ class ProcessExecutor:
             self._pipes.close()
             self._pipes = None
 
-    async def _wait_ready(self, link: _Link) -> None:
+    async def _wait_ready(self, link: ProcessLink) -> None:
         assert self._exited is not None
         await _first_of(link.ready, self._exited, timeout_sec=_START_TIMEOUT_SEC)
         if not link.ready.done():

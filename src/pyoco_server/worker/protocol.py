@@ -2,7 +2,8 @@
 
 An executor runs one flow at a time. A run is one frame there and one back; between them the executor tells
 what must not be lost with it (finished tasks, printed lines), and its progress when it is asked: a short
-run costs two frames.
+run costs two frames. Runs that are not large come over a channel of their own, from which the worker can
+take back those that wait (see ahead_channel.py); what is said of them comes in the order of the runs.
 """
 
 import struct
@@ -34,6 +35,8 @@ class Setup(Struct, tag=True, kw_only=True):
     max_silence_sec: float = 30.0
     # Folders with the code of wheels, which imports look into first.
     code_folders: list[str] = []
+    # A run that has waited for longer may be another's by now.
+    begin_within_sec: float = 15.0
 
     @classmethod
     def from_config(
@@ -49,6 +52,8 @@ class Setup(Struct, tag=True, kw_only=True):
             log_line_max_bytes=config.run_log_line_max_bytes,
             log_run_max_bytes=config.run_log_run_max_bytes,
             max_silence_sec=max(config.consumer_ack_wait_sec, _SHORTEST_SILENCE_SEC),
+            # A worker keeps the messages of its runs alive at least twice in that time.
+            begin_within_sec=config.consumer_ack_wait_sec / 2,
         )
 
 
@@ -67,6 +72,8 @@ class Run(Struct, tag=True, kw_only=True):
     journal: list[JournalEntry] = []
     # A rerun from this task: its own results, and those of what follows it, are not reused.
     rerun_task: str | None = None
+    # When it was sent, by the monotonic clock of this machine.
+    sent_at: float | None = None
 
 
 class Cancel(Struct, tag=True, kw_only=True):
@@ -80,8 +87,9 @@ class Report(Struct, tag=True):
 
 
 class Abandon(Struct, tag=True, kw_only=True):
-    """Give the run up now, whatever it is doing: tell its outcome, and end the process."""
+    """Give this run up now, whatever it is doing: tell its outcome, and end the process."""
 
+    run_id: str
     status: str
     error: str
 
@@ -96,8 +104,9 @@ class Ready(Struct, tag=True, kw_only=True):
 
 
 class Progress(Struct, tag=True, kw_only=True):
-    """The state of each task at this moment."""
+    """The state of each task at this moment; of no run when there was none."""
 
+    run_id: str = ""
     tasks: dict[str, str] = {}
 
 
@@ -147,6 +156,10 @@ class Outcome(Struct, tag=True, kw_only=True):
     # Not over: go on from the journal, in another process. A task that the flow can do without does not end,
     # or the worker was silent for so long that the run may be another's.
     go_on: bool = False
+    # It was never begun, and never will be here.
+    not_begun: bool = False
+    # How long the executor had it.
+    took_sec: float = 0.0
 
     def raw_records(self) -> dict[str, Raw]:
         return {name: Raw(record) for name, record in self.task_records.items()}
@@ -158,6 +171,11 @@ FromExecutor = Ready | Progress | Finished | Limited | Unlimited | Printed | Out
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to = msgspec.msgpack.Decoder(ToExecutor).decode
 _decode_from = msgspec.msgpack.Decoder(FromExecutor).decode
+
+
+def packet(run: Run) -> bytes:
+    """A run as the channel of those that wait carries it, which keeps packets apart by itself."""
+    return _encode(run)
 
 
 def frame(message: ToExecutor | FromExecutor) -> bytes:

@@ -11,7 +11,7 @@ from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import RunSnapshot, TaskStatus
 from pyoco_server.runs.ownership import OwnedRun
 from pyoco_server.worker.cancellation import Cancellation
-from pyoco_server.worker.executor import Executor
+from pyoco_server.worker.executor import RunExecutor
 from pyoco_server.worker.run_limit import RunLimit
 from pyoco_server.worker.services import WorkerServices
 
@@ -25,7 +25,7 @@ class RunKeeper:
     """Watches over one run until it is cancelled; raises NotOwner when the run has become another's."""
 
     def __init__(
-        self, services: WorkerServices, delivery: Delivery, owned: OwnedRun, executor: Executor
+        self, services: WorkerServices, delivery: Delivery, owned: OwnedRun, executor: RunExecutor
     ) -> None:
         self._services = services
         self._delivery = delivery

@@ -4,7 +4,7 @@ import logging
 import time
 
 from pyoco_server.models import RunSnapshot, RunStatus
-from pyoco_server.worker.executor import Executor
+from pyoco_server.worker.executor import RunExecutor
 
 log = logging.getLogger(__name__)
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 class RunLimit:
     """Looked at while the run lasts; acts once, when the time is up."""
 
-    def __init__(self, snapshot: RunSnapshot, executor: Executor) -> None:
+    def __init__(self, snapshot: RunSnapshot, executor: RunExecutor) -> None:
         self._executor = executor
         self._limit_sec = snapshot.timeout_sec
         self._started_at = snapshot.start_time or time.time()

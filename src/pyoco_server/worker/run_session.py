@@ -6,6 +6,7 @@ What becomes of it is the table of spec 1, appendix E:
     the flow cannot be resolved   FAILED                        ACK          DLQ flow_not_found
     the execution failed          FAILED                        ACK          DLQ, if configured
     NATS failed on the way        whatever was stored           NAK(delay)
+    no executor could begin it    as it was before              NAK
 """
 
 import asyncio
@@ -31,7 +32,7 @@ from pyoco_server.models import (
     is_run_id,
 )
 from pyoco_server.runs.ownership import NotOwner, OwnedRun, RunEnded, RunTaken, claim
-from pyoco_server.worker.executor import Executor, ExecutorCrashed, ExecutorFailedToStart, TaskOverdue
+from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart, RunExecutor, TaskOverdue
 from pyoco_server.worker.failure_report import LAST_OUTPUT
 from pyoco_server.worker.protocol import Limited, Outcome, Run
 from pyoco_server.worker.run_keeper import RunKeeper
@@ -50,7 +51,7 @@ _REUSING = {RerunMode.FAILED, RerunMode.TASK}
 class RunSession:
     """Handles one delivery; whatever happens, the queue is told or will deliver again by itself."""
 
-    def __init__(self, services: WorkerServices, delivery: Delivery, executor: Executor) -> None:
+    def __init__(self, services: WorkerServices, delivery: Delivery, executor: RunExecutor) -> None:
         self._services = services
         self._delivery = delivery
         self._executor = executor
@@ -136,6 +137,9 @@ class RunSession:
         if outcome is None:
             await self._hand_back(_NAK_DELAY_SEC)
             return None
+        if outcome.not_begun:
+            await self._hand_back()
+            return None
         tracing.tell_run(owned.snapshot, self._delivery.headers)
         if owned.snapshot.status is RunStatus.FAILED:
             await self._services.failures.tell(job, self._delivery, outcome)
@@ -145,7 +149,10 @@ class RunSession:
         return owned.snapshot.status
 
     async def _execute_watched(self, job: Job, owned: OwnedRun, recorder: RunRecorder) -> Outcome | None:
-        """Execute and store the end; None when NATS answers but does not take it."""
+        """Execute and store the end; None when NATS answers but does not take it.
+
+        A run that was not begun has no end, and is not ours any more.
+        """
         keeper = RunKeeper(self._services, self._delivery, owned, self._executor)
         self._services.wakers[job.run_id] = keeper.wake
         try:
@@ -154,6 +161,10 @@ class RunSession:
                 try:
                     outcome = await self._outcome(job, owned, recorder, keeper)
                     keeper.leave_snapshot_alone()
+                    if outcome.not_begun:
+                        if await self._unclaim(owned):
+                            return outcome
+                        outcome = Outcome(status=RunStatus.CANCELLED)
                     await recorder.settle()
                     stored = await self._store_terminal(owned, outcome)
                 finally:
@@ -218,6 +229,13 @@ class RunSession:
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=error)
 
+    async def _unclaim(self, owned: OwnedRun) -> bool:
+        """Whether the run is free for the next delivery; False when it is to be cancelled instead."""
+        if self._delivery.number < self._services.connection.config.consumer_max_deliver:
+            return await owned.unclaim()
+        # There may be no other delivery: the sweep must see that this one was somebody's.
+        return owned.snapshot.cancel_requested_at is None
+
     def _directory(self, snapshot: RunSnapshot) -> str | None:
         """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""
         if self._services.run_dir is None:
@@ -260,7 +278,8 @@ class RunSession:
                 await owned.write(lambda snapshot: _ended(snapshot, outcome))
             except NotOwner as why:
                 log.info("an unreadable job changes nothing: %s", why, extra={"run_id": run_id})
-        await self._services.failures.tell_invalid(self._delivery, run_id, error)
+        tenant_id = None if stored is None else stored.snapshot.tenant_id
+        await self._services.failures.tell_invalid(self._delivery, run_id, error, tenant_id=tenant_id)
         await self._delivery.term()
         return run_id
 

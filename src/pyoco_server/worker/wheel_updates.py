@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.broker.resources import ensure_worker_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import WheelSyncResult
 from pyoco_server.wheels.registry import WheelRegistry
@@ -33,7 +33,7 @@ async def first_sync(
     if not sync.enabled:
         return sync
     connection = Connection(config, name=f"pyoco-worker:{worker_id}:wheels")
-    connection.add_hook(lambda: ensure_resources(connection))
+    connection.add_hook(lambda: ensure_worker_resources(connection))
     await connection.start()
     try:
         await connection.wait_ready(timeout_sec)
@@ -74,6 +74,10 @@ class WheelUpdates:
 
     async def close(self) -> None:
         await self._sync.close()
+
+    @property
+    def is_due(self) -> bool:
+        return self._sync.enabled and asyncio.get_running_loop().time() >= self._due_at
 
     async def before(self, take: Callable[[], Awaitable[T]]) -> T:
         """What `take` brings, however long that takes; the wheels are up to date each time it begins."""

@@ -7,7 +7,8 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from pyoco_server.http_api.openapi import lists, operations, runs, watches, wheels, workers
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.openapi import access, lists, operations, runs, watches, wheels, workers
 from pyoco_server.http_api.openapi.parts import REF, Paths, content
 from pyoco_server.http_api.problems import PROBLEM_TYPE, Problem
 
@@ -15,18 +16,18 @@ from pyoco_server.http_api.problems import PROBLEM_TYPE, Problem
 _ROOMS: Final[tuple[ModuleType, ...]] = (runs, lists, watches, operations, workers, wheels)
 
 
-def describe(app: FastAPI) -> None:
+def describe(app: FastAPI, config: NatsBackendConfig) -> None:
     """Have `/openapi.json` tell every endpoint with its answers and errors."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _document(app)
+            app.openapi_schema = _document(app, config)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
+def _document(app: FastAPI, config: NatsBackendConfig) -> dict[str, Any]:
     document = get_openapi(title=app.title, version=app.version, routes=app.routes)
     paths: Paths = document["paths"]
     runs.add_plain_routes(paths)
@@ -36,6 +37,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     records = [Problem, *(record for room in _ROOMS for record in room.RECORDS)]
     _, schemas = msgspec.json.schema_components(records, ref_template=REF + "{name}")
     document["components"] = {"schemas": schemas}
+    access.add(document, config.http_api_key_header, required=config.http_auth_mode == "api_key")
     return document
 
 

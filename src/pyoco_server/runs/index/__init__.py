@@ -7,7 +7,7 @@ threads, one that writes and a few that read, and never in the event loop.
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,14 @@ from typing import Final, TypeVar
 from msgspec import Raw
 
 from pyoco_server.broker.run_feed import Held
-from pyoco_server.errors import IndexNotReady
-from pyoco_server.runs.index.file import IndexFile
+from pyoco_server.errors import ConfigError, IndexNotReady
+from pyoco_server.runs.index.file import IndexFile, is_busy
 from pyoco_server.runs.index.reading import ReaderConnections
-from pyoco_server.runs.index.schema import run_id_of
+from pyoco_server.runs.index.schema import key_of, run_id_of
 from pyoco_server.runs.index.search import Search
 from pyoco_server.runs.index.sorting import Place, Sort, SortField
 from pyoco_server.runs.index.writing import IndexWriter, SeenWrite
+from pyoco_server.runs.recent_changes import Before
 from pyoco_server.runs.run_filter import RunFilter
 from pyoco_server.runs.run_summary import RunSummary
 
@@ -70,13 +71,13 @@ class RunIndex:
 
     async def start(self) -> None:
         """Open the file; ConfigError when there can be none."""
-        await self._write(self._open)
+        await self._in_writer(self._open)
 
     async def close(self) -> None:
         self.ready = False
         # Whoever reads ends first, without the event loop waiting for it.
         await asyncio.to_thread(self._reading.shutdown)
-        await self._write(self._close)
+        await self._in_writer(self._close)
         self._writing.shutdown()
 
     # What is known
@@ -110,15 +111,17 @@ class RunIndex:
 
     async def apply(
         self, batch: Sequence[SeenWrite], *, upto: int, want_before: bool = False
-    ) -> list[RunSummary | None]:
+    ) -> list[Before]:
         return await self._write(lambda: self._used().apply(batch, upto=upto, want_before=want_before))
 
-    async def others(self, after: int, upto: int, revisions: list[int]) -> list[int]:
-        """The revisions of runs that are in between, and none of these."""
-        return await self._write(lambda: self._used().others(after, upto, revisions))
+    async def others(
+        self, after: int, upto: int, revisions: list[int], *, limit: int
+    ) -> list[tuple[int, str]]:
+        """The first runs with a revision in between that is none of these: revision and id."""
+        return await self._write(lambda: self._used().others(after, upto, revisions, limit=limit))
 
-    async def drop(self, revisions: list[int]) -> list[str]:
-        """Remove the runs with these revisions; which they are."""
+    async def drop(self, revisions: list[int]) -> list[tuple[int, RunSummary]]:
+        """Remove the runs with these revisions; what was known of them."""
         return await self._write(lambda: self._used().drop(revisions))
 
     async def trim_markers(self, keep: int) -> None:
@@ -160,15 +163,16 @@ class RunIndex:
     async def count(self, wanted: RunFilter, *, at_most: int) -> int:
         return await self._read(lambda db: min(at_most, Search(db, wanted).count(at_most)))
 
-    async def counts(self) -> dict[tuple[str, str, str], int]:
-        """How many runs there are by flow, tag and status."""
+    async def counts(self, tenant: str | None = None) -> dict[tuple[str, str, str], int]:
+        """How many runs a tenant has, or all of them, by flow, tag and status."""
+        return await self._read(lambda db: Search(db, RunFilter(tenant=tenant)).counts())
+
+    async def of_tenant(self, run_ids: Iterable[str], tenant: str) -> frozenset[str]:
+        """Which of these are the tenant's."""
+        keys = [key_of(run_id) for run_id in run_ids]
+        sql = "SELECT 1 FROM runs r JOIN groups g ON g.id = r.grp WHERE r.run_id = ? AND g.tenant = ?"
         return await self._read(
-            lambda db: {
-                (flow, tag, status): runs
-                for flow, tag, status, runs in db.execute(
-                    "SELECT flow, tag, status, runs FROM groups WHERE runs > 0"
-                )
-            }
+            lambda db: frozenset(run_id_of(key) for key in keys if db.execute(sql, [key, tenant]).fetchone())
         )
 
     async def open_states(self) -> list[tuple[str, int, bytes]]:
@@ -182,14 +186,20 @@ class RunIndex:
     # Threads
 
     async def _write(self, work: Callable[..., T], *args: object) -> T:
+        """IndexNotReady when it cannot be done now: later it can, or all is made anew."""
+
         def guarded() -> T:
             try:
                 return work(*args)
+            except (OSError, ConfigError) as error:
+                raise IndexNotReady(f"its file cannot be used: {error}") from error
             except sqlite3.Error as error:
-                self._is_broken(str(error))
-                raise
+                raise self._met(error) from error
 
-        return await asyncio.get_running_loop().run_in_executor(self._writing, guarded)
+        return await self._in_writer(guarded)
+
+    async def _in_writer(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._writing, work)
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do it with one state of the index, in a thread."""
@@ -202,10 +212,16 @@ class RunIndex:
                 with self._connections.of(file) as db:
                     return work(db)
             except sqlite3.Error as error:
-                self._is_broken(str(error))
-                raise IndexNotReady(f"it cannot be read and is made anew: {error}") from error
+                raise self._met(error) from error
 
         return await asyncio.get_running_loop().run_in_executor(self._reading, guarded)
+
+    def _met(self, error: sqlite3.Error) -> IndexNotReady:
+        """What to answer; and unless the file is only in use, it is given up."""
+        if is_busy(error):
+            return IndexNotReady(f"another program uses its file: {error}")
+        self._is_broken(str(error))
+        return IndexNotReady(f"it cannot be used and is made anew: {error}")
 
     def _is_broken(self, why: str) -> None:
         log.warning("the index of runs is made anew: %s", why)
@@ -219,19 +235,19 @@ class RunIndex:
 
     def _begin(self, created: str) -> None:
         if self._broken:
-            self._give_up_file()
+            if self._file is not None:
+                self._give_up_file(self._file)
             self._open()
             self._broken = False
         self._used().begin(created)
 
-    def _give_up_file(self) -> None:
-        assert self._file is not None
+    def _give_up_file(self, file: IndexFile) -> None:
         self._connections.renew()
         self._used().close()
         # If somebody deleted the whole folder, another gateway may have made this file since.
-        if self._file.is_there():
-            self._file.remove()
-        self._file.release()
+        if file.is_there():
+            file.remove()
+        file.release()
         self._file = None
 
     def _close(self) -> None:

@@ -46,6 +46,8 @@ def in_range(column: str, wanted: TimeRange) -> Iterator[Condition]:
 
 def of_groups(wanted: RunFilter, *, tag: str | None) -> Iterator[Condition]:
     """Of rows of `groups`."""
+    if wanted.tenant is not None:
+        yield Condition("tenant = ?", (wanted.tenant,))
     if wanted.statuses:
         yield among("status", sorted(wanted.statuses))
     if wanted.flow is not None:

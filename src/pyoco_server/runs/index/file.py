@@ -33,6 +33,8 @@ class IndexFile:
         try:
             return self._opened()
         except sqlite3.DatabaseError as error:
+            if is_busy(error):
+                raise ConfigError(f"{self.path} is in use by another program: {error}") from error
             log.warning("the index of runs cannot be used and is made anew: %s", error)
             self.remove()
             return self._opened()
@@ -40,7 +42,10 @@ class IndexFile:
     def reader(self) -> sqlite3.Connection:
         # Closed by another thread than the one that used it.
         connection = sqlite3.connect(
-            f"file:{self.path}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
+            f"{self.path.absolute().as_uri()}?mode=ro",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
         )
         connection.execute(f"PRAGMA cache_size = {_READER_CACHE}")
         return connection
@@ -49,7 +54,7 @@ class IndexFile:
         """Whether the file that was opened last still has its name."""
         try:
             return os.stat(self.path).st_ino == self._inode
-        except FileNotFoundError:
+        except OSError:
             return False
 
     def remove(self) -> None:
@@ -96,6 +101,12 @@ class IndexFile:
         ):
             connection.execute(f"PRAGMA {pragma}")
         return connection
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether nothing is wrong with the file: another program uses it in this moment."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def check_folder(folder: Path) -> None:

@@ -3,15 +3,15 @@
 A run's row is known by the run's revision: every gateway has the same one, so that it orders runs of the
 same second alike everywhere, and an unchanged run keeps its place.
 
-Each run belongs to one group, that is to one flow, tag and status, and a group knows how many runs it has.
-A list with any of these three filters is then a merge of a few groups, each read in the order wanted;
+Each run belongs to one group, that is to one tenant, flow, tag and status, and a group knows how many runs it
+has. A list with any of these four filters is then a merge of a few groups, each read in the order wanted;
 nothing is read that is not shown, and counting adds a few numbers.
 """
 
 from typing import Final
 
 # Another number than that of a file: the file is made anew.
-VERSION: Final = 2
+VERSION: Final = 4
 
 # Times that a list can be sorted by. A run without one has MISSING there, and counts as smaller than others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
@@ -28,9 +28,10 @@ CREATE TABLE held (
 );
 CREATE TABLE groups (
     id INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,       -- empty: of none
     flow TEXT NOT NULL, tag TEXT NOT NULL, status TEXT NOT NULL,
     runs INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (flow, tag, status)
+    UNIQUE (tenant, flow, tag, status)
 );
 CREATE TABLE runs (
     revision INTEGER PRIMARY KEY,
@@ -45,6 +46,7 @@ CREATE TABLE runs (
     worker TEXT,
     origin TEXT,
     sha256 TEXT,
+    tenant TEXT,
     state BLOB                  -- what the sweep wants to know of a run that has not ended
 );
 CREATE UNIQUE INDEX runs_by_id ON runs (run_id);
@@ -75,6 +77,7 @@ INDEXES: Final = {
     "by_worker_and_group": "(worker, grp) WHERE worker IS NOT NULL",
     "by_origin": "(origin, updated_at) WHERE origin IS NOT NULL",
     "by_sha256": "(sha256, updated_at) WHERE sha256 IS NOT NULL",
+    "by_tenant": "(tenant, updated_at) WHERE tenant IS NOT NULL",
     "open": "(revision) WHERE state IS NOT NULL",
 }
 

@@ -58,6 +58,9 @@ class Source:
     # The table whose order the rows come in.
     ordered: str = "r"
 
+    def where(self, *conditions: Condition) -> "Source":
+        return replace(self, conditions=(*self.conditions, *conditions))
+
 
 class Search:
     """One question to the index. All of it has to happen in one transaction, so that it sees one state."""
@@ -89,6 +92,14 @@ class Search:
                 break
         return found
 
+    def counts(self) -> dict[tuple[str, str, str], int]:
+        """How many there are by flow, tag and status; for what groups alone can tell."""
+        sql, values = where([Condition("runs > 0"), *conditions.of_groups(self._wanted, tag=None)])
+        rows = self._db.execute(
+            f"SELECT flow, tag, status, sum(runs) FROM groups WHERE {sql} GROUP BY flow, tag, status", values
+        )
+        return {(flow, tag, status): runs for flow, tag, status, runs in rows}
+
     @property
     def counts_freely(self) -> bool:
         """Whether the groups know how many there are."""
@@ -99,7 +110,7 @@ class Search:
     @cached_property
     def _choice(self) -> Choice:
         wanted = self._wanted
-        if not (wanted.statuses or wanted.flow is not None or wanted.tag is not None):
+        if not wanted.statuses and wanted.tenant is wanted.flow is wanted.tag is None:
             return Choice(None)
         has_labels = wanted.tag is not None and self._exists(
             "SELECT 1 FROM labels WHERE label = ? LIMIT 1", wanted.tag
@@ -144,24 +155,25 @@ class Search:
     def _sources(self, choice: Choice) -> list[Source]:
         """Sources that together have each run of the choice once, and perhaps runs that are not wanted."""
         if few := self._few:
-            return [replace(few, conditions=(*few.conditions, *self._is_in(choice)))]
-        walk = f"runs r INDEXED BY by_{self._time}"
+            return [few.where(*self._is_in(choice))]
         if choice.own is None:
-            return [Source(self._attribute_walk or walk)]
+            return [Source(self._attribute_walk) if self._attribute_walk else self._walk]
         if self._attribute_walk and _runs_in(choice.own + choice.labelled) > _FEW:
             return [Source(self._attribute_walk, tuple(self._is_in(choice)))]
-        return [*self._group_sources(choice.own, walk), *self._label_sources(choice.labelled, walk)]
+        if choice is self._choice and self._wants_whole_tenant:
+            return [self._walk]
+        return [*self._group_sources(choice.own), *self._label_sources(choice.labelled)]
 
     def _countable_sources(self, choice: Choice) -> list[Source]:
         """The same when the order does not matter."""
         if choice.own is not None and self._wanted.needle is not None and not self._few:
             return [
                 Source(f"runs r INDEXED BY grouped_by_{self._time}", (_in_groups(choice.own),)),
-                *self._label_sources(choice.labelled, f"runs r INDEXED BY by_{self._time}"),
+                *self._label_sources(choice.labelled),
             ]
         return self._sources(choice)
 
-    def _group_sources(self, groups: list[Group], walk: str) -> Iterator[Source]:
+    def _group_sources(self, groups: list[Group]) -> Iterator[Source]:
         rows = f"runs r INDEXED BY grouped_by_{self._time}"
         runs = _runs_in(groups)
         if runs <= _FEW:
@@ -170,9 +182,9 @@ class Search:
             for group in groups:
                 yield Source(rows, (Condition("r.grp = ?", (group.id,)),))
         else:
-            yield Source(walk, (_in_groups(groups),))
+            yield self._walk.where(_in_groups(groups))
 
-    def _label_sources(self, groups: list[Group], walk: str) -> Iterator[Source]:
+    def _label_sources(self, groups: list[Group]) -> Iterator[Source]:
         if not groups:
             return
         label = Condition("l.label = ?", (self._wanted.tag,))
@@ -181,7 +193,7 @@ class Search:
             rows = "labels l CROSS JOIN runs r ON r.revision = l.revision"
             yield Source(rows, (label, _in_groups(groups)), ordered="r" if few else "l")
         else:
-            yield Source(walk, (self._has_label, _in_groups(groups)))
+            yield self._walk.where(self._has_label, _in_groups(groups))
 
     @cached_property
     def _few(self) -> Source | None:
@@ -213,6 +225,22 @@ class Search:
             return False
         rows = "runs r INDEXED BY by_worker_and_group"
         return self._is_few(rows, worker, _in_groups(self._choice.own))
+
+    @property
+    def _walk(self) -> Source:
+        """All runs that may be wanted, in the order wanted."""
+        if self._wanted.tenant is None or self._time != SortField.UPDATED_AT:
+            return Source(f"runs r INDEXED BY by_{self._time}")
+        # However much the others have written since.
+        return Source("runs r INDEXED BY by_tenant", (Condition("r.tenant = ?", (self._wanted.tenant,)),))
+
+    @property
+    def _wants_whole_tenant(self) -> bool:
+        """Whether the wanted groups are all that a tenant has, and there is a way along just these."""
+        wanted = self._wanted
+        return (
+            self._time == SortField.UPDATED_AT and not wanted.statuses and wanted.flow is wanted.tag is None
+        )
 
     @cached_property
     def _attribute_walk(self) -> str | None:

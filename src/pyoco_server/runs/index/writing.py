@@ -14,6 +14,7 @@ from msgspec import Struct
 from pyoco_server.runs.index import schema
 from pyoco_server.runs.index.schema import MISSING, key_of, run_id_of
 from pyoco_server.runs.open_runs import RunState
+from pyoco_server.runs.recent_changes import UNKNOWN, Before
 from pyoco_server.runs.run_summary import RunItem, RunSummary
 
 # Groups whose number is remembered; more of them are looked up.
@@ -30,7 +31,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_item = msgspec.json.Decoder(RunItem).decode
 _decode_tags = msgspec.json.Decoder(_Tags).decode
 
-_INSERT_RUN: Final = f"INSERT INTO runs VALUES ({', '.join('?' * 13)})"
+_INSERT_RUN: Final = f"INSERT INTO runs VALUES ({', '.join('?' * 14)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class IndexWriter:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
-        self._group_ids: dict[tuple[str, str, str], int] = {}
+        self._group_ids: dict[tuple[str, ...], int] = {}
         self._counted: Counter[int] = Counter()
         self.created: str = ""
         self.revision: int = 0
@@ -97,45 +98,50 @@ class IndexWriter:
         for name, columns in schema.INDEXES.items():
             self._db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON runs {columns}")
 
-    def apply(
-        self, batch: Sequence[SeenWrite], *, upto: int, want_before: bool = False
-    ) -> list[RunSummary | None]:
-        """Store what was read up to that revision; what was known of each run before, if that is wanted."""
-        before: list[RunSummary | None] = []
+    def apply(self, batch: Sequence[SeenWrite], *, upto: int, want_before: bool = False) -> list[Before]:
+        """Store what was read up to that revision; what was known of each run before, if that is wanted.
+
+        Of a run that cannot be read any more it is told in any case: else nobody knew whose it was.
+        """
+        before: list[Before] = []
         with self._transaction():
             for write in batch:
                 row = self._row(write.run_id)
-                if want_before:
+                if want_before or write.summary is None:
                     before.append(None if row is None else row.summary)
+                else:
+                    before.append(UNKNOWN)
                 self._store(write, row)
             self._store_counts()
             self._store_held(batch, upto)
         self.revision = upto
         return before
 
-    def others(self, after: int, upto: int, revisions: Sequence[int]) -> list[int]:
-        """The revisions of runs that are in between, and none of these."""
+    def others(self, after: int, upto: int, revisions: Sequence[int], *, limit: int) -> list[tuple[int, str]]:
+        """The first runs with a revision in between that is none of these: revision and id."""
         known = self._db.execute(
-            "SELECT revision FROM runs WHERE revision > ? AND revision <= ? "
-            "AND revision NOT IN (SELECT value FROM json_each(?))",
-            [after, upto, json.dumps(revisions)],
+            "SELECT revision, run_id FROM runs WHERE revision > ? AND revision <= ? "
+            "AND revision NOT IN (SELECT value FROM json_each(?)) ORDER BY revision LIMIT ?",
+            [after, upto, json.dumps(revisions), limit],
         )
-        return [revision for (revision,) in known]
+        return [(revision, run_id_of(key)) for revision, key in known]
 
-    def drop(self, revisions: Sequence[int]) -> list[str]:
-        """Remove the runs with these revisions; which they are."""
+    def drop(self, revisions: Sequence[int]) -> list[tuple[int, RunSummary]]:
+        """Remove the runs with these revisions; what was known of them."""
         keys = self._db.execute(
             "SELECT run_id FROM runs WHERE revision IN (SELECT value FROM json_each(?))",
             [json.dumps(revisions)],
         )
         run_ids = [run_id_of(key) for (key,) in keys]
+        dropped = []
         with self._transaction():
             for run_id in run_ids:
                 row = self._row(run_id)
                 assert row is not None
                 self._drop(row)
+                dropped.append((row.revision, row.summary))
             self._store_counts()
-        return run_ids
+        return dropped
 
     def open_states(self) -> list[tuple[str, int, bytes]]:
         rows = self._db.execute("SELECT run_id, revision, state FROM runs WHERE state IS NOT NULL")
@@ -158,6 +164,7 @@ class IndexWriter:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        marked = self.marked
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -165,6 +172,7 @@ class IndexWriter:
         except BaseException:
             self._group_ids.clear()
             self._counted.clear()
+            self.marked = marked
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
@@ -205,7 +213,7 @@ class IndexWriter:
         self._insert_run(write, item, doc)
 
     def _insert_run(self, write: SeenWrite, item: RunItem, doc: int) -> None:
-        group = self._group(item.flow_name, item.tag, item.status)
+        group = self._group(item.tenant_id or "", item.flow_name, item.tag, item.status)
         self._counted[group] += 1
         self._db.execute(
             _INSERT_RUN,
@@ -222,6 +230,7 @@ class IndexWriter:
                 item.worker_id,
                 item.origin_run_id,
                 item.workflow_yaml_sha256,
+                item.tenant_id,
                 None if write.state is None else _encode(write.state),
             ),
         )
@@ -247,13 +256,14 @@ class IndexWriter:
             "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", [row.doc, row.text]
         )
 
-    def _group(self, *name: str) -> int:
-        key = (name[0], name[1], name[2])
+    def _group(self, *key: str) -> int:
         known = self._group_ids.get(key)
         if known is not None:
             return known
-        self._db.execute("INSERT OR IGNORE INTO groups (flow, tag, status) VALUES (?, ?, ?)", key)
-        found = self._db.execute("SELECT id FROM groups WHERE flow = ? AND tag = ? AND status = ?", key)
+        self._db.execute("INSERT OR IGNORE INTO groups (tenant, flow, tag, status) VALUES (?, ?, ?, ?)", key)
+        found = self._db.execute(
+            "SELECT id FROM groups WHERE tenant = ? AND flow = ? AND tag = ? AND status = ?", key
+        )
         group: int = found.fetchone()[0]
         if len(self._group_ids) >= _REMEMBERED_GROUPS:
             self._group_ids.clear()

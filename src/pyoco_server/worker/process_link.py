@@ -1,0 +1,275 @@
+"""The worker's end of the sockets to one executor process: its runs in their order, and what it says of them.
+
+The first is under way; those behind it wait on the channel, short runs behind a short one. That saves the
+executor and the worker from waking up for each. When the first one lasts, the others are taken back: no run
+waits here that somebody else could begin.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, cast
+
+from pyoco_server.models import LogLine, RunStatus
+from pyoco_server.worker.ahead_channel import AheadChannel
+from pyoco_server.worker.executor import RunEvents
+from pyoco_server.worker.last_output import LastOutput
+from pyoco_server.worker.protocol import (
+    Finished,
+    Frames,
+    Limited,
+    Outcome,
+    Printed,
+    Progress,
+    Ready,
+    Run,
+    ToExecutor,
+    Unlimited,
+    frame,
+    message_from_executor,
+)
+
+LAST_WORDS_SEC = 0.5
+# A task past its limit is its executor's to report; after this, it is ended from here.
+_DEAF_SEC = 1.0
+# How many runs may wait behind one.
+_LINE = 3
+# Only behind a run whose predecessor took less than this.
+_SHORT_SEC = 0.01
+# And only until it has lasted for this long.
+_PATIENCE_SEC = 0.02
+
+
+class Execution:
+    """One run at the executor, from its sending to its end."""
+
+    __slots__ = ("began_at", "events", "outcome", "run", "waits_ahead")
+
+    def __init__(self, run: Run, events: RunEvents, outcome: "asyncio.Future[Outcome | None]") -> None:
+        self.run = run
+        self.events = events
+        # None: there will be none, since the child is gone.
+        self.outcome = outcome
+        # Whether it was sent on the channel, from which it can be taken back.
+        self.waits_ahead = False
+        self.began_at = 0.0
+
+
+class ProcessLink(asyncio.Protocol):
+    def __init__(self, ahead: AheadChannel) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ahead = ahead
+        self.transport: asyncio.Transport | None = None
+        self.ready: asyncio.Future[Ready] = self._loop.create_future()
+        self._runs: deque[Execution] = deque()
+        self._took_sec: float | None = None
+        self._recalling: asyncio.TimerHandle | None = None
+        self.lost = False
+        self.progress: Progress | None = None
+        self.reporting = False
+        self._limits: dict[str, asyncio.TimerHandle] = {}
+        self.overdue: Limited | None = None
+        self.on_overdue: Callable[[], None] = lambda: None
+        self.last_output = LastOutput()
+        # The last run left something behind that the next one would suffer from.
+        self.spoilt = False
+        self._moved = asyncio.Event()
+        self._frames = Frames()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are not subclasses of asyncio's.
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        for body in self._frames.feed(data):
+            message = message_from_executor(body)
+            if isinstance(message, Outcome):
+                self._ended(message)
+            elif isinstance(message, Finished):
+                if self._runs:
+                    self._runs[0].events.finished(message.entry)
+            elif isinstance(message, Printed):
+                self.heard(message.lines)
+            elif isinstance(message, Limited):
+                due_in = message.limit_sec + _DEAF_SEC
+                self._limits[message.key] = self._loop.call_later(due_in, self._is_overdue, message)
+            elif isinstance(message, Unlimited):
+                self._forget_limit(message.key)
+            elif isinstance(message, Progress):
+                self._progressed(message)
+            else:
+                resolve(self.ready, message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The executor is gone: what it had not taken was never begun, and one run may have gone with it."""
+        if self.lost:
+            return
+        self.lost = True
+        self._let_all_go()
+        for execution in self._runs:
+            resolve(execution.outcome, None)
+        self._moved.set()
+        self._ahead.close()
+
+    def child_exited(self, _: object) -> None:
+        """Its last words may still be in the socket, which a forked child may hold open."""
+        self._loop.call_later(LAST_WORDS_SEC, self.connection_lost, None)
+
+    @property
+    def current(self) -> Run | None:
+        return self._runs[0].run if self._runs and not self.lost else None
+
+    @property
+    def attempt(self) -> int:
+        """Of the run under way, or of the one that was."""
+        return self._runs[0].run.attempt if self._runs else 1
+
+    def waits(self, run: Run) -> bool:
+        """Whether it is in line, as far as is known here."""
+        return not self.lost and any(each.run is run for each in list(self._runs)[1:])
+
+    async def until_first(self, run: Run) -> None:
+        """Wait as long as the run is in line."""
+        while self.waits(run):
+            self._moved.clear()
+            await self._moved.wait()
+
+    def begin(self, run: Run, events: RunEvents) -> "asyncio.Future[Outcome | None]":
+        """Send a run to an executor that has none."""
+        execution = Execution(run, events, self._loop.create_future())
+        if self.lost:
+            resolve(execution.outcome, _NOT_BEGUN)
+            return execution.outcome
+        self._runs.append(execution)
+        self._begin_first()
+        run.sent_at = time.monotonic()
+        if self._ahead.send(run):
+            execution.waits_ahead = True
+        else:
+            run.sent_at = None
+            self.send(run)
+        return execution.outcome
+
+    @property
+    def room(self) -> int:
+        """How many runs may line up: behind one that is probably as short as the one before it."""
+        if not self._runs or self.lost or self.spoilt or not self._runs[0].waits_ahead:
+            return 0
+        if self._took_sec is None or self._took_sec > _SHORT_SEC:
+            return 0
+        if self.lasts:
+            return 0
+        return 1 + _LINE - len(self._runs)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the run under way is not a short one."""
+        return bool(self._runs) and time.monotonic() - self._runs[0].began_at > _PATIENCE_SEC
+
+    @property
+    def wait_sec(self) -> float:
+        return (self._took_sec or 0.0) * len(self._runs)
+
+    def line_up(self, run: Run, events: RunEvents) -> "asyncio.Future[Outcome | None] | None":
+        run.sent_at = time.monotonic()
+        if not self._ahead.send(run):
+            run.sent_at = None
+            return None
+        execution = Execution(run, events, self._loop.create_future())
+        execution.waits_ahead = True
+        self._runs.append(execution)
+        if self._recalling is None:
+            self._recalling = self._loop.call_later(_PATIENCE_SEC, self._recall_from_lasting)
+        return execution.outcome
+
+    def recall(self, only: Run | None = None) -> None:
+        """Take back who waits behind the first, or only this one of them; whom the executor has goes on."""
+        first = self._runs[0] if self._runs else None
+        for execution in self._taken_back():
+            stays = execution is first or (only is not None and execution.run is not only)
+            if stays and self._ahead.send(execution.run):
+                self._runs.append(execution)
+            else:
+                resolve(execution.outcome, _NOT_BEGUN)
+        if self._runs and self._runs[0] is not first:
+            self._begin_first()
+
+    def _taken_back(self) -> list[Execution]:
+        taken = []
+        for run in self._ahead.take_back():
+            execution = next(each for each in reversed(self._runs) if each.run.run_id == run.run_id)
+            self._runs.remove(execution)
+            taken.append(execution)
+        return taken
+
+    def _let_all_go(self) -> None:
+        """The executor takes no more."""
+        for execution in self._taken_back():
+            resolve(execution.outcome, _NOT_BEGUN)
+
+    def _recall_from_lasting(self) -> None:
+        """Looked at again and again while somebody waits: most runs are over long before."""
+        self._recalling = None
+        if len(self._runs) > 1:
+            left_sec = self._runs[0].began_at + _PATIENCE_SEC - time.monotonic()
+            if left_sec <= 0:
+                self.recall()
+            else:
+                self._recalling = self._loop.call_later(left_sec, self._recall_from_lasting)
+
+    def _begin_first(self) -> None:
+        """Another run is under way now; what an earlier one printed is none of its business."""
+        self._runs[0].began_at = time.monotonic()
+        self.progress, self.reporting, self.overdue = None, False, None
+        self.last_output.clear()
+
+    def _ended(self, outcome: Outcome) -> None:
+        if not self._runs:
+            return
+        if not outcome.not_begun:
+            self._took_sec = outcome.took_sec
+        for key in list(self._limits):
+            self._forget_limit(key)
+        execution = self._runs.popleft()
+        if outcome.spoilt:
+            # It leaves without taking another.
+            self.spoilt = True
+            self._let_all_go()
+        if self._runs:
+            self._begin_first()
+        self._moved.set()
+        resolve(execution.outcome, outcome)
+
+    def _progressed(self, progress: Progress) -> None:
+        self.reporting = False
+        # It may have been told while its run was just ending.
+        if self.current is not None and self.current.run_id == progress.run_id:
+            self.progress = progress
+
+    def _is_overdue(self, task: Limited) -> None:
+        if self._runs:
+            self.overdue = task
+            self.on_overdue()
+
+    def _forget_limit(self, key: str) -> None:
+        timer = self._limits.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def heard(self, lines: list[LogLine]) -> None:
+        self.last_output.add(lines)
+        if self._runs:
+            self._runs[0].events.printed(lines)
+
+    def send(self, message: ToExecutor) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(frame(message))
+
+
+_NOT_BEGUN = Outcome(status=RunStatus.RUNNING, not_begun=True)
+
+
+def resolve(future: "asyncio.Future[Any]", value: object) -> None:
+    if not future.done():
+        future.set_result(value)

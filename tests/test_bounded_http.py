@@ -1,0 +1,215 @@
+"""The gateway's server: bounds on what it reads, HTTPS, and a warning when everybody may come in."""
+
+import asyncio
+import io
+import json
+import signal
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from rich.console import Console
+
+from pyoco_server.cli import bounded_http
+from pyoco_server.cli.bounded_http import MOST_HEAD_BYTES, MOST_UNREAD_BYTES
+from pyoco_server.cli.dev import Screen
+from pyoco_server.cli.dev_stack import DevOptions, WorkerFacts
+from pyoco_server.cli.gateway import serve_gateway
+from pyoco_server.cli.listening import listen, open_to_others
+from pyoco_server.config import NatsBackendConfig
+
+from .support.certificates import Certificates
+from .support.programs import SERVER, run_command, running
+
+NO_NATS = ("--nats-url", "nats://127.0.0.1:1")
+
+Address = tuple[str, int]
+
+
+async def refuse_at_once(scope: Any, receive: Any, send: Any) -> None:
+    """Answers without having read the body."""
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"no"})
+
+
+@asynccontextmanager
+async def serving(app: Callable[..., Any] = refuse_at_once) -> AsyncIterator[Address]:
+    listener, stop, ready = listen("127.0.0.1", 0), asyncio.Event(), asyncio.Event()
+    task = asyncio.create_task(
+        serve_gateway(app, listener, on_ready=ready.set, on_stop=lambda: None, until=stop.wait())
+    )
+    await ready.wait()
+    try:
+        yield listener.getsockname()
+    finally:
+        stop.set()
+        await task
+        listener.close()
+
+
+async def answer_to(address: Address, *parts: bytes) -> tuple[bytes, bool]:
+    """What comes back, and whether the connection was closed before all of the parts were taken."""
+    reader, writer = await asyncio.open_connection(*address)
+    cut_off = False
+    try:
+        async with asyncio.timeout(10):
+            try:
+                for part in parts:
+                    writer.write(part)
+                    await writer.drain()
+                writer.write_eof()
+            except ConnectionError:
+                cut_off = True
+            try:
+                return await reader.read(), cut_off
+            except ConnectionError:
+                return b"", True
+    finally:
+        writer.close()
+
+
+async def test_a_head_without_end_is_431() -> None:
+    async with serving() as address:
+        parts = [b"GET / HTTP/1.1\r\nHost: localhost\r\n", *[b"X: " + b"x" * 1000 + b"\r\n"] * 200]
+        answer, _ = await answer_to(address, *parts)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+
+
+async def test_one_header_without_end_is_431() -> None:
+    async with serving() as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (MOST_HEAD_BYTES + 1))
+        async with asyncio.timeout(10):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+        writer.close()
+
+
+async def test_a_usual_head_and_many_requests_on_one_connection_are_fine() -> None:
+    request = (
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 20_000 + b"\r\nContent-Length: 3\r\n\r\nabc"
+    )
+    async with serving() as address:
+        reader, writer = await asyncio.open_connection(*address)
+        for _ in range(10):
+            writer.write(request)
+            async with asyncio.timeout(10):
+                assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
+        writer.close()
+
+
+async def test_a_head_that_follows_a_long_body_is_not_taken_for_a_long_head() -> None:
+    body = b"x" * (3 * MOST_HEAD_BYTES)
+    first = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+    async with serving() as address:
+        second = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        reader, writer = await asyncio.open_connection(*address)
+        # In one piece, so that it ends in the middle of the second head.
+        writer.write(first + body + second[:20])
+        async with asyncio.timeout(10):
+            assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
+            writer.write(second[20:])
+            assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
+        writer.close()
+
+
+async def test_a_body_that_nobody_reads_is_not_listened_to_for_ever() -> None:
+    size = 500 * MOST_UNREAD_BYTES
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size
+    async with serving() as address:
+        _, cut_off = await answer_to(address, head, *[b"x" * MOST_UNREAD_BYTES] * 500)
+    assert cut_off
+
+
+async def test_who_sends_no_request_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_http, "_HEAD_SEC", 0.2)
+    async with serving() as address:
+        for beginning in (b"", b"GET / HTTP/1.1\r\nHost: loc"):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(beginning)
+            async with asyncio.timeout(5):
+                assert await reader.read() == b""
+            writer.close()
+
+
+def test_https_with_the_certificate_of_the_settings(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path / "certificates")
+    certificate, key = certificates.server
+    files: dict[str, Any] = {"PYOCO_HTTP_TLS_CERT_FILE": certificate, "PYOCO_HTTP_TLS_KEY_FILE": key}
+    with running(SERVER, "up", "--port", "0", *NO_NATS, **files) as (program, gateway):
+        assert gateway["url"].startswith("https://127.0.0.1:")
+        trusting = ssl.create_default_context(cafile=certificates.ca)
+        with httpx.Client(verify=trusting) as client:
+            assert client.get(f"{gateway['url']}/health").json()["status"] == "ok"
+        with httpx.Client() as stranger, pytest.raises(httpx.ConnectError):
+            stranger.get(f"{gateway['url']}/health")
+        program.send(signal.SIGTERM)
+        assert program.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (
+            {"PYOCO_HTTP_TLS_CERT_FILE": "none.pem", "PYOCO_HTTP_TLS_KEY_FILE": "none.key"},
+            "HTTP_TLS_CERT_FILE",
+        ),
+        ({"PYOCO_NATS_CREDS_FILE": "none.creds"}, "NATS_CREDS_FILE"),
+    ],
+)
+def test_a_file_that_is_missing_is_exit_code_1_with_its_name(settings: dict[str, Any], named: str) -> None:
+    done = run_command(SERVER, "up", "--port", "0", *NO_NATS, **settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"PYOCO_{named}" in done.stderr
+    assert "none." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_gateway_that_others_reach_without_a_key_is_warned_about() -> None:
+    with running(SERVER, "up", "--host", "0.0.0.0", "--port", "0", *NO_NATS) as (program, _):
+        program.writes("asks for no API key")
+        program.send(signal.SIGTERM)
+        program.end()
+    [line] = [line for line in map(json.loads, program.stdout.splitlines()) if "API key" in line["message"]]
+    assert line["level"] == "WARNING"
+    assert "PYOCO_HTTP_AUTH_MODE=api_key" in line["message"]
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
+def test_the_screen_of_dev_has_the_warning_too(host: str, warned: bool) -> None:
+    facts = WorkerFacts(worker_id="dev", tags=["default"], slots=1)
+    options = DevOptions(config=NatsBackendConfig(), host=host, log_dir=Path("logs"))
+    stack: Any = SimpleNamespace(
+        options=options,
+        worker_facts=facts,
+        gateway_url="http://127.0.0.1:8000",
+        nats=SimpleNamespace(url="nats://127.0.0.1:4222", data_dir=Path("nats")),
+    )
+    text = io.StringIO()
+    Screen(Console(file=text)).show_stack(stack)
+    assert ("asks for no API key" in text.getvalue()) is warned
+
+
+@pytest.mark.parametrize(
+    ("host", "mode", "warned"),
+    [
+        ("127.0.0.1", "none", False),
+        ("::1", "none", False),
+        ("localhost", "none", False),
+        ("0.0.0.0", "none", True),
+        ("::", "none", True),
+        ("10.0.0.5", "none", True),
+        ("0.0.0.0", "api_key", False),
+    ],
+)
+def test_the_warning_is_for_those_whom_it_concerns(host: str, mode: str, warned: bool) -> None:
+    assert bool(open_to_others(host, NatsBackendConfig(http_auth_mode=mode))) is warned

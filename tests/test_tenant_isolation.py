@@ -1,0 +1,238 @@
+"""Every endpoint of the OpenAPI document, asked by one tenant about what another has: it learns nothing.
+
+The requests are made from the document: an endpoint that is added is tested without anybody thinking of it.
+One that needs more than its path to be asked fails here until it is in one of the small tables below.
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from pyoco_server.broker.bulk_records import BulkRecords
+from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.stream_reads import stream_state
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
+from pyoco_server.models import DeadLetter, LogLine, RunStatus
+
+from .support.stored_runs import ended, write
+from .support.tenants import Tenant, having_tenants
+from .support.wheel_uploads import upload
+from .support.wheels import wheel_bytes
+from .support.worker_records import a_record, put_record
+
+# In all that acme has and rival must not see.
+MARK = "acmes-secret"
+YAML = "version: 1\nflow: {graph: hello}\ntasks:\n  hello: {callable: 'greetings:hello'}\n"
+
+
+@dataclass
+class World:
+    acme: Tenant
+    rival: Tenant
+    # Where a list is watched from: before there was anything.
+    beginning: str = ""
+    # What acme has, by the parameter that names it.
+    owned: dict[str, str] = field(default_factory=dict)
+    run_ids: list[str] = field(default_factory=list)
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must not be in an answer to rival."""
+        return [MARK, "acme", self.acme.api_key_id, self.owned["bulk_id"], *self.run_ids]
+
+    def leaks(self, answer: httpx.Response) -> list[str]:
+        told = answer.text + str(answer.headers)
+        return [secret for secret in self.secrets if secret in told]
+
+    async def written(self) -> list[tuple[int, int]]:
+        """All that is stored for tenants: if nothing is written or removed, nothing has changed."""
+        connection = self.acme.inside.connection
+        config = connection.config
+        streams = [
+            *(f"KV_{bucket}" for bucket in (config.runs_kv_bucket, config.bulk_kv_bucket)),
+            *(config.work_stream, config.dlq_stream, config.journal_stream, config.run_log_stream),
+        ]
+        states = [await stream_state(connection, stream) for stream in streams]
+        return [(state.last_sequence, state.messages) for state in states]
+
+
+# What tenants have of their own, with the name of one that nobody has; `_fill` makes one of acme's.
+OWNED = {
+    "run_id": "00000000-0000-4000-8000-000000000000",
+    "seq": "987654",
+    "bulk_id": "00000000-0000-4000-8000-000000000001",
+}
+# What all tenants share: it is there for rival too, but nothing of acme's is told with it.
+SHARED = {"worker_id": "w1", "wheel_name": "greetings-0.1.0-py3-none-any.whl"}
+# What makes an endpoint tell as much as it can, and end.
+QUERIES: dict[tuple[str, str], Callable[[World], dict[str, str]]] = {
+    ("GET", "/runs"): lambda world: {"include": "full", "total": "true"},
+    ("GET", "/runs/watch"): lambda world: {"after": world.beginning, "timeout_sec": "1"},
+    ("GET", "/runs/{run_id}/watch"): lambda world: {"timeout_sec": "1"},
+}
+_EVERYTHING: dict[str, Any] = {"json": {"expected_count": 1000}}
+BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/runs"): {"json": {"flow_name": "noop"}, "headers": {"Idempotency-Key": "nightly"}},
+    ("POST", "/runs/yaml"): {
+        "files": {"workflow": ("flow.yaml", YAML)},
+        "data": {"flow_name": "noop"},
+        "headers": {"Idempotency-Key": "nightly"},
+    },
+    ("POST", "/bulk/cancel"): _EVERYTHING,
+    ("POST", "/bulk/rerun"): _EVERYTHING,
+    ("POST", "/dlq/replay"): _EVERYTHING,
+    ("POST", "/dlq/delete"): _EVERYTHING,
+    ("POST", "/wheels"): {
+        "files": {"wheel": ("others-0.1.0-py3-none-any.whl", wheel_bytes("others", "0.1.0"))}
+    },
+    ("PATCH", "/workers/{worker_id}"): {"json": {"hidden": False}},
+}
+# Where acme itself is told of what it has: else a test that finds nothing of it would show nothing.
+TELLING = {
+    ("GET", "/runs"),
+    ("GET", "/runs/watch"),
+    ("GET", "/dlq"),
+    ("GET", "/bulk"),
+    ("GET", "/metrics"),
+    ("GET", "/workers"),
+    ("GET", "/workers/{worker_id}"),
+    ("GET", "/wheels/history"),
+}
+
+
+def operations() -> list[tuple[str, str]]:
+    document = create_app(NatsBackendConfig(load_dotenv=False)).openapi()
+    return [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
+
+
+def parameters(path: str) -> list[str]:
+    return re.findall(r"\{(\w+)", path)
+
+
+OF_TENANTS = [each for each in operations() if set(parameters(each[1])) & set(OWNED)]
+OF_ALL = [each for each in operations() if each not in OF_TENANTS]
+
+
+@pytest.fixture
+async def world(config: NatsBackendConfig) -> AsyncIterator[World]:
+    async with having_tenants(config, "acme", "rival") as (acme, rival):
+        world = World(acme, rival)
+        world.beginning = (await acme.http.get("/runs")).headers["X-Pyoco-Revision"]
+        await _fill(world)
+        yield world
+
+
+async def _fill(world: World) -> None:
+    """Acme has everything that a tenant can have; what all share has served acme last."""
+    acme, inside = world.acme, world.acme.inside
+    fields: dict[str, Any] = {"flow_name": f"{MARK}-flow", "params": {"of": f"{MARK}-param"}}
+    answer = await acme.http.post(
+        "/runs", json={**fields, "tag": f"{MARK}-tag"}, headers={"Idempotency-Key": "nightly"}
+    )
+    open_run: str = answer.json()["run_id"]
+    failed = ended(RunStatus.FAILED, tenant_id="acme", api_key_id=acme.api_key_id, **fields)
+    world.run_ids = [open_run, *await write(inside.runs, failed)]
+    await inside.logs.publish(open_run, [LogLine(ts=1.0, stream="stdout", text=f"{MARK}-line")])
+    letter = DeadLetter(
+        timestamp=1.0, reason="timeout", error=MARK, run_id=failed.run_id, flow_name=MARK, tenant_id="acme"
+    )
+    await inside.letters.publish(letter, tag="default")
+    bulk = await acme.http.post(
+        "/bulk/cancel", params={"q": f"{MARK}-nothing"}, json={"expected_count": 0, "reason": MARK}
+    )
+    world.owned = {"run_id": open_run, "seq": "1", "bulk_id": bulk.json()["operation"]["bulk_id"]}
+    record = a_record(
+        SHARED["worker_id"],
+        seen_at=4e9,
+        current_run_id=open_run,
+        current_run_ids=[open_run],
+        last_run_id=failed.run_id,
+    )
+    await put_record(inside.connection, record)
+    assert (await upload(acme)).status_code == 200
+
+
+async def ask(tenant: Tenant, world: World, method: str, path: str, names: dict[str, str]) -> httpx.Response:
+    query = QUERIES[method, path](world) if (method, path) in QUERIES else {}
+    filled = path.format_map({**SHARED, **names})
+    return await tenant.http.request(method, filled, params=query, **BODIES.get((method, path), {}))
+
+
+def test_somebody_has_said_what_each_parameter_of_a_path_names() -> None:
+    """A tenant's own or something that all share: put it into OWNED, with an object in `_fill`, or SHARED."""
+    named = {name for _, path in operations() for name in parameters(path)}
+    assert named == {*OWNED, *SHARED}
+
+
+def test_the_tables_have_no_endpoint_that_does_not_exist() -> None:
+    assert {*QUERIES, *BODIES, *TELLING} <= set(operations())
+
+
+@pytest.mark.parametrize(("method", "path"), OF_TENANTS)
+async def test_what_another_tenant_has_is_not_there(
+    method: str, path: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_for = _noted_looks(monkeypatch)
+    before = await world.written()
+    foreign = await ask(world.rival, world, method, path, world.owned)
+    looks, looked_for[:] = list(looked_for), []
+    unknown = await ask(world.rival, world, method, path, OWNED)
+    assert foreign.status_code == unknown.status_code == 404
+    assert looks == looked_for != []
+    [name] = parameters(path)
+    assert foreign.text.replace(world.owned[name], "?") == unknown.text.replace(OWNED[name], "?")
+    assert _told_beside(foreign) == _told_beside(unknown)
+    assert await world.written() == before
+    own = await ask(world.acme, world, method, path, world.owned)
+    assert own.status_code not in (404, 422), own.text
+
+
+def _noted_looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which stores are asked: what is not the caller's takes the same way as what is not there."""
+    noted: list[str] = []
+    for store, name in (
+        (RunStore, "get"),
+        (RunStore, "get_from_leader"),
+        (DeadLetters, "get"),
+        (BulkRecords, "get"),
+    ):
+        look = getattr(store, name)
+
+        async def noting(*args: Any, _look: Any = look, _what: str = f"{store.__name__}.{name}") -> Any:
+            noted.append(_what)
+            return await _look(*args)
+
+        monkeypatch.setattr(store, name, noting)
+    return noted
+
+
+def _told_beside(answer: httpx.Response) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name not in ("date", "content-length")}
+
+
+@pytest.mark.parametrize(("method", "path"), OF_ALL)
+async def test_nothing_that_another_tenant_has_is_told(method: str, path: str, world: World) -> None:
+    answer = await ask(world.rival, world, method, path, {})
+    assert answer.status_code == 200, answer.text
+    assert world.leaks(answer) == []
+    if (method, path) in TELLING:
+        assert world.leaks(await ask(world.acme, world, method, path, {})) != []
+
+
+@pytest.mark.parametrize(("method", "path"), [each for each in OF_ALL if each[0] != "GET"])
+async def test_nothing_happens_to_what_another_tenant_has(method: str, path: str, world: World) -> None:
+    async def of_acme() -> list[Any]:
+        http = world.acme.http
+        paths = [f"/runs/{run_id}" for run_id in world.run_ids]
+        paths += [f"/bulk/{world.owned['bulk_id']}", f"/dlq/{world.owned['seq']}", "/runs", "/dlq", "/bulk"]
+        return [(await http.get(path)).json() for path in paths]
+
+    before = await of_acme()
+    await ask(world.rival, world, method, path, {})
+    assert await of_acme() == before
