@@ -41,7 +41,7 @@ def _fuzz(url: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
         [
             *(str(Path(sys.executable).parent / "schemathesis"), "run", f"{url}/openapi.json", *excluded),
             *("--checks", ",".join(_CHECKS), "--phases", "examples,coverage,fuzzing"),
-            *("--max-examples", "10", "--seed", "1", "--request-timeout", "10", "--warnings", "off"),
+            *("--max-examples", "5", "--seed", "1", "--request-timeout", "10", "--warnings", "off"),
         ],
         cwd=cwd,
         env=environment(),

@@ -34,8 +34,15 @@ def wheel_bytes(
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in written.items():
             if path.removeprefix(f"{info}/") not in without:
-                archive.writestr(path, data)
+                archive.writestr(_entry(path), data, zipfile.ZIP_DEFLATED)
     return content.getvalue()
+
+
+def _entry(path: str) -> zipfile.ZipInfo:
+    """Of a fixed time, so that the same wheel has the same bytes."""
+    entry = zipfile.ZipInfo(path, date_time=(2026, 1, 1, 0, 0, 0))
+    entry.external_attr = 0o600 << 16
+    return entry
 
 
 def wheel_file(
