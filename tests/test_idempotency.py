@@ -406,7 +406,8 @@ async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
                 for key in numbers:
                     try:
                         answered[key] = (await post(dying, key, **fields(key))).json()["run_id"]
-                    except httpx.TransportError:
+                    # AttributeError: what anyio makes of a connection that uvloop lost in the making.
+                    except (httpx.TransportError, AttributeError):
                         return
                     if len(answered) == len(keys) // 2:
                         program.process.kill()

@@ -329,8 +329,11 @@ async def test_the_metrics_of_a_tenant_are_of_its_runs(tenants: Tenants) -> None
 
 
 async def test_an_index_that_is_being_made_hides_the_runs_of_workers(
-    tenants: Tenants, busy_worker: tuple[str, str]
+    tenants: Tenants, busy_worker: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def not_yet() -> None: ...
+
+    monkeypatch.setattr(tenants.acme.inside.index_file, "complete", not_yet)
     tenants.acme.inside.index_file.ready = False
     [worker] = await tenants.acme.json("/workers")
     assert worker["current_run_ids"] == []

@@ -154,21 +154,21 @@ async def test_reading_the_registry_costs_the_same_few_requests_however_many_wor
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
-    connection = gateway.inside.connection
-    async with asyncio.TaskGroup() as group:
-        for number in range(600):
-            group.create_task(put_record(connection, a_record(f"w-{number:03d}", seen_at=now)))
-    sent: list[str] = []
-    publish = connection.publish
+    # Not the gateway's own connection, on which its sweep reads the registry as well.
+    async with connected(gateway.inside.config) as connection:
+        async with asyncio.TaskGroup() as group:
+            for number in range(600):
+                group.create_task(put_record(connection, a_record(f"w-{number:03d}", seen_at=now)))
+        sent: list[str] = []
+        publish = connection.publish
 
-    async def noting(subject: str, *arguments: Any, **options: Any) -> None:
-        sent.append(subject)
-        await publish(subject, *arguments, **options)
+        async def noting(subject: str, *arguments: Any, **options: Any) -> None:
+            sent.append(subject)
+            await publish(subject, *arguments, **options)
 
-    monkeypatch.setattr(connection, "publish", noting)
-    records = await gateway.inside.workers.all()
-    assert len(records) == 600
-    assert len([subject for subject in sent if "pyoco_workers" in subject]) <= 3
+        monkeypatch.setattr(connection, "publish", noting)
+        assert len(await WorkerRegistry(connection).all()) == 600
+        assert len([subject for subject in sent if "pyoco_workers" in subject]) <= 3
     assert await listed(gateway, limit=2) == ["w-000", "w-001"]
     assert len(await listed(gateway)) == 100
 
