@@ -67,9 +67,11 @@ async def test_a_paused_worker_leaves_queued_runs_to_another_one(
 async def test_what_runs_goes_on_and_the_next_run_comes_after_the_pause(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
-    async with serving_worker(config):
+    async with serving_worker(config) as serving:
         run_id, release = await waiting_run(gateway, tmp_path)
         await ask(gateway, paused=True)
+        # Until it knows, it may take another run.
+        await eventually(lambda: serving._orders._paused, within=5, describe="the worker knows")
         later = await gateway.submit("noop")
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
