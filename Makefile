@@ -1,7 +1,7 @@
 # The project's front door. Nothing has to be installed before: every target brings what it needs into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench bench-index bench-watch chaos clean
+.PHONY: help demo test lint ui browser bench bench-index bench-watch bench-waits chaos clean
 .SUFFIXES:
 
 # The first of these that is new enough makes .venv; say which one with `make PYTHON=/path/to/python`.
@@ -11,14 +11,22 @@ BIN := .venv/bin
 CTRL_C := 130
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 
+# What needs Node is left out where there is none.
+WITH_NPM := command -v npm >/dev/null || { echo 'There is no npm: the dashboard is left out.' >&2; exit 0; };
+BROWSERS := command -v chromium || command -v chromium-browser || command -v google-chrome
+NODE_MODULES := ui/node_modules/.package-lock.json
+DASHBOARD := src/pyoco_server/dashboard/index.html
+UI_SOURCES := $(shell find ui -name node_modules -prune -o -type f ! -name schema.d.ts -print)
+
 help: ## Show this list
 	@echo 'Usage: make <target>  [ARGS="..." for demo, test, bench and chaos]'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST)
 
-demo: .venv/package ## Start everything, run an example, and serve until Ctrl-C
+demo: .venv/package ui ## Start everything, run an example, and serve until Ctrl-C
 	@trap : INT; $(BIN)/python examples/demo.py $(ARGS) || [ $$? -eq $(CTRL_C) ]
 
-test: lint ## Check the code, then run every test
+test: lint ui browser ## Check the code, then run every test
+	@$(WITH_NPM) npm --prefix ui test
 	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: .venv/tools ## Check style, types and the way imports may go
@@ -26,6 +34,19 @@ lint: .venv/tools ## Check style, types and the way imports may go
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(WITH_NPM) $(MAKE) --no-print-directory $(NODE_MODULES)
+	@$(WITH_NPM) npm --prefix ui run --silent lint
+
+ui: ## Build the dashboard, if it has changed (needs Node 20 or newer)
+	@$(WITH_NPM) $(MAKE) --no-print-directory $(DASHBOARD)
+
+browser: ## Install the browser that the dashboard is tested with, if there is none
+	@$(BROWSERS) >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo 'Installing Chromium ...'; apt-get update -qq && \
+	  apt-get install -qq --yes --no-install-recommends chromium fonts-noto-cjk >/dev/null; \
+	else \
+	  echo 'There is no Chromium: the tests of the dashboard are skipped. Install it to run them.'; \
+	fi
 
 bench: .venv/tools ## Measure the product and its peers side by side, in about 20 minutes (ARGS=--quick: 12)
 	@$(BIN)/python -m benchmarks $(ARGS)
@@ -36,11 +57,15 @@ bench-index: .venv/tools ## Measure lists with 100,000 and with 1,000,000 runs, 
 bench-watch: .venv/tools ## Measure how soon 2,000 watchers of one gateway hear of a change
 	@$(BIN)/python -m benchmarks.watch $(ARGS)
 
+bench-waits: .venv/tools ## Measure 10,000 runs that wait for people, and how soon one goes on after its answer
+	@$(BIN)/python -m benchmarks.waits $(ARGS)
+
 chaos: .venv/tools ## Kill everything under 20,000 runs, and check what was promised
 	@$(BIN)/python -m tests.faults.chaos $(ARGS)
 
 clean: ## Remove all that make and the product created here, the data of the demo too
-	@rm -rf .venv .pyoco .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis artifacts build dist
+	@rm -rf .venv .pyoco .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis artifacts build dist \
+	  src/pyoco_server/dashboard ui/node_modules ui/src/api/schema.d.ts tests/dashboard/screenshots
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What the product needs to run, and nothing more: the demo starts sooner.
@@ -56,6 +81,14 @@ clean: ## Remove all that make and the product created here, the data of the dem
 	@echo 'Installing the tools for tests and checks ...'
 	@$(BIN)/python -m pip install -qq --group dev
 	@touch $@
+
+$(NODE_MODULES): ui/package.json ui/package-lock.json
+	@echo 'Installing what builds the dashboard into ui/node_modules ...'
+	@npm --prefix ui ci --silent
+	@touch $@
+
+$(DASHBOARD): $(NODE_MODULES) $(UI_SOURCES)
+	@npm --prefix ui run --silent build
 
 .PHONY: venv
 venv:

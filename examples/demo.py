@@ -22,6 +22,7 @@ from pyoco_server.models import RunStatus
 
 FLOWS = Path(__file__).parent / "flows"
 FLOW_NAME = "sales_report"
+ASKING_FLOW = "invoice"
 
 app = new_app()
 
@@ -38,7 +39,10 @@ async def demonstrate(stop: StopRequest, options: DevOptions, *, once: bool) -> 
             return
         if ended["status"] != RunStatus.COMPLETED:
             raise CommandFailed(f"The example run is {ended['status']}: {ended.get('error')}")
-        show_next(stack, screen, ended["run_id"])
+        waiting = await stop.before(run_that_asks(stack))
+        if waiting is None:
+            return
+        show_next(stack, screen, ended["run_id"], waiting)
         if not once:
             screen.console.print(Text("Serving; Ctrl-C ends everything.", style="dim"))
             await stop.event.wait()
@@ -55,6 +59,16 @@ async def run_example(stack: DevStack, console: Console) -> Run:
         console.print(Text("Its result:", style="bold"))
         console.print(Text(printable(report)))
     return ended
+
+
+async def run_that_asks(stack: DevStack) -> Run:
+    """Submit the example that waits for a person, and return it when it does."""
+    async with AsyncPyocoHttpClient(stack.gateway_url) as client:
+        accepted = await client.submit_run(ASKING_FLOW)
+        async for snapshot in client.follow(accepted["run_id"]):
+            if snapshot["status"] == RunStatus.WAITING_HUMAN:
+                return snapshot
+    raise CommandFailed(f"The run that asks is {snapshot['status']}: {snapshot.get('error')}")
 
 
 async def follow(client: AsyncPyocoHttpClient, run_id: str, console: Console) -> Run:
@@ -83,18 +97,33 @@ def drawing(snapshot: Run) -> RenderableType:
     return Group(head, tasks_table(snapshot["tasks"], {}), Text())
 
 
-def show_next(stack: DevStack, screen: Screen, run_id: str) -> None:
+def show_next(stack: DevStack, screen: Screen, run_id: str, waiting: Run) -> None:
     url = stack.gateway_url
     screen.console.print(Text.assemble(("This run:", "bold"), f" {url}/runs/{run_id}"), soft_wrap=True)
+    show_question(screen, url, waiting)
     yaml_file = os.path.relpath(FLOWS / "check_orders.yaml")
     submit_yaml = ("submit-yaml", "--workflow-file", yaml_file, "--flow-name", "check_orders", "--wait")
     screen.show_commands(
         [
+            client_command(url, "resume", waiting["run_id"], "--decision", "approved"),
             client_command(url, "tasks", "--run-id", run_id),
             client_command(url, "submit", "--flow-name", "greet", "--param", "name=Ada", "--wait"),
             client_command(url, *submit_yaml),
         ]
     )
+
+
+def show_question(screen: Screen, url: str, waiting: Run) -> None:
+    """What a run waits for that only a person can say."""
+    wait = waiting["open_waits"][0]
+    head = ("A run waits for you:", "bold")
+    lines = [
+        Text.assemble(head, f" {ASKING_FLOW} {waiting['run_id']} ", state(waiting["status"])),
+        Text(printable(f"  {wait['message']}")),
+        Text(f"  {url}/waits/{wait['wait_id']}"),
+    ]
+    for line in lines:
+        screen.console.print(line, soft_wrap=True)
 
 
 @app.command(epilog=examples("make demo", 'make demo ARGS="--once"'))

@@ -25,6 +25,7 @@ from pyoco_server.errors import ApiKeyInvalid, InvalidCliArgument
 from .support.api_keys import Key, new_key, revoke, rotate
 from .support.connections import connected
 from .support.gateway import RunningGateway, running_gateway
+from .support.nats_server import NatsServer
 from .support.waiting import eventually
 
 
@@ -54,6 +55,27 @@ async def knowing(config: NatsBackendConfig) -> AsyncIterator[tuple[Connection, 
             yield connection, keys
         finally:
             await keys.close()
+
+
+async def test_while_nats_hangs_everybody_is_told_so_within_two_seconds(
+    keyed: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    """Whenever they come: while the keys are still trusted, in the middle of a look, and behind it."""
+    keyed = replace(keyed, nats_url=own_nats.url)
+    key = await new_key(keyed)
+
+    async def timed(after_sec: float) -> tuple[int, float]:
+        await asyncio.sleep(after_sec)
+        began = time.monotonic()
+        return await status(gateway, key), time.monotonic() - began
+
+    async with running_gateway(keyed) as gateway:
+        await turns(gateway, key, 200, within=5)
+        with own_nats.paused():
+            told = await asyncio.gather(*(timed(number / 4) for number in range(24)))
+        await turns(gateway, key, 200, within=10)
+    assert {code for code, _ in told} == {503}
+    assert max(took for _, took in told) < 2.0
 
 
 async def test_a_key_is_good_on_every_gateway_and_refused_within_a_second_of_its_end(

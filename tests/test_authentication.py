@@ -103,6 +103,10 @@ async def accepted_key(gateway: RunningGateway, tenant: str = "acme", **fields: 
     return key
 
 
+# They answer as long as somebody listens.
+ENDLESS = {"/runs/watch", "/waits/watch"}
+
+
 def concrete(path: str) -> str:
     path = (
         path.replace("{run_id}", A_RUN).replace("{seq}", "1").replace("{wheel_name}", "a-1-py3-none-any.whl")
@@ -156,7 +160,7 @@ async def test_a_key_opens_what_its_scope_is_for_and_nothing_else(
 ) -> None:
     key = await accepted_key(gateway, scopes=[scope])
     for method, path in PROTECTED:
-        if path == "/runs/watch":
+        if path in ENDLESS:
             continue
         answer = await gateway.http.request(method, concrete(path), headers=key.header)
         access = TABLE[method, path]
@@ -174,7 +178,7 @@ async def test_a_key_without_scopes_opens_everything(
 ) -> None:
     key = await accepted_key(gateway)
     for method, path in PROTECTED:
-        if path != "/runs/watch":
+        if path not in ENDLESS:
             answer = await gateway.http.request(method, concrete(path), headers=key.header)
             assert answer.status_code not in (401, 403), f"{method} {path}: {answer.text}"
 
@@ -223,6 +227,18 @@ async def test_a_key_in_the_query_is_no_key(keyed: NatsBackendConfig, gateway: R
 async def test_what_is_no_key_at_all_is_403(gateway: RunningGateway, text: str) -> None:
     answer = await gateway.http.get("/runs", headers=[(b"X-API-Key", text.encode("latin-1"))])
     assert (answer.status_code, answer.json()["err_id"]) == (403, "ERR-PYOCO-0015")
+
+
+async def test_white_space_around_a_key_is_not_part_of_it(gateway: RunningGateway) -> None:
+    key = await accepted_key(gateway)
+    url = gateway.http.base_url
+    for given, status in ((f" \t {key.text} \t ", b"200"), (" \t ", b"401")):
+        # Not by httpx, which sends no such header.
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(f"GET /runs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key:{given}\r\n\r\n".encode())
+        async with asyncio.timeout(5):
+            assert (await reader.readline()).split()[1] == status
+        writer.close()
 
 
 async def test_a_wrong_secret_of_a_known_key_tells_no_more_than_an_unknown_one(
@@ -286,9 +302,15 @@ async def open_stream(gateway: RunningGateway, path: str, key: Key) -> AsyncIter
 async def test_a_stream_ends_when_its_key_expires(keyed: NatsBackendConfig, gateway: RunningGateway) -> None:
     key = await accepted_key(gateway, expires_at=time.time() + 1.5)
     await eventually(lambda: gateway.inside.index_file.ready, within=5, describe="lists can be watched")
-    async with open_stream(gateway, "/runs/watch", key) as watched, asyncio.timeout(5):
-        async for _ in watched.aiter_bytes():
-            pass
+    await eventually(lambda: gateway.inside.inbox.begun, within=5, describe="waits can be watched")
+    async with (
+        open_stream(gateway, "/runs/watch", key) as watched,
+        open_stream(gateway, "/waits/watch", key) as inbox,
+        asyncio.timeout(5),
+    ):
+        for stream in (watched, inbox):
+            async for _ in stream.aiter_bytes():
+                pass
     assert "it has expired" in (await refused(gateway, key))["detail"]
 
 

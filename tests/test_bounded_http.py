@@ -42,6 +42,21 @@ async def refuse_at_once(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"no"})
 
 
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """Answers with the body, once it is there."""
+    if scope["type"] == "lifespan":
+        await refuse_at_once(scope, receive, send)
+        return
+    body, message = b"", {"more_body": True}
+    while message.get("more_body"):
+        message = await receive()
+        body += message.get("body", b"")
+    asked = b",".join(name for name, _ in scope["headers"])
+    headers = [(b"content-length", b"%d" % len(body)), (b"asked", asked)]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
 @asynccontextmanager
 async def serving(app: Callable[..., Any] = refuse_at_once) -> AsyncIterator[Address]:
     listener, stop, ready = listen("127.0.0.1", 0), asyncio.Event(), asyncio.Event()
@@ -139,6 +154,94 @@ async def test_who_sends_no_request_is_hung_up_on(monkeypatch: pytest.MonkeyPatc
             async with asyncio.timeout(5):
                 assert await reader.read() == b""
             writer.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 100000",
+        b"Transfer-Encoding: chunked",
+        # Of nothing, so that the answer is given before the body is.
+        b"Content-Length: 100000\r\nX-Unread: 1",
+    ],
+)
+async def test_a_body_that_never_comes_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch, head: bytes
+) -> None:
+    monkeypatch.setattr(bounded_http, "_BODY_SEC", 0.3)
+    unread = b"X-Unread" in head
+    async with serving(refuse_at_once if unread else echo) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n1")
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        writer.close()
+    assert answer.startswith(
+        b"HTTP/1.1 413 " if unread else b"HTTP/1.1 408 Request Timeout\r\nconnection: close"
+    )
+
+
+async def test_a_body_that_comes_slowly_but_steadily_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_http, "_BODY_SEC", 0.2)
+    monkeypatch.setattr(bounded_http, "_LEAST_BYTES_PER_SEC", 100)
+    parts, size = 8, 20
+    async with serving(echo) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (parts * size))
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for _ in range(parts):
+            await asyncio.sleep(0.1)
+            writer.write(b"x" * size)
+        async with asyncio.timeout(5):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            assert len(await reader.readexactly(parts * size)) == parts * size
+        # The connection stays of use, also longer than a body may take.
+        assert loop.time() - began > 0.2
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(5):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+@pytest.mark.parametrize(
+    "rest", [b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"]
+)
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+async def test_who_would_rather_speak_another_protocol_is_answered_in_this_one(
+    protocol: bytes, rest: bytes, pieces: int
+) -> None:
+    """As the HTTP client of Java asks with every request."""
+    request = (
+        b"POST /runs HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        b"Upgrade: " + protocol + b"\r\nHTTP2-Settings: AAEAAEAA\r\n" + rest
+    )
+    head = request.index(b"\r\n\r\n") + 4
+    cuts = {1: [len(request)], 2: [head, len(request)], 3: [30, head + 2, len(request)]}[pieces]
+    async with serving(echo) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        for _ in range(2):
+            begin = 0
+            for end in cuts:
+                writer.write(request[begin:end])
+                await writer.drain()
+                await asyncio.sleep(0.02)
+                begin = end
+            async with asyncio.timeout(5):
+                answer = await reader.readuntil(b"\r\n\r\n")
+                assert answer.startswith(b"HTTP/1.1 200 ")
+                assert b"upgrade" not in answer
+                assert await reader.readexactly(5) == b"hello"
+        writer.close()
+
+
+async def test_who_takes_it_for_a_proxy_is_refused() -> None:
+    async with serving(echo) as address:
+        answer, _ = await answer_to(
+            address, b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n"
+        )
+    assert answer.startswith(b"HTTP/1.1 400 ")
 
 
 def test_https_with_the_certificate_of_the_settings(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ def option_rows(command: Any) -> list[str]:
     for option in command.params:
         if option.name == "help":
             continue
+        if option.param_type_name == "argument":
+            rows.append(f"| `{option.metavar}` |  | {option.help} |")
+            continue
         value = f" {option.metavar}" if option.metavar else ""
         default = "*required*" if option.required else f"`{option.default}`" if option.default else ""
         rows.append(f"| `{option.opts[0]}{value}` | {default} | {option.help} |")
@@ -38,7 +41,7 @@ def option_rows(command: Any) -> list[str]:
 
 @pytest.mark.parametrize(("name", "command"), COMMANDS, ids=NAMES)
 def test_every_option_is_documented_and_no_other(name: str, command: Any) -> None:
-    documented = [line for line in section(name) if re.match(r"\| `--", line)]
+    documented = [line for line in section(name) if re.match(r"\| `(--|[A-Z_]+` \|  \|)", line)]
     assert documented == option_rows(command)
 
 

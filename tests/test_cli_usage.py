@@ -12,8 +12,9 @@ from typer.main import get_command
 
 from pyoco_server import __version__, admin_cli
 from pyoco_server.cli import client, params, server, worker
-from pyoco_server.cli.console import printable, terminal_language
+from pyoco_server.cli.console import printable
 from pyoco_server.cli.entry import exit_code_of
+from pyoco_server.system_language import system_language
 
 from .support.programs import ADMIN, CLIENT, SERVER, WORKER, run_command
 
@@ -248,7 +249,7 @@ def test_a_param_is_json_where_it_can_be_and_text_otherwise(text: str, value: ob
 def test_the_language_goes_by_the_variables_that_other_programs_go_by(
     environ: dict[str, str], language: str
 ) -> None:
-    assert terminal_language(environ) == language
+    assert system_language(environ) == language
 
 
 def test_control_characters_are_made_visible() -> None:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from pyoco_server.cli.workers import worker_view
+from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient
 
 from .support.programs import CLIENT, SERVER, run_command, running
@@ -62,6 +65,24 @@ def test_a_wheel_from_upload_to_delete(server: str, tmp_path: Path) -> None:
     assert [event["action"] for event in answered(server, *filtered)] == ["upload"]
     table = client(server, "wheel-history", "--output", "table").stdout.splitlines()
     assert [line.split()[-1] for line in table] == ["From", "127.0.0.1", "127.0.0.1"]
+
+
+def test_what_is_no_file_of_a_known_size_is_refused_without_a_traceback(server: str) -> None:
+    done = client(server, "wheel-upload", "--wheel-file", "/dev/zero")
+    assert done.returncode == 1
+    assert "wheel_file='/dev/zero': wanted a regular file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000])
+def test_a_file_that_changes_while_it_is_sent_is_told(server: str, tmp_path: Path, size: int) -> None:
+    file = wheel_file(tmp_path, files={"noise": random.Random(1).randbytes(2_000_000)})
+
+    def change(sent: int, total: int) -> None:
+        os.truncate(file, size)
+
+    with PyocoHttpClient(server) as http, pytest.raises(InvalidCliArgument, match="it has changed while"):
+        http.upload_wheel(file, on_progress=change)
 
 
 def test_what_the_gateway_refuses_is_said_with_its_cure(server: str, tmp_path: Path) -> None:

@@ -87,6 +87,17 @@ OWN_DEFAULTS: dict[str, object] = {
     "PYOCO_API_KEY": "",
     "PYOCO_HTTP_OPERATOR_TENANT": "",
     "PYOCO_RUN_RETENTION_SEC": 0.0,
+    "PYOCO_WAITS_KV_BUCKET": "pyoco_waits",
+    "PYOCO_WAIT_EVENT_STREAM": "PYOCO_WAIT_EVENTS",
+    "PYOCO_WAIT_EVENT_SUBJECT_PREFIX": "pyoco.wait_events",
+    "PYOCO_WAIT_EVENT_MAX_AGE_SEC": 31_536_000,
+    "PYOCO_WAIT_TIMEOUT_SEC": 86400.0,
+    "PYOCO_WAIT_ANSWER_MAX_BYTES": 262144,
+    "PYOCO_PUBLIC_URL": "",
+    "PYOCO_NOTIFY_URL": "",
+    "PYOCO_NOTIFY_SECRET": "",
+    "PYOCO_NOTIFY_TIMEOUT_SEC": 10.0,
+    "PYOCO_NOTIFY_MAX_AGE_SEC": 86400,
     "PYOCO_INDEX_DIR": ".pyoco/index",
     "PYOCO_OTEL_ENABLED": False,
     "PYOCO_JOURNAL_STREAM": "PYOCO_JOURNAL",
@@ -160,7 +171,10 @@ def texts(pattern: str) -> st.SearchStrategy[str]:
 NAMES = texts(r"[A-Za-z0-9_-]{1,40}")
 FORMS: dict[str, st.SearchStrategy[str]] = {
     "PYOCO_NATS_URL": texts(r"(nats|tls)://[a-z]{1,9}(:[1-9][0-9]{0,3})?(,wss?://u:p@[a-z]{1,9})?"),
-    "PYOCO_SERVER": texts(r"https?://[a-z]{1,9}(:[1-9][0-9]{0,3})?/?"),
+    **dict.fromkeys(
+        ("PYOCO_SERVER", "PYOCO_PUBLIC_URL", "PYOCO_NOTIFY_URL"),
+        texts(r"https?://[a-z]{1,9}(:[1-9][0-9]{0,3})?/?"),
+    ),
 }
 
 
@@ -278,6 +292,14 @@ def test_a_bad_value_is_named_with_what_was_wanted(name: str, text: str, message
         ("PYOCO_WORK_SUBJECT_PREFIX", "pyoco..work"),
         ("PYOCO_WORK_SUBJECT_PREFIX", "pyoco.>"),
         ("PYOCO_HTTP_API_KEY_HEADER", "X API Key"),
+        ("PYOCO_HTTP_OPERATOR_TENANT", "ops team"),
+        ("PYOCO_HTTP_OPERATOR_TENANT", "ops.team"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", "http://gateway"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", "gateway,pyoco.example.com/runs"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", "*gateway"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", "*.example.com:8000"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", "gateway pyoco"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", " , "),
         ("PYOCO_NATS_DATA_DIR", "  "),
     ],
 )
@@ -285,6 +307,13 @@ def test_a_value_out_of_bounds_is_refused(name: str, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         from_env(**{name: text})
     assert [problem.field for problem in caught.value.problems] == [name]
+
+
+@pytest.mark.parametrize(
+    "hosts", ["*", "gateway, pyoco.example.com ,*.inner.example", "gateway:8000,[::1]:8000,10.0.0.1", "a_b-c"]
+)
+def test_names_of_hosts_are_taken(hosts: str) -> None:
+    assert from_env(PYOCO_HTTP_ALLOWED_HOSTS=hosts).http_allowed_hosts == hosts
 
 
 def test_all_bad_values_are_told_at_once() -> None:

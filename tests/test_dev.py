@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
@@ -75,7 +76,7 @@ def test_it_shows_what_runs_and_what_to_try_and_completes_a_run(tmp_path: Path) 
     with dev(tmp_path, "--concurrency", "2") as everything:
         screen = everything.program.stdout
         assert "Worker   dev, 2 slots, tags default" in screen
-        assert "Flows    check_orders, greet, sales_report" in screen
+        assert "Flows    check_orders, greet, invoice, invoice_approval, sales_report" in screen
         assert f"Data     {tmp_path / '.pyoco' / 'nats'}" in screen
         assert f"Logs     {tmp_path / '.pyoco' / 'logs'}" in screen
         everything.completes_a_run()
@@ -188,13 +189,17 @@ def test_the_demo_completes_its_run_and_shows_what_to_try(tmp_path: Path) -> Non
         screen = program.stdout
         assert "  run COMPLETED" in screen
         assert re.search(r"^Revenue +\d+$", screen, re.MULTILINE)
+        assert re.search(r"^A run waits for you: invoice \S+ WAITING_HUMAN$", screen, re.MULTILINE)
+        [link] = re.findall(r"^  (http\S+/waits/\S+)$", screen, re.MULTILINE)
+        assert httpx.get(link).json()["state"] == "open"
         commands = re.findall(r"^  (\S*pyoco-client .*)$", screen, re.MULTILINE)
-        assert len(commands) == 3
+        assert len(commands) == 4
         for command_line in commands:
             done = subprocess.run(
                 command_line, shell=True, cwd=PROJECT, env=environment(), capture_output=True, check=False
             )
             assert done.returncode == 0, f"{command_line}: {done.stderr.decode()}"
+        assert httpx.get(link).json()["decision"] == "approved"
         program.send(signal.SIGINT)
         assert program.end() == 130
 

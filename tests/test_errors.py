@@ -23,18 +23,25 @@ from pyoco_server.errors import (
     FlowNotFound,
     IdempotencyConflict,
     IndexNotReady,
+    InvalidAnswer,
     InvalidCliArgument,
     InvalidListQuery,
     InvalidRequest,
     InvalidWorkersRequest,
     NatsUnavailable,
+    NotAssigned,
     NotReplayable,
     OriginRefused,
+    ProposalChanged,
     PyocoError,
     RateLimited,
     RunConflict,
     RunNotFound,
     ScopeMissing,
+    UploadsBusy,
+    WaitConflict,
+    WaitExpired,
+    WaitNotFound,
     WheelNotFound,
     WheelTooLarge,
     WheelVersionRejected,
@@ -70,7 +77,7 @@ JAPANESE = (
     "wheelが見つかりません",
     "wheel同期に失敗しました（best-effort）",
 )
-OWN_NUMBERS = (25, 26, 27, 28, 29, 30, 31, 32, 33, 34)
+OWN_NUMBERS = (25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42)
 
 HTTP_STATUS = {
     2: 422,
@@ -94,6 +101,13 @@ HTTP_STATUS = {
     32: 403,
     33: 403,
     34: 429,
+    35: 404,
+    36: 409,
+    37: 410,
+    38: 412,
+    39: 422,
+    40: 403,
+    42: 503,
 }
 
 EXCEPTIONS: tuple[tuple[type[PyocoError], ErrorSpec], ...] = (
@@ -121,6 +135,13 @@ EXCEPTIONS: tuple[tuple[type[PyocoError], ErrorSpec], ...] = (
     (ScopeMissing, Err.SCOPE_MISSING),
     (OriginRefused, Err.ORIGIN_REFUSED),
     (RateLimited, Err.RATE_LIMITED),
+    (WaitNotFound, Err.WAIT_NOT_FOUND),
+    (WaitConflict, Err.WAIT_CONFLICT),
+    (WaitExpired, Err.WAIT_EXPIRED),
+    (ProposalChanged, Err.PROPOSAL_CHANGED),
+    (InvalidAnswer, Err.ANSWER_INVALID),
+    (NotAssigned, Err.NOT_ASSIGNED),
+    (UploadsBusy, Err.UPLOADS_BUSY),
     (InvalidCliArgument, Err.INVALID_CLI_ARGUMENT),
     (ConfigError, Err.INVALID_CLI_ARGUMENT),
 )
@@ -172,7 +193,8 @@ def test_log_fields_carry_the_ids_and_the_context() -> None:
 @pytest.mark.parametrize(("exception", "spec"), EXCEPTIONS, ids=lambda value: getattr(value, "__name__", ""))
 def test_an_exception_belongs_to_its_row(exception: type[PyocoError], spec: ErrorSpec) -> None:
     assert exception.error == spec
-    assert str(exception()) == spec.en
+    made = WaitConflict("invalid_state", "") if exception is WaitConflict else exception()
+    assert str(made) == spec.en
 
 
 def test_the_more_special_exceptions_are_caught_by_the_general_name() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import JournalEntry, LogLine
+from pyoco_server.wait_models import Question
 from pyoco_server.worker import process_link
 from pyoco_server.worker.ahead_channel import AheadChannel
 from pyoco_server.worker.executor import ExecutorCrashed
@@ -35,9 +36,13 @@ class Heard:
     def __init__(self) -> None:
         self.entries: list[JournalEntry] = []
         self.lines: list[str] = []
+        self.questions: list[Question] = []
 
     def finished(self, entry: JournalEntry) -> None:
         self.entries.append(entry)
+
+    def asked(self, question: Question) -> None:
+        self.questions.append(question)
 
     def printed(self, lines: list[LogLine]) -> None:
         self.lines += [line.text for line in lines]

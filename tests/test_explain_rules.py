@@ -12,7 +12,15 @@ from pyoco_server.broker.queue_place import JobPlace, Standing, TagQueue
 from pyoco_server.broker.work_queue import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import Lang
-from pyoco_server.models import Reason, RunSnapshot, RunStatus, TaskStatus, WorkerRecord, WorkerState
+from pyoco_server.models import (
+    OpenWait,
+    Reason,
+    RunSnapshot,
+    RunStatus,
+    TaskStatus,
+    WorkerRecord,
+    WorkerState,
+)
 from pyoco_server.runs.explain_facts import Facts, FinishedTask, Manners
 from pyoco_server.runs.explain_rules import Finding, explain, nats_unavailable
 from pyoco_server.runs.explain_texts import TEXTS
@@ -46,6 +54,27 @@ def running(**fields: Any) -> RunSnapshot:
 
 def cancelling(**fields: Any) -> RunSnapshot:
     return structs.replace(running(**fields), status=RunStatus.CANCELLING)
+
+
+def waiting(*left_sec: float) -> RunSnapshot:
+    """A run that waits for people, each for so long yet."""
+    waits = [
+        OpenWait(
+            wait_id=f"{RUN_ID}.{number}",
+            task=f"ask{number}",
+            name="human",
+            message=f"question {number}?",
+            deadline_at=NOW + left,
+        )
+        for number, left in enumerate(left_sec)
+    ]
+    return run(
+        RunStatus.WAITING_HUMAN,
+        open_waits=waits,
+        wait_message=waits[0].message,
+        wait_deadline_at=waits[0].deadline_at,
+        waiting_since=NOW - 600,
+    )
 
 
 def worker(worker_id: str = "w1", **fields: Any) -> WorkerRecord:
@@ -292,6 +321,27 @@ class TestRunning:
         evidence = only(found, "time_limit")
         assert (evidence["left_sec"], evidence["ends_at"]) == (left, NOW - 15 + timeout)
 
+    def test_what_it_has_waited_for_people_does_not_count(self) -> None:
+        found = facts(running(timeout_sec=60.0, waited_sec=1000.0), busy())
+        assert only(found, "time_limit")["ends_at"] == NOW - 15 + 60 + 1000
+
+
+class TestWaitingHuman:
+    def test_it_says_what_is_asked_and_until_when(self) -> None:
+        found = facts(waiting(300.0, 100.0))
+        assert codes(found) == ["waiting_human"]
+        evidence = only(found, "waiting_human")
+        assert [wait["task"] for wait in evidence["waits"]] == ["ask0", "ask1"]
+        assert (evidence["wait_count"], evidence["message"]) == (2, "question 0?")
+        assert (evidence["waiting_sec"], evidence["left_sec"]) == (600.0, 100.0)
+
+    def test_nobody_has_answered_in_time(self) -> None:
+        assert codes(facts(waiting(300.0, 0.0))) == ["human_deadline_over"]
+
+    def test_of_many_waits_some_are_named(self) -> None:
+        evidence = only(facts(waiting(*range(1, 31))), "waiting_human")
+        assert (len(evidence["waits"]), evidence["wait_count"]) == (10, 30)
+
 
 class TestCancelling:
     def test_its_worker_has_time_to_stop_it(self) -> None:
@@ -379,6 +429,8 @@ EXAMPLES: dict[str, Finding] = {
                 facts(running(heartbeat_at=NOW - 50), worker()),
                 facts(running(heartbeat_at=NOW - 50)),
                 facts(running(), worker(state=WorkerState.STOPPED_GRACEFUL)),
+                facts(waiting(100.0)),
+                facts(waiting(-1.0)),
                 facts(cancelling(cancel_requested_at=NOW - 10), busy()),
                 facts(cancelling(cancel_requested_at=NOW - 50), busy()),
                 facts(cancelling(cancel_requested_at=NOW - 50, delivery=None)),

@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 from pyoco.dsl.graph import MAX_PIPE_EXPANDED_TERMS
 
+from pyoco_server.human.flow_yaml import MAX_SCHEMA_BYTES
 from pyoco_server.runs.flow_yaml import check_flow_yaml, graph, problems, tasks, tree, values
 
 from .support.flow_yaml import problems_of
@@ -52,5 +53,6 @@ def test_the_limits_on_the_page_are_the_limits() -> None:
         graph.MAX_ARGUMENTS,
         graph.MAX_EXPRESSION_CHARS,
         tasks.MAX_USE_STEPS,
+        MAX_SCHEMA_BYTES,
         problems.MAX_REPORTED,
     ]

@@ -190,7 +190,7 @@ async def test_gateways_whose_folder_is_deleted_end_up_with_a_file_each_again(
         shutil.rmtree(file.parent)
         async with running_gateway(config) as second:
             await eventually(
-                lambda: len(list(file.parent.glob("*.sqlite"))) == 2, within=5, describe="two files"
+                lambda: len(list(file.parent.glob("runs-*.sqlite"))) == 2, within=5, describe="two files"
             )
             written = await write(first.inside.runs, ended())
             for each in (first, second):
@@ -206,7 +206,7 @@ async def test_two_gateways_with_one_folder_have_a_file_each(config: NatsBackend
         written = await write(first.inside.runs, ended())
         assert await ids(first) == await ids(second) == written
         files = sorted(path.name for path in Path(config.index_dir).glob("*.sqlite"))
-        assert files == ["runs-1.sqlite", "runs-2.sqlite"]
+        assert files == ["runs-1.sqlite", "runs-2.sqlite", "waits-1.sqlite", "waits-2.sqlite"]
         assert all(path.stat().st_mode & 0o077 == 0 for path in Path(config.index_dir).glob("*.sqlite"))
 
 
@@ -289,7 +289,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
         await take(self, batch)
 
     monkeypatch.setattr(RunReader, "take", held_back)
-    monkeypatch.setattr("pyoco_server.broker.run_feed._BATCH", 4)
+    monkeypatch.setattr("pyoco_server.broker.bucket_feed._BATCH", 4)
     return allowed
 
 
@@ -325,7 +325,7 @@ async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
 async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
     gateway: RunningGateway, turns: asyncio.Semaphore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.runs.run_lists._PATIENCE_SEC", 0.2)
+    monkeypatch.setattr("pyoco_server.runs.index.freshness._PATIENCE_SEC", 0.2)
     turns.release()
     written = await write(gateway.inside.runs, ended(at=1.0))
     await eventually(lambda: gateway.inside.index_file.runs == 1, within=5, describe="it is read")
@@ -356,7 +356,7 @@ async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
         await slowly.wait()
 
     monkeypatch.setattr(RunReader, "take", held_back)
-    monkeypatch.setattr("pyoco_server.runs.run_lists._PATIENCE_SEC", 0.1)
+    monkeypatch.setattr("pyoco_server.runs.index.freshness._PATIENCE_SEC", 0.1)
     async with running_gateway(replace(config, index_dir=config.index_dir + "-new")) as gateway:
         await eventually(lambda: gateway.inside.index_file.runs == 512, within=5, describe="a batch was read")
         answer = await gateway.http.get("/runs")

@@ -44,7 +44,7 @@ async def test_retention_removes_the_rows_as_well(config: NatsBackendConfig) -> 
 async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_and_removed(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.broker.run_feed._BATCH", 4)
+    monkeypatch.setattr("pyoco_server.broker.bucket_feed._BATCH", 4)
     elsewhere = replace(config, index_dir=config.index_dir + "-other")
     async with running_gateway(config) as gateway:
         written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(10)))
@@ -69,7 +69,7 @@ async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_a
 async def test_vanished_runs_are_found_among_markers_and_no_marker_is_forgotten_for_them(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.broker.run_feed._BATCH", 8)
+    monkeypatch.setattr("pyoco_server.broker.bucket_feed._BATCH", 8)
     elsewhere = replace(config, index_dir=config.index_dir + "-other")
     async with running_gateway(config) as gateway:
         written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(30)))

@@ -98,6 +98,24 @@ async def test_nothing_is_fetched_ahead_for_who_takes_one_at_a_time(
         assert await _unacknowledged(connection) == number
 
 
+async def test_a_slot_that_waits_in_several_goes_does_not_make_another_one_idle(
+    connection: Connection, intake: Intake
+) -> None:
+    """As one does whose waiting is interrupted by a look at the wheels."""
+    slots = {asyncio.create_task(intake.take()) for _ in range(2)}
+    await eventually(lambda: len(intake._takers) == 2, within=5, describe="both wait")
+    await _queue_jobs(connection, 1)
+    _, waiting = await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
+    for _ in range(3):
+        [slot] = waiting
+        slot.cancel()
+        await asyncio.wait(waiting)
+        waiting = {asyncio.create_task(intake.take())}
+        await eventually(lambda: len(intake._takers) == 1, within=5, describe="it waits again")
+        assert intake._busy == 1, "the one that has a run"
+    waiting.pop().cancel()
+
+
 async def test_nothing_is_fetched_ahead_of_runs_that_last(
     connection: Connection, intake: Intake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import nats
 import nats.errors
+import nats.js.errors
 import nkeys
 import pytest
 from nats.aio.client import Client
@@ -30,6 +31,7 @@ from .support.event_reading import reading_events
 from .support.gateway import RunningGateway, running_gateway
 from .support.secured_nats import SecuredNats
 from .support.waiting import eventually
+from .support.webhooks import webhook_receiver
 from .support.wheel_uploads import greeting, greetings, registered, synced
 from .support.workers import serving_worker
 
@@ -163,6 +165,25 @@ async def test_runs_logs_reruns_cancels_and_dead_letters_work(
         assert len({answer.json()["run_id"] for answer in answers}) == 1
         paused = await gateway.http.patch("/workers/worker", json={"paused": True})
         assert paused.status_code == 200
+    assert violations(caplog) == []
+
+
+async def test_a_person_is_asked_told_of_it_and_answers(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    examples = Path(__file__).parents[1] / "examples" / "flows"
+    with webhook_receiver() as receiver:
+        async with (
+            running_gateway(installation.settings("gateway", notify_url=receiver.url)) as gateway,
+            serving_worker(installation.settings("worker"), flows=examples),
+        ):
+            run_id = await gateway.submit("invoice")
+            await gateway.reaches(run_id, "WAITING_HUMAN")
+            answer = {"runId": run_id, "payload": {"decision": "rejected"}}
+            assert (await gateway.http.post("/resume", json=answer)).status_code == 200
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+            await eventually(lambda: len(receiver.told) == 2, within=10, describe="both were told")
+    assert {told.body["event"]["kind"] for told in receiver.told} == {"opened", "answered"}
     assert violations(caplog) == []
 
 
@@ -383,6 +404,62 @@ async def test_a_gateway_s_user_deletes_nothing_and_makes_no_keys(
     async with installation.client("gateway") as (gateway, complaints):
         assert await request(gateway, subject) is None
         assert [subject.lower() in complaint.lower() for complaint in complaints] == [True]
+
+
+@pytest.mark.parametrize("how", ["all", "sub"])
+@pytest.mark.parametrize(
+    ("user", "subject", "bucket"),
+    [
+        ("worker", "$KV.pyoco_runs.mine", "KV_pyoco_runs"),
+        ("worker", "$KV.pyoco_workers.mine", "KV_pyoco_workers"),
+        ("gateway", "$KV.pyoco_auth.used.mine", "KV_pyoco_auth"),
+    ],
+)
+async def test_no_record_is_written_that_erases_the_others(
+    installation: Installation, user: str, subject: str, bucket: str, how: str
+) -> None:
+    """A message with `Nats-Rollup: all` replaces everything in a bucket that takes it."""
+    async with installation.client("admin") as (admin, _), installation.client(user) as (client, _):
+        await admin.jetstream().publish(f"{subject.rpartition('.')[0]}.another", b"{}")
+        with pytest.raises(nats.js.errors.APIError, match="rollup"):
+            await client.jetstream().publish(subject, b"{}", headers={"Nats-Rollup": how})
+        await client.jetstream().publish(subject, b"{}")
+        assert (await admin.jetstream().stream_info(bucket)).state.messages == 2
+
+
+async def take_rollups(installation: Installation, *buckets: str) -> None:
+    """As earlier versions made them."""
+    async with installation.client("admin") as (admin, _):
+        for bucket in buckets:
+            made = (await admin.jetstream().stream_info(bucket)).config
+            made.allow_rollup_hdrs, made.description = True, "of an administrator"
+            await admin.jetstream().update_stream(made)
+
+
+async def test_buckets_of_an_earlier_version_are_mended_by_nats_setup(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await take_rollups(installation, "KV_pyoco_auth", "KV_pyoco_runs")
+    known = installation.users["admin"]
+    monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
+    monkeypatch.setenv("PYOCO_NATS_URL", installation.server.url)
+    monkeypatch.setenv("PYOCO_NATS_USER", known["user"])
+    monkeypatch.setenv("PYOCO_NATS_PASSWORD", known["password"])
+    result = await asyncio.to_thread(CliRunner().invoke, admin_app, ["nats-setup"])
+    assert result.exit_code == 0, result.output
+    async with installation.client("admin") as (admin, _):
+        for bucket in ("KV_pyoco_auth", "KV_pyoco_runs"):
+            mended = (await admin.jetstream().stream_info(bucket)).config
+            assert (mended.allow_rollup_hdrs, mended.description) == (False, "of an administrator")
+
+
+async def test_a_gateway_that_may_not_mend_them_says_so_and_works(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    await take_rollups(installation, "KV_pyoco_auth")
+    async with running_gateway(installation.settings("gateway")) as gateway:
+        assert (await gateway.http.get("/workers")).status_code == 200
+    assert [text for text in caplog.messages if "KV_pyoco_auth" in text and "nats-setup" in text]
 
 
 async def test_a_worker_says_which_stream_is_missing_that_it_may_not_make(installation: Installation) -> None:

@@ -22,7 +22,7 @@ _CHECKS = (
     "allow_header_conformance",
 )
 # These answers last as long as somebody listens; their own tests look at them.
-_ENDLESS = ("/runs/watch",)
+_ENDLESS = ("/runs/watch", "/waits/watch")
 
 
 def test_every_answer_is_one_that_the_document_tells(nats_url: str, tmp_path: Path) -> None:

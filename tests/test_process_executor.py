@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import JournalEntry, LogLine
+from pyoco_server.wait_models import Question
+from pyoco_server.worker.executor import ExecutorFailedToStart
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Outcome, Run, Setup
 
@@ -21,6 +24,7 @@ from .support.workers import FLOWS
 
 class Heard:
     def finished(self, entry: JournalEntry) -> None: ...
+    def asked(self, question: Question) -> None: ...
     def printed(self, lines: list[LogLine]) -> None: ...
 
 
@@ -50,6 +54,24 @@ async def being_replaced(executor: ProcessExecutor, run: Run) -> "asyncio.Task[O
     execution = asyncio.create_task(executor.execute(run, Heard()))
     await eventually(lambda: executor.pid is None, within=5, describe="the executor is being replaced")
     return execution
+
+
+async def test_an_executor_that_cannot_be_started_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/bin/sh\necho 'Traceback ...' >&2\necho 'ImportError: libfoo.so is missing' >&2\nexit 1\n"
+    )
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    executor = ProcessExecutor(Setup.from_config(NatsBackendConfig(), flows=str(FLOWS)))
+    with pytest.raises(ExecutorFailedToStart) as caught:
+        await executor.start()
+    assert str(caught.value) == (
+        "the executor process exited with code 1: Traceback ... | ImportError: libfoo.so is missing"
+    )
+    await executor.close()
 
 
 async def test_a_cancel_is_not_lost_while_an_executor_is_replaced(

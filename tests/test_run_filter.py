@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyoco_server.runs.index.file import IndexFile
+from pyoco_server.runs.index.schema import FORM
 from pyoco_server.runs.index.search import Search
 from pyoco_server.runs.index.sorting import Place, Sort, SortField
 from pyoco_server.runs.index.writing import IndexWriter, SeenWrite
@@ -81,7 +82,7 @@ class Index:
     """An index in a folder of its own, and what it should know."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = IndexFile(folder)
+        self._file = IndexFile(folder, FORM)
         self.writer = IndexWriter(self._file.writer())
         self.writer.begin("a bucket")
         self.writer.complete()

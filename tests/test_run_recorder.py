@@ -13,6 +13,7 @@ from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import JournalEntry, LogLine, new_run_id
 from pyoco_server.runs.ownership import RunTaken
+from pyoco_server.wait_models import Question
 from pyoco_server.worker import run_recorder
 from pyoco_server.worker.run_recorder import RunRecorder
 
@@ -30,7 +31,18 @@ class Recording:
         self.logs = RunLogs(connection)
         self.asked = 0
         self.answer: Exception | None = None
-        self.recorder = RunRecorder(connection, self.journal, self.logs, self.run_id, self._assure)
+        self.questions: list[Question] = []
+        self.recorder = RunRecorder(
+            connection,
+            self.journal,
+            self.logs,
+            self.run_id,
+            ask=self._ask,
+            assure_ownership=self._assure,
+        )
+
+    async def _ask(self, question: Question) -> None:
+        self.questions.append(question)
 
     async def _assure(self) -> None:
         self.asked += 1

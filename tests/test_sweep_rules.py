@@ -55,8 +55,19 @@ def test_what_a_quiet_run_needs(run: RunState, quiet_sec: float, need: Need) -> 
 
 
 def test_a_status_of_a_newer_version_is_left_to_it() -> None:
-    waiting = state(status="WAITING_HUMAN", delivery=(7, 3), timeout_sec=1.0)
-    assert need_of(waiting, 10**6, LIMITS, PATIENCE) is Need.NOTHING
+    dreaming = state(status="DREAMING", delivery=(7, 3), timeout_sec=1.0)
+    assert need_of(dreaming, 10**6, LIMITS, PATIENCE) is Need.NOTHING
+
+
+def test_a_run_that_waits_for_people_needs_nothing_however_long() -> None:
+    waiting = state(status="WAITING_HUMAN", timeout_sec=1.0)
+    assert need_of(waiting, 10**9, LIMITS, PATIENCE) is Need.NOTHING
+
+
+def test_the_time_that_a_run_has_waited_for_people_does_not_count_against_its_limit() -> None:
+    waited = state(delivery=(7, 1), heartbeat_at=1000.0, waited_sec=900.0, timeout_sec=60.0)
+    assert not past_time_limit(waited, 49.0)
+    assert past_time_limit(waited, 51.0)
 
 
 def test_a_time_limit_that_has_passed_is_the_owner_s_to_enforce_while_there_is_one() -> None:

@@ -16,11 +16,13 @@ from pyoco_server.broker.bulk_records import BulkRecords
 from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.stream_reads import stream_state
+from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.models import DeadLetter, LogLine, RunStatus
 
 from .support.stored_runs import ended, write
+from .support.stored_waits import a_wait
 from .support.tenants import Tenant, having_tenants
 from .support.wheel_uploads import upload
 from .support.wheels import wheel_bytes
@@ -55,8 +57,12 @@ class World:
         connection = self.acme.inside.connection
         config = connection.config
         streams = [
-            *(f"KV_{bucket}" for bucket in (config.runs_kv_bucket, config.bulk_kv_bucket)),
+            *(
+                f"KV_{bucket}"
+                for bucket in (config.runs_kv_bucket, config.bulk_kv_bucket, config.waits_kv_bucket)
+            ),
             *(config.work_stream, config.dlq_stream, config.journal_stream, config.run_log_stream),
+            config.wait_event_stream,
         ]
         states = [await stream_state(connection, stream) for stream in streams]
         return [(state.last_sequence, state.messages) for state in states]
@@ -67,7 +73,10 @@ OWNED = {
     "run_id": "00000000-0000-4000-8000-000000000000",
     "seq": "987654",
     "bulk_id": "00000000-0000-4000-8000-000000000001",
+    "wait_id": "00000000-0000-4000-8000-000000000000.0123456789abcdef",
 }
+# Where it is named in the body.
+NAMED_IN_BODY = {("POST", "/resume"): ("runId", "run_id")}
 # What all tenants share: it is there for rival too, but nothing of acme's is told with it.
 SHARED = {"worker_id": "w1", "wheel_name": "greetings-0.1.0-py3-none-any.whl"}
 # What makes an endpoint tell as much as it can, and end.
@@ -75,6 +84,7 @@ QUERIES: dict[tuple[str, str], Callable[[World], dict[str, str]]] = {
     ("GET", "/runs"): lambda world: {"include": "full", "total": "true"},
     ("GET", "/runs/watch"): lambda world: {"after": world.beginning, "timeout_sec": "1"},
     ("GET", "/runs/{run_id}/watch"): lambda world: {"timeout_sec": "1"},
+    ("GET", "/waits/watch"): lambda world: {"timeout_sec": "1"},
 }
 _EVERYTHING: dict[str, Any] = {"json": {"expected_count": 1000}}
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
@@ -84,6 +94,8 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
         "data": {"flow_name": "noop"},
         "headers": {"Idempotency-Key": "nightly"},
     },
+    ("POST", "/waits/{wait_id}/respond"): {"json": {"payload": 1}},
+    ("POST", "/resume"): {"json": {"payload": 1}},
     ("POST", "/bulk/cancel"): _EVERYTHING,
     ("POST", "/bulk/rerun"): _EVERYTHING,
     ("POST", "/dlq/replay"): _EVERYTHING,
@@ -97,9 +109,12 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
 TELLING = {
     ("GET", "/runs"),
     ("GET", "/runs/watch"),
+    ("GET", "/waits"),
+    ("GET", "/waits/watch"),
     ("GET", "/dlq"),
     ("GET", "/bulk"),
     ("GET", "/metrics"),
+    ("GET", "/overview"),
     ("GET", "/workers"),
     ("GET", "/workers/{worker_id}"),
     ("GET", "/wheels/history"),
@@ -115,7 +130,13 @@ def parameters(path: str) -> list[str]:
     return re.findall(r"\{(\w+)", path)
 
 
-OF_TENANTS = [each for each in operations() if set(parameters(each[1])) & set(OWNED)]
+def names_in(method: str, path: str) -> list[str]:
+    """What the request names: in its path, or in its body."""
+    _, in_body = NAMED_IN_BODY.get((method, path), (None, None))
+    return parameters(path) if in_body is None else [in_body]
+
+
+OF_TENANTS = [each for each in operations() if set(names_in(*each)) & set(OWNED)]
 OF_ALL = [each for each in operations() if each not in OF_TENANTS]
 
 
@@ -146,7 +167,14 @@ async def _fill(world: World) -> None:
     bulk = await acme.http.post(
         "/bulk/cancel", params={"q": f"{MARK}-nothing"}, json={"expected_count": 0, "reason": MARK}
     )
-    world.owned = {"run_id": open_run, "seq": "1", "bulk_id": bulk.json()["operation"]["bulk_id"]}
+    wait = a_wait(open_run, f"{MARK}-wait", tenant_id="acme", flow_name=MARK, message=MARK)
+    await inside.wait_store.create(wait)
+    world.owned = {
+        "run_id": open_run,
+        "seq": "1",
+        "bulk_id": bulk.json()["operation"]["bulk_id"],
+        "wait_id": wait.wait_id,
+    }
     record = a_record(
         SHARED["worker_id"],
         seen_at=4e9,
@@ -161,7 +189,11 @@ async def _fill(world: World) -> None:
 async def ask(tenant: Tenant, world: World, method: str, path: str, names: dict[str, str]) -> httpx.Response:
     query = QUERIES[method, path](world) if (method, path) in QUERIES else {}
     filled = path.format_map({**SHARED, **names})
-    return await tenant.http.request(method, filled, params=query, **BODIES.get((method, path), {}))
+    body = BODIES.get((method, path), {})
+    if (method, path) in NAMED_IN_BODY:
+        field, name = NAMED_IN_BODY[method, path]
+        body = {"json": {**body["json"], field: names[name]}}
+    return await tenant.http.request(method, filled, params=query, **body)
 
 
 def test_somebody_has_said_what_each_parameter_of_a_path_names() -> None:
@@ -171,7 +203,7 @@ def test_somebody_has_said_what_each_parameter_of_a_path_names() -> None:
 
 
 def test_the_tables_have_no_endpoint_that_does_not_exist() -> None:
-    assert {*QUERIES, *BODIES, *TELLING} <= set(operations())
+    assert {*QUERIES, *BODIES, *TELLING, *NAMED_IN_BODY} <= set(operations())
 
 
 @pytest.mark.parametrize(("method", "path"), OF_TENANTS)
@@ -185,7 +217,7 @@ async def test_what_another_tenant_has_is_not_there(
     unknown = await ask(world.rival, world, method, path, OWNED)
     assert foreign.status_code == unknown.status_code == 404
     assert looks == looked_for != []
-    [name] = parameters(path)
+    [name] = names_in(method, path)
     assert foreign.text.replace(world.owned[name], "?") == unknown.text.replace(OWNED[name], "?")
     assert _told_beside(foreign) == _told_beside(unknown)
     assert await world.written() == before
@@ -201,6 +233,8 @@ def _noted_looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (RunStore, "get_from_leader"),
         (DeadLetters, "get"),
         (BulkRecords, "get"),
+        (WaitStore, "get"),
+        (WaitStore, "get_from_leader"),
     ):
         look = getattr(store, name)
 
@@ -231,6 +265,7 @@ async def test_nothing_happens_to_what_another_tenant_has(method: str, path: str
         http = world.acme.http
         paths = [f"/runs/{run_id}" for run_id in world.run_ids]
         paths += [f"/bulk/{world.owned['bulk_id']}", f"/dlq/{world.owned['seq']}", "/runs", "/dlq", "/bulk"]
+        paths += [f"/waits/{world.owned['wait_id']}", "/waits"]
         return [(await http.get(path)).json() for path in paths]
 
     before = await of_acme()

@@ -129,6 +129,81 @@ def _wide_form() -> bytes:
     return content[:place] + b"PK\x06\x07" + bytes(16) + content[place:]
 
 
+def _wide_form_behind_a_long_comment() -> bytes:
+    """The 64-bit form begins as far from the end of the file as it can."""
+    content = wheel_bytes()
+    place = content.rindex(b"PK\x05\x06")
+    end = content[place : place + 20] + struct.pack("<H", 65535) + bytes(65535)
+    return content[:place] + b"PK\x06\x07" + bytes(16) + end
+
+
+def _listing(files: int, *, says: int) -> bytes:
+    """A list of so many empty files, and an end that says something else about their number."""
+    entries = b"".join(
+        b"PK\x01\x02" + bytes(24) + struct.pack("<3H", 6, 0, 0) + bytes(12) + b"%06x" % number
+        for number in range(files)
+    )
+    return entries + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, says, says, len(entries), 0, 0)
+
+
+def test_the_files_of_an_archive_are_counted_before_its_list_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "wanted one *.dist-info folder" in refusal(_listing(65534, says=1)), "that many are looked at"
+
+    def not_read(*_: object) -> None:
+        raise AssertionError("the whole list was read")
+
+    monkeypatch.setattr(zipfile, "ZipFile", not_read)
+    assert "too many files; wanted at most 65534" in refusal(_listing(65535, says=1))
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        ["py3-none-any"],
+        ["py2.py3-none-any"],
+        ["py2-none-any", "py3-none-any"],
+        ["py3-none-any", "py2-none-any"],
+    ],
+)
+def test_a_wheel_whose_tags_are_those_of_its_name_is_taken(tags: list[str]) -> None:
+    whole = "py3" if tags == ["py3-none-any"] else "py2.py3"
+    name = WheelName.parse(f"greetings-0.1.0-{whole}-none-any.whl")
+    inspect_wheel(io.BytesIO(wheel_bytes(tags=tags)), name, max_unpacked_bytes=10**6)
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        ["cp311-cp311-win32"],
+        ["py2-none-any", "py3-none-any"],
+        ["nonsense"],
+        # As many as a line can stand for: they are not even made.
+        [f"{'.'.join(f'p{n}' for n in range(3000))}-{'.'.join(f'a{n}' for n in range(3000))}-any"],
+    ],
+)
+def test_a_wheel_whose_tags_are_others_was_renamed(tags: list[str]) -> None:
+    told = refusal(wheel_bytes(tags=tags))
+    assert f"{INFO}/WHEEL says Tag" in told
+    assert "greetings-0.1.0-py3-none-any.whl; a wheel must not be renamed" in told
+
+
+def requiring(python: str) -> bytes:
+    return wheel_bytes(metadata=f"Name: greetings\nVersion: 0.1.0\nRequires-Python: {python}\n")
+
+
+def test_for_which_python_a_wheel_is_is_told() -> None:
+    for python in ("", ">=3.11", "<4,>=3.8.1"):
+        found = inspect_wheel(io.BytesIO(requiring(python)), NAME, max_unpacked_bytes=10**6)
+        assert str(found) == python
+
+
+@pytest.mark.parametrize("python", ["three", ">=3.x", ", ".join([">=3"] * 100)])
+def test_a_wheel_for_a_python_that_there_cannot_be_is_refused(python: str) -> None:
+    assert "METADATA says Requires-Python" in refusal(requiring(python))
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
@@ -139,6 +214,7 @@ def _wide_form() -> bytes:
         (lambda: wheel_bytes()[100:], "no readable zip archive"),
         (_many_files, "too many files"),
         (_wide_form, "too many files"),
+        (_wide_form_behind_a_long_comment, "too many files"),
         (_encrypted, "is encrypted"),
         (_damaged, "no readable zip archive (Bad CRC-32"),
         (lambda: wheel_bytes(without=("METADATA",)), f"{INFO}/METADATA is missing"),

@@ -15,6 +15,7 @@ from pyoco_server.broker.object_store import StoredChunks
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.wheels import sync as wheel_sync
 from pyoco_server.wheels.pip_install import InstallFailed
+from pyoco_server.wheels.site import OWN_FOLDER
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.protocol import Setup
 
@@ -89,8 +90,31 @@ async def test_a_deleted_wheel_is_uninstalled_and_an_older_one_takes_its_place(
         assert (gone["last_result"], gone["removed_count"], gone["updated_count"]) == ("ok", 1, 0)
         run = await ended(gateway)
         assert (run["status"], "there is no module 'greetings'" in run["error"]) == ("FAILED", True)
-        folder = Path(config.wheel_sync_dir) / "worker" / "installed"
+        folder = Path(config.wheel_sync_dir) / OWN_FOLDER / "worker" / "installed"
         await eventually(lambda: not list(folder.iterdir()), within=10, describe="its files are gone")
+
+
+async def test_old_wheels_are_removed_although_a_run_of_an_older_one_goes_on(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    folder = Path(config.wheel_sync_dir) / OWN_FOLDER / "worker" / "installed"
+
+    def installed() -> set[str]:
+        return {path.name for path in folder.iterdir()}
+
+    first = await registered(gateway, content=greetings("0.1.0", "old"))
+    async with serving_worker(config, concurrency=2):
+        params = {"path": str(tmp_path / "release"), "started": str(tmp_path / "started")}
+        run_id = await gateway.submit("waiting", params=params)
+        await gateway.reaches(run_id, "RUNNING")
+        for version in ("0.2.0", "0.3.0"):
+            last = await registered(gateway, version=version, content=greetings(version, version))
+            await synced(gateway, updated_wheels=[f"greetings-{version}-py3-none-any.whl"])
+        in_use = {first["nuid"], last["nuid"]}
+        await eventually(lambda: installed() == in_use, within=10, describe="0.2.0 is gone, and 0.1.0 is not")
+        (tmp_path / "release").touch()
+        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+        await eventually(lambda: installed() == {last["nuid"]}, within=10, describe="0.1.0 is gone as well")
 
 
 async def test_workers_on_one_machine_have_the_wheels_of_their_tags_and_leave_each_other_alone(
@@ -128,19 +152,34 @@ async def test_what_does_not_fit_this_system_is_skipped_and_recorded(
     ]
 
 
+async def test_a_wheel_for_another_python_is_skipped_and_the_older_one_is_used_by_a_fresh_worker(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    await registered(gateway, content=greetings("0.1.0", "fits"))
+    demanding = "Metadata-Version: 2.1\nName: greetings\nVersion: 0.2.0\nRequires-Python: >=99\n"
+    await registered(gateway, version="0.2.0", content=wheel_bytes(version="0.2.0", metadata=demanding))
+    async with serving_worker(config):
+        told = await synced(gateway, last_result="ok", selected_wheels=[OLD])
+        assert await greeting(gateway) == "fits"
+    [skipped] = told["skipped_incompatible"]
+    assert skipped["name"] == NEW
+    assert skipped["reason"].startswith("it is for Python >=99, and this worker has 3.")
+
+
 async def test_a_failed_installation_leaves_the_old_code_and_says_so(
     config: NatsBackendConfig, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     await registered(gateway, content=greetings("0.1.0", "old"))
-    demanding = "Metadata-Version: 2.1\nName: greetings\nVersion: 0.2.0\nRequires-Python: >=99\n"
+    # Files for a place that pip does not know.
+    odd = wheel_bytes(version="0.2.0", files={"greetings-0.2.0.data/nowhere/x": ""})
     async with serving_worker(config):
         assert await greeting(gateway) == "old"
-        await registered(gateway, version="0.2.0", content=wheel_bytes(version="0.2.0", metadata=demanding))
+        await registered(gateway, version="0.2.0", content=odd)
         await registered(gateway, "other", "1.0")
         failed = await synced(gateway, last_result="error", updated_wheels=["other-1.0-py3-none-any.whl"])
         assert NEW in failed["error"]
         assert "version 0.1.0 stays" in failed["error"]
-        assert "requires a different Python" in failed["error"]
+        assert "nowhere" in failed["error"]
         assert [each["version"] for each in failed["installed_wheels"]] == ["0.1.0", "1.0"]
         assert await greeting(gateway) == "old"
         # A good one mends it.
@@ -290,7 +329,7 @@ async def test_a_worker_that_starts_again_does_not_install_what_it_has(
 async def test_folders_of_workers_that_are_gone_are_removed_and_one_in_use_is_not_shared(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    folder = Path(config.wheel_sync_dir)
+    folder = Path(config.wheel_sync_dir) / OWN_FOLDER
     await registered(gateway, content=greetings("0.1.0", "old"))
     async with serving_worker(config, worker_id="gone"):
         await synced(gateway, "gone", last_result="ok")
@@ -317,7 +356,20 @@ async def test_a_registry_without_wheels_is_no_error_and_a_worker_without_sync_s
         assert (syncs["enabled"], syncs["selected_count"], syncs["error"]) == (True, 0, None)
         assert (plain["enabled"], plain["last_attempt_at"]) == (False, None)
         await gateway.ends(await gateway.submit("noop"))
-    assert not (Path(config.wheel_sync_dir) / "plain").exists()
+    assert not (Path(config.wheel_sync_dir) / OWN_FOLDER / "plain").exists()
+
+
+async def test_what_others_keep_in_the_folder_is_left_alone(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    folder = Path(config.wheel_sync_dir)
+    (folder / "poetry").mkdir(parents=True)
+    theirs = [folder / "poetry.lock", folder / "poetry" / "notes.txt"]
+    for path in theirs:
+        path.write_text("of somebody else")
+    async with serving_worker(config):
+        await synced(gateway, last_result="ok")
+    assert [path.read_text() for path in theirs] == ["of somebody else"] * 2
 
 
 async def test_a_worker_inside_a_program_uses_the_new_code_too_and_leaves_no_trace(

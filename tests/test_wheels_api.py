@@ -14,10 +14,12 @@ import pytest
 from pyoco_server.broker.object_store import CHUNK_BYTES
 from pyoco_server.broker.stream_reads import stream_state
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import wheels
 from pyoco_server.http_client import AsyncPyocoHttpClient
 
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
+from .support.waiting import eventually
 from .support.wheel_uploads import registered, upload
 from .support.wheels import wheel_bytes
 
@@ -297,6 +299,90 @@ async def test_a_wheel_over_the_limit_is_refused_while_it_is_read(
         assert problem(refused) == (413, "ERR-PYOCO-0002")
         assert "PYOCO_WHEEL_MAX_BYTES" in refused.json()["detail"]
         assert [error["field"] for error in refused.json()["errors"]] == ["wheel"]
+
+
+async def never_ending() -> AsyncIterator[bytes]:
+    """The beginning of an upload, and no more."""
+    yield CUT_OFF[:1000]
+    await asyncio.Event().wait()
+
+
+FORM = {"content-type": "multipart/form-data; boundary=x"}
+
+
+async def test_when_all_places_are_taken_an_upload_is_refused_at_once_and_taken_later(
+    gateway: RunningGateway,
+) -> None:
+    uploads = gateway.inside.uploads
+    slow = [
+        asyncio.create_task(gateway.http.post("/wheels", content=never_ending(), headers=FORM))
+        for _ in range(4)
+    ]
+    await eventually(uploads.locked, within=5, describe="four uploads are under way")
+    try:
+        async with asyncio.timeout(2):
+            busy = await upload(gateway)
+    finally:
+        for task in slow:
+            task.cancel()
+        await asyncio.wait(slow)
+    assert problem(busy) == (503, "ERR-PYOCO-0042")
+    assert busy.headers["retry-after"] == "10"
+    await eventually(lambda: not uploads.locked(), within=5, describe="those who left made room")
+    await registered(gateway)
+
+
+async def test_an_upload_that_takes_too_long_gives_its_place_back(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheels, "_UPLOAD_SEC", 0.3)
+    url = gateway.http.base_url
+    # Not by httpx, which reads no answer before it has sent everything.
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    head = "POST /wheels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
+    writer.write(f"{head}Content-Type: {FORM['content-type']}\r\n\r\n".encode() + CUT_OFF[:1000])
+    async with asyncio.timeout(5):
+        answer = (await reader.read()).decode()
+    writer.close()
+    assert answer.startswith("HTTP/1.1 422 ")
+    assert "the body did not come within 0.3 s" in answer
+    assert "connection: close" in answer.lower()
+
+
+async def test_only_the_head_of_a_download(gateway: RunningGateway) -> None:
+    content = large_wheel()
+    told = await registered(gateway, content=content)
+    head = await gateway.http.head(f"/wheels/{NAME}")
+    assert (head.status_code, head.content) == (200, b"")
+    whole = await gateway.http.get(f"/wheels/{NAME}")
+    for name in ("content-length", "content-type", "content-disposition", "accept-ranges", "etag"):
+        assert head.headers[name] == whole.headers[name]
+    assert head.headers["etag"] == f'"{told["nuid"]}"'
+    part = await gateway.http.head(f"/wheels/{NAME}", headers={"Range": "bytes=10-19"})
+    assert (part.status_code, part.headers["content-length"]) == (206, "10")
+    assert (await gateway.http.head("/wheels/none-1-py3-none-any.whl")).status_code == 404
+    health = await gateway.http.head("/health")
+    assert (health.status_code, health.content) == (200, b"")
+
+
+async def test_a_download_of_what_is_deleted_meanwhile_is_cut_off_and_told_in_one_line(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await registered(gateway, content=large_wheel())
+    read = gateway.inside.wheels.read
+
+    async def cut_off(*args: Any, **options: Any) -> AsyncIterator[bytes]:
+        yield await anext(read(*args, **options))
+        raise gateway.inside.connection.unavailable("it is incomplete: it was deleted")
+
+    monkeypatch.setattr(gateway.inside.wheels, "read", cut_off)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await gateway.http.get(f"/wheels/{NAME}")
+    ours = [record for record in caplog.records if record.name.startswith("pyoco_server")]
+    assert [
+        record.getMessage().partition(":")[0] for record in ours if "download" in record.getMessage()
+    ] == [f"the download of {NAME} was cut off"]
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 async def test_the_history_tells_who_did_what_from_where(gateway: RunningGateway) -> None:

@@ -19,6 +19,7 @@ from pyoco_server.runs.ownership import OwnedRun, claim
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.presence import Presence
 from pyoco_server.worker.run_keeper import RunKeeper
+from pyoco_server.worker.run_questions import RunQuestions
 
 from .flows import basics
 from .support.gateway import RunningGateway
@@ -522,8 +523,10 @@ async def test_a_keeper_that_is_told_to_stop_while_it_wakes_up_stops(
     async with idle_worker(config, basics.noop_flow) as worker:
         await gateway.submit("noop")
         delivery, owned = await claimed_by(worker)
+        services = worker._services
+        questions = RunQuestions(services.waits, services.wait_events, decode_job(delivery.payload), 60.0)
         for turns in range(8):
-            keeper = RunKeeper(worker._services, delivery, owned, worker._executors[0])
+            keeper = RunKeeper(worker._services, delivery, owned, worker._executors[0], questions)
             async with asyncio.timeout(5), asyncio.TaskGroup() as group:
                 keeper.start(group)
                 keeper.leave_snapshot_alone()

@@ -33,6 +33,13 @@ def until_cancelled(ctx: Any, sent_at: float, stamps: str) -> None:
         time.sleep(0.005)
 
 
+@task
+def ask(ctx: Any, stamps: str) -> None:
+    """Waits for somebody to say when the answer was sent."""
+    answer = ctx.human("When did you send this?", schema={"type": "number"})
+    work.note_start(answer, stamps)
+
+
 def _in_a_row(name: str, tasks: list[Task]) -> Flow:
     return functools.reduce(operator.rshift, tasks, Flow(name=name))
 
@@ -54,6 +61,7 @@ def _noted(number: int) -> Task:
 noop = Flow(name="noop") >> nothing
 stamped = Flow(name="stamped") >> stamp
 cancellable = Flow(name="cancellable") >> until_cancelled
+asking = Flow(name="asking") >> ask
 chain = _in_a_row("chain", [_resting(f"rest_{n}", CHAIN_TASK_SEC) for n in range(CHAIN_TASKS)])
 large = _in_a_row("large", [_resting(f"rest_{n}", 0) for n in range(LARGE_FLOW_TASKS)])
 resumed = _in_a_row("resumed", [_noted(n) for n in range(RESUME_TASKS)])

@@ -20,6 +20,7 @@ from .errors import ConfigError, FieldProblem
 from .setting import (
     ENV_PREFIX,
     HEADER,
+    HOSTS,
     HTTP_URL,
     NAME,
     NATS_URLS,
@@ -135,6 +136,62 @@ class NatsBackendConfig:
     idempotency_ttl_sec: int = setting(
         "Runs", 86400, "How long an Idempotency-Key stands for the run that it first came with.", minimum=60
     )
+    waits_kv_bucket: str = setting(
+        "Waits for people", "pyoco_waits", "The bucket of the waits for people.", form=NAME
+    )
+    wait_event_stream: str = setting(
+        "Waits for people",
+        "PYOCO_WAIT_EVENTS",
+        "The stream of what happened to waits: who answered, who was refused.",
+        form=NAME,
+    )
+    wait_event_subject_prefix: str = setting(
+        "Waits for people",
+        "pyoco.wait_events",
+        "What happened to a wait is published to this prefix, a dot, and the id of its run.",
+        form=SUBJECT,
+    )
+    wait_event_max_age_sec: int = setting(
+        "Waits for people", 31_536_000, "How long it is kept what happened to waits; 0: for ever.", minimum=0
+    )
+    wait_timeout_sec: float = setting(
+        "Waits for people",
+        86400.0,
+        "How long a wait lasts whose task does not say so.",
+        above=0,
+        maximum=31_622_400,
+    )
+    wait_answer_max_bytes: int = setting(
+        "Waits for people",
+        256 * 1024,
+        "How large the body of an answer may be, in bytes.",
+        minimum=1024,
+        maximum=16 * _MIB,
+    )
+    public_url: str = setting(
+        "Waits for people",
+        "",
+        "Where people reach the gateway (https://host[:port]): the links in notifications begin with it.",
+        form=HTTP_URL,
+    )
+    notify_url: str = setting(
+        "Waits for people",
+        "",
+        "Where to POST that a wait was opened, answered or has expired; not set: nowhere.",
+        form=HTTP_URL,
+    )
+    notify_secret: str = setting(
+        "Waits for people", "", "The key that notifications are signed with (HMAC-SHA256).", secret=True
+    )
+    notify_timeout_sec: float = setting(
+        "Waits for people", 10.0, "How long the receiver of a notification may take.", above=0, maximum=60.0
+    )
+    notify_max_age_sec: int = setting(
+        "Waits for people",
+        86400,
+        "How long a notification is tried again before it is given up.",
+        minimum=60,
+    )
     run_log_stream: str = setting("Run logs", "PYOCO_LOGS", "The stream of what runs print.", form=NAME)
     run_log_subject_prefix: str = setting(
         "Run logs",
@@ -167,6 +224,7 @@ class NatsBackendConfig:
         "",
         "Names by which the gateway may be called beside IP addresses, localhost and the machine's own name: "
         "gateway.example.com, *.example.com for all below it, or * for any. Only looked at without API keys.",
+        form=HOSTS,
         comma_separated=True,
     )
     http_rate_limit: float = setting(
@@ -202,6 +260,7 @@ class NatsBackendConfig:
         "HTTP authentication",
         "",
         "The tenant whose keys see every tenant's runs, and those made without a key; empty: none does.",
+        form=TAG,
     )
     auth_kv_bucket: str = setting("HTTP authentication", "pyoco_auth", "The bucket of API keys.", form=NAME)
     auth_pepper: str = setting(
@@ -412,7 +471,12 @@ class NatsBackendConfig:
         yield from self._lonely("http_tls_cert_file", "http_tls_key_file")
         yield from self._several_users()
         yield from self._same_name(
-            "work_stream", "dlq_stream", "journal_stream", "run_log_stream", "advisory_stream"
+            "work_stream",
+            "dlq_stream",
+            "journal_stream",
+            "run_log_stream",
+            "advisory_stream",
+            "wait_event_stream",
         )
         yield from self._same_name(
             "runs_kv_bucket",
@@ -422,9 +486,14 @@ class NatsBackendConfig:
             "idempotency_kv_bucket",
             "lease_kv_bucket",
             "bulk_kv_bucket",
+            "waits_kv_bucket",
         )
         yield from self._overlapping(
-            "work_subject_prefix", "dlq_subject_prefix", "journal_subject_prefix", "run_log_subject_prefix"
+            "work_subject_prefix",
+            "dlq_subject_prefix",
+            "journal_subject_prefix",
+            "run_log_subject_prefix",
+            "wait_event_subject_prefix",
         )
 
     def _lonely(self, one: str, other: str) -> Iterator[FieldProblem]:

@@ -4,6 +4,7 @@
     ├── InvalidRequest          ERR-PYOCO-0002   422
     │   └── WheelTooLarge                        413
     ├── NatsUnavailable         ERR-PYOCO-0003   503
+    │   ├── NatsForbidden
     │   └── EmbeddedServerError
     ├── RunNotFound             ERR-PYOCO-0005   404
     ├── FlowNotFound            ERR-PYOCO-0006
@@ -25,6 +26,13 @@
     ├── ScopeMissing            ERR-PYOCO-0032   403
     ├── OriginRefused           ERR-PYOCO-0033   403
     ├── RateLimited             ERR-PYOCO-0034   429
+    ├── WaitNotFound            ERR-PYOCO-0035   404
+    ├── WaitConflict            ERR-PYOCO-0036   409
+    ├── WaitExpired             ERR-PYOCO-0037   410
+    ├── ProposalChanged         ERR-PYOCO-0038   412
+    ├── InvalidAnswer           ERR-PYOCO-0039   422
+    ├── NotAssigned             ERR-PYOCO-0040   403
+    ├── UploadsBusy             ERR-PYOCO-0042   503
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
 
@@ -332,6 +340,69 @@ class Err:
         cure_en="Wait as long as Retry-After says; the limit is PYOCO_HTTP_RATE_LIMIT.",
         cure_ja="Retry-After の秒数だけ待って再試行してください（上限は PYOCO_HTTP_RATE_LIMIT）。",
     )
+    WAIT_NOT_FOUND: Final = ErrorSpec(
+        number=35,
+        status=404,
+        en="Wait not found",
+        ja="待ちが見つかりません",
+        cure_en="Check the wait_id; GET /waits lists what waits for an answer.",
+        cure_ja="wait_id を確認してください。回答待ちの一覧は GET /waits で確認できます。",
+    )
+    WAIT_CONFLICT: Final = ErrorSpec(
+        number=36,
+        status=409,
+        en="There is nothing to answer here",
+        ja="回答できる状態ではありません",
+        cure_en="Look at the run or the wait: it says what became of it.",
+        cure_ja="run または wait の現在の状態を確認してください。",
+    )
+    WAIT_EXPIRED: Final = ErrorSpec(
+        number=37,
+        status=410,
+        en="The wait has expired",
+        ja="回答期限が過ぎています",
+        cure_en="POST /runs/{run_id}/retry asks again.",
+        cure_ja="POST /runs/{run_id}/retry で再度質問できます。",
+    )
+    PROPOSAL_CHANGED: Final = ErrorSpec(
+        number=38,
+        status=412,
+        en="This is not the proposal that was shown",
+        ja="表示された提案と一致しません",
+        cure_en="Read the wait again, and send the proposal_digest of what you approve.",
+        cure_ja="wait を読み直し、承認する提案の proposal_digest を送ってください。",
+    )
+    ANSWER_INVALID: Final = ErrorSpec(
+        number=39,
+        status=422,
+        en="The answer is not what was asked for",
+        ja="回答の形式が正しくありません",
+        cure_en="Mend the named fields; the wait stays open. Its schema is in GET /waits/{wait_id}.",
+        cure_ja="示された項目を修正してください（待ちは開いたままです）。schema は GET /waits/{wait_id} にあります。",
+    )
+    NOT_ASSIGNED: Final = ErrorSpec(
+        number=40,
+        status=403,
+        en="Somebody else is to answer this",
+        ja="この待ちの回答者ではありません",
+        cure_en="Use the API key of one of its assignees.",
+        cure_ja="assignees に含まれる API キーを使ってください。",
+    )
+    NOTIFICATION_FAILED: Final = ErrorSpec(
+        number=41,
+        en="A notification could not be delivered",
+        ja="通知を配信できませんでした",
+        cure_en="Look whether PYOCO_NOTIFY_URL takes POST requests and answers with 2xx.",
+        cure_ja="PYOCO_NOTIFY_URL が POST を受け付け、2xx を返すか確認してください。",
+    )
+    UPLOADS_BUSY: Final = ErrorSpec(
+        number=42,
+        status=503,
+        en="Too many wheels are being uploaded",
+        ja="アップロード中のwheelが多すぎます",
+        cure_en="Wait as long as Retry-After says, and upload it again.",
+        cure_ja="Retry-After の秒数だけ待って再試行してください。",
+    )
 
 
 ERRORS: Final[tuple[ErrorSpec, ...]] = tuple(
@@ -368,6 +439,8 @@ class PyocoError(Exception):
     """The base of every error a user of this product may see."""
 
     error: ClassVar[ErrorSpec]
+    # What `error` of the answer says to programs, where spec 4 has a word for it.
+    word: str | None = None
 
     def __init__(self, detail: str = "", *, problems: Sequence[FieldProblem] = ()) -> None:
         super().__init__(detail)
@@ -397,6 +470,20 @@ class WheelTooLarge(InvalidRequest):
 
 class NatsUnavailable(PyocoError):
     error = Err.NATS_UNAVAILABLE
+
+
+class NatsForbidden(NatsUnavailable):
+    """NATS is there, but its user in our settings may not do this: waiting does not help."""
+
+    error = replace(
+        Err.NATS_UNAVAILABLE,
+        en="NATS does not allow this",
+        ja="NATSの権限がありません",
+        cure_en="Check the user of NATS in the settings (PYOCO_NATS_*), and its permissions: "
+        "`pyoco-server-admin nats-config` prints those that each part needs.",
+        cure_ja="NATSのユーザー設定（PYOCO_NATS_*）と権限を確認してください"
+        "（必要な権限は `pyoco-server-admin nats-config` で確認できます）。",
+    )
 
 
 class EmbeddedServerError(NatsUnavailable):
@@ -481,6 +568,45 @@ class OriginRefused(PyocoError):
 
 class RateLimited(PyocoError):
     error = Err.RATE_LIMITED
+
+
+class WaitNotFound(PyocoError):
+    error = Err.WAIT_NOT_FOUND
+    word = "not_found"
+
+
+class WaitConflict(PyocoError):
+    """No answer is taken: the word says why (`invalid_state`, `already_decided`, `ambiguous_wait`)."""
+
+    error = Err.WAIT_CONFLICT
+
+    def __init__(self, word: str, detail: str) -> None:
+        super().__init__(detail)
+        self.word = word
+
+
+class WaitExpired(PyocoError):
+    error = Err.WAIT_EXPIRED
+    word = "expired"
+
+
+class ProposalChanged(PyocoError):
+    error = Err.PROPOSAL_CHANGED
+    word = "proposal_changed"
+
+
+class InvalidAnswer(PyocoError):
+    error = Err.ANSWER_INVALID
+    word = "invalid_answer"
+
+
+class NotAssigned(PyocoError):
+    error = Err.NOT_ASSIGNED
+    word = "not_assigned"
+
+
+class UploadsBusy(PyocoError):
+    error = Err.UPLOADS_BUSY
 
 
 class InvalidCliArgument(PyocoError):

@@ -50,6 +50,8 @@ def configure_logging(
         root.removeHandler(earlier)
     root.addHandler(handler)
     root.setLevel(settings.log_level)
+    # It writes the URL of each request, and that of a receiver of notifications may be its password.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     for name in _UVICORN_LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers.clear()

@@ -52,6 +52,7 @@ def new_run_id() -> str:
 class RunStatus(StrEnum):
     PENDING = "PENDING"
     RUNNING = "RUNNING"
+    WAITING_HUMAN = "WAITING_HUMAN"
     CANCELLING = "CANCELLING"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -68,15 +69,18 @@ TERMINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED
 class TaskStatus(StrEnum):
     PENDING = "PENDING"
     RUNNING = "RUNNING"
+    # For a person.
+    WAITING = "WAITING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
 
     def when_run_ends(self, run: RunStatus) -> "TaskStatus":
         """The state of a task whose run ended without its executor."""
-        if run is RunStatus.CANCELLED and self in (TaskStatus.RUNNING, TaskStatus.PENDING):
+        begun = self in (TaskStatus.RUNNING, TaskStatus.WAITING)
+        if run is RunStatus.CANCELLED and (begun or self is TaskStatus.PENDING):
             return TaskStatus.CANCELLED
-        return TaskStatus.FAILED if self is TaskStatus.RUNNING else self
+        return TaskStatus.FAILED if begun else self
 
 
 class Reason(StrEnum):
@@ -89,6 +93,7 @@ class Reason(StrEnum):
     DELIVERIES_EXHAUSTED = "deliveries_exhausted"
     TIMEOUT = "timeout"
     CANCEL_FORCED = "cancel_forced"
+    HUMAN_TIMEOUT = "human_timeout"
 
 
 class RerunMode(StrEnum):
@@ -131,6 +136,18 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     # Whose run it is, and whose key submitted it; None where no keys are asked for.
     tenant_id: str | None = None
     api_key_id: str | None = None
+    # How often the run had waited for people when this was published: it is of use until the next time.
+    generation: int = 0
+
+
+class OpenWait(Struct, kw_only=True):
+    """A wait for a person that its run has not got an answer to; `GET /waits/{wait_id}` has the rest."""
+
+    wait_id: str
+    task: str
+    name: str
+    message: str
+    deadline_at: float
 
 
 class RunSnapshot(Struct, kw_only=True):
@@ -168,6 +185,15 @@ class RunSnapshot(Struct, kw_only=True):
     # Whose run it is, and whose key submitted it; None where no keys are asked for.
     tenant_id: str | None = None
     api_key_id: str | None = None
+    # How often it has waited for people, for how long in all, and since when it does now.
+    generation: int = 0
+    waited_sec: float | UnsetType = UNSET
+    waiting_since: float | UnsetType | None = UNSET
+    # The waits without an answer, and of the first of them what to show. Not there before the first wait.
+    open_waits: list[OpenWait] | UnsetType = UNSET
+    wait_message: str | UnsetType | None = UNSET
+    wait_schema: str | UnsetType | None = UNSET
+    wait_deadline_at: float | UnsetType | None = UNSET
     # Kept as encoded JSON: only a reader of records pays for decoding them.
     task_records: dict[str, Raw] | UnsetType = UNSET
     task_records_truncated: bool = False
@@ -216,6 +242,7 @@ def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
         rerun_task=snapshot.rerun_task,
         tenant_id=snapshot.tenant_id,
         api_key_id=snapshot.api_key_id,
+        generation=snapshot.generation,
     )
 
 

@@ -24,7 +24,8 @@ from .models import Job, RunSnapshot, RunStatus
 class _TaskTimes(msgspec.Struct):
     """What a task's record says that a span wants."""
 
-    state: str
+    # Not known of a task whose executor was lost.
+    state: str = ""
     started_at: float | None = None
     ended_at: float | None = None
     error: str | None = None

@@ -76,7 +76,7 @@ class Setting:
             return "one of 1, 0, true, false, yes, no, on, off"
         if self.kind == "choice":
             return f"one of {', '.join(self.choices)}"
-        if self.kind == "list":
+        if self.kind == "list" and self.form is None:
             return "texts separated by commas"
         return self.form.wanted if self.form else "a text that is not empty"
 
@@ -211,6 +211,13 @@ NAME: Final = Form("a name of letters, digits, _ and -", _matches(r"[A-Za-z0-9_-
 TAG: Final = Form("1 to 64 letters, digits, _ and -", _matches(r"[A-Za-z0-9_-]{1,64}"))
 SUBJECT: Final = Form(
     "names of letters, digits, _ and -, joined by dots", _matches(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+)
+_HOST: Final = _matches(
+    r"\*|\*(\.[A-Za-z0-9_-]+)+|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?"
+)
+HOSTS: Final = Form(
+    "names of hosts separated by commas, such as gateway.example.com, gateway:8000, *.example.com or *",
+    lambda text: all(_HOST(name) for name in [part.strip() for part in text.split(",") if part.strip()] or [""]),
 )
 HEADER: Final = Form("the name of an HTTP header", _matches(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"))
 NATS_URLS: Final = Form(

@@ -6,6 +6,7 @@ from typing import Any
 from pyoco import Flow
 
 from pyoco_server.models import JournalEntry, LogLine
+from pyoco_server.wait_models import Question, WaitRecord, encode
 from pyoco_server.worker.flow_run import FlowRun, RunListener
 from pyoco_server.worker.protocol import Outcome, Run
 from pyoco_server.worker.task_calls import RetryPauses
@@ -24,6 +25,7 @@ class FlowUnderTest:
         self._pauses = pauses
         self._max_value_bytes = max_value_bytes
         self.written: list[JournalEntry] = []
+        self.asked: list[Question] = []
         self.stuck: list[Outcome] = []
         self.lines: list[LogLine] = []
 
@@ -34,6 +36,7 @@ class FlowUnderTest:
         *,
         attempt: int = 1,
         rerun_task: str | None = None,
+        waits: Sequence[WaitRecord] = (),
     ) -> FlowRun:
         run = Run(
             run_id="r",
@@ -42,6 +45,7 @@ class FlowUnderTest:
             attempt=attempt,
             journal=list(journal),
             rerun_task=rerun_task,
+            waits=encode(list(waits)) if waits else b"",
         )
         return FlowRun(run, self._flow, dict(params or {}), self.listener())
 
@@ -49,6 +53,7 @@ class FlowUnderTest:
         output = TaskOutput(self.lines.extend, line_limit=1000, run_limit=100_000)
         return RunListener(
             finished=self.written.append,
+            asked=self.asked.append,
             stuck=self.stuck.append,
             tail_of=output.tail_of,
             watchers=[output],

@@ -55,11 +55,14 @@ class RunningGateway:
 
 
 @asynccontextmanager
-async def running_gateway(config: NatsBackendConfig, *, ready: bool = True) -> AsyncIterator[RunningGateway]:
+async def running_gateway(
+    config: NatsBackendConfig, *, ready: bool = True, port: int = 0
+) -> AsyncIterator[RunningGateway]:
     app = create_app(config)
     # asyncio turns Nagle's delay off only for sockets that say which protocol they speak.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
-        listening.bind(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
         server = uvicorn.Server(
             uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", proxy_headers=False)
         )

@@ -5,7 +5,7 @@ import csv
 import hashlib
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
@@ -15,10 +15,14 @@ def wheel_bytes(
     files: Mapping[str, str | bytes] | None = None,
     *,
     metadata: str | None = None,
+    tags: Sequence[str] = (),
     without: tuple[str, ...] = (),
     record: str | None = None,
 ) -> bytes:
-    """A wheel; `metadata` and `record` are what those files say instead, `without` leaves some out."""
+    """A wheel; `metadata` and `record` are what those files say instead, `without` leaves some out.
+
+    Like any that was made by hand it says nothing about its tags, unless they are given.
+    """
     content = io.BytesIO()
     info = f"{name}-{version}.dist-info"
     described = metadata or f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
@@ -27,7 +31,8 @@ def wheel_bytes(
         for path, text in {
             **(files if files is not None else {f"{name}.py": f"VERSION = {version!r}\n"}),
             f"{info}/METADATA": described,
-            f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\n",
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\n"
+            + "".join(f"Tag: {tag}\n" for tag in tags),
         }.items()
     }
     written[f"{info}/RECORD"] = (record or _record(written, f"{info}/RECORD")).encode()

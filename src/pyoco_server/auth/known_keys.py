@@ -102,11 +102,18 @@ class KnownKeys:
         return time.monotonic() - self._mirror.right_as_of <= TRUST_SEC
 
     async def confirm(self) -> None:
-        """Ask NATS now; NatsUnavailable when it cannot tell."""
+        """Ask NATS now; NatsUnavailable when it cannot tell in the time that one request to it may take."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked.append(answer)
         self._stirred.set()
-        await answer
+        timeout_sec = self._connection.config.nats_request_timeout_sec
+        try:
+            async with asyncio.timeout(timeout_sec):
+                await answer
+        except TimeoutError:
+            # The look that was under way may have taken all of it.
+            why = f"the API keys could not be confirmed within {timeout_sec:g} s"
+            raise self._connection.unavailable(why) from None
 
     def check(self, text: str) -> Grant:
         """What the key gives; ApiKeyInvalid says why it gives nothing, to its owner only."""
@@ -149,6 +156,8 @@ class KnownKeys:
         try:
             changed = await self._mirror.look()
         except NatsUnavailable as error:
+            # Those who have asked meanwhile as well: another look would not do better, but last as long.
+            asked, self._asked = [*asked, *self._asked], []
             _answer(asked, error)
             await self._mend()
         except BaseException:

@@ -116,9 +116,11 @@ class Intake:
         if ahead and len(self._tags) == 1:
             await self._fetch_ahead(self._tags[0])
         self._busy = max(0, self._busy - 1)
-        delivery = self._pop_buffered() or await self._wait_for_delivery()
-        self._busy += 1
-        return delivery
+        try:
+            return self._pop_buffered() or await self._wait_for_delivery()
+        finally:
+            # Also one that gave up waiting: it will come again, and be counted again.
+            self._busy += 1
 
     def take_left_over(self, wanted: Callable[[Delivery], bool]) -> Delivery | None:
         """The delivery that would be the next one's, if it is there and wanted; `come_again` after it."""

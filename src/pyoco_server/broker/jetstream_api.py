@@ -34,9 +34,13 @@ class ApiRefused(Exception):
         super().__init__(description)
 
 
-async def ensure_stream(connection: Connection, wanted: StreamConfig) -> None:
-    """Make the stream if it is missing; an existing one keeps its configuration."""
-    await _ensure(connection, f"STREAM.INFO.{wanted.name}", f"STREAM.CREATE.{wanted.name}", wanted.as_dict())
+async def ensure_stream(connection: Connection, wanted: StreamConfig) -> dict[str, Any]:
+    """Make the stream if it is missing, and return what applies; an existing one keeps its configuration."""
+    info = await _ensure(
+        connection, f"STREAM.INFO.{wanted.name}", f"STREAM.CREATE.{wanted.name}", wanted.as_dict()
+    )
+    config: dict[str, Any] = info["config"]
+    return config
 
 
 async def ensure_consumer(connection: Connection, stream: str, wanted: ConsumerConfig) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Final
 
 from pyoco_server.broker.advisories import advisory_subject
 from pyoco_server.broker.resources import resources, worker_resources
+from pyoco_server.broker.wait_notices import notify_access
 from pyoco_server.broker.wake_up import wake_up_subject
 from pyoco_server.broker.work_queue import consumer_name
 from pyoco_server.config import NatsBackendConfig
@@ -49,24 +50,28 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
     """For workers of these tags; without any, of every tag that has a consumer."""
     work, journal = config.work_stream, config.journal_stream
     runs, workers = f"KV_{config.runs_kv_bucket}", f"KV_{config.workers_kv_bucket}"
+    waits = f"KV_{config.waits_kv_bucket}"
     wheels = f"OBJ_{config.wheel_object_store_bucket}"
     consumers = [consumer_name(tag) for tag in tags] or ["*"]
     return WorkerAccess(
         requests=[
             f"{_API}.INFO",
             *(f"{_API}.STREAM.INFO.{stream.name}" for stream in worker_resources(config)),
-            *(f"{_API}.STREAM.MSG.GET.{stream}" for stream in (work, journal, runs, workers, wheels)),
+            *(f"{_API}.STREAM.MSG.GET.{stream}" for stream in (work, journal, runs, waits, workers, wheels)),
             *(f"{_API}.CONSUMER.INFO.{work}.{consumer}" for consumer in consumers),
             *(f"$JS.ACK.{work}.{consumer}.>" for consumer in consumers),
             f"$KV.{config.runs_kv_bucket}.*",
+            f"$KV.{config.waits_kv_bucket}.*.*",
             f"$KV.{config.workers_kv_bucket}.*",
             f"{config.journal_subject_prefix}.*",
             f"{config.run_log_subject_prefix}.*",
+            f"{config.wait_event_subject_prefix}.*",
             f"{config.dlq_subject_prefix}.>",
         ],
         streamed=[
             *(f"{_API}.CONSUMER.MSG.NEXT.{work}.{consumer}" for consumer in consumers),
             f"{_API}.DIRECT.GET.{journal}",
+            f"{_API}.DIRECT.GET.{waits}",
             f"{_API}.DIRECT.GET.{wheels}",
         ],
         heard=[wake_up_subject("*"), f"$O.{config.wheel_object_store_bucket}.M.>"],
@@ -78,6 +83,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
     streams = [str(stream.name) for stream in resources(config)]
     buckets = (
         config.runs_kv_bucket,
+        config.waits_kv_bucket,
         config.idempotency_kv_bucket,
         config.workers_kv_bucket,
         config.lease_kv_bucket,
@@ -88,7 +94,9 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
     cleaned = (
         config.journal_stream,
         config.run_log_stream,
+        config.wait_event_stream,
         f"KV_{config.runs_kv_bucket}",
+        f"KV_{config.waits_kv_bucket}",
         f"KV_{config.workers_kv_bucket}",
         f"OBJ_{wheels}",
     )
@@ -104,6 +112,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             *(f"{_API}.STREAM.PURGE.{name}" for name in cleaned),
             f"{_API}.CONSUMER.INFO.{config.work_stream}.*",
             f"{_API}.CONSUMER.LIST.{config.work_stream}",
+            *notify_access(config),
             *(f"$KV.{bucket}.>" for bucket in buckets),
             # When a key was used; the keys themselves only an administrator writes.
             f"$KV.{config.auth_kv_bucket}.used.*",
@@ -112,11 +121,13 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             f"{config.dlq_subject_prefix}.>",
             f"{config.journal_subject_prefix}.*",
             f"{config.run_log_subject_prefix}.*",
+            f"{config.wait_event_subject_prefix}.*",
             wake_up_subject("*"),
         ],
         subscribe=[
             _INBOXES,
             f"$KV.{config.runs_kv_bucket}.*",
+            f"$KV.{config.waits_kv_bucket}.>",
             f"$KV.{config.workers_kv_bucket}.*",
             f"$KV.{config.auth_kv_bucket}.>",
             f"$O.{wheels}.M.>",

@@ -1,5 +1,10 @@
-"""The streams and buckets that must exist, made when missing and left alone when present."""
+"""The streams and buckets that must exist, made when missing and left alone when present.
 
+One thing is not left alone: in a bucket that takes `Nats-Rollup`, one write by whoever may write any record
+erases all the others. Buckets that were made so are changed by whoever may change them.
+"""
+
+import logging
 from typing import Any
 
 from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
@@ -9,6 +14,8 @@ from pyoco_server.broker.advisories import advisory_subject
 from pyoco_server.broker.connection import Connection, NoResponders
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
+
+log = logging.getLogger(__name__)
 
 # JetStream API level 4 came with nats-server 2.14; an older server silently ignores what we rely on.
 _MIN_API_LEVEL = 4
@@ -31,17 +38,15 @@ class IncompatibleServer(NatsUnavailable):
 
 async def ensure_resources(connection: Connection) -> None:
     """Check the server and make what is missing; existing configuration is respected."""
-    await _ensure(connection, resources(connection.config))
+    await _check_server(connection)
+    for stream in resources(connection.config):
+        await _ensure_guarded(connection, stream)
 
 
 async def ensure_worker_resources(connection: Connection) -> None:
     """The same for what a worker uses; others need not even be visible to it."""
-    await _ensure(connection, worker_resources(connection.config))
-
-
-async def _ensure(connection: Connection, streams: list[StreamConfig]) -> None:
     await _check_server(connection)
-    for stream in streams:
+    for stream in worker_resources(connection.config):
         await jetstream_api.ensure_stream(connection, stream)
 
 
@@ -49,7 +54,26 @@ async def ensure_api_keys(connection: Connection) -> None:
     """The same for who only administers API keys: of the rest it need not even know the settings."""
     await _check_server(connection)
     config = connection.config
-    await jetstream_api.ensure_stream(connection, _bucket(config, config.auth_kv_bucket))
+    await _ensure_guarded(connection, _bucket(config, config.auth_kv_bucket))
+
+
+async def _ensure_guarded(connection: Connection, wanted: StreamConfig) -> None:
+    """Make it if it is missing, and have an older one refuse `Nats-Rollup` as well."""
+    applies = await jetstream_api.ensure_stream(connection, wanted)
+    if wanted.allow_rollup_hdrs or not applies.get("allow_rollup_hdrs"):
+        return
+    try:
+        await jetstream_api.call(
+            connection, f"STREAM.UPDATE.{wanted.name}", {**applies, "allow_rollup_hdrs": False}
+        )
+    except (jetstream_api.ApiRefused, NatsUnavailable) as refused:
+        # Not worth an outage: everything works as it did before.
+        log.warning(
+            "%s can be erased by whoever may write a record there (Nats-Rollup), which this user of NATS could "
+            "not change (%s): run `pyoco-server-admin nats-setup`",
+            wanted.name,
+            refused,
+        )
 
 
 def resources(config: NatsBackendConfig) -> list[StreamConfig]:
@@ -59,8 +83,11 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _dlq_stream(config),
         _journal_stream(config),
         _run_log_stream(config),
+        _wait_event_stream(config),
         _advisory_stream(config),
         _bucket(config, config.runs_kv_bucket),
+        # No TTL: an expired wait is a record too.
+        _bucket(config, config.waits_kv_bucket),
         _bucket(config, config.idempotency_kv_bucket, ttl_sec=config.idempotency_ttl_sec),
         # No TTL: a worker's record must outlive the disconnect time-out, and keep `hidden`.
         _bucket(config, config.workers_kv_bucket),
@@ -79,7 +106,9 @@ def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _dlq_stream(config),
         _journal_stream(config),
         _run_log_stream(config),
+        _wait_event_stream(config),
         _bucket(config, config.runs_kv_bucket),
+        _bucket(config, config.waits_kv_bucket),
         _bucket(config, config.workers_kv_bucket),
         _object_store(config, config.wheel_object_store_bucket),
     ]
@@ -131,6 +160,16 @@ def _run_log_stream(config: NatsBackendConfig) -> StreamConfig:
     )
 
 
+def _wait_event_stream(config: NatsBackendConfig) -> StreamConfig:
+    return _stream(
+        config,
+        config.wait_event_stream,
+        [f"{config.wait_event_subject_prefix}.*"],
+        max_age=config.wait_event_max_age_sec,
+        duplicate_window=_DEDUPLICATION_WINDOW_SEC,
+    )
+
+
 def _advisory_stream(config: NatsBackendConfig) -> StreamConfig:
     return _stream(
         config,
@@ -149,7 +188,6 @@ def _bucket(config: NatsBackendConfig, name: str, *, ttl_sec: float = 0.0) -> St
         max_msgs_per_subject=1,
         max_age=ttl_sec,
         discard=DiscardPolicy.NEW,
-        allow_rollup_hdrs=True,
         deny_delete=True,
     )
 

@@ -129,6 +129,16 @@ class WorkQueue:
         await publish_acked(self._connection, subject, encode(job), headers)
         return subject
 
+    async def publish_continuation(self, job: Job) -> None:
+        """Put in the job of a run that has waited for people; the same one twice is mostly stored once.
+
+        Beyond the server's memory of ids it is stored again, and no worker can claim it: a job is for one
+        generation of its run.
+        """
+        subject = f"{self._config.work_subject_prefix}.{job.tag}"
+        headers = {"Nats-Msg-Id": f"{job.run_id}.g{job.generation}", **tracing.carried()}
+        await publish_acked(self._connection, subject, encode(job), headers)
+
     async def message(self, sequence: int) -> StreamMessage | None:
         """The job of this sequence, as the leader knows it; None when it has left the queue."""
         return await message_at(self._connection, self._config.work_stream, sequence)

@@ -54,6 +54,24 @@ def _checked_key_id(text: str) -> str:
     return text
 
 
+def _checked_scopes(text: str) -> str:
+    """A key without scopes may do everything: who names none has not asked for that."""
+    if not comma_separated(text):
+        raise typer.BadParameter(
+            f"{text!r} names no scope; wanted some of {', '.join(Scope)}, or no --scopes for all of them"
+        )
+    return text
+
+
+def _lasting(text: str) -> float:
+    seconds = span(text)
+    if seconds <= 0:
+        raise typer.BadParameter(
+            f"{text!r}: the key would never be good; wanted more than no time, as in 90d"
+        )
+    return seconds
+
+
 Tenant = Annotated[
     str, typer.Option(help="Whose key it is: letters, digits, _ or -.", metavar="ID", parser=_checked_tenant)
 ]
@@ -76,12 +94,18 @@ def create(
     ] = "",
     scopes: Annotated[
         str | None,
-        typer.Option(help=f"What it may be used for: {', '.join(Scope)} (default: all).", metavar="A,B"),
+        typer.Option(
+            help=f"What it may be used for: {', '.join(Scope)} (default: all).",
+            metavar="A,B",
+            parser=_checked_scopes,
+        ),
     ] = None,
     expires_in: Annotated[
         float | None,
         typer.Option(
-            help="How long it is good, such as 12h or 90d (default: for ever).", metavar="TIME", parser=span
+            help="How long it is good, such as 12h or 90d (default: for ever).",
+            metavar="TIME",
+            parser=_lasting,
         ),
     ] = None,
     output: OutputForm = None,

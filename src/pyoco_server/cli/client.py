@@ -12,8 +12,11 @@ from pyoco_server.cli import (
     logs,
     metrics,
     rerun,
+    resume,
+    retry,
     submit,
     tasks,
+    waits,
     watch,
     wheels,
     workers,
@@ -51,6 +54,9 @@ app.command(epilog=logs.EPILOG)(logs.logs)
 app.command(epilog=explain.EPILOG)(explain.explain)
 app.command(epilog=cancel.EPILOG)(cancel.cancel)
 app.command(epilog=rerun.EPILOG)(rerun.rerun)
+app.command(epilog=waits.EPILOG)(waits.waits)
+app.command(epilog=resume.EPILOG)(resume.resume)
+app.command(epilog=retry.EPILOG)(retry.retry)
 app.command(epilog=workers.WORKERS_EPILOG)(workers.workers)
 app.command(epilog=workers.WORKER_EPILOG)(workers.worker)
 app.command(epilog=metrics.EPILOG)(metrics.metrics)

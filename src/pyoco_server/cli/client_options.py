@@ -5,13 +5,14 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from pyoco_server.cli.console import terminal_language
 from pyoco_server.cli.options import sendable_text
 from pyoco_server.cli.run_views import Output
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient
 from pyoco_server.models import RUN_TIMEOUT_MAX_SEC, is_run_id
+from pyoco_server.system_language import system_language
+from pyoco_server.wait_models import is_wait_id
 
 Client = TypeVar("Client", PyocoHttpClient, AsyncPyocoHttpClient)
 
@@ -20,6 +21,12 @@ def _checked_run_id(run_id: str) -> str:
     if not is_run_id(run_id):
         raise typer.BadParameter(f"{run_id!r}: wanted the id of a run, as `submit` gives it")
     return run_id
+
+
+def _checked_wait_id(wait_id: str) -> str:
+    if not is_wait_id(wait_id):
+        raise typer.BadParameter(f"{wait_id!r}: wanted the id of a wait, as `waits --output json` has it")
+    return wait_id
 
 
 def _checked_key(text: str) -> str:
@@ -62,6 +69,19 @@ OutputForm = Annotated[
 ]
 FlowName = Annotated[str, typer.Option(help="The name of the flow.", metavar="NAME", parser=sendable_text)]
 RunId = Annotated[str, typer.Option(help="The id that `submit` gave.", metavar="ID", parser=_checked_run_id)]
+NamedRun = Annotated[
+    str | None,
+    typer.Argument(
+        help="The id that `submit` gave.", metavar="RUN_ID", parser=_checked_run_id, show_default=False
+    ),
+]
+OneRun = Annotated[
+    str | None, typer.Option("--run-id", help="The same, as an option.", metavar="ID", parser=_checked_run_id)
+]
+WaitId = Annotated[
+    str | None,
+    typer.Option(help="This wait, as `waits --output json` has it.", metavar="ID", parser=_checked_wait_id),
+]
 Tag = Annotated[
     str | None,
     typer.Option(
@@ -107,10 +127,23 @@ class GatewayAddress:
                 server or self.server or config.server,
                 api_key=api_key or self.api_key or config.api_key or None,
                 api_key_header=config.http_api_key_header,
-                language=terminal_language(),
+                language=system_language(),
             )
         except ValueError as error:
             raise InvalidCliArgument(str(error)) from error
+
+
+def the_run(argument: str | None, option: str | None, *, otherwise: str | None = None) -> str:
+    """The run that was named, in either way."""
+    named = {each for each in (argument, option) if each is not None}
+    if len(named) > 1:
+        raise InvalidCliArgument(
+            f"RUN_ID and --run-id name two runs ({argument} and {option}); leave one out"
+        )
+    run_id = next(iter(named), otherwise)
+    if run_id is None:
+        raise InvalidCliArgument("which run? Give its RUN_ID")
+    return run_id
 
 
 def open_client(ctx: typer.Context, server: str | None, api_key: str | None) -> PyocoHttpClient:

@@ -3,13 +3,10 @@
 import os
 import re
 import sys
-from collections.abc import Mapping
 from typing import Final
 
 import typer
 from rich.console import Console
-
-from pyoco_server.errors import Lang
 
 # All that could steer a terminal; a task may have printed it, and we show what tasks print.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -43,11 +40,3 @@ def discard_output() -> None:
 
 def printable(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def terminal_language(environ: Mapping[str, str] = os.environ) -> Lang:
-    """The language of messages, by the same variables that other programs go by."""
-    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        if locale := environ.get(name):
-            return "ja" if locale.lower().startswith("ja") else "en"
-    return "en"

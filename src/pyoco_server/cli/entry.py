@@ -9,10 +9,11 @@ from typer.main import get_command
 
 from pyoco_server import __version__
 from pyoco_server.cli import exit_codes
-from pyoco_server.cli.console import discard_output, printable, terminal_language
+from pyoco_server.cli.console import discard_output, printable
 from pyoco_server.cli.failure_text import error_text, http_error_text, io_error_text, usage_text
 from pyoco_server.errors import InvalidCliArgument, PyocoError
 from pyoco_server.http_client import PyocoHttpError
+from pyoco_server.system_language import system_language
 
 _EXAMPLES: Final = "\b\nExamples:\n"
 _INDENT: Final = "  "
@@ -63,9 +64,9 @@ def exit_code_of(app: typer.Typer, program: str, arguments: Sequence[str]) -> in
     except InvalidCliArgument as error:
         _complain(_usage_text(command, program, arguments, _what_was_wrong(error)))
     except PyocoHttpError as error:
-        _complain(http_error_text(error, terminal_language()))
+        _complain(http_error_text(error, system_language()))
     except PyocoError as error:
-        _complain(error_text(error, terminal_language()))
+        _complain(error_text(error, system_language()))
     except exit_codes.CommandFailed as error:
         _complain(str(error))
     except OSError as error:
@@ -91,7 +92,7 @@ def _usage_text(command: Any, program: str, arguments: Sequence[str], what: str)
         if word in getattr(named, "commands", {}):
             named, path = named.commands[word], f"{path} {word}"
     first = (named.epilog or "").removeprefix(_EXAMPLES).strip().splitlines()[:1]
-    return usage_text(what, examples=first, help_command=path, lang=terminal_language())
+    return usage_text(what, examples=first, help_command=path, lang=system_language())
 
 
 def _complain(text: str) -> None:

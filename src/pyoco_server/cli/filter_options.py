@@ -9,8 +9,9 @@ import typer
 
 from pyoco_server.cli.moments import moment
 from pyoco_server.cli.options import one_of, sendable_text
-from pyoco_server.http_client import LetterFilter, RunFilter
+from pyoco_server.http_client import LetterFilter, RunFilter, WaitFilter
 from pyoco_server.models import Reason, RunStatus
+from pyoco_server.wait_models import WaitState
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -21,6 +22,13 @@ def _text(help_text: str, metavar: str = "NAME") -> Any:
 
 def _time(help_text: str) -> Any:
     return typer.Option(help=help_text, metavar="TIME", parser=moment)
+
+
+def _wait_state(text: str) -> str:
+    try:
+        return WaitState(text.lower())
+    except ValueError:
+        raise typer.BadParameter(f"{text!r}: wanted one of {', '.join(WaitState)}") from None
 
 
 def run_filter(
@@ -99,6 +107,26 @@ def letter_filter(
         since=since,
         until=until,
     )
+
+
+def wait_filter(
+    *,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only waits that are open (the default), answered, expired or cancelled; repeatable.",
+            metavar="STATE",
+            parser=_wait_state,
+            autocompletion=lambda: list(WaitState),
+        ),
+    ] = None,
+    run_id: Annotated[str | None, _text("Only waits of this run.", "ID")] = None,
+    flow: Annotated[str | None, _text("Only waits of this flow.")] = None,
+    tag: Annotated[str | None, _text("Only waits of this tag.", "TAG")] = None,
+    task: Annotated[str | None, _text("Only waits of this task.")] = None,
+    assignee: Annotated[str | None, _text("Only waits that name this API key.")] = None,
+) -> WaitFilter:
+    return WaitFilter(state=state or [], run_id=run_id, flow=flow, tag=tag, task=task, assignee=assignee)
 
 
 def takes(filter_of: Callable[..., Any]) -> Callable[[Command], Command]:

@@ -1,5 +1,6 @@
 """`pyoco-client list` and `list-vnext`: the runs that match."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Final
@@ -12,9 +13,11 @@ from pyoco_server.cli.entry import examples
 from pyoco_server.cli.filter_options import run_filter, takes
 from pyoco_server.cli.list_views import runs_view
 from pyoco_server.cli.options import sendable_text
+from pyoco_server.cli.run_questions import waits_for_people
 from pyoco_server.cli.run_views import Output, chosen, show
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import RunFilter, RunListing
+from pyoco_server.http_client.answers import RunItem
 
 LIST_EPILOG: Final = examples(
     "pyoco-client list",
@@ -90,6 +93,7 @@ def list_runs(
                 listing["sort"] = Sort.UPDATED_AT
             runs = list(islice(client.iter_runs(min(limit or _PAGE, _PAGE), **listing), limit))
         show(runs, output, runs_view)
+    _tell_of_questions(runs, output)
 
 
 @takes(run_filter)
@@ -118,6 +122,7 @@ def list_vnext(
     with open_client(ctx, server, api_key) as client:
         page = client.list_runs_vnext(limit, cursor, total=total, **_listing(wanted, sort, order, full))
     show(page, output, lambda page: runs_view(page["items"]))
+    _tell_of_questions(page["items"], output)
     if chosen(output) is Output.TABLE:
         if "total" in page:
             say(
@@ -127,6 +132,12 @@ def list_vnext(
             )
         if page["next_cursor"]:
             say(f"More with --cursor {page['next_cursor']}")
+
+
+def _tell_of_questions(runs: Sequence[RunItem], output: Output | None) -> None:
+    waiting = sum(map(waits_for_people, runs))
+    if waiting and chosen(output) is Output.TABLE:
+        say(f"{waiting} of them {'waits' if waiting == 1 else 'wait'} for an answer: pyoco-client waits")
 
 
 def _listing(wanted: RunFilter, sort: Sort | None, order: Order | None, full: bool) -> RunListing:

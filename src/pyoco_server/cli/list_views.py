@@ -8,9 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pyoco_server.cli.console import printable, results
-from pyoco_server.cli.moments import ago, duration
-from pyoco_server.cli.run_views import state
+from pyoco_server.cli.moments import ago, duration, until
+from pyoco_server.cli.run_questions import waits_for_people
+from pyoco_server.cli.run_views import STATE_STYLES, state
 from pyoco_server.http_client.answers import BulkOperation, Letter, RunItem, Wheel, WheelEvent, Worker
+from pyoco_server.models import RunStatus
 
 WORKER_STYLES: Final = {"RUNNING": "cyan", "IDLE": "green", "DISCONNECTED": "bold red"}
 
@@ -29,6 +31,15 @@ def worker_state(worker: Worker) -> Text:
 def _tasks(run: RunItem) -> str:
     total = run.get("tasks_total") or 0
     return f"{run.get('tasks_over', 0)}/{total}" if total else ""
+
+
+def _error_or_question(run: RunItem) -> Text:
+    message = run.get("wait_message")
+    if not waits_for_people(run) or message is None:
+        return _error(run["error"])
+    deadline = run.get("wait_deadline_at")
+    left = "" if deadline is None else f" ({until(deadline)})"
+    return Text(printable(" ".join(message.split()) + left), style=STATE_STYLES[RunStatus.WAITING_HUMAN])
 
 
 def _shown_runs(worker: Worker) -> str:
@@ -56,7 +67,7 @@ _RUNS: Final[Columns] = {
     "Tasks": _tasks,
     "Took": lambda run: duration(run.get("duration_sec")),
     "Changed": lambda run: ago(run["updated_at"]),
-    "Error": lambda run: _error(run["error"]),
+    "Error or question": _error_or_question,
 }
 _WORKERS: Final[Columns] = {
     "Worker": lambda worker: printable(worker["worker_id"]),
@@ -106,11 +117,16 @@ _WHEEL_EVENTS: Final[Columns] = {
 # What a terminal needs to have room for all columns.
 _WIDE: Final = 120
 # Columns that never break: ids are there to be copied.
-_WHOLE: Final = {"Run", "Operation", "Status", "State", "Took", "Tasks", "When", "Changed", "Seen", "Begun"}
+_WHOLE: Final = {
+    *("Run", "Operation", "Status", "State", "Took", "Tasks"),
+    *("When", "Changed", "Seen", "Begun", "Until"),
+}
+# The column that gets what the others leave.
+_REST: Final = {"Error", "Error or question", "Question"}
 
 
 def runs_view(runs: Sequence[RunItem]) -> RenderableType:
-    return list_view(runs, _RUNS, only_wide={"Tag", "Tasks", "Error"})
+    return list_view(runs, _RUNS, only_wide={"Tag", "Tasks", "Error or question"})
 
 
 def workers_view(workers: Sequence[Worker]) -> RenderableType:
@@ -139,9 +155,9 @@ def list_view(items: Sequence[Any], columns: Columns, *, only_wide: set[str]) ->
         return Text("(none)", style="dim")
     if results().width < _WIDE:
         columns = {name: cell for name, cell in columns.items() if name not in only_wide}
-    table = Table(box=None, pad_edge=False, header_style="bold", expand="Error" in columns)
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=not _REST.isdisjoint(columns))
     for name in columns:
-        if name == "Error":  # it gets what the others leave
+        if name in _REST:
             table.add_column(name, overflow="ellipsis", no_wrap=True, ratio=1)
         else:
             table.add_column(name, overflow="fold", no_wrap=name in _WHOLE)

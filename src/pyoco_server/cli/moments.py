@@ -45,6 +45,15 @@ def ago(unix_seconds: float | None, now: float | None = None) -> str:
     return f"{seconds:.0f}s ago"
 
 
+def until(unix_seconds: float, now: float | None = None) -> str:
+    """How long there is time until then, in one unit."""
+    seconds = unix_seconds - (time.time() if now is None else now)
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f}{unit} left"
+    return f"{seconds:.0f}s left" if seconds > 0 else "time is up"
+
+
 def duration(seconds: float | None) -> str:
     if seconds is None:
         return ""

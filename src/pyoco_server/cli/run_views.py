@@ -13,7 +13,8 @@ from rich.text import Text
 
 from pyoco_server.cli.console import printable, results
 from pyoco_server.cli.moments import duration, local_time
-from pyoco_server.models import TERMINAL, RunStatus
+from pyoco_server.cli.run_questions import questions_of, waits_for_people
+from pyoco_server.models import TERMINAL, Reason, RunStatus
 
 Answer = Mapping[str, Any]
 T = TypeVar("T")
@@ -21,6 +22,8 @@ T = TypeVar("T")
 STATE_STYLES: Final = {
     "PENDING": "dim",
     "RUNNING": "cyan",
+    "WAITING_HUMAN": "bold magenta",
+    "WAITING": "bold magenta",
     "SUCCEEDED": "green",
     "COMPLETED": "green",
     "FAILED": "bold red",
@@ -116,6 +119,10 @@ def _run_details(run: Answer) -> Iterator[tuple[str, RenderableType]]:
         yield "rerun of", f"{run['origin_run_id']} (from {printable(run['rerun_task'] or run['rerun_mode'])})"
     if run.get("error"):
         yield "error", Text(printable(_shortened(run["error"])), style="red")
+    if waits_for_people(run):
+        yield "question", Text(printable(questions_of(run)), style=STATE_STYLES["WAITING_HUMAN"])
+    if run["status"] == RunStatus.FAILED and run.get("reason") == Reason.HUMAN_TIMEOUT:
+        yield "ask again with", f"pyoco-client retry {run['run_id']}"
     yield "params", _value(run["params"])
     yield "tags", printable(", ".join(dict.fromkeys([run.get("tag", ""), *run.get("tags", [])])))
     if run.get("worker_id"):
@@ -139,7 +146,7 @@ def pairs(rows: Iterable[tuple[str, RenderableType]]) -> Table:
 def _worker(run: Answer) -> Text:
     """Who executes the run, and whether it still does; who executed it may be gone by now."""
     name = Text(printable(run["worker_id"]))
-    if run["status"] in TERMINAL or run["status"] == RunStatus.PENDING:
+    if run["status"] in (*TERMINAL, RunStatus.PENDING, RunStatus.WAITING_HUMAN):
         return name
     silent_sec = time.time() - run.get("heartbeat_at", float("inf"))
     if run.get("worker_alive") is False:

@@ -1,12 +1,17 @@
 """What comes after a run was submitted: its id is shown, or its end is waited for."""
 
+from typing import Final
+
 from pyoco_server.cli.console import notes, printable, say
 from pyoco_server.cli.exit_codes import CommandFailed
+from pyoco_server.cli.run_questions import ToldQuestions
 from pyoco_server.cli.run_views import Output, accepted_view, chosen, ended_run_view, show
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
 from pyoco_server.http_client.answers import Accepted, Run
-from pyoco_server.models import RunStatus
+from pyoco_server.models import RunStatus, TaskStatus
+
+_OPEN: Final = (TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.WAITING)
 
 
 def check_limit(wait: bool, timeout_sec: float | None) -> None:
@@ -45,9 +50,12 @@ def finish_submit(
 
 def wait_for_end(client: PyocoHttpClient, run_id: str, timeout_sec: float | None) -> Run:
     """The last snapshot of the run; a person is shown how it goes meanwhile."""
+    questions = ToldQuestions()
     with notes().status("Waiting ...") as status:
         for snapshot in client.follow(run_id, timeout_sec):
-            ended = sum(state not in ("PENDING", "RUNNING") for state in snapshot["tasks"].values())
+            for line in questions.new_in(snapshot):
+                say(line)
+            ended = sum(state not in _OPEN for state in snapshot["tasks"].values())
             progress = f"{ended} of {len(snapshot['tasks'])} tasks" if snapshot["tasks"] else "no task yet"
             status.update(printable(f"{snapshot['flow_name']} is {snapshot['status']}, {progress}"))
     return snapshot

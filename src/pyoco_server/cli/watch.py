@@ -13,6 +13,7 @@ from pyoco_server.cli.console import printable, results, say
 from pyoco_server.cli.entry import examples
 from pyoco_server.cli.exit_codes import CommandFailed
 from pyoco_server.cli.moments import duration
+from pyoco_server.cli.run_questions import ToldQuestions
 from pyoco_server.cli.task_clocks import TaskClocks
 from pyoco_server.cli.watch_screen import watch_live
 from pyoco_server.http_client import PyocoHttpClient
@@ -81,6 +82,7 @@ class _Said:
     def __init__(self) -> None:
         self._states: dict[str, str] = {}
         self._clocks = TaskClocks()
+        self._questions = ToldQuestions()
 
     def news_of(self, run: Run) -> Iterator[str]:
         self._clocks.look_at(run)
@@ -97,6 +99,7 @@ class _Said:
                 yield printable(
                     f"{name} {state}" + (f" ({duration(seconds)})" if seconds is not None else "")
                 )
+        yield from map(printable, self._questions.new_in(run))
 
 
 def _took(run: Run) -> float | None:

@@ -15,7 +15,8 @@ from rich.text import Text
 from pyoco_server.cli.console import printable
 from pyoco_server.cli.logs import line_text
 from pyoco_server.cli.moments import duration
-from pyoco_server.cli.run_views import state
+from pyoco_server.cli.run_questions import questions_of, waits_for_people
+from pyoco_server.cli.run_views import STATE_STYLES, state
 from pyoco_server.cli.task_clocks import TaskClocks
 from pyoco_server.http_client import AsyncPyocoHttpClient, GatewayUnreachable, PyocoHttpError
 from pyoco_server.http_client.answers import LogLine, Run
@@ -30,8 +31,8 @@ _EXPLAIN_AFTER_SEC: Final = 1.5
 _EXPLAIN_EVERY_SEC: Final = 3.0
 _LAST_LINES_SEC: Final = 1.0
 _ALL_IS_WELL: Final = {"executing", "between_tasks", "about_to_start"}
-_OPEN: Final = {TaskStatus.PENDING, TaskStatus.RUNNING}
-_ALWAYS: Final = {TaskStatus.FAILED, TaskStatus.RUNNING}
+_OPEN: Final = {TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.WAITING}
+_ALWAYS: Final = {TaskStatus.FAILED, TaskStatus.RUNNING, TaskStatus.WAITING}
 
 
 async def watch_live(
@@ -101,7 +102,9 @@ class Screen:
         yield _headline(run)
         if run["error"]:
             yield Text(printable(run["error"]), style="red")
-        if self.why and run["status"] not in TERMINAL:
+        if waits_for_people(run):
+            yield Text(printable(questions_of(run)), style=STATE_STYLES[RunStatus.WAITING_HUMAN])
+        elif self.why and run["status"] not in TERMINAL:
             yield Text(printable(self.why), style="yellow")
         if run["tasks"]:
             yield Text()

@@ -9,12 +9,12 @@ from pyoco_server import __version__
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import (
     bulk,
-    dashboard,
     dlq,
     explain,
     health,
     list_watch,
     metrics,
+    overview,
     problems,
     reruns,
     run_actions,
@@ -22,16 +22,21 @@ from pyoco_server.http_api import (
     run_logs,
     run_reads,
     run_watch,
+    wait_answers,
+    wait_watch,
+    waits,
     wheels,
     workers,
 )
 from pyoco_server.http_api.authentication import Authenticate
+from pyoco_server.http_api.dashboard import Dashboard
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.openapi import describe
 from pyoco_server.http_api.origin_check import CheckOrigin
 from pyoco_server.http_api.rate_limits import LimitRate
 from pyoco_server.http_api.request_counts import CountRequests
 from pyoco_server.http_api.security_headers import SecurityHeaders
+from pyoco_server.http_api.short_way import ShortWay
 from pyoco_server.http_api.submissions import submit_run, submit_run_yaml
 
 
@@ -57,9 +62,12 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # Our traces are of runs; the framework's own would look for a place to go with each request.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     problems.install(app)
     # Each goes around those before it: counted is also what is refused.
+    app.add_middleware(ShortWay, method="POST", path="/runs", endpoint=submit_run)
     if config.http_rate_limit:
         app.add_middleware(LimitRate, per_sec=config.http_rate_limit, burst=config.http_rate_limit_burst)
     if config.http_auth_mode == "api_key":
@@ -81,11 +89,18 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     app.include_router(run_actions.router)
     app.include_router(reruns.router)
     app.include_router(explain.router)
+    # Before `/waits/{wait_id}`, which would take `watch` for the id of a wait.
+    app.include_router(wait_watch.router)
+    app.include_router(waits.router)
+    app.include_router(wait_answers.router)
     app.include_router(dlq.router)
     app.include_router(bulk.router)
     app.include_router(workers.router)
     app.include_router(metrics.router)
+    app.include_router(overview.router)
     app.include_router(wheels.router)
+    dashboard = Dashboard(config)
     app.add_route("/", dashboard.index, methods=["GET"])
+    app.add_route("/static/{path:path}", dashboard.file, methods=["GET"])
     describe(app, config)
     return app

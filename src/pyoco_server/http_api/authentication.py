@@ -64,8 +64,9 @@ class Authenticate:
 
     def _key_in(self, scope: Scope) -> str:
         for name, value in scope["headers"]:
-            if name == self._header_bytes and value:
-                return str(value, "latin-1")
+            # What a parser of ours leaves behind a value is not part of it.
+            if name == self._header_bytes and (text := str(value, "latin-1").strip(" \t")):
+                return text
         missing = ApiKeyMissing(f"the header {self._header} is not there")
         missing.headers["WWW-Authenticate"] = f'ApiKey realm="pyoco-server", header="{self._header}"'
         raise missing

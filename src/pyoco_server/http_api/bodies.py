@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.invalid_input import invalid_body
@@ -21,15 +21,21 @@ _DISCARD_SEC = 5.0
 
 async def limited_body(request: Request, max_bytes: int, *, field: str, cure: str) -> bytes:
     """The whole body; InvalidRequest as soon as it is longer than a body can be that would be accepted."""
+    # Not by `request.stream()`: nearly every body comes in one piece, for which that does a lot.
     chunks: list[bytes] = []
     size = 0
-    stream = request.stream()
-    async for chunk in stream:
+    goes_on = True
+    while goes_on:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        goes_on = message.get("more_body", False)
         size += len(chunk)
         if size > max_bytes:
-            message = f"the body is larger than {max_bytes} bytes; {cure}"
-            refusal = InvalidRequest(problems=[FieldProblem(field, message)])
-            if not await discard(stream):
+            problem = FieldProblem(field, f"the body is larger than {max_bytes} bytes; {cure}")
+            refusal = InvalidRequest(problems=[problem])
+            if goes_on and not await discard(request.stream()):
                 refusal.headers["Connection"] = "close"
             raise refusal
         chunks.append(chunk)

@@ -7,20 +7,30 @@ from pathlib import Path
 from starlette.requests import Request
 
 from pyoco_server.auth.known_keys import KnownKeys
+from pyoco_server.broker.bucket_feed import BucketFeed
 from pyoco_server.broker.bulk_records import BulkRecords
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.resources import ensure_resources
-from pyoco_server.broker.run_feed import RunFeed
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.run_watch import RunWatches
+from pyoco_server.broker.wait_events import WaitEvents
+from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.broker.wheel_history import WheelHistory
 from pyoco_server.broker.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.cursor_key import SharedCursors
+from pyoco_server.http_api.kept_answers import KeptAnswers
 from pyoco_server.http_api.request_counts import RequestCounts
 from pyoco_server.http_api.run_timings import RunTimings
+from pyoco_server.human.answering import Answers
+from pyoco_server.human.caretaker import WaitCaretaker
+from pyoco_server.human.inbox import Inbox
+from pyoco_server.human.notifications import Notifications
+from pyoco_server.human.wait_feed import DecidedCounts, WaitReader, feed_of
+from pyoco_server.human.wait_index import WaitIndex
+from pyoco_server.human.wait_lists import WaitLists
 from pyoco_server.runs.bulk_runner import BulkRunner
 from pyoco_server.runs.changes import RunChanges
 from pyoco_server.runs.explain import Explainer
@@ -44,7 +54,7 @@ class Gateway:
     runs: RunStore
     logs: RunLogs
     watches: RunWatches
-    feed: RunFeed
+    feed: BucketFeed
     # What the feed has read: for lists, and for those who watch.
     index_file: RunIndex
     index: RunLists
@@ -60,9 +70,22 @@ class Gateway:
     wheels: WheelRegistry
     wheel_history: WheelHistory
     uploads: asyncio.Semaphore
+    # Waits for people: at rest, as lists, to be followed, and who decides them.
+    wait_store: WaitStore
+    wait_events: WaitEvents
+    wait_index: WaitIndex
+    wait_feed: BucketFeed
+    waits: WaitLists
+    inbox: Inbox
+    answers: Answers
+    caretaker: WaitCaretaker
+    notifications: Notifications
     # What is counted here for the metrics: requests, and how runs fared.
     requests: RequestCounts
     timings: RunTimings
+    decided_waits: DecidedCounts
+    # What many open pages ask again and again.
+    overviews: KeptAnswers
     # Set when this gateway is about to end: answers that would stay open end themselves.
     stopping: asyncio.Event
 
@@ -74,9 +97,19 @@ class Gateway:
         changes, timings = RunChanges(), RunTimings()
         changes.on_changes(timings.take)
         index_file, open_runs = RunIndex(Path(config.index_dir)), OpenRuns()
-        feed = RunFeed(connection, RunReader(config, index_file, open_runs, changes))
+        feed = BucketFeed(
+            connection,
+            RunReader(config, index_file, open_runs, changes),
+            bucket=config.runs_kv_bucket,
+            of="runs",
+        )
         index = RunLists(index_file, feed)
         changes.on_live(feed.hurry)
+        wait_index, inbox, decided_waits = WaitIndex(Path(config.index_dir)), Inbox(), DecidedCounts()
+        wait_reader = WaitReader(config.waits_kv_bucket, wait_index, inbox, decided_waits)
+        wait_feed = feed_of(connection, wait_reader)
+        caretaker = WaitCaretaker(connection, wait_index, open_runs)
+        wait_reader.on_changes(caretaker.poke)
         return cls(
             config=config,
             connection=connection,
@@ -99,32 +132,52 @@ class Gateway:
             wheels=WheelRegistry(connection),
             wheel_history=WheelHistory(connection),
             uploads=asyncio.Semaphore(_UPLOADS),
+            wait_store=WaitStore(connection),
+            wait_events=WaitEvents(connection),
+            wait_index=wait_index,
+            wait_feed=wait_feed,
+            waits=WaitLists(wait_index, wait_feed),
+            inbox=inbox,
+            answers=Answers(connection),
+            caretaker=caretaker,
+            notifications=Notifications(connection),
             requests=RequestCounts(),
             timings=timings,
+            decided_waits=decided_waits,
+            overviews=KeptAnswers(),
             stopping=asyncio.Event(),
         )
 
     async def start(self) -> None:
         """Begin to connect; a gateway also starts when NATS is not there yet."""
         await self.index_file.start()
+        await self.wait_index.start()
         await self.connection.start()
         if self.config.http_auth_mode == "api_key":
             await self.keys.start()
         await self.feed.start()
+        await self.wait_feed.start()
         await self.submitter.start()
         await self.sweeper.start()
+        await self.caretaker.start()
         await self.bulk.start()
         await self.wheels.start()
+        await self.notifications.start()
 
     async def close(self) -> None:
         self.stopping.set()
+        await self.notifications.close()
+        await self.answers.close()
         await self.wheels.close()
         await self.bulk.close()
+        await self.caretaker.close()
         await self.sweeper.close()
         await self.submitter.close()
+        await self.wait_feed.close()
         await self.feed.close()
         await self.keys.close()
         await self.connection.close()
+        await self.wait_index.close()
         await self.index_file.close()
 
 

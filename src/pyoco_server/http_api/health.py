@@ -25,6 +25,7 @@ class NatsHealth(Struct, kw_only=True):
 
 
 class IndexHealth(Struct, kw_only=True):
+    # Also that of waits.
     ready: bool
     # Up to which revision of the runs bucket it was read, and at most how many writes are to come.
     revision: int
@@ -41,6 +42,7 @@ class Health(Struct, kw_only=True):
     index: IndexHealth
 
 
+@router.head("/health", response_class=Response, include_in_schema=False)
 @router.get("/health", response_class=Response)
 async def health(request: Request, ready: bool = False) -> Response:
     """Whether the gateway runs; it does so without NATS too. With `ready=1` a 503 until it is of full use."""
@@ -54,7 +56,10 @@ async def health(request: Request, ready: bool = False) -> Response:
 def _index_health(gateway: Gateway) -> IndexHealth:
     index = gateway.index_file
     return IndexHealth(
-        ready=index.ready, revision=index.held.revision, behind=gateway.feed.behind, runs=index.runs
+        ready=index.ready and gateway.wait_index.ready,
+        revision=index.held.revision,
+        behind=gateway.feed.behind,
+        runs=index.runs,
     )
 
 

@@ -92,6 +92,24 @@ METRICS: Final = (
     _gauge("pyoco_workers_paused", "workers", "Living workers that are paused."),
     _gauge("pyoco_worker_slots", "slots", "How many runs the living workers can execute at once."),
     _gauge("pyoco_worker_slots_busy", "slots", "How many of these slots have a run."),
+    _gauge("pyoco_waits_open", "waits", "Waits for people that nobody has decided."),
+    _gauge(
+        "pyoco_waits_oldest_open_seconds", "seconds", "For how long the oldest open wait has been waiting."
+    ),
+    _counter(
+        "pyoco_waits_decided_total",
+        "waits",
+        "Waits that were answered, expired or were cancelled while this gateway looked on.",
+        "state",
+        of=Of.SYSTEM,
+    ),
+    _counter(
+        "pyoco_notifications_total",
+        "tries",
+        "Notifications that were delivered, failed and are tried again, or were given up.",
+        "outcome",
+        of=Of.GATEWAY,
+    ),
     _gauge("pyoco_dlq_messages_total", "messages", "Dead letters that are kept."),
     _gauge("pyoco_dlq_bytes", "bytes", "How much room the dead letters take."),
     _counter("pyoco_sweep_actions_total", "actions", "What the sweep of this gateway has done.", "action"),
@@ -110,7 +128,7 @@ METRICS: Final = (
         "1 if the index of runs is complete; while it is 0, pyoco_runs_total is left out.",
         of=Of.GATEWAY,
     ),
-    _gauge("pyoco_watchers", "clients", "Clients that watch a run or a list of runs.", of=Of.GATEWAY),
+    _gauge("pyoco_watchers", "clients", "Clients that watch a run, a list or the inbox.", of=Of.GATEWAY),
     _counter(
         "pyoco_http_requests_total", "requests", "Requests that were answered.", "method", "route", "status"
     ),

@@ -56,6 +56,7 @@ async def _tell_all(gateway: Gateway, page: MetricPage) -> None:
     await _tell_dead_letters(gateway, page)
     page.put("pyoco_nats_read_seconds", time.perf_counter() - began)
     await _tell_runs(gateway, page)
+    await _tell_waits(gateway, page, None)
     gateway.timings.tell(page)
     gateway.requests.tell(page)
     _tell_gateway(gateway, page)
@@ -67,6 +68,7 @@ async def _tell_tenant(gateway: Gateway, page: MetricPage, tenant: str) -> None:
     # The names of others' tags are their business; those of the workers are in the list of workers anyway.
     await _tell_queue(gateway, page, own | {tag for worker in workers for tag in worker.tags})
     _tell_workers(gateway, page, workers)
+    await _tell_waits(gateway, page, tenant)
     gateway.timings.tell(page, tenant)
 
 
@@ -84,6 +86,20 @@ async def _tell_runs(gateway: Gateway, page: MetricPage, tenant: str | None = No
     for status, count in by_status.items():
         page.put("pyoco_runs_total", count, status)
     return {tag for _, tag, _ in counts}
+
+
+async def _tell_waits(gateway: Gateway, page: MetricPage, tenant: str | None) -> None:
+    try:
+        waiting = await gateway.waits.open_of(tenant)
+    except IndexNotReady:
+        pass
+    else:
+        page.put("pyoco_waits_open", waiting.count)
+        age = 0.0 if waiting.oldest_at is None else max(0.0, time.time() - waiting.oldest_at)
+        page.put("pyoco_waits_oldest_open_seconds", age)
+    # Behind the question, which has waited until all was read.
+    for state, count in gateway.decided_waits.of(tenant).items():
+        page.put("pyoco_waits_decided_total", count, state)
 
 
 async def _tell_queue(gateway: Gateway, page: MetricPage, among: set[str] | None = None) -> None:
@@ -119,8 +135,10 @@ def _tell_gateway(gateway: Gateway, page: MetricPage) -> None:
         page.put("pyoco_sweep_actions_total", count, action)
     page.put("pyoco_sweep_rounds_total", gateway.sweeper.rounds)
     page.put("pyoco_sweep_leader", gateway.sweeper.lease.held)
+    for outcome, count in gateway.notifications.tries.items():
+        page.put("pyoco_notifications_total", count, outcome)
     page.put("pyoco_nats_connected", gateway.connection.ready)
     page.put("pyoco_nats_reconnects_total", max(0, gateway.connection.times_connected - 1))
-    page.put("pyoco_watchers", gateway.changes.followers)
+    page.put("pyoco_watchers", gateway.changes.followers + gateway.inbox.followers)
     page.put("pyoco_build_info", 1, *_BUILD)
     page.put("pyoco_start_time_seconds", _STARTED_AT)

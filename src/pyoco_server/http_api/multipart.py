@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -15,8 +16,6 @@ from pyoco_server.http_api.bodies import discard
 # Room for the text fields and the boundaries around the file.
 _FORM_OVERHEAD_BYTES = 64 * 1024
 _MAX_TEXT_FIELDS = 20
-# A sender that is silent for longer is given up.
-_SILENCE_SEC = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +25,8 @@ class FileField:
     # What a larger one is refused with, and the setting that allows a larger one.
     too_large: type[PyocoError] = WorkflowTooLarge
     setting: str = "PYOCO_WORKFLOW_YAML_MAX_BYTES"
+    # How long the whole form may take to come.
+    within_sec: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +67,39 @@ async def open_form(request: Request, wanted: FileField) -> AsyncIterator[OpenFo
         max_part_size=_FORM_OVERHEAD_BYTES,
     )
     try:
-        form = await parser.parse()
-    except wanted.too_large as refusal:
-        # Who asks before it sends a large body has not sent it: nothing to read, and nothing to wait for.
-        asks_first = request.headers.get("expect", "").lower() == "100-continue"
-        if asks_first or not await discard(stream):
-            refusal.headers["Connection"] = "close"
-        raise
-    except (MultiPartException, KeyError, UnicodeDecodeError, ValueError) as error:
-        raise _invalid("", f"the multipart body cannot be read: {error}") from None
-    try:
-        yield _taken_apart(form.multi_items(), wanted)
+        yield _taken_apart(await _parsed(parser, request, stream, wanted), wanted)
     finally:
         # Also a file that was cut off before its end, which is no part of the form.
         for file in parser._files_to_close_on_error:
             file.close()
+
+
+async def refuse_unread(request: Request, stream: AsyncIterator[bytes], refusal: PyocoError) -> NoReturn:
+    """Raise it, having read on a little, so that the sender gets to read the answer."""
+    # Who asks before it sends a large body has not sent it: nothing to read, and nothing to wait for.
+    asks_first = request.headers.get("expect", "").lower() == "100-continue"
+    if asks_first or not await discard(stream):
+        refusal.headers["Connection"] = "close"
+    raise refusal
+
+
+async def _parsed(
+    parser: MultiPartParser, request: Request, stream: AsyncIterator[bytes], wanted: FileField
+) -> list[tuple[str, UploadFile | str]]:
+    limit = asyncio.timeout(wanted.within_sec)
+    try:
+        async with limit:
+            return (await parser.parse()).multi_items()
+    except wanted.too_large as refusal:
+        await refuse_unread(request, stream, refusal)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        late = _invalid("", f"the body did not come within {wanted.within_sec:g} s; send it faster")
+        late.headers["Connection"] = "close"
+        raise late from None
+    except (MultiPartException, KeyError, UnicodeDecodeError, ValueError) as error:
+        raise _invalid("", f"the multipart body cannot be read: {error}") from None
 
 
 def _taken_apart(items: list[tuple[str, UploadFile | str]], wanted: FileField) -> OpenForm:
@@ -117,7 +136,7 @@ async def _limited(
     left = wanted.max_bytes + _FORM_OVERHEAD_BYTES
     if declared.isdecimal() and int(declared) > left:
         raise _too_large(wanted)
-    while (chunk := await _next_of(stream)) is not None:
+    async for chunk in stream:
         left -= len(chunk)
         if left < 0:
             refusal = _too_large(wanted)
@@ -126,14 +145,6 @@ async def _limited(
                 refusal.headers["Connection"] = "close"
             raise refusal
         yield chunk
-
-
-async def _next_of(stream: AsyncIterator[bytes]) -> bytes | None:
-    try:
-        async with asyncio.timeout(_SILENCE_SEC):
-            return await anext(stream, None)
-    except TimeoutError:
-        raise _invalid("", f"nothing more of the body came for {_SILENCE_SEC:g} s; send it again") from None
 
 
 def _too_large(wanted: FileField) -> PyocoError:

@@ -15,7 +15,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
-from pyoco_server.errors import Err, ErrorSpec, FieldProblem, InvalidRequest, PyocoError, shortened
+from pyoco_server.errors import (
+    ErrorSpec,
+    FieldProblem,
+    InvalidRequest,
+    NatsUnavailable,
+    PyocoError,
+    shortened,
+)
 from pyoco_server.http_api import security_headers
 from pyoco_server.http_api.language import preferred_language
 
@@ -60,6 +67,10 @@ class Problem(Struct, kw_only=True):
     err_id: str | None = None
     msg_id: str | None = None
     errors: list[FieldError] = []
+    # The same in the words of waits for people, where the error is one of theirs.
+    success: bool | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
 
 
 def install(app: FastAPI) -> None:
@@ -92,6 +103,9 @@ def problem_answer(request: Request, error: PyocoError) -> Response:
         msg_id=spec.msg_id,
         errors=_field_errors(error.problems),
     )
+    if error.word is not None:
+        problem.success, problem.error = False, error.word
+        problem.message = error.detail or "; ".join(map(str, error.problems)) or problem.title
     return _answer(problem, language, error.headers)
 
 
@@ -137,6 +151,10 @@ def _methods_of_path(request: Request) -> set[str]:
 
 
 async def _on_client_gone(request: Request, error: Exception) -> Response:
+    return client_gone(request)
+
+
+def client_gone(request: Request) -> Response:
     """The sender hung up while its body was being read; nobody is there to read this answer."""
     log.info("the client left in the middle of %s %s", request.method, request.scope["path"])
     return Response(status_code=HTTPStatus.BAD_REQUEST)
@@ -167,7 +185,7 @@ def _framework_answer(request: Request, status: int, said: str = "", headers: An
 def _answer(problem: Problem, language: str, headers: Any = None) -> Response:
     answer_headers = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
     if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
-        answer_headers["Retry-After"] = _RETRY_AFTER_SEC
+        answer_headers.setdefault("Retry-After", _RETRY_AFTER_SEC)
     return Response(msgspec.json.encode(problem), problem.status, answer_headers, PROBLEM_TYPE)
 
 
@@ -202,7 +220,7 @@ def _log_answer(request: Request, error: PyocoError, spec: ErrorSpec, status: in
     context: dict[str, object] = {"exc_type": type(error).__name__, "reason": fields or None}
     if run_id := request.path_params.get("run_id"):
         context["run_id"] = run_id
-    if spec is Err.NATS_UNAVAILABLE:
+    if isinstance(error, NatsUnavailable):
         context["exc_message"] = error.detail
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         context["exc_traceback"] = "".join(traceback.format_tb(error.__traceback__))

@@ -30,7 +30,7 @@ FILTERS = (
 )
 
 _TEXT_MAX = 200
-_REPEATABLE = {"status", "include"}
+_REPEATABLE = {"status", "include", "state"}
 _YES_NO = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -91,14 +91,14 @@ def filter_in(reader: QueryReader, caller: Caller) -> RunFilter:
     return RunFilter(
         tenant=caller.confined_to,
         statuses=frozenset(reader.each("status", _status)),
-        flow=reader.one("flow", _text, None),
-        tag=reader.one("tag", _text, None),
-        worker=reader.one("worker", _text, None),
-        origin=reader.one("origin", _run_id, None),
+        flow=reader.one("flow", text_value, None),
+        tag=reader.one("tag", text_value, None),
+        worker=reader.one("worker", text_value, None),
+        origin=reader.one("origin", run_id_value, None),
         workflow_yaml_sha256=reader.one("workflow_yaml_sha256", _sha256, None),
         updated=_time_range(reader, "updated"),
         submitted=_time_range(reader, "submitted"),
-        q=reader.one("q", _text, None),
+        q=reader.one("q", text_value, None),
     )
 
 
@@ -149,7 +149,7 @@ def _time(text: str) -> float:
     return at
 
 
-def _run_id(text: str) -> str:
+def run_id_value(text: str) -> str:
     if not is_run_id(text):
         raise Refused("wanted a run id: a lower-case UUID")
     return text
@@ -161,7 +161,7 @@ def _sha256(text: str) -> str:
     return text.lower()
 
 
-def _text(text: str) -> str:
+def text_value(text: str) -> str:
     if not 1 <= len(text) <= _TEXT_MAX:
         raise Refused(f"wanted 1 to {_TEXT_MAX} characters")
     return text

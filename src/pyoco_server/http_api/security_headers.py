@@ -63,10 +63,10 @@ class SecurityHeaders:
         def adding(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 headers: _RawHeaders = message["headers"]
+                message["headers"] = [*headers, *(_FOR_PAGES if is_page else _FOR_DATA)]
                 # Runs are data of their owners: neither a browser nor a proxy keeps them, unless told so.
-                keeps = any(name == b"cache-control" for name, _ in headers)
-                added = _FOR_PAGES if is_page else _FOR_DATA
-                message["headers"] = [*headers, *added] if keeps else [*headers, *added, _NOT_KEPT]
+                if b"cache-control" not in dict(headers):
+                    message["headers"].append(_NOT_KEPT)
             return send(message)
 
         await self._app(scope, receive, adding)

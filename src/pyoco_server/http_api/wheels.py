@@ -12,14 +12,22 @@ from fastapi import APIRouter
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
 from pyoco_server.broker.wheel_history import Actor, Source, WheelAction, WheelEvent, new_event
-from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, WheelTooLarge, shortened
+from pyoco_server.errors import (
+    FieldProblem,
+    InvalidRequest,
+    NatsUnavailable,
+    UploadsBusy,
+    WheelTooLarge,
+    shortened,
+)
 from pyoco_server.http_api.byte_ranges import ByteRange, wanted_range
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.invalid_input import invalid_fields
-from pyoco_server.http_api.multipart import FileField, OpenForm, open_form
+from pyoco_server.http_api.multipart import FileField, OpenForm, open_form, refuse_unread
 from pyoco_server.http_api.queries import BadQuery, query_record
 from pyoco_server.models import TAG_PATTERN, TAG_WANTED
 from pyoco_server.runs.tenancy import Caller
@@ -31,13 +39,34 @@ log = logging.getLogger(__name__)
 
 router = APIRouter()
 
+# An upload has one of a few slots, and must not keep it for as long as it likes.
+_UPLOAD_SEC: Final = 900.0
+_BUSY_SEC: Final = "10"
 _MOST_TAGS: Final = 50
 _LONGEST_HEADER: Final = 500
+_BYTES_TYPE: Final = "application/octet-stream"
 _WANTED: Final = {
     "limit": "wanted a number from 1 to 500",
     "wheel_name": "wanted a wheel's name, *.whl",
     "action": "wanted upload or delete",
 }
+
+
+class _Download(StreamingResponse):
+    """The bytes of a wheel. What goes wrong once they have begun can only be told by cutting them off."""
+
+    def __init__(
+        self, wheel_name: str, content: AsyncGenerator[bytes, None], status: int, headers: dict[str, str]
+    ) -> None:
+        super().__init__(content, status, headers, media_type=_BYTES_TYPE)
+        self._wheel_name = wheel_name
+
+    async def stream_response(self, send: Send) -> None:
+        try:
+            await super().stream_response(send)
+        except NatsUnavailable as error:
+            # The server hangs up on whoever is owed more: the client sees that something is missing.
+            log.warning("the download of %s was cut off: %s", self._wheel_name, error)
 
 
 class WheelView(Struct, kw_only=True):
@@ -103,7 +132,13 @@ async def wheel_history(request: Request) -> Response:
 async def upload_wheel(request: Request) -> Response:
     """Register a wheel whose version is above that of every other wheel of its package."""
     gateway = gateway_of(request)
-    wanted = FileField("wheel", gateway.config.wheel_max_bytes, WheelTooLarge, "PYOCO_WHEEL_MAX_BYTES")
+    wanted = FileField(
+        "wheel", gateway.config.wheel_max_bytes, WheelTooLarge, "PYOCO_WHEEL_MAX_BYTES", _UPLOAD_SEC
+    )
+    if gateway.uploads.locked():
+        busy = UploadsBusy("as many wheels as can be taken at once are under way")
+        busy.headers["Retry-After"] = _BUSY_SEC
+        await refuse_unread(request, request.stream(), busy)
     # Each upload may need a temporary file as large as a wheel may be.
     async with gateway.uploads, open_form(request, wanted) as form:
         fields = _fields_of(form)
@@ -113,6 +148,7 @@ async def upload_wheel(request: Request) -> Response:
     return _json(_view(gateway.wheels.bucket, wheel))
 
 
+@router.head("/wheels/{wheel_name}", response_class=Response, include_in_schema=False)
 @router.get("/wheels/{wheel_name}", response_class=Response)
 async def download_wheel(request: Request, wheel_name: str) -> Response:
     """The wheel itself, or the range of it that was asked for."""
@@ -130,13 +166,13 @@ async def download_wheel(request: Request, wheel_name: str) -> Response:
     if part is not None:
         headers["Content-Range"] = part.content_range(size)
     part, status = part or ByteRange(0, size), 200 if part is None else 206
+    headers["Content-Length"] = str(part.size)
+    if request.method == "HEAD":
+        return Response(None, status, headers, media_type=_BYTES_TYPE)
     content = _content(gateway_of(request), wheel, part)
     # Asked for before the answer begins: what goes wrong until then can still be an error answer.
     first = await anext(content, b"")
-    headers["Content-Length"] = str(part.size)
-    return StreamingResponse(
-        _preceded_by(first, content), status, headers, media_type="application/octet-stream"
-    )
+    return _Download(wheel.name.file_name, _preceded_by(first, content), status, headers)
 
 
 @router.delete("/wheels/{wheel_name}", response_class=Response)
@@ -157,10 +193,10 @@ async def _add(gateway: Gateway, form: OpenForm, tags: list[str]) -> StoredWheel
     await gateway.wheels.check_version(name)
     most = MOST_UNPACKED * gateway.config.wheel_max_bytes
     try:
-        await asyncio.to_thread(inspect_wheel, form.file.file, name, max_unpacked_bytes=most)
+        python = await asyncio.to_thread(inspect_wheel, form.file.file, name, max_unpacked_bytes=most)
     except NotThatWheel as wrong:
         raise _invalid("wheel", str(wrong), file_name) from None
-    return await gateway.wheels.add(name, form.file.file, tags)
+    return await gateway.wheels.add(name, form.file.file, tags, python)
 
 
 def _fields_of(form: OpenForm) -> WheelFields:

@@ -13,7 +13,7 @@ address, API key or idempotency key that cannot be sent at all is a ValueError.
 
 from .async_client import AsyncPyocoHttpClient
 from .failures import GatewayUnreachable, PyocoHttpError
-from .filters import BulkConsent, LetterFilter, LogFilter, RunFilter, RunListing
+from .filters import BulkConsent, LetterFilter, LogFilter, RunFilter, RunListing, WaitFilter
 from .sync_client import PyocoHttpClient
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "PyocoHttpError",
     "RunFilter",
     "RunListing",
+    "WaitFilter",
 ]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
+from .wait_answers import OpenWait
+
 
 class Accepted(TypedDict):
     """A run that is stored and queued."""
@@ -42,6 +44,10 @@ class RunItem(TypedDict):
     duration_sec: NotRequired[float | None]
     tasks_total: NotRequired[int]
     tasks_over: NotRequired[int]
+    # Of a run that waits for people: what the first of its waits asks, and until when. How many they are is
+    # `open_waits` of a list; a snapshot has the waits themselves under that name.
+    wait_message: NotRequired[str | None]
+    wait_deadline_at: NotRequired[float | None]
 
 
 class Run(RunItem):
@@ -57,6 +63,12 @@ class Run(RunItem):
     rerun_mode: str | None
     rerun_task: str | None
     api_key_id: str | None
+    # How often it has waited for people, and the waits without an answer. Not there before the first wait.
+    generation: NotRequired[int]
+    open_waits: NotRequired[list[OpenWait]]
+    wait_schema: NotRequired[str | None]
+    waiting_since: NotRequired[float | None]
+    waited_sec: NotRequired[float]
     # With `include=["records"]`.
     task_records: NotRequired[dict[str, dict[str, Any]]]
     task_records_truncated: bool

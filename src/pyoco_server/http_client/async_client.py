@@ -12,7 +12,7 @@ import httpx
 
 from pyoco_server.event_stream import EventReader, ServerSentEvent
 
-from . import endpoints, operation_endpoints, wheel_endpoints
+from . import endpoints, operation_endpoints, wait_endpoints, wheel_endpoints
 from .answers import Run
 from .connection import Connection, documented_by
 from .failures import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
@@ -167,6 +167,13 @@ class AsyncPyocoHttpClient(AsyncConnection):
     wheel_history = _sent(wheel_endpoints.wheel_history)
     upload_wheel = _sent(wheel_endpoints.upload_wheel)
     delete_wheel = _sent(wheel_endpoints.delete_wheel)
+    waits = _sent(wait_endpoints.waits)
+    iter_waits = _paged(wait_endpoints.iter_waits)
+    get_wait = _sent(wait_endpoints.get_wait)
+    watch_waits = _streamed(wait_endpoints.watch_waits)
+    respond = _sent(wait_endpoints.respond)
+    resume = _sent(wait_endpoints.resume)
+    retry = _sent(wait_endpoints.retry)
 
     async def download_wheel(self, name: str, target: BinaryIO) -> int:
         """Write a wheel of the registry into an open file; returns how many bytes it has."""

@@ -33,6 +33,8 @@ class PyocoHttpError(httpx.HTTPStatusError):
         self.detail: str = problem.get("detail") or _beginning_of(response)
         self.err_id: str | None = problem.get("err_id")
         self.msg_id: str | None = problem.get("msg_id")
+        # Of an answer that does not count: why, in a word such as `already_decided` or `expired`.
+        self.word: str | None = problem.get("error")
         self.errors: list[FieldProblem] = [_field_problem(item) for item in problem.get("errors") or []]
         ids = f"{self.err_id} " if self.err_id else ""
         super().__init__(f"{ids}({status}) {self.detail}", request=response.request, response=response)

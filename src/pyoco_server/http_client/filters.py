@@ -35,6 +35,17 @@ class BulkConsent(TypedDict, total=False):
     token: str
 
 
+class WaitFilter(TypedDict, total=False):
+    """Waits for people. `state` is `open` (the default), `answered`, `expired` or `cancelled`."""
+
+    state: Sequence[str]
+    run_id: str | None
+    flow: str | None
+    tag: str | None
+    task: str | None
+    assignee: str | None
+
+
 class RunFilter(TypedDict, total=False):
     """Runs. Times are unix seconds; `q` is a text in the flow's name, the error, tags and params."""
 

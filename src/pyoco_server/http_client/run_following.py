@@ -46,4 +46,10 @@ class RunFollowing:
 
 
 def _state(run: Run) -> tuple[object, ...]:
-    return run["status"], run.get("tasks"), run.get("attempt"), run.get("worker_id")
+    return (
+        run["status"],
+        run.get("tasks"),
+        run.get("attempt"),
+        run.get("worker_id"),
+        run.get("open_waits"),
+    )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
+
+from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
 
 from .answers import DeletedWheel, Wheel, WheelEvent
 from .requests import Request, array_in
@@ -22,8 +25,11 @@ class FileToSend:
     """A file as httpx wants one. It is open only while a part is read: nobody has to close it."""
 
     def __init__(self, path: Path, on_progress: OnProgress | None) -> None:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise _unfit(path, "wanted a regular file, of which it is known how large it is")
         self._path = path
-        self._size = path.stat().st_size
+        self._size = found.st_size
         self._place = 0
         self._on_progress = on_progress
 
@@ -36,12 +42,18 @@ class FileToSend:
 
     def read(self, size: int = -1) -> bytes:
         with self._path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size != self._size:
+                raise _unfit(self._path, "it has changed while it was sent; try again when it is complete")
             file.seek(self._place)
             block = file.read(size)
         self._place += len(block)
         if self._on_progress is not None:
             self._on_progress(self._place, self._size)
         return block
+
+
+def _unfit(path: Path, why: str) -> InvalidCliArgument:
+    return InvalidCliArgument(problems=[FieldProblem("wheel_file", why, shortened(str(path)))])
 
 
 def list_wheels() -> Request[list[Wheel]]:

@@ -1,7 +1,7 @@
 """Cancelling a run: the wish is recorded by compare-and-set, and its owner is told at once.
 
-A run that nobody has begun is ended here: no worker may ever come for it. One that has an owner is the
-owner's to end, whether it hears the word or finds the wish with its next write.
+A run that nobody has begun, or that waits for people, is ended here: no worker may ever come for it. One
+that has an owner is the owner's to end, whether it hears the word or finds the wish with its next write.
 """
 
 import logging
@@ -17,6 +17,7 @@ from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import RunSnapshot, RunStatus
 from pyoco_server.runs.run_lookup import find_run
 from pyoco_server.runs.tenancy import Caller
+from pyoco_server.runs.waiting import not_waiting
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ async def cancel_run(
         return snapshot
     try:
         if snapshot.delivery is None:
-            await store.replace(_ended_unbegun(snapshot), revision=stored.revision)
+            await store.replace(_ended_ownerless(snapshot), revision=stored.revision)
         elif snapshot.worker_id is not None:
             await wake_owner(connection, worker_id=snapshot.worker_id, run_id=run_id)
     except RevisionConflict:
@@ -74,6 +75,13 @@ async def _record_wish(
             continue
 
 
-def _ended_unbegun(snapshot: RunSnapshot) -> RunSnapshot:
+def _ended_ownerless(snapshot: RunSnapshot) -> RunSnapshot:
     now = time.time()
-    return structs.replace(snapshot, status=RunStatus.CANCELLED, end_time=now, updated_at=now)
+    return structs.replace(
+        snapshot,
+        status=RunStatus.CANCELLED,
+        tasks={name: state.when_run_ends(RunStatus.CANCELLED) for name, state in snapshot.tasks.items()},
+        end_time=now,
+        updated_at=now,
+        **not_waiting(snapshot),
+    )

@@ -17,7 +17,7 @@ _PREVIEW_CHARS = 1024
 _SMALL_BYTES = 2048
 _ERROR_CHARS = 2000
 # Record fields in the order in which they are worth losing.
-_BULKY_FIELDS = ("traceback", "stdout", "stderr", "inputs", "output")
+_BULKY_FIELDS = ("latest_calls", "traceback", "stdout", "stderr", "inputs", "output")
 
 
 def compact_run_snapshot(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:

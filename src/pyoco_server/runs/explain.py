@@ -55,7 +55,7 @@ class Explainer:
 
     async def _gather(self, run_id: str, caller: Caller) -> Facts:
         run = (await find_run(self._runs, run_id, caller)).snapshot
-        if run.status.terminal:
+        if run.status.terminal or run.status is RunStatus.WAITING_HUMAN:
             return Facts(now=time.time(), snapshot=run, manners=self._manners)
         queue = await self._places.queue(run.tag)
         finished = await self._journal.last_finished(run_id)

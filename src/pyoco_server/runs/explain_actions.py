@@ -69,3 +69,21 @@ SEE_DEAD_LETTERS: Final = Action(
     command="pyoco-client dlq list --run-id {run_id}",
     request="GET /dlq?run_id={run_id}",
 )
+SEE_WAITS: Final = Action(
+    en="See what is asked",
+    ja="質問の内容を確認する",
+    command="pyoco-client waits --run-id {run_id}",
+    request="GET /waits?run_id={run_id}",
+)
+ANSWER: Final = Action(
+    en="Answer, if it is one question",
+    ja="回答する（質問が1つの場合）",
+    command="pyoco-client resume {run_id} --json JSON",
+    request='POST /resume {{"runId": "{run_id}", "payload": ...}}',
+)
+ASK_AGAIN: Final = Action(
+    en="Ask again, with a new deadline",
+    ja="新しい期限で再度質問する",
+    command="pyoco-client retry {run_id}",
+    request="POST /runs/{run_id}/retry",
+)

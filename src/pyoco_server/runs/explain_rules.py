@@ -26,6 +26,7 @@ _KNOWN_REASONS = {
     Reason.EXECUTOR_CRASHED,
     Reason.DELIVERIES_EXHAUSTED,
     Reason.TIMEOUT,
+    Reason.HUMAN_TIMEOUT,
 }
 
 
@@ -42,6 +43,8 @@ def explain(facts: Facts) -> list[Finding]:
             return list(_pending(facts))
         case RunStatus.RUNNING:
             return list(_running(facts))
+        case RunStatus.WAITING_HUMAN:
+            return [_waiting_for_people(facts)]
         case RunStatus.CANCELLING:
             return [_cancelling(facts)]
         case _:
@@ -204,11 +207,31 @@ def _limits(facts: Facts) -> Iterator[Finding]:
         evidence = {"attempt": run.attempt, "delivery": number, "max_deliver": most or None, "left": left}
         yield Finding("last_attempt" if left == 0 else "later_attempt", evidence)
     if run.timeout_sec is not None and run.start_time is not None:
-        ends_at = run.start_time + run.timeout_sec
+        # What it has waited for people does not count.
+        ends_at = run.start_time + (run.waited_sec or 0.0) + run.timeout_sec
         left_sec = max(0.0, ends_at - facts.now)
         yield Finding(
             "time_limit", {"timeout_sec": run.timeout_sec, "ends_at": ends_at, "left_sec": left_sec}
         )
+
+
+def _waiting_for_people(facts: Facts) -> Finding:
+    run = facts.snapshot
+    waits = run.open_waits or []
+    first = min(waits, key=lambda wait: wait.deadline_at, default=None)
+    left = None if first is None else first.deadline_at - facts.now
+    evidence = {
+        "waits": [
+            {"task": wait.task, "wait_id": wait.wait_id, "message": wait.message, "ends_at": wait.deadline_at}
+            for wait in waits[:_MOST_NAMED]
+        ],
+        "wait_count": len(waits),
+        "message": run.wait_message or None,
+        "waiting_sec": facts.since(run.waiting_since or run.updated_at),
+        "left_sec": None if left is None else max(0.0, left),
+    }
+    overdue = left is not None and left <= 0
+    return Finding("human_deadline_over" if overdue else "waiting_human", evidence)
 
 
 def _cancelling(facts: Facts) -> Finding:

@@ -9,6 +9,8 @@ from typing import Final
 
 from pyoco_server.errors import Lang
 from pyoco_server.runs.explain_actions import (
+    ANSWER,
+    ASK_AGAIN,
     CANCEL,
     LOGS,
     MORE_SLOTS,
@@ -16,6 +18,7 @@ from pyoco_server.runs.explain_actions import (
     RERUN_FAILED,
     SEE_DEAD_LETTERS,
     SEE_HEALTH,
+    SEE_WAITS,
     SEE_WORKERS,
     START_WORKER,
     UNPAUSE,
@@ -223,6 +226,21 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_en="After that it is ended, and FAILED (timeout).",
         next_ja="超過するとFAILED（timeout）で終了します。",
     ),
+    # WAITING_HUMAN
+    "waiting_human": Text(
+        en="The run has waited for {waiting_sec} for an answer of a person, in {waits}: {message}",
+        ja="人の回答を待っています（{waits}、経過: {waiting_sec}）: {message}",
+        next_en="It goes on as soon as somebody answers; the next deadline is over in {left_sec}.",
+        next_ja="回答があり次第再開します。次の期限まで{left_sec}です。",
+        actions=(SEE_WAITS, ANSWER, CANCEL),
+    ),
+    "human_deadline_over": Text(
+        en="Nobody has answered in time, in {waits}: {message}",
+        ja="期限までに回答がありませんでした（{waits}）: {message}",
+        next_en="A gateway takes the answer that was given for this case, or ends the run, within moments.",
+        next_ja="まもなくgatewayが既定の回答で再開するか、runを終了します。",
+        actions=(SEE_WAITS,),
+    ),
     # CANCELLING
     "cancel_grace": Text(
         en="Worker {worker_id} was told to stop the run; {grace_left_sec} are left for it to stop by itself.",
@@ -307,6 +325,13 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_en=_OVER_EN,
         next_ja=_OVER_JA,
         actions=(LOGS, RERUN_FAILED, SEE_DEAD_LETTERS),
+    ),
+    "failed_human_timeout": Text(
+        en="Nobody has answered in time: {error}",
+        ja="期限までに人の回答がありませんでした: {error}",
+        next_en=_OVER_EN,
+        next_ja=_OVER_JA,
+        actions=(ASK_AGAIN, SEE_DEAD_LETTERS),
     ),
     "failed": Text(
         en="The run has failed ({reason}): {error}",

@@ -49,6 +49,9 @@ class GivenUpJobs:
         stored = await self._mender.stored(job.run_id)
         if stored is None or stored.snapshot.status.terminal:
             return True
+        if stored.snapshot.generation != job.generation:
+            # Left over from before the run waited for people.
+            return True
         delivery = stored.snapshot.delivery
         if delivery is not None:
             if delivery[0] != used_up.sequence:

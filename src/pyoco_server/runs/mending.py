@@ -21,6 +21,7 @@ from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, job_of
 from pyoco_server.runs.compaction import compact_run_snapshot
 from pyoco_server.runs.ownership import settle
+from pyoco_server.runs.waiting import not_waiting
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +97,14 @@ class Mender:
         self.actions["job_published"] += 1
         return subject
 
+    async def give_continuation(self, stored: StoredRun) -> None:
+        """Publish the job of a run that has waited for people and can go on; or end it, if there is none."""
+        try:
+            await self.queue.publish_continuation(await self._job(stored.snapshot))
+        except (_NoJob, PayloadTooLarge) as why:
+            error = f"the run has its answer, but its job cannot be published: {why}; submit it anew"
+            await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error))
+
     async def _job(self, snapshot: RunSnapshot) -> Job:
         if not snapshot.tag:
             raise _NoJob("its snapshot names no tag")
@@ -125,6 +134,7 @@ class Mender:
             error=ending.error,
             end_time=now,
             updated_at=now,
+            **not_waiting(snapshot),
         )
         room = min(self._connection.config.max_run_snapshot_bytes, self._connection.max_record_bytes)
         return compact_run_snapshot(settle(ended), room)

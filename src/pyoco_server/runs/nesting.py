@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 
 def check_nesting(value: object, limit: int) -> bool:
@@ -14,12 +14,12 @@ def check_nesting(value: object, limit: int) -> bool:
         level = _collections(
             inner
             for collection in level
-            for inner in (collection.values() if isinstance(collection, Mapping) else collection)
+            for inner in (collection.values() if isinstance(collection, dict) else collection)
         )
     return not level
 
 
 def _collections(values: Iterable[object]) -> Iterable[Iterable[object]]:
     # Each once: one that is there several times would otherwise be counted out at every level below.
-    found = {id(value): value for value in values if isinstance(value, (Mapping, list, tuple))}
+    found = {id(value): value for value in values if isinstance(value, (dict, list, tuple))}
     return found.values()

@@ -15,9 +15,13 @@ import msgspec
 
 from pyoco_server.broker.kv import DELETED
 from pyoco_server.broker.stream_reads import StreamMessage
-from pyoco_server.models import Tag
+from pyoco_server.models import RunStatus, Tag
 
 _GROUP = 1000
+
+
+class AwaitedId(msgspec.Struct):
+    wait_id: str
 
 
 class RunState(msgspec.Struct):
@@ -30,6 +34,9 @@ class RunState(msgspec.Struct):
     start_time: float | None = None
     timeout_sec: float | None = None
     cancel_requested_at: float | None = None
+    # For how long it has waited for people, until it went on the last time; and for which answers it waits.
+    waited_sec: float = 0.0
+    open_waits: list[AwaitedId] = []
 
 
 decode_state = msgspec.json.Decoder(RunState).decode
@@ -65,13 +72,21 @@ class OpenRuns:
         # Keys that were deleted and whose marker may still be there, with when it was seen.
         self.markers: deque[tuple[float, str]] = deque()
         self._on_over: list[Callable[[str], None]] = []
+        self._on_waiting: list[Callable[[str], None]] = []
 
     def __len__(self) -> int:
         return len(self._runs)
 
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._runs
+
     def on_over(self, callback: Callable[[str], None]) -> None:
         """Have it called with the id of each run that has ended or is gone."""
         self._on_over.append(callback)
+
+    def on_waiting(self, callback: Callable[[str], None]) -> None:
+        """Have it called with the id of each run that begins to wait for people."""
+        self._on_waiting.append(callback)
 
     async def groups(self) -> AsyncIterator[list[OpenRun]]:
         """All of them, some at a time, so that others get their turn; they may change meanwhile."""
@@ -103,7 +118,12 @@ class OpenRuns:
     def take(self, run_id: str, revision: int, state: RunState | None) -> None:
         """Learn from one write; without a state the run has ended, or is gone."""
         if state is not None:
+            before = self._runs.get(run_id)
             self._runs[run_id] = OpenRun(run_id, state, revision, time.monotonic())
+            waits = state.status == RunStatus.WAITING_HUMAN
+            if waits and (before is None or before.state.status != RunStatus.WAITING_HUMAN):
+                for callback in self._on_waiting:
+                    callback(run_id)
             return
         self._runs.pop(run_id, None)
         for callback in self._on_over:

@@ -18,6 +18,7 @@ from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.errors import Err
 from pyoco_server.models import Job, RunSnapshot, RunStatus, pending_snapshot
 from pyoco_server.runs.compaction import compact_run_snapshot
+from pyoco_server.runs.waiting import not_waiting
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,10 @@ class RunTaken(NotOwner):
 
 class DuplicateJob(NotOwner):
     """Another message in the queue is this run's job; this one was published beside it."""
+
+
+class StaleJob(NotOwner):
+    """The run has waited for people since this job was published."""
 
 
 class OwnedRun:
@@ -163,7 +168,7 @@ async def claim(
             stored = await store.get_from_leader(job.run_id)
         if stored is None:
             raise RunGone("the run does not exist; its submission was not accepted")
-        await _check_claim(queue, stored.snapshot, delivery)
+        await _check_claim(queue, stored.snapshot, job.generation, delivery)
         claimed = _claimed(stored.snapshot, delivery, worker_id)
         try:
             revision = await store.replace(claimed, revision=stored.revision)
@@ -173,13 +178,17 @@ async def claim(
             return OwnedRun(store, StoredRun(claimed, revision), max_bytes=max_bytes, before=stored.snapshot)
 
 
-async def _check_claim(queue: WorkQueue, current: RunSnapshot, delivery: tuple[int, int]) -> None:
+async def _check_claim(
+    queue: WorkQueue, current: RunSnapshot, generation: int, delivery: tuple[int, int]
+) -> None:
     """One message is the run's job as long as it is in the queue; of its deliveries the latest counts.
 
     A job that was lost may be published again, and be there twice when it was not lost after all.
     """
     if current.status.terminal:
         raise RunEnded(f"the run is {current.status} already")
+    if current.generation != generation:
+        raise StaleJob(f"the run has waited {current.generation} times, this is its job after {generation}")
     if current.delivery is None:
         return
     if current.delivery[0] == delivery[0]:
@@ -200,4 +209,5 @@ def _claimed(current: RunSnapshot, delivery: tuple[int, int], worker_id: str) ->
         start_time=current.start_time or now,
         heartbeat_at=now,
         updated_at=now,
+        **not_waiting(current),
     )

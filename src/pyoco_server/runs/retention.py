@@ -19,6 +19,8 @@ from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.stream_reads import EVERYTHING, StreamMessage, read_batch
+from pyoco_server.broker.wait_events import WaitEvents
+from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.models import TERMINAL
 from pyoco_server.runs.open_runs import OpenRuns, state_in
 
@@ -43,6 +45,8 @@ class Retention:
         self._store = RunStore(connection)
         self._journal = Journal(connection)
         self._logs = RunLogs(connection)
+        self._waits = WaitStore(connection)
+        self._wait_events = WaitEvents(connection)
         # Whatever stands up to here has not ended, and will be written again behind it.
         self._after = 0
         self._created = ""
@@ -78,6 +82,8 @@ class Retention:
         run_id = message.subject.removeprefix(self._prefix)
         await self._journal.remove(run_id)
         await self._logs.remove(run_id)
+        if await self._waits.remove_run(run_id):
+            await self._wait_events.remove_run(run_id)
         try:
             await self._store.delete(run_id, revision=message.sequence)
         except RevisionConflict:
@@ -102,6 +108,8 @@ class Retention:
     async def _remove_marker(self, run_id: str) -> None:
         await self._journal.remove(run_id)
         await self._logs.remove(run_id)
+        if await self._waits.purge_run(run_id):
+            await self._wait_events.remove_run(run_id)
         await jetstream_api.purge(self._connection, self._stream, f"{self._prefix}{run_id}")
 
 

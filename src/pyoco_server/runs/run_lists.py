@@ -1,24 +1,21 @@
 """Lists of runs as of now: the index, after it has caught up with the bucket."""
 
-import asyncio
 from collections.abc import Iterable
-from typing import Final
 
-from pyoco_server.broker.run_feed import RunFeed
-from pyoco_server.errors import IndexNotReady
+from pyoco_server.broker.bucket_feed import BucketFeed
 from pyoco_server.runs.index import Page, Place, RunIndex, Sort
+from pyoco_server.runs.index.activity import Activity, Span
+from pyoco_server.runs.index.freshness import Freshness
 from pyoco_server.runs.run_filter import RunFilter
-
-# Longer than a gateway needs that has kept its index.
-_PATIENCE_SEC: Final = 1.0
 
 
 class RunLists:
     """Every question waits until all is known that was stored before it was asked; but not for long."""
 
-    def __init__(self, index: RunIndex, feed: RunFeed) -> None:
+    def __init__(self, index: RunIndex, feed: BucketFeed) -> None:
         self._index = index
         self._feed = feed
+        self._fresh = Freshness(index, feed, lambda: self.progress)
 
     @property
     def ready(self) -> bool:
@@ -51,34 +48,30 @@ class RunLists:
 
         No waiting for an index that is being made.
         """
-        await self._caught_up_if_made()
+        await self._fresh.caught_up_if_made()
         return await self._index.counts(tenant)
+
+    async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
+        """How the runs of a tenant, or all of them, ended lately.
+
+        No waiting for an index that is being made.
+        """
+        await self._fresh.caught_up_if_made()
+        return await self._index.activity(tenant, span, flows=flows)
 
     async def of_tenant(self, run_ids: Iterable[str], tenant: str) -> frozenset[str]:
         """Which of these runs are the tenant's; no waiting for an index that is being made."""
-        await self._caught_up_if_made()
-        return await self._index.of_tenant(run_ids, tenant)
-
-    async def _caught_up_if_made(self) -> None:
-        if not self.ready:
-            raise IndexNotReady(self.progress)
-        await self.caught_up()
+        asked = set(run_ids)
+        tenants = await self._index.tenants_of(asked) if asked else {}
+        if asked - tenants.keys():
+            # Only what is not known yet is worth a question to NATS.
+            await self._fresh.caught_up_if_made()
+            tenants = await self._index.tenants_of(asked)
+        return frozenset(run_id for run_id, owner in tenants.items() if owner == tenant)
 
     async def caught_up(self) -> None:
-        """IndexNotReady while the index is being filled, which takes longer than a client should wait.
-
-        One that is filled and cannot keep up answers as of the revision that it has.
-        """
-        try:
-            async with asyncio.timeout(_PATIENCE_SEC):
-                await self._feed.caught_up()
-        except TimeoutError:
-            self._feed.require_nats()
-            if not self.ready:
-                raise IndexNotReady(self.progress) from None
-        except IndexNotReady:
-            if not self.ready:
-                raise
+        """Wait until all is known that was stored before; IndexNotReady while the index is being filled."""
+        await self._fresh.caught_up()
 
     @property
     def progress(self) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pyoco_server.broker.run_feed import Held
+from pyoco_server.broker.bucket_feed import Held
 from pyoco_server.broker.stream_reads import StreamMessage, StreamState
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import TERMINAL, is_run_id
@@ -42,7 +42,7 @@ class RunReader:
         return self._index.held
 
     @property
-    def runs(self) -> int:
+    def entries(self) -> int:
         return self._index.runs
 
     @property
@@ -78,9 +78,9 @@ class RunReader:
         if not self._index.ready:
             await self._index.complete()
             self._changes.begin(self.held.created, self.held.revision)
-            log.info("the index of runs is ready: %d runs", self.runs)
+            log.info("the index of runs is ready: %d runs", self.entries)
         if exact:
-            await self._trim_markers(max(0, state.messages - self.runs))
+            await self._trim_markers(max(0, state.messages - self.entries))
         await self._index.look_after_file()
 
     async def others(

@@ -10,11 +10,14 @@ from pyoco_server.models import RunId
 
 # A list shows the beginning of an error; the run itself has all of it.
 _SHOWN_ERROR: Final = 300
+# And the beginning of what a run asks people.
+_SHOWN_MESSAGE: Final = 300
 # Searching must stay cheap, whatever somebody puts into the params of a run.
 _SEARCHED_TAGS: Final = 500
 _SEARCHED_ERROR: Final = 1000
 _SEARCHED_PARAMS: Final = 2000
 
+_WAITING: Final = "WAITING_HUMAN"
 _OVER: Final = {"SUCCEEDED", "FAILED", "CANCELLED"}
 
 
@@ -44,6 +47,10 @@ class RunItem(Struct, kw_only=True):
     tasks_total: int = 0
     # Of these: succeeded, failed or cancelled.
     tasks_over: int = 0
+    # Of a run that waits for people: what the first of its waits asks, until when, and how many are open.
+    wait_message: str | None = None
+    wait_deadline_at: float | None = None
+    open_waits: int = 0
 
 
 class RunSummary(Struct, kw_only=True):
@@ -51,6 +58,14 @@ class RunSummary(Struct, kw_only=True):
     # In lower case, each as far as it is searched: a line with the flow name, one with the tags, the error,
     # and then each key and value of the params on a line of its own.
     text: str
+
+
+class _Waiting(Struct):
+    """What is wanted of a run that waits for people."""
+
+    open_waits: list[Raw] = []
+    wait_message: str | None = None
+    wait_deadline_at: float | None = None
 
 
 class _Stored(Struct):
@@ -78,6 +93,7 @@ class _Stored(Struct):
 
 
 _decode = msgspec.json.Decoder(_Stored).decode
+_decode_waiting = msgspec.json.Decoder(_Waiting).decode
 # A number is searched as it was written.
 _decode_params = msgspec.json.Decoder(float_hook=str).decode
 
@@ -107,7 +123,16 @@ def summary_of(data: bytes) -> RunSummary:
         tasks_total=len(run.tasks),
         tasks_over=sum(state in _OVER for state in run.tasks.values()),
     )
+    if run.status == _WAITING:
+        _add_waits(item, _decode_waiting(data))
     return RunSummary(item=item, text=_text(run))
+
+
+def _add_waits(item: RunItem, waiting: _Waiting) -> None:
+    item.open_waits = len(waiting.open_waits)
+    item.wait_deadline_at = waiting.wait_deadline_at
+    if waiting.wait_message is not None:
+        item.wait_message = waiting.wait_message[:_SHOWN_MESSAGE]
 
 
 def searched(text: str) -> str:

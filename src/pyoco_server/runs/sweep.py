@@ -49,6 +49,8 @@ class Sweeper:
         self._runs = runs
         self._queued = QueuedRuns(connection)
         runs.on_over(self._queued.forget)
+        # Its job has left the queue as well.
+        runs.on_waiting(self._queued.forget)
         self._retention = Retention(connection, self._runs)
         self._gone_workers = GoneWorkers(connection)
         self._advisories = Advisories(connection)

@@ -1,7 +1,8 @@
 """When a run has been left alone: the rules of the sweep, without a broker.
 
 A run with an owner is written at every heartbeat, and its message comes to another worker after AckWait.
-So one that was quiet for longer than both has no owner, and nobody has come to be its next one.
+So one that was quiet for longer than both has no owner, and nobody has come to be its next one. A run that
+waits for people is quiet by nature: it has no owner, no job and no time limit until somebody has answered.
 """
 
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def need_of(state: RunState, quiet_sec: float, limits: DeliveryLimits, patience:
     if quiet_sec < (patience.begun_sec(limits) if begun else patience.unbegun_sec):
         return Need.NOTHING
     if state.status not in _LOOKED_AFTER:
-        # A newer gateway's word: it knows what such a run needs.
+        # It waits for people; or it is a newer gateway's word, which knows what such a run needs.
         return Need.NOTHING
     if state.cancel_requested_at is not None:
         return Need.CANCEL
@@ -81,7 +82,7 @@ def need_of(state: RunState, quiet_sec: float, limits: DeliveryLimits, patience:
 
 
 def past_time_limit(state: RunState, quiet_sec: float) -> bool:
-    """Counted on the worker's clock up to its last heartbeat, and on ours since then."""
+    """Counted on the worker's clock up to its last heartbeat, and on ours since then; without its waits."""
     if state.timeout_sec is None or state.start_time is None:
         return False
-    return state.heartbeat_at - state.start_time + quiet_sec > state.timeout_sec
+    return state.heartbeat_at - state.start_time - state.waited_sec + quiet_sec > state.timeout_sec

@@ -15,9 +15,12 @@ import zlib
 from dataclasses import dataclass
 from email.message import Message
 from email.parser import HeaderParser
+from math import prod
 from pathlib import PurePosixPath
 from typing import IO, Final
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag, parse_tag
 from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -25,8 +28,11 @@ from pyoco_server.wheels.wheel_name import WheelName
 
 # Unpacked it may be this many times as large as a wheel may be packed.
 MOST_UNPACKED: Final = 10
-# A wheel of 65535 files or more needs the 64-bit form of the list, which nothing we take has.
+# A wheel of more files needs the 64-bit form of the list, which nothing we take has.
+_MOST_FILES: Final = 65534
 _MAX_LIST_BYTES: Final = 32 * 1024 * 1024
+_LONGEST_PYTHON: Final = 200
+_MOST_TAGS: Final = 1000
 _MAX_METADATA_BYTES: Final = 1024 * 1024
 _MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
 _BLOCK_BYTES: Final = 1024 * 1024
@@ -35,6 +41,11 @@ _END: Final = struct.Struct("<4s4H2LH")
 _END_SIGNATURE: Final = b"PK\x05\x06"
 _END_64_LOCATOR: Final = b"PK\x06\x07"
 _LOCATOR_BYTES: Final = 20
+_LISTED: Final = b"PK\x01\x02"
+_LISTED_BYTES: Final = 46
+# Of a file's entry in the list: the lengths of its name, of its extra fields and of its comment.
+_LISTED_LENGTHS: Final = struct.Struct("<3H")
+_LISTED_LENGTHS_AT: Final = 28
 _LONGEST_COMMENT: Final = 65535
 
 # What reading a hostile archive may raise, beside what it is meant to.
@@ -53,12 +64,15 @@ class NotThatWheel(ValueError):
     """The text says what is wrong with the file, and the cure."""
 
 
-def inspect_wheel(file: IO[bytes], name: WheelName, *, max_unpacked_bytes: int) -> None:
-    """Raise NotThatWheel unless the file is the wheel of this name. Blocking, and thorough."""
+def inspect_wheel(file: IO[bytes], name: WheelName, *, max_unpacked_bytes: int) -> SpecifierSet:
+    """For which versions of Python it is; NotThatWheel unless the file is the wheel of this name.
+
+    Blocking, and thorough.
+    """
     try:
         _check_list_size(file)
         with zipfile.ZipFile(file) as archive:
-            _Inspection(archive, name).check(max_unpacked_bytes)
+            return _Inspection(archive, name).check(max_unpacked_bytes)
     except NotThatWheel:
         raise
     except _UNREADABLE as error:
@@ -68,7 +82,8 @@ def inspect_wheel(file: IO[bytes], name: WheelName, *, max_unpacked_bytes: int) 
 def _check_list_size(file: IO[bytes]) -> None:
     """Python reads the whole list of an archive into memory: a hostile one must not get that far."""
     size = file.seek(0, io.SEEK_END)
-    file.seek(max(0, size - _END.size - _LONGEST_COMMENT))
+    # Also what may be in front of the end record that has the longest comment.
+    begin = file.seek(max(0, size - _END.size - _LONGEST_COMMENT - _LOCATOR_BYTES))
     tail = file.read()
     place = tail.rfind(_END_SIGNATURE)
     if place < 0 or len(tail) < place + _END.size:
@@ -76,7 +91,24 @@ def _check_list_size(file: IO[bytes]) -> None:
     list_bytes = _END.unpack_from(tail, place)[5]
     locator = tail[max(0, place - _LOCATOR_BYTES) : place]
     if locator.startswith(_END_64_LOCATOR) or list_bytes > _MAX_LIST_BYTES:
-        raise NotThatWheel("it has too many files; wanted fewer than 65535: split the package")
+        raise _too_many_files()
+    # The list is right in front of its end, whatever the end says about its place.
+    file.seek(max(0, begin + place - list_bytes))
+    _count_files(file.read(list_bytes))
+
+
+def _count_files(listed: bytes) -> None:
+    """What the archive says about their number is not looked at by who reads it, and may be a lie."""
+    place = files = 0
+    while listed.startswith(_LISTED, place) and len(listed) >= place + _LISTED_BYTES:
+        files += 1
+        if files > _MOST_FILES:
+            raise _too_many_files()
+        place += _LISTED_BYTES + sum(_LISTED_LENGTHS.unpack_from(listed, place + _LISTED_LENGTHS_AT))
+
+
+def _too_many_files() -> NotThatWheel:
+    return NotThatWheel(f"it has too many files; wanted at most {_MOST_FILES}: split the package")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +116,7 @@ class _Inspection:
     archive: zipfile.ZipFile
     name: WheelName
 
-    def check(self, max_unpacked_bytes: int) -> None:
+    def check(self, max_unpacked_bytes: int) -> SpecifierSet:
         entries = self.archive.infolist()
         _check_paths(entries)
         unpacked = sum(entry.file_size for entry in entries)
@@ -93,9 +125,10 @@ class _Inspection:
                 f"unpacked it has {unpacked} bytes, and {max_unpacked_bytes} are allowed; split the package"
             )
         folder = self._info_folder(entries)
-        self._check_metadata(folder)
+        wanted_python = self._check_metadata(folder)
         self._check_format(folder)
         self._check_content(folder)
+        return wanted_python
 
     def _info_folder(self, entries: list[zipfile.ZipInfo]) -> str:
         tops = {PurePosixPath(entry.filename).parts[0] for entry in entries}
@@ -108,9 +141,20 @@ class _Inspection:
         self._compare(f"its folder {folder}", package, version)
         return folder
 
-    def _check_metadata(self, folder: str) -> None:
+    def _check_metadata(self, folder: str) -> SpecifierSet:
         metadata = self._headers(f"{folder}/METADATA")
         self._compare(f"{folder}/METADATA", str(metadata["Name"]), str(metadata["Version"]))
+        python = str(metadata["Requires-Python"] or "")
+        try:
+            if len(python) <= _LONGEST_PYTHON:
+                return SpecifierSet(python)
+        except InvalidSpecifier:
+            # Said below.
+            pass
+        raise NotThatWheel(
+            f"{folder}/METADATA says Requires-Python {python[:_LONGEST_PYTHON]!r}; "
+            "wanted versions such as >=3.11,<4"
+        )
 
     def _compare(self, where: str, package: str, version: str) -> None:
         wanted = f"{self.name.package} {self.name.version}"
@@ -126,9 +170,17 @@ class _Inspection:
             )
 
     def _check_format(self, folder: str) -> None:
-        form = str(self._headers(f"{folder}/WHEEL")["Wheel-Version"])
+        headers = self._headers(f"{folder}/WHEEL")
+        form = str(headers["Wheel-Version"])
         if form.partition(".")[0] != "1":
             raise NotThatWheel(f"{folder}/WHEEL says Wheel-Version {form!r}; wanted 1.x")
+        said = [str(line) for line in headers.get_all("Tag", [])]
+        # Without any it says nothing that the name could contradict.
+        if said and _tags_in(said) != self.name.compatible_with:
+            raise NotThatWheel(
+                f"{folder}/WHEEL says Tag {', '.join(said)[:200]!r}, its file name {self.name.file_name}; "
+                "a wheel must not be renamed: upload it under the name it was built with"
+            )
 
     def _headers(self, path: str) -> Message:
         text = self._small_file(path, _MAX_METADATA_BYTES).decode("utf-8", "replace")
@@ -171,6 +223,15 @@ class _Inspection:
             while block := content.read(_BLOCK_BYTES):
                 digest.update(block)
         return digest.digest()
+
+
+def _tags_in(lines: list[str]) -> frozenset[Tag]:
+    """Empty when a line is no tag, or when they are more than any wheel has: a line may stand for many."""
+    spread = sum(prod(part.count(".") + 1 for part in line.split("-")) for line in lines)
+    try:
+        return frozenset(tag for line in lines if spread <= _MOST_TAGS for tag in parse_tag(line.strip()))
+    except ValueError:
+        return frozenset()
 
 
 def _check_paths(entries: list[zipfile.ZipInfo]) -> None:

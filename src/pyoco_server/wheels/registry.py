@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Final
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.object_store import ObjectStore, Shelf, StoredChunks, StoredObject
@@ -20,6 +22,7 @@ from pyoco_server.wheels.wheel_name import NotAWheelName, WheelName
 log = logging.getLogger(__name__)
 
 TAGS_HEADER: Final = "x-pyoco-wheel-tags"
+PYTHON_HEADER: Final = "x-pyoco-wheel-requires-python"
 _BLOCK_BYTES: Final = 1024 * 1024
 # Far longer than storing an upload takes, so that chunks this old have no record to come.
 ABANDONED_SEC: Final = 3600.0
@@ -38,6 +41,14 @@ class StoredWheel:
     def tags(self) -> list[str]:
         """Which workers it is for; none: for all of them."""
         return [tag for tag in self.stored.headers.get(TAGS_HEADER, "").split(",") if tag]
+
+    @property
+    def requires_python(self) -> SpecifierSet:
+        """For which versions of Python it is; of wheels of an earlier version of ours it is not known."""
+        try:
+            return SpecifierSet(self.stored.headers.get(PYTHON_HEADER, ""))
+        except InvalidSpecifier:
+            return SpecifierSet()
 
     @property
     def sha256_hex(self) -> str | None:
@@ -92,14 +103,17 @@ class WheelRegistry:
         """Raise WheelVersionRejected unless a wheel of this name would be taken now."""
         _require_newer(name, await self._store.shelf())
 
-    async def add(self, name: WheelName, file: IO[bytes], tags: Sequence[str]) -> StoredWheel:
+    async def add(
+        self, name: WheelName, file: IO[bytes], tags: Sequence[str], requires_python: SpecifierSet
+    ) -> StoredWheel:
         """Take a wheel that was inspected; WheelVersionRejected unless it is newer than all others."""
+        headers = {TAGS_HEADER: ",".join(tags), PYTHON_HEADER: str(requires_python)}
         shelf = await self._store.shelf()
         _require_newer(name, shelf)
         try:
             async with asyncio.timeout(_STORE_LIMIT_SEC):
                 chunks = await self._store.store_chunks(_blocks_of(file))
-                return await self._publish(name, chunks, tags, shelf)
+                return await self._publish(name, chunks, headers, shelf)
         except TimeoutError:
             why = f"{name.file_name} was not stored within {_STORE_LIMIT_SEC:g} s"
             raise self._connection.unavailable(why) from None
@@ -129,10 +143,9 @@ class WheelRegistry:
         return len(abandoned)
 
     async def _publish(
-        self, name: WheelName, chunks: StoredChunks, tags: Sequence[str], shelf: Shelf
+        self, name: WheelName, chunks: StoredChunks, headers: dict[str, str], shelf: Shelf
     ) -> StoredWheel:
         """Show the wheel. Without an answer it is not known whether it is shown: then the list tells."""
-        headers = {TAGS_HEADER: ",".join(tags)}
         tries = 0
         while True:
             try:

@@ -3,6 +3,9 @@
 Nothing that was installed is ever changed. What counts is the list of wheels in `active.json`, which is
 replaced in one step: a failed installation leaves a folder that is on no list, and the old code in place.
 The environment of the worker is not touched, and another worker on the same machine has another folder.
+
+All of them are in one folder that nobody else uses, since those of workers that are gone are removed: beside
+it may be whatever others keep there.
 """
 
 import fcntl
@@ -20,6 +23,7 @@ from pyoco_server.models import InstalledWheel
 log = logging.getLogger(__name__)
 
 _ACTIVE: Final = "active.json"
+OWN_FOLDER: Final = "pyoco-workers"
 
 
 class FolderInUse(Exception):
@@ -30,7 +34,7 @@ class WheelSite:
     """Its methods are blocking, and for one thread at a time."""
 
     def __init__(self, parent: Path, worker_id: str) -> None:
-        self._parent = parent.absolute()
+        self._parent = parent.absolute() / OWN_FOLDER
         self._root = self._parent / worker_id
         self._lock_path = self._parent / f"{worker_id}.lock"
         self._lock: int | None = None

@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -16,7 +16,7 @@ from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import InstalledWheel, SkippedWheel, WheelSyncResult, WheelSyncState
 from pyoco_server.wheels.pip_install import InstallFailed, pip_install
 from pyoco_server.wheels.registry import StoredWheel, WheelRegistry
-from pyoco_server.wheels.selection import Selection, own_tags, select
+from pyoco_server.wheels.selection import Misfit, Selection, own_environment, select
 from pyoco_server.wheels.site import FolderInUse, WheelSite
 
 log = logging.getLogger(__name__)
@@ -67,18 +67,20 @@ class WheelSync:
             self.state.last_success_at = time.time()
         return changed
 
-    async def clean(self) -> None:
-        """Remove the folders of wheels that are gone; nothing may run from them any more."""
+    async def clean(self, in_use: Collection[str] = ()) -> None:
+        """Remove the folders of wheels that are gone, but for those that something still runs from."""
         if self._is_open:
             wanted = [wheel.nuid for wheel in self._installed.values()]
-            await asyncio.to_thread(self._site.remove_all_but, wanted)
+            await asyncio.to_thread(
+                self._site.remove_all_but, [*wanted, *(Path(path).name for path in in_use)]
+            )
 
     async def _run(self, registry: WheelRegistry) -> tuple[list[str], bool]:
         await self._open()
         revision = await registry.revision()
         if revision == self._revision:
             return [], False
-        selection = select(await registry.all(), self._tags, own_tags())
+        selection = select(await registry.all(), self._tags, own_environment())
         failures, updated = await self._install_new(registry, selection)
         removed = self._without_unwanted(selection)
         if updated or removed:
@@ -138,7 +140,7 @@ class WheelSync:
         chosen = [wheel.name.file_name for wheel in selection.chosen]
         state.selected_count, state.selected_wheels = len(chosen), chosen[:_MOST_LISTED]
         state.skipped_incompatible_count = len(selection.incompatible)
-        state.skipped_incompatible = [_skipped(wheel) for wheel in selection.incompatible[:_MOST_LISTED]]
+        state.skipped_incompatible = [_skipped(misfit) for misfit in selection.incompatible[:_MOST_LISTED]]
         state.installed_wheels = list(self._installed.values())[:_MOST_LISTED]
         if updated or removed:
             log.info("wheels installed: %s; removed: %s", updated or "none", removed or "none")
@@ -184,6 +186,5 @@ def _installed(wheel: StoredWheel) -> InstalledWheel:
     )
 
 
-def _skipped(wheel: StoredWheel) -> SkippedWheel:
-    _, _, tags = wheel.name.file_name.removesuffix(".whl").split("-", 2)
-    return SkippedWheel(name=wheel.name.file_name, reason=f"this worker cannot install {tags}")
+def _skipped(misfit: Misfit) -> SkippedWheel:
+    return SkippedWheel(name=misfit.wheel.name.file_name, reason=misfit.reason)

@@ -16,6 +16,8 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.resources import ensure_worker_resources
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.wait_events import WaitEvents
+from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.broker.wake_up import WakeUps
 from pyoco_server.broker.work_queue import Delivery, WorkQueue
 from pyoco_server.config import NatsBackendConfig
@@ -163,6 +165,8 @@ class PyocoNatsWorker:
             queue=queue,
             journal=Journal(connection),
             logs=RunLogs(connection),
+            waits=WaitStore(connection),
+            wait_events=WaitEvents(connection),
             failures=FailureReport(
                 DeadLetters(connection),
                 worker_id=worker_id,

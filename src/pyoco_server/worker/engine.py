@@ -1,16 +1,20 @@
 """pyoco's engine, quieter and quicker.
 
 It tells no trace and keeps no output in memory, since we read its run context and hear its tasks ourselves;
-a plain chain of tasks needs no threads, and the folder it works in is made by whoever runs it.
+a plain chain of tasks needs no threads, a graph of them has a scheduler of ours, and the folder it works in
+is made by whoever runs it.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyoco.core.context import Context
 from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, RunContext, RunStatus, Task, TaskState
 from pyoco.trace.backend import TraceBackend
+
+from pyoco_server.worker.task_graph import TaskGraph
 
 # The folder for a flow's artifacts, in its working directory.
 ARTIFACTS = "artifacts"
@@ -43,8 +47,12 @@ class ServerEngine(Engine):  # type: ignore[misc]
         params: dict[str, Any],
         run_context: RunContext,
         on_context: Callable[[Context], None],
+        give_up: Callable[[set[str]], None],
     ) -> Context:
-        """As the engine's own, but for the capture of output; `on_context` sees the context first."""
+        """As the engine's own, but for the capture of output; `on_context` sees the context first.
+
+        `give_up` is told the tasks whose questions to people do not matter any more.
+        """
         run_context.flow_name = flow.name
         run_context.params = params
         for task in flow.tasks:
@@ -52,10 +60,14 @@ class ServerEngine(Engine):  # type: ignore[misc]
             run_context.ensure_task_record(task.name)
         context = FlowContext(params=params, run_context=run_context)
         on_context(context)
-        chain = None if flow.has_control_flow() else _chain(flow)
+        if flow.has_control_flow():
+            return self._run_flow(flow, context, run_context, None)
+        chain = _chain(flow)
         if chain is not None:
             return self._run_chain(chain, context, run_context)
-        return self._run_flow(flow, context, run_context, None)
+        execute = partial(self._execute_task, ctx=context)
+        TaskGraph(flow, run_context, execute=execute, give_up=give_up).run()
+        return context
 
     def _run_chain(self, chain: list[Task], ctx: Context, run_ctx: RunContext) -> Context:
         """What the engine's scheduler does for tasks one after the other, without its thread pool."""

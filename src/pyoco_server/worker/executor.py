@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pyoco_server.models import JournalEntry, LogLine
+from pyoco_server.wait_models import Question
 from pyoco_server.worker.protocol import Limited, Outcome, Progress, Run
 
 
@@ -32,6 +33,9 @@ class RunEvents(Protocol):
 
     def finished(self, entry: JournalEntry) -> None:
         """A task has finished, and left this behind."""
+
+    def asked(self, question: Question) -> None:
+        """A task asks a person something, and nobody has answered yet."""
 
     def printed(self, lines: list[LogLine]) -> None:
         """The run has printed these lines."""
@@ -64,5 +68,9 @@ class Executor(RunExecutor, Protocol):
 
     def use_code(self, folders: Sequence[str]) -> None:
         """From the next run on, have imports look into these folders first."""
+
+    @property
+    def code_in_use(self) -> Sequence[str]:
+        """Into which of them the run under way looks; none without one."""
 
     async def close(self) -> None: ...

@@ -10,6 +10,7 @@ import time
 
 from pyoco_server.garbage import spare_loaded_code
 from pyoco_server.models import Reason, RunStatus
+from pyoco_server.wait_models import encode
 from pyoco_server.worker.code_folders import CodeFolders
 from pyoco_server.worker.descriptor_output import DescriptorOutput
 from pyoco_server.worker.executor_link import ExecutorLink
@@ -17,6 +18,7 @@ from pyoco_server.worker.flow_run import FlowRun, RunListener
 from pyoco_server.worker.flow_source import FlowSource
 from pyoco_server.worker.protocol import (
     Abandon,
+    Asked,
     Cancel,
     Finished,
     Limited,
@@ -99,6 +101,7 @@ class ExecutorProcess:
     def _listener(self, setup: Setup, output: TaskOutput) -> RunListener:
         return RunListener(
             finished=lambda entry: self._link.send(Finished(entry=entry)),
+            asked=lambda question: self._link.send(Asked(question=encode(question))),
             stuck=self._leave_with,
             tail_of=output.tail_of,
             # In this order: what is in the pipes is read while the task that wrote it counts as running.

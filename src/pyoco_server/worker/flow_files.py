@@ -19,7 +19,8 @@ from typing import Any, Final
 from pyoco.core.models import Flow
 
 from pyoco_server.errors import ConfigError, InvalidCliArgument, InvalidRequest
-from pyoco_server.runs.flow_yaml import check_flow_yaml, is_callable_path
+from pyoco_server.human.flow_yaml import check_flow_yaml
+from pyoco_server.runs.flow_yaml import is_callable_path
 from pyoco_server.worker.callable_policy import CallablePolicy
 from pyoco_server.worker.flow_errors import UnknownFlow
 from pyoco_server.worker.importing import ImportFailure, described_failure, import_object

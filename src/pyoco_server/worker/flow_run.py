@@ -5,15 +5,20 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyoco.core.models import Flow, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
 
+from pyoco_server.human.asking import WaitsForPeople
 from pyoco_server.models import JournalEntry, Reason, RunStatus, TaskStatus
+from pyoco_server.wait_models import Question, decode_waits, encode
 from pyoco_server.worker.engine import ServerEngine
+from pyoco_server.worker.flow_links import Links, links_of
 from pyoco_server.worker.flow_order import in_order, reusable
 from pyoco_server.worker.protocol import Outcome, Progress, Run
+from pyoco_server.worker.run_waits import RunWaits
 from pyoco_server.worker.task_calls import (
     CallingContext,
     RetryPauses,
@@ -24,7 +29,7 @@ from pyoco_server.worker.task_calls import (
 )
 from pyoco_server.worker.task_journal import TaskJournal
 from pyoco_server.worker.task_limits import TaskLimits
-from pyoco_server.worker.task_records import encoded_record
+from pyoco_server.worker.task_records import brief_record, encoded_record
 from pyoco_server.worker.values import clean, message_of
 
 _TRACEBACK_CHARS = 16384
@@ -35,6 +40,8 @@ class RunListener:
     """Whom a run tells what happens in it, and what it must keep to."""
 
     finished: Callable[[JournalEntry], None]
+    # A task asks a person something that nobody has answered.
+    asked: Callable[[Question], None]
     # The run is over although a task of it still executes: whoever runs it must not wait for that.
     stuck: Callable[[Outcome], None]
     # The end of what a task has printed, by stream.
@@ -59,8 +66,10 @@ class FlowRun:
             write=listener.finished,
             max_value_bytes=listener.max_value_bytes,
         )
+        self._waits = RunWaits(decode_waits(run.waits) if run.waits else [], listener.asked)
         self._limits = TaskLimits(self._on_timeout)
-        self._calls = TaskCalls(flow, self._journal, listener.pauses, [*listener.watchers, self._limits])
+        watchers = [*listener.watchers, self._limits]
+        self._calls = TaskCalls(flow, self._journal, self._waits, listener.pauses, watchers)
         # The engine fills these in the order of a set; a reader wants the order of the flow.
         self._context = CallingContext(
             run_id=run.run_id, tasks=dict.fromkeys(in_order(flow), TaskState.PENDING)
@@ -68,6 +77,10 @@ class FlowRun:
         self._context.calls = self._calls
         self._cancel_requested = False
         self._over = threading.Lock()
+
+    @cached_property
+    def _links(self) -> Links:
+        return links_of(self._flow)
 
     def execute(self) -> Outcome | None:
         """The outcome; None when it has been told already, since a task was stuck."""
@@ -83,7 +96,17 @@ class FlowRun:
             self._context.status = EngineStatus.CANCELLING
 
     def progress(self) -> Progress:
-        return Progress(run_id=self.run_id, tasks=self._task_states())
+        # A copy, see `_task_states`.
+        records = {
+            name: brief_record(
+                record,
+                after=self._links.get(name, []),
+                calls=self._calls.tries.count(name),
+                replayed=self._journal.replayed.get(name),
+            )
+            for name, record in dict(self._context.task_records).items()
+        }
+        return Progress(run_id=self.run_id, tasks=self._task_states(), task_records=records)
 
     def give_up(self, status: str, error: str) -> Outcome | None:
         """The outcome of a run that is ended from outside, whatever it is doing; None if it is over."""
@@ -95,7 +118,11 @@ class FlowRun:
 
     def _run(self) -> Outcome:
         try:
-            ServerEngine().run(self._flow, self._params, self._context, self._calls.attach)
+            ServerEngine().run(
+                self._flow, self._params, self._context, self._calls.attach, self._waits.give_up
+            )
+        except WaitsForPeople:
+            return self._ended(RunStatus.CANCELLED if self._cancel_requested else RunStatus.WAITING_HUMAN)
         except BaseException as error:  # noqa: BLE001 - a task may even raise SystemExit
             return self._failed(error)
         if self._cancel_requested or self._context.status is not EngineStatus.COMPLETED:
@@ -153,18 +180,30 @@ class FlowRun:
     def _ended(self, status: RunStatus, **how: Any) -> Outcome:
         records: dict[str, bytes] = {}
         records_cut = False
+        waiting = self._waits.tasks
         for name, record in self._context.task_records.items():
             records[name], cut = encoded_record(
                 record,
+                state=_state(name, record.state, waiting),
                 printed=self._listener.tail_of(name),
+                after=self._links.get(name),
+                tries=self._calls.tries.told(name),
                 replayed=self._journal.replayed.get(name),
                 not_stored=self._journal.not_stored.get(name),
             )
             records_cut = records_cut or cut
+        if status is RunStatus.WAITING_HUMAN:
+            how |= {"questions": encode(self._waits.wanted), "unwanted": encode(self._waits.unwanted)}
         return Outcome(
             status=status, tasks=self._task_states(), task_records=records, records_cut=records_cut, **how
         )
 
     def _task_states(self) -> dict[str, str]:
+        waiting = self._waits.tasks
         # A copy: the engine's threads go on changing the original.
-        return {name: TaskStatus(state.value) for name, state in dict(self._context.tasks).items()}
+        return {name: _state(name, state, waiting) for name, state in dict(self._context.tasks).items()}
+
+
+def _state(name: str, state: TaskState, waiting: set[str]) -> TaskStatus:
+    """The engine does not know of waits: to it, such a task is running."""
+    return TaskStatus.WAITING if state is TaskState.RUNNING and name in waiting else TaskStatus(state.value)

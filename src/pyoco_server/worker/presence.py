@@ -81,11 +81,6 @@ class Presence:
         self._own.record.last_progress_at = time.time()
         self._changed.set()
 
-    @property
-    def busy(self) -> bool:
-        """Whether any run is under way."""
-        return bool(self._running)
-
     def tell_wheels(self, state: WheelSyncState) -> None:
         """How this worker's wheels are."""
         self._own.record.wheel_sync = state

@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 _START_TIMEOUT_SEC = 60.0
 _STOP_TIMEOUT_SEC = 5.0
+# What a child said that could not be started, in the message about it.
+_LAST_LINES = 5
+_LAST_CHARS = 1000
 
 
 async def _first_of(*futures: "asyncio.Future[Any]", timeout_sec: float | None = None) -> None:
@@ -59,6 +62,11 @@ async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes) -
         pipes.close_write_ends()
 
 
+def _end_of(output: str) -> str:
+    """The last lines on one: of a traceback, the one that says what was wrong is the last."""
+    return " | ".join(line.strip() for line in output.splitlines()[-_LAST_LINES:])[-_LAST_CHARS:]
+
+
 async def _ended_within(process: Process, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
@@ -88,6 +96,8 @@ class ProcessExecutor:
         self._starting: Run | None = None
         self._cancelled: str | None = None
         self._given_up: Outcome | None = None
+        # Into which folders the imports of the child look.
+        self._code: Sequence[str] = ()
         # What the child said when it was ready: the flows it has found.
         self.ready = Ready()
 
@@ -149,6 +159,7 @@ class ProcessExecutor:
         self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
         self._exited.add_done_callback(self._link.child_exited)
         self._link.on_overdue = partial(_kill_group, self._process)
+        self._code = self._setup.code_folders
         self._link.send(self._setup)
         await self._wait_ready(self._link)
 
@@ -223,6 +234,10 @@ class ProcessExecutor:
         self._setup = structs.replace(self._setup, code_folders=list(folders))
         self.retire()
 
+    @property
+    def code_in_use(self) -> Sequence[str]:
+        return () if self.current is None else self._code
+
     async def give_up(self, status: str, error: str) -> None:
         """Ask the child for what it has reached; one that is too busy to tell is killed."""
         link, run = self._link, self.current
@@ -262,9 +277,10 @@ class ProcessExecutor:
         assert self._exited is not None
         await _first_of(link.ready, self._exited, timeout_sec=_START_TIMEOUT_SEC)
         if not link.ready.done():
-            why = (
-                str(await self._crash()) if self._exited.done() else f"not ready in {_START_TIMEOUT_SEC:g} s"
-            )
+            why = f"not ready in {_START_TIMEOUT_SEC:g} s"
+            if self._exited.done():
+                crash = await self._crash()
+                why = ": ".join(text for text in (str(crash), _end_of(crash.output)) if text)
             await self.abandon()
             raise ExecutorFailedToStart(why)
         self.ready = link.ready.result()

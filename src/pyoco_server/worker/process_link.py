@@ -12,10 +12,12 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from pyoco_server.models import LogLine, RunStatus
+from pyoco_server.wait_models import decode_question
 from pyoco_server.worker.ahead_channel import AheadChannel
 from pyoco_server.worker.executor import RunEvents
 from pyoco_server.worker.last_output import LastOutput
 from pyoco_server.worker.protocol import (
+    Asked,
     Finished,
     Frames,
     Limited,
@@ -86,9 +88,8 @@ class ProcessLink(asyncio.Protocol):
             message = message_from_executor(body)
             if isinstance(message, Outcome):
                 self._ended(message)
-            elif isinstance(message, Finished):
-                if self._runs:
-                    self._runs[0].events.finished(message.entry)
+            elif isinstance(message, Finished | Asked):
+                self._tell(message)
             elif isinstance(message, Printed):
                 self.heard(message.lines)
             elif isinstance(message, Limited):
@@ -100,6 +101,15 @@ class ProcessLink(asyncio.Protocol):
                 self._progressed(message)
             else:
                 resolve(self.ready, message)
+
+    def _tell(self, message: Finished | Asked) -> None:
+        if not self._runs:
+            return
+        events = self._runs[0].events
+        if isinstance(message, Finished):
+            events.finished(message.entry)
+        else:
+            events.asked(decode_question(message.question))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The executor is gone: what it had not taken was never begun, and one run may have gone with it."""

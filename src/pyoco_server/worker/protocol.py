@@ -74,6 +74,8 @@ class Run(Struct, tag=True, kw_only=True):
     rerun_task: str | None = None
     # When it was sent, by the monotonic clock of this machine.
     sent_at: float | None = None
+    # Its waits for people, a JSON list of WaitRecords; empty: it had none.
+    waits: bytes = b""
 
 
 class Cancel(Struct, tag=True, kw_only=True):
@@ -108,12 +110,23 @@ class Progress(Struct, tag=True, kw_only=True):
 
     run_id: str = ""
     tasks: dict[str, str] = {}
+    # What is known of each task so far, as in an Outcome.
+    task_records: dict[str, bytes] = {}
+
+    def raw_records(self) -> dict[str, Raw]:
+        return _raw(self.task_records)
 
 
 class Finished(Struct, tag=True, kw_only=True):
     """A task has finished: this is what its run needs in order not to execute it again."""
 
     entry: JournalEntry
+
+
+class Asked(Struct, tag=True, kw_only=True):
+    """A task asks a person something, and nobody has answered yet: a Question as JSON."""
+
+    question: bytes
 
 
 class Limited(Struct, tag=True, kw_only=True):
@@ -158,15 +171,22 @@ class Outcome(Struct, tag=True, kw_only=True):
     go_on: bool = False
     # It was never begun, and never will be here.
     not_begun: bool = False
+    # What it waits for, and what it does not need an answer to any more: JSON lists of Questions.
+    questions: bytes = b"[]"
+    unwanted: bytes = b"[]"
     # How long the executor had it.
     took_sec: float = 0.0
 
     def raw_records(self) -> dict[str, Raw]:
-        return {name: Raw(record) for name, record in self.task_records.items()}
+        return _raw(self.task_records)
+
+
+def _raw(records: dict[str, bytes]) -> dict[str, Raw]:
+    return {name: Raw(record) for name, record in records.items()}
 
 
 ToExecutor = Setup | Run | Cancel | Report | Abandon
-FromExecutor = Ready | Progress | Finished | Limited | Unlimited | Printed | Outcome
+FromExecutor = Ready | Progress | Finished | Asked | Limited | Unlimited | Printed | Outcome
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to = msgspec.msgpack.Decoder(ToExecutor).decode

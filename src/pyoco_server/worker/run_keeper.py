@@ -10,9 +10,11 @@ from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import RunSnapshot, TaskStatus
 from pyoco_server.runs.ownership import OwnedRun
+from pyoco_server.runs.waiting import open_waits
 from pyoco_server.worker.cancellation import Cancellation
 from pyoco_server.worker.executor import RunExecutor
 from pyoco_server.worker.run_limit import RunLimit
+from pyoco_server.worker.run_questions import RunQuestions
 from pyoco_server.worker.services import WorkerServices
 
 log = logging.getLogger(__name__)
@@ -25,9 +27,15 @@ class RunKeeper:
     """Watches over one run until it is cancelled; raises NotOwner when the run has become another's."""
 
     def __init__(
-        self, services: WorkerServices, delivery: Delivery, owned: OwnedRun, executor: RunExecutor
+        self,
+        services: WorkerServices,
+        delivery: Delivery,
+        owned: OwnedRun,
+        executor: RunExecutor,
+        questions: RunQuestions,
     ) -> None:
         self._services = services
+        self._questions = questions
         self._delivery = delivery
         self._owned = owned
         self._executor = executor
@@ -129,8 +137,11 @@ class RunKeeper:
     def _moved_on(self, snapshot: RunSnapshot) -> RunSnapshot:
         progress = self._executor.progress()
         states = snapshot.tasks if progress is None else progress.tasks
+        asked = open_waits(self._questions.open)
         return structs.replace(
             snapshot,
             tasks={name: TaskStatus(state) for name, state in states.items()},
+            task_records=snapshot.task_records if progress is None else progress.raw_records(),
             heartbeat_at=time.time(),
+            open_waits=asked or snapshot.open_waits,
         )

@@ -1,4 +1,4 @@
-"""The time limit of a whole run: counted from its first start, over all of its attempts."""
+"""The time limit of a whole run: counted from its first start, without the time that it waited for people."""
 
 import logging
 import time
@@ -15,7 +15,8 @@ class RunLimit:
     def __init__(self, snapshot: RunSnapshot, executor: RunExecutor) -> None:
         self._executor = executor
         self._limit_sec = snapshot.timeout_sec
-        self._started_at = snapshot.start_time or time.time()
+        # Nobody is to hurry because somebody else's run has a limit.
+        self._started_at = (snapshot.start_time or time.time()) + (snapshot.waited_sec or 0.0)
         self.exceeded = False
 
     @property

@@ -1,4 +1,4 @@
-"""What a run leaves behind while it lasts: finished tasks go to its journal, printed lines to its log.
+"""What a run leaves behind while it lasts: finished tasks, printed lines, questions to people.
 
 The flow never waits for either. What NATS does not take now is kept and sent when it is back; before the
 run ends, or goes back to the queue, all of it is waited for. A run that is not ours any more gets nothing.
@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 
 import msgspec
 
@@ -17,6 +18,7 @@ from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.errors import Err, NatsUnavailable
 from pyoco_server.models import JournalEntry, LogLine
 from pyoco_server.runs.ownership import NotOwner
+from pyoco_server.wait_models import Question
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +42,15 @@ class RunRecorder:
         journal: Journal,
         logs: RunLogs,
         run_id: str,
+        *,
+        ask: Callable[[Question], Awaitable[object]],
         assure_ownership: Callable[[], Awaitable[None]],
     ) -> None:
         self._connection = connection
         self._journal = journal
         self._logs = logs
         self._run_id = run_id
+        self._ask = ask
         self._assure_ownership = assure_ownership
         self._storing: set[asyncio.Task[None]] = set()
         # Each with the bytes it takes in a message.
@@ -61,6 +66,10 @@ class RunRecorder:
     def finished(self, entry: JournalEntry) -> None:
         if not self._stopped:
             self._own(self._store(entry))
+
+    def asked(self, question: Question) -> None:
+        if not self._stopped:
+            self._own(self._open(question))
 
     def printed(self, lines: list[LogLine]) -> None:
         if self._stopped:
@@ -121,6 +130,11 @@ class RunRecorder:
                 extra={"run_id": self._run_id},
             )
 
+    async def _open(self, question: Question) -> None:
+        # One that is too large for a message ends the run when nothing else of it can run.
+        with suppress(PayloadTooLarge):
+            await self._insist("a question to a person", lambda: self._ask(question))
+
     def _send(self) -> None:
         if self._gathering is not None:
             self._gathering.cancel()
@@ -158,7 +172,7 @@ class RunRecorder:
                 self._lines.appendleft((note, _size(note)))
                 self._bytes += self._lines[0][1]
 
-    async def _insist(self, what: str, publish: Callable[[], Awaitable[None]]) -> None:
+    async def _insist(self, what: str, publish: Callable[[], Awaitable[object]]) -> None:
         """Publish, and again until NATS takes it or the run is not ours any more."""
         while not self._stopped:
             try:

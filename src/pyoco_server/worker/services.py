@@ -8,6 +8,8 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.wait_events import WaitEvents
+from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.worker.failure_report import FailureReport
 from pyoco_server.worker.presence import Presence
@@ -20,6 +22,8 @@ class WorkerServices:
     queue: WorkQueue
     journal: Journal
     logs: RunLogs
+    waits: WaitStore
+    wait_events: WaitEvents
     failures: FailureReport
     presence: Presence
     worker_id: str

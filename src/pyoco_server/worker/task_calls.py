@@ -18,9 +18,12 @@ from typing import Any, Protocol
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
+from pyoco_server.human.asking import WaitsForPeople
 from pyoco_server.worker.context_changes import ContextChanges
+from pyoco_server.worker.run_waits import RunWaits
 from pyoco_server.worker.task_context import TaskContext
 from pyoco_server.worker.task_journal import TaskJournal, Unreadable, output_of
+from pyoco_server.worker.task_tries import TaskTries
 from pyoco_server.worker.values import message_of
 
 
@@ -58,6 +61,7 @@ class TaskCall:
     task: Task
     key: str
     journal: TaskJournal
+    waits: RunWaits
     timeout_sec: float | None
     # Whether the flow goes on when this task fails.
     isolated: bool
@@ -68,9 +72,15 @@ class TaskCalls:
     """The executions of one run's tasks."""
 
     def __init__(
-        self, flow: Flow, journal: TaskJournal, pauses: RetryPauses, watchers: list[TaskWatcher]
+        self,
+        flow: Flow,
+        journal: TaskJournal,
+        waits: RunWaits,
+        pauses: RetryPauses,
+        watchers: list[TaskWatcher],
     ) -> None:
         self._journal = journal
+        self.waits = waits
         self._pauses = pauses
         self._watchers = watchers
         self._changes = ContextChanges()
@@ -79,6 +89,7 @@ class TaskCalls:
         # Only this mode of the engine goes on without a task that failed.
         self._may_isolate = not flow.has_control_flow()
         self._stopped = threading.Event()
+        self.tries = TaskTries()
 
     def attach(self, context: Context) -> None:
         """The engine has made the context of the run."""
@@ -97,7 +108,7 @@ class TaskCalls:
         if found:
             return output
         isolated = self._may_isolate and task.fail_policy == "isolate"
-        call = TaskCall(task, key, self._journal, wrapped.timeout_sec, isolated)
+        call = TaskCall(task, key, self._journal, self.waits, wrapped.timeout_sec, isolated)
         self._journal.replayed.pop(task.name, None)
         for watcher in self._watchers:
             watcher.began(call)
@@ -130,10 +141,10 @@ class TaskCalls:
         hands = self._changes.began(inputs) if self._journalling else None
         try:
             output = self._try_until_done(wrapped, call, context, inputs)
-        except Exception as error:
+        except BaseException as error:
             if hands is not None:
                 self._changes.ended(hands)
-            if call.isolated and not self._stopped.is_set():
+            if call.isolated and isinstance(error, Exception) and not self._stopped.is_set():
                 self._journal.failed(call.key, call.task.name, call.started_at, message_of(error))
             raise
         if hands is not None:
@@ -153,12 +164,22 @@ class TaskCalls:
         while True:
             if "ctx" in inputs:
                 inputs["ctx"] = TaskContext.view(context, call)
+            began_at = self.tries.began(call.task.name)
             try:
-                return wrapped.function(**inputs)
-            except Exception:
+                output = wrapped.function(**inputs)
+            except Exception as error:
+                self.tries.ended(call.task.name, began_at, error)
+                if self.waits.is_waiting(call.key):
+                    raise WaitsForPeople from None
                 failures += 1
                 if failures > wrapped.retries or self._stopped.is_set():
                     raise
+            else:
+                self.tries.ended(call.task.name, began_at)
+                if self.waits.is_waiting(call.key):
+                    # A bare `except` of the task has eaten the signal; what it returned is no result.
+                    raise WaitsForPeople
+                return output
             if self._stopped.wait(self._pauses.before_retry(failures)):
                 raise TaskStopped("the run was cancelled before the task's next try")
 

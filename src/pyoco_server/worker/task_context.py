@@ -2,11 +2,12 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyoco.core.context import Context
 
+from pyoco_server.worker.run_waits import People
 from pyoco_server.worker.task_journal import TaskJournal, Unreadable, output_of
 
 if TYPE_CHECKING:
@@ -21,14 +22,16 @@ class TaskContext(Context):  # type: ignore[misc]
     """The engine's context, seen from one try of one task; what is assigned to it is shared by all."""
 
     # Not in the instance's dictionary, which every view of one flow has in common.
-    __slots__ = ("_steps",)
+    __slots__ = ("_people", "_steps")
     _steps: "Steps"
+    _people: People
 
     @classmethod
     def view(cls, context: Context, call: "TaskCall") -> "TaskContext":
         view = cls.__new__(cls)
         view.__dict__ = context.__dict__  # type: ignore[misc]  # inherited, beside the slot
         view._steps = Steps(call)
+        view._people = People(call)
         return view
 
     def step(self, name: str, fn: Callable[[], T]) -> T:
@@ -40,6 +43,31 @@ class TaskContext(Context):  # type: ignore[misc]
             wanted = f"wanted a name of 1 to {_MAX_NAME_CHARS} characters without '|'"
             raise ValueError(f"ctx.step({name!r}): {wanted}")
         return self._steps.execute(name, fn)
+
+    def human(  # noqa: PLR0917 - the contract has them in this order
+        self,
+        message: str,
+        schema: Any = None,
+        timeout_ms: float | None = None,
+        name: str | None = None,
+        proposal: Any = None,
+        assignees: Sequence[str] | None = None,
+        default: Any = ...,
+    ) -> Any:
+        """A person's answer. Until there is one the run waits without a worker, for a year if need be.
+
+        The task is called again from its top when the answer is there: put what must not happen twice into
+        a `ctx.step` before. Two questions of one task need two names.
+        """
+        return self._people.ask(
+            message,
+            schema,
+            timeout_ms=timeout_ms,
+            name=name,
+            proposal=proposal,
+            assignees=assignees,
+            default=default,
+        )
 
 
 class Steps:

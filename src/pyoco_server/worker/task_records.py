@@ -1,18 +1,48 @@
-"""A task's record as it is stored in the run's snapshot."""
+"""A task's record as it is stored in the run's snapshot: in brief while the run lasts, in full at its end."""
 
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from pyoco.core.models import TaskRecord
 
 from pyoco_server.models import JournalEntry
 from pyoco_server.worker.values import clean, to_json
 
 
+class _Brief(Struct, omit_defaults=True):
+    """As much as a picture of a run under way needs: its values may be large, and still change."""
+
+    started_at: float | None = None
+    ended_at: float | None = None
+    error: str | None = None
+    calls: int = 1
+    after: list[str] = []
+    replayed: bool = False
+
+
+_encode_brief = msgspec.json.Encoder().encode
+
+
+def brief_record(
+    record: TaskRecord, *, after: list[str], calls: int = 1, replayed: JournalEntry | None = None
+) -> bytes:
+    if replayed is not None:
+        return _encode_brief(_Brief(replayed.started_at, replayed.ended_at, replayed.error, 1, after, True))
+    started_at, ended_at = record.started_at, record.ended_at
+    # The engine leaves the end of the turn before where a loop comes to the task again.
+    over = started_at is not None and ended_at is not None and ended_at >= started_at
+    error = record.error and clean(record.error)
+    return _encode_brief(_Brief(started_at, ended_at if over else None, error, max(calls, 1), after))
+
+
 def encoded_record(
     record: TaskRecord,
     *,
+    state: str,
     printed: dict[str, str],
+    after: list[str] | None = None,
+    tries: dict[str, Any] | None = None,
     replayed: JournalEntry | None = None,
     not_stored: str | None = None,
 ) -> tuple[bytes, bool]:
@@ -20,7 +50,7 @@ def encoded_record(
     values = {"inputs": to_json(record.inputs), "output": to_json(record.output)}
     cut = [field for field, (_, was_cut) in values.items() if was_cut]
     encoded: dict[str, Any] = {
-        "state": record.state.value,
+        "state": state,
         "started_at": record.started_at,
         "ended_at": record.ended_at,
         "duration_ms": record.duration_ms,
@@ -29,7 +59,10 @@ def encoded_record(
         **{field: value for field, (value, _) in values.items()},
         "artifacts": to_json(record.artifacts)[0],
         **printed,
+        **(tries or {}),
     }
+    if after:
+        encoded["after"] = after
     if replayed is not None:
         encoded |= {
             "started_at": replayed.started_at,

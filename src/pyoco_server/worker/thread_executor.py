@@ -49,6 +49,7 @@ class ThreadExecutor:
 
         listener = RunListener(
             finished=lambda entry: _call(loop, _unless, ended, events.finished, entry),
+            asked=lambda question: _call(loop, _unless, ended, events.asked, question),
             stuck=leave_behind,
             tail_of=output.tail_of,
             watchers=[output, streams],
@@ -77,6 +78,11 @@ class ThreadExecutor:
 
     def use_code(self, folders: Sequence[str]) -> None:
         self._code.use(folders)
+
+    @property
+    def code_in_use(self) -> Sequence[str]:
+        """None: the path of imports is this program's, and changes at once, between two runs."""
+        return ()
 
     async def give_up(self, status: str, error: str) -> None:
         """Stop waiting for the flow; a thread cannot be killed, so it is asked to stop and left behind."""

@@ -98,15 +98,11 @@ class WheelUpdates:
 
     async def bring_up_to_date(self) -> None:
         """Synchronise when it is time, or wait for the slot that does."""
-        if not self._sync.enabled or not (self._is_due or self._syncing.locked()):
+        if not self._sync.enabled or not (self.is_due or self._syncing.locked()):
             return
         async with self._syncing:
-            if self._is_due:
+            if self.is_due:
                 await self._synchronise()
-
-    @property
-    def _is_due(self) -> bool:
-        return asyncio.get_running_loop().time() >= self._due_at
 
     def _hurry(self) -> None:
         """The registry has changed, or is about to."""
@@ -126,6 +122,7 @@ class WheelUpdates:
             for executor in self._executors:
                 executor.use_code(self._sync.folders)
         self._presence.tell_wheels(self._sync.state)
-        if self._litter and not self._presence.busy:
-            self._litter = False
-            await self._sync.clean()
+        if self._litter:
+            in_use = {folder for executor in self._executors for folder in executor.code_in_use}
+            await self._sync.clean(in_use)
+            self._litter = not in_use <= set(self._sync.folders)

@@ -12,7 +12,8 @@ from pyoco.core.models import Flow, Task
 from pyoco.dsl.graph import build_flow_from_graph
 
 from pyoco_server.errors import FieldProblem
-from pyoco_server.runs.flow_yaml import TaskDeclaration, check_flow_yaml
+from pyoco_server.human.flow_yaml import HUMAN_TASK, ask, check_flow_yaml
+from pyoco_server.runs.flow_yaml import TaskDeclaration
 from pyoco_server.worker.callable_policy import CallablePolicy, task_function
 from pyoco_server.worker.flow_errors import CallableRefused, FlowBuildError
 from pyoco_server.worker.importing import ImportFailure, import_object
@@ -29,12 +30,14 @@ def build_yaml_flow(source: bytes, flow_name: str, policy: CallablePolicy) -> tu
     """
     checked = check_flow_yaml(source)
     _check_policy(checked.tasks, policy)
-    uses_plugins = any(declaration.use is not None for declaration in checked.tasks.values())
+    uses_plugins = any(declaration.use not in (None, HUMAN_TASK) for declaration in checked.tasks.values())
     plugins = PluginTasks.discover() if uses_plugins else PluginTasks()
     tasks: dict[str, Task] = {}
     for name, declaration in checked.tasks.items():
         if declaration.callable is not None:
             tasks[name] = _callable_task(name, declaration.callable, policy)
+        elif declaration.use == HUMAN_TASK:
+            tasks[name] = Task(func=ask, name=name)
         elif declaration.use is not None:
             tasks[name] = plugins.clone(declaration.use, name)
         tasks[name].inputs.update(declaration.inputs)

@@ -8,12 +8,22 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.openapi import access, lists, operations, runs, watches, wheels, workers
+from pyoco_server.http_api.openapi import (
+    access,
+    lists,
+    operations,
+    overview,
+    runs,
+    waits,
+    watches,
+    wheels,
+    workers,
+)
 from pyoco_server.http_api.openapi.parts import REF, Paths, content
 from pyoco_server.http_api.problems import PROBLEM_TYPE, Problem
 
 # Each has RECORDS, ANSWERS, and `add`, which says the rest about its endpoints.
-_ROOMS: Final[tuple[ModuleType, ...]] = (runs, lists, watches, operations, workers, wheels)
+_ROOMS: Final[tuple[ModuleType, ...]] = (runs, lists, watches, waits, operations, workers, wheels, overview)
 
 
 def describe(app: FastAPI, config: NatsBackendConfig) -> None:

@@ -19,7 +19,13 @@ ANSWERS: Final[Answers] = {
     ("/wheels", "get"): (WheelView, (Err.NATS_UNAVAILABLE,)),
     ("/wheels", "post"): (
         WheelView,
-        (Err.WHEEL_VERSION_REJECTED, WheelTooLarge.error, Err.INVALID_REQUEST, Err.NATS_UNAVAILABLE),
+        (
+            Err.WHEEL_VERSION_REJECTED,
+            WheelTooLarge.error,
+            Err.INVALID_REQUEST,
+            Err.NATS_UNAVAILABLE,
+            Err.UPLOADS_BUSY,
+        ),
     ),
     ("/wheels/history", "get"): (WheelEvent, (Err.INVALID_REQUEST, Err.NATS_UNAVAILABLE)),
     ("/wheels/{wheel_name}", "get"): (

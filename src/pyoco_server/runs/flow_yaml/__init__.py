@@ -13,6 +13,14 @@ policy        the file as a whole: `check_flow_yaml`
 
 from pyoco_server.runs.flow_yaml.policy import CheckedFlow, check_flow_yaml
 from pyoco_server.runs.flow_yaml.problems import did_you_mean
-from pyoco_server.runs.flow_yaml.tasks import TaskDeclaration, is_callable_path
+from pyoco_server.runs.flow_yaml.tasks import InputCheck, TaskDeclaration, is_callable_path, is_reference
 
-__all__ = ["CheckedFlow", "TaskDeclaration", "check_flow_yaml", "did_you_mean", "is_callable_path"]
+__all__ = [
+    "CheckedFlow",
+    "InputCheck",
+    "TaskDeclaration",
+    "check_flow_yaml",
+    "did_you_mean",
+    "is_callable_path",
+    "is_reference",
+]

@@ -6,13 +6,15 @@ Nothing is imported here; which modules `callable:` may name is decided by the w
 
 from __future__ import annotations
 
+from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from pyoco_server.runs.flow_yaml.graph import Reached, check_graph
 from pyoco_server.runs.flow_yaml.problems import ProblemList
 from pyoco_server.runs.flow_yaml.scan import GraphText
-from pyoco_server.runs.flow_yaml.tasks import DeclaredTasks, TaskDeclaration
+from pyoco_server.runs.flow_yaml.tasks import DeclaredTasks, InputCheck, TaskDeclaration
 from pyoco_server.runs.flow_yaml.tree import Mapping, Node, Scalar, read_tree, refusal
 from pyoco_server.runs.flow_yaml.values import Reader, described, may_hold_keys
 
@@ -21,6 +23,7 @@ _FORBIDDEN: Final = {
     "flows": "a file holds one flow; write it under 'flow'",
     "discovery": "which modules are searched for tasks is the worker's setting PYOCO_DISCOVERY_MODULES",
 }
+_NOTHING_BUILT_IN: Final[AnyMapping[str, InputCheck]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +37,11 @@ class CheckedFlow:
     expose_env: tuple[str, ...]  # kept as pyoco keeps it: read, and without effect
 
 
-def check_flow_yaml(source: bytes) -> CheckedFlow:
-    """The flow, or InvalidRequest with the field, line and column of everything that is wrong."""
+def check_flow_yaml(source: bytes, built_in: AnyMapping[str, InputCheck] = _NOTHING_BUILT_IN) -> CheckedFlow:
+    """The flow, or InvalidRequest with the field, line and column of everything that is wrong.
+
+    `built_in` are the server's own tasks that `use:` may name, each with a check of its inputs.
+    """
     root = read_tree(source)
     if not isinstance(root, Mapping):
         message = f"the file must be a mapping with 'flow' and 'tasks', not {described(root)}"
@@ -48,7 +54,7 @@ def check_flow_yaml(source: bytes) -> CheckedFlow:
     defaults = read.json_mapping(flow.get("defaults"), "flow.defaults")
     runtime = read.section(sections.get("runtime"), "runtime", ("expose_env",))
     expose_env = tuple(read.texts(runtime.get("expose_env"), "runtime.expose_env"))
-    declared = DeclaredTasks(sections.get("tasks"), read)
+    declared = DeclaredTasks(sections.get("tasks"), read, built_in)
     pipes = _pipes(sections.get("pipes"), read)
     graph = _graph_text(flow.get("graph"), "flow.graph", read)
     if "graph" not in flow and may_hold_keys(sections.get("flow")):

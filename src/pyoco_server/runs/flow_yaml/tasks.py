@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import KeysView
+from collections.abc import Callable, Iterable, KeysView, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
+from pyoco_server.runs.flow_yaml.problems import did_you_mean
 from pyoco_server.runs.flow_yaml.source_map import Place
 from pyoco_server.runs.flow_yaml.tree import Node, Scalar
 from pyoco_server.runs.flow_yaml.values import Reader, child, may_hold_keys
@@ -16,6 +17,17 @@ MAX_USE_STEPS: Final = 16
 
 # What pyoco resolves in an input that begins with `$`; anything else there is an error when the task runs.
 _REFERENCE: Final = re.compile(r"\$(?:node\.[^.]+\.output(?:\..*)?|ctx\.params\..+|env\..+)", re.DOTALL)
+
+# Names that `use:` finds in the server itself, whatever is installed on a worker.
+BUILT_IN_PREFIX: Final = "pyoco/"
+
+# What is wrong with the inputs of a built-in task: which of them, and why.
+InputCheck = Callable[[dict[str, Any]], Iterable[tuple[str, str]]]
+
+
+def is_reference(value: object) -> bool:
+    """Whether an input stands for a value that is known only when the task runs."""
+    return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +49,12 @@ def is_callable_path(path: str) -> bool:
 class DeclaredTasks:
     """The section `tasks`, in the order it is written, because pyoco resolves `use:` in that order."""
 
-    def __init__(self, node: Node | None, read: Reader) -> None:
+    def __init__(self, node: Node | None, read: Reader, built_in: Mapping[str, InputCheck]) -> None:
         self._read = read
+        self._built_in = built_in
         self._declared: dict[str, TaskDeclaration] = {}
         self._use_places: dict[str, Place] = {}
+        self._input_places: dict[str, dict[str, Place]] = {}
         for name, entry in read.entries(node, "tasks").items():
             self._declared[name] = self._declaration(name, entry.value)
         self._order = {name: index for index, name in enumerate(self._declared)}
@@ -51,13 +65,30 @@ class DeclaredTasks:
 
     def resolved(self, name: str) -> TaskDeclaration:
         """The task with everything it takes over by `use:` from other tasks of the file."""
-        steps = [self._declared[step] for step in self._use_steps(name)]
+        names = self._use_steps(name)
+        steps = [self._declared[step] for step in names]
         inputs: dict[str, Any] = {}
         outputs: list[str] = []
         for step in reversed(steps):
             inputs.update(step.inputs)
             outputs.extend(step.outputs)
-        return replace(steps[-1], inputs=inputs, outputs=tuple(outputs))
+        resolved = replace(steps[-1], inputs=inputs, outputs=tuple(outputs))
+        if self._built_in and resolved.use is not None and resolved.use.startswith(BUILT_IN_PREFIX):
+            self._check_built_in(names, resolved)
+        return resolved
+
+    def _check_built_in(self, names: list[str], resolved: TaskDeclaration) -> None:
+        check = self._built_in.get(resolved.use or "")
+        if check is None:
+            known = ", ".join(self._built_in)
+            hint = did_you_mean(resolved.use or "", self._built_in) or f"; there are: {known}"
+            self._report_use(names[-1], f"no task of the server has this name{hint}")
+            return
+        for wrong, message in check(resolved.inputs):
+            # Of several tasks on the way, the nearest one that gives the input.
+            giver = next((step for step in names if wrong in self._input_places[step]), None)
+            place = self._use_places[names[0]] if giver is None else self._input_places[giver][wrong]
+            self._read.problems.add(f"tasks.{giver or names[0]}.inputs.{wrong}", message, place)
 
     def _use_steps(self, name: str) -> list[str]:
         """From the task along `use:` to the one that names a callable or a plug-in's task.
@@ -103,13 +134,15 @@ class DeclaredTasks:
         return TaskDeclaration(
             callable=path,
             use=target,
-            inputs=self._inputs(keys.get("inputs"), f"{where}.inputs"),
+            inputs=self._inputs(name, keys.get("inputs"), f"{where}.inputs"),
             outputs=tuple(read.texts(keys.get("outputs"), f"{where}.outputs")),
         )
 
-    def _inputs(self, node: Node | None, where: str) -> dict[str, Any]:
+    def _inputs(self, task: str, node: Node | None, where: str) -> dict[str, Any]:
+        places = self._input_places[task] = {}
         for name, entry in self._read.entries(node, where).items():
             value = entry.value
+            places[name] = value.place
             if not isinstance(value, Scalar) or value.kind != "str" or not value.text.startswith("$"):
                 continue
             if _REFERENCE.fullmatch(value.text) is None:

@@ -1,24 +1,16 @@
-"""The index of runs: a copy of what lists need, in a file of this gateway's own.
+"""The index of runs: a copy of what lists need, in a file of this gateway's own."""
 
-It can be lost at any time: whatever is wrong with it, it is made anew from the bucket. SQLite works in
-threads, one that writes and a few that read, and never in the event loop.
-"""
-
-import asyncio
-import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import Raw
 
-from pyoco_server.broker.run_feed import Held
-from pyoco_server.errors import ConfigError, IndexNotReady
-from pyoco_server.runs.index.file import IndexFile, is_busy
-from pyoco_server.runs.index.reading import ReaderConnections
+from pyoco_server.runs.index import schema
+from pyoco_server.runs.index.activity import Activity, Span, activity_in
+from pyoco_server.runs.index.kept import KeptIndex
 from pyoco_server.runs.index.schema import key_of, run_id_of
 from pyoco_server.runs.index.search import Search
 from pyoco_server.runs.index.sorting import Place, Sort, SortField
@@ -28,10 +20,6 @@ from pyoco_server.runs.run_filter import RunFilter
 from pyoco_server.runs.run_summary import RunSummary
 
 __all__ = ["ListedRun", "Page", "Place", "RunIndex", "SeenWrite", "Sort", "SortField"]
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _READERS: Final = 4
 # Counting further than this would take longer than reading a page.
@@ -58,35 +46,14 @@ class Page:
     revision: int
 
 
-class RunIndex:
+class RunIndex(KeptIndex[IndexWriter]):
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._file: IndexFile | None = None
-        self._writing = ThreadPoolExecutor(1, "index-write")
-        self._reading = ThreadPoolExecutor(_READERS, "index-read")
-        self._writer: IndexWriter | None = None
-        self._connections = ReaderConnections()
-        self._broken = False
-        self.ready = False
+        super().__init__(folder, schema.FORM, readers=_READERS)
 
-    async def start(self) -> None:
-        """Open the file; ConfigError when there can be none."""
-        await self._in_writer(self._open)
-
-    async def close(self) -> None:
-        self.ready = False
-        # Whoever reads ends first, without the event loop waiting for it.
-        await asyncio.to_thread(self._reading.shutdown)
-        await self._in_writer(self._close)
-        self._writing.shutdown()
+    def _writer_of(self, connection: sqlite3.Connection) -> IndexWriter:
+        return IndexWriter(connection)
 
     # What is known
-
-    @property
-    def held(self) -> Held:
-        writer = self._writer
-        # A broken index knows nothing, so that it is filled anew.
-        return Held("", 0) if writer is None or self._broken else Held(writer.created, writer.revision)
 
     @property
     def runs(self) -> int:
@@ -98,16 +65,6 @@ class RunIndex:
         return 0 if self._writer is None else self._writer.marked
 
     # Writing
-
-    async def begin(self, created: str) -> None:
-        """Become the empty index of another bucket."""
-        self.ready = False
-        await self._write(self._begin, created)
-
-    async def complete(self) -> None:
-        """All has been read: from here on there are answers."""
-        await self._write(lambda: self._used().complete())
-        self.ready = True
 
     async def apply(
         self, batch: Sequence[SeenWrite], *, upto: int, want_before: bool = False
@@ -126,12 +83,6 @@ class RunIndex:
 
     async def trim_markers(self, keep: int) -> None:
         await self._write(lambda: self._used().trim_markers(keep))
-
-    async def look_after_file(self) -> None:
-        """Find out whether somebody has deleted the file."""
-        file = self._file
-        if file is not None and not self._broken and not await self._write(file.is_there):
-            self._is_broken("its file was deleted")
 
     # Reading
 
@@ -167,13 +118,20 @@ class RunIndex:
         """How many runs a tenant has, or all of them, by flow, tag and status."""
         return await self._read(lambda db: Search(db, RunFilter(tenant=tenant)).counts())
 
-    async def of_tenant(self, run_ids: Iterable[str], tenant: str) -> frozenset[str]:
-        """Which of these are the tenant's."""
+    async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
+        """How the runs of a tenant, or all of them, ended lately."""
+        return await self._read(lambda db: activity_in(db, tenant, span, flows=flows))
+
+    async def tenants_of(self, run_ids: Iterable[str]) -> dict[str, str | None]:
+        """Whose each of these is, as far as they are known here; that never changes."""
         keys = [key_of(run_id) for run_id in run_ids]
-        sql = "SELECT 1 FROM runs r JOIN groups g ON g.id = r.grp WHERE r.run_id = ? AND g.tenant = ?"
-        return await self._read(
-            lambda db: frozenset(run_id_of(key) for key in keys if db.execute(sql, [key, tenant]).fetchone())
-        )
+        sql = "SELECT g.tenant FROM runs r JOIN groups g ON g.id = r.grp WHERE r.run_id = ?"
+
+        def found(db: sqlite3.Connection) -> dict[str, str | None]:
+            rows = ((key, db.execute(sql, [key]).fetchone()) for key in keys)
+            return {run_id_of(key): row[0] for key, row in rows if row is not None}
+
+        return await self._read(found)
 
     async def open_states(self) -> list[tuple[str, int, bytes]]:
         """Of each run that has not ended: its id, its revision, and what the sweep wants to know."""
@@ -182,84 +140,6 @@ class RunIndex:
     async def markers(self) -> list[str]:
         """The removed runs of which the bucket still says so, the oldest first."""
         return await self._write(lambda: self._used().markers())
-
-    # Threads
-
-    async def _write(self, work: Callable[..., T], *args: object) -> T:
-        """IndexNotReady when it cannot be done now: later it can, or all is made anew."""
-
-        def guarded() -> T:
-            try:
-                return work(*args)
-            except (OSError, ConfigError) as error:
-                raise IndexNotReady(f"its file cannot be used: {error}") from error
-            except sqlite3.Error as error:
-                raise self._met(error) from error
-
-        return await self._in_writer(guarded)
-
-    async def _in_writer(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._writing, work)
-
-    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do it with one state of the index, in a thread."""
-
-        def guarded() -> T:
-            file = self._file
-            if file is None or not self.ready:
-                raise IndexNotReady
-            try:
-                with self._connections.of(file) as db:
-                    return work(db)
-            except sqlite3.Error as error:
-                raise self._met(error) from error
-
-        return await asyncio.get_running_loop().run_in_executor(self._reading, guarded)
-
-    def _met(self, error: sqlite3.Error) -> IndexNotReady:
-        """What to answer; and unless the file is only in use, it is given up."""
-        if is_busy(error):
-            return IndexNotReady(f"another program uses its file: {error}")
-        self._is_broken(str(error))
-        return IndexNotReady(f"it cannot be used and is made anew: {error}")
-
-    def _is_broken(self, why: str) -> None:
-        log.warning("the index of runs is made anew: %s", why)
-        self.ready = False
-        self._broken = True
-
-    def _open(self) -> None:
-        if self._file is None:
-            self._file = IndexFile(self._folder)
-        self._writer = IndexWriter(self._file.writer())
-
-    def _begin(self, created: str) -> None:
-        if self._broken:
-            if self._file is not None:
-                self._give_up_file(self._file)
-            self._open()
-            self._broken = False
-        self._used().begin(created)
-
-    def _give_up_file(self, file: IndexFile) -> None:
-        self._connections.renew()
-        self._used().close()
-        # If somebody deleted the whole folder, another gateway may have made this file since.
-        if file.is_there():
-            file.remove()
-        file.release()
-        self._file = None
-
-    def _close(self) -> None:
-        self._connections.close()
-        if self._writer is not None:
-            self._writer.close()
-        if self._file is not None:
-            self._file.release()
-
-    def _used(self) -> IndexWriter:
-        assert self._writer is not None, "the index was not started"
-        return self._writer
 
 
 def _listed(db: sqlite3.Connection, place: Place) -> ListedRun:

@@ -7,8 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pyoco_server.runs.index.sorting import Place, Sort
-from pyoco_server.runs.run_filter import RunFilter
+from pyoco_server.runs.index.sorting import Place
 
 _SIGNATURE_BYTES: Final = 16
 _DIGEST_BYTES: Final = 8
@@ -31,12 +30,12 @@ class Cursors:
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    def write(self, place: Place, wanted: RunFilter, sort: Sort) -> str:
-        told = _Told(_digest(wanted, sort), place.name, place.time, place.revision)
+    def write(self, place: Place, *query: object) -> str:
+        told = _Told(_digest(query), place.name, place.time, place.revision)
         body = msgspec.msgpack.encode(told)
         return urlsafe_b64encode(self._signature(body) + body).rstrip(b"=").decode()
 
-    def read(self, text: str, wanted: RunFilter, sort: Sort) -> Place:
+    def read(self, text: str, *query: object) -> Place:
         try:
             raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
         except ValueError:
@@ -45,7 +44,7 @@ class Cursors:
         if not hmac.compare_digest(signature, self._signature(body)):
             raise BadCursor("wanted a next_cursor exactly as it was answered")
         told = msgspec.msgpack.decode(body, type=_Told)
-        if told.query != _digest(wanted, sort):
+        if told.query != _digest(query):
             raise BadCursor("it belongs to another query; repeat the filters, sort and order it came from")
         return Place(told.name, told.time, told.revision)
 
@@ -53,11 +52,6 @@ class Cursors:
         return hmac.digest(self._key, body, "sha256")[:_SIGNATURE_BYTES]
 
 
-def _digest(wanted: RunFilter, sort: Sort) -> bytes:
-    """A short word for the query."""
-    fields = {
-        **msgspec.to_builtins(wanted),
-        "statuses": sorted(wanted.statuses),
-        "sort": [sort.field, sort.descending],
-    }
-    return sha256(msgspec.json.encode(fields, order="sorted")).digest()[:_DIGEST_BYTES]
+def _digest(query: tuple[object, ...]) -> bytes:
+    """A short word for the query: for what is wanted, and in which order."""
+    return sha256(msgspec.json.encode(query, order="sorted")).digest()[:_DIGEST_BYTES]

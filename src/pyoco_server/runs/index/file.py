@@ -5,12 +5,12 @@ import logging
 import os
 import sqlite3
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
 from pyoco_server.errors import ConfigError
-from pyoco_server.runs.index import schema
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +21,25 @@ _WRITER_CACHE: Final = -64 * 1024
 _READER_CACHE: Final = -16 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class FileForm:
+    """What is in a file, and how it is called."""
+
+    # Of what it is the index; its name begins with it.
+    name: str
+    # Another number than that of a file: the file is made anew.
+    version: int
+    tables: str
+    # What is read to see whether it is damaged.
+    probes: tuple[str, ...]
+
+
 class IndexFile:
     """A file that is this process's own, by a lock that ends with it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._lock, self.path = _first_free(folder)
+    def __init__(self, folder: Path, form: FileForm) -> None:
+        self._form = form
+        self._lock, self.path = _first_free(folder, form.name)
         self._inode = 0
 
     def writer(self) -> sqlite3.Connection:
@@ -35,7 +49,7 @@ class IndexFile:
         except sqlite3.DatabaseError as error:
             if is_busy(error):
                 raise ConfigError(f"{self.path} is in use by another program: {error}") from error
-            log.warning("the index of runs cannot be used and is made anew: %s", error)
+            log.warning("the index of %s cannot be used and is made anew: %s", self._form.name, error)
             self.remove()
             return self._opened()
 
@@ -69,16 +83,15 @@ class IndexFile:
     def _opened(self) -> sqlite3.Connection:
         connection = self._connected()
         try:
+            form = self._form
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version not in (0, schema.VERSION):
-                raise sqlite3.DatabaseError(f"it is of version {version}, wanted {schema.VERSION}")
+            if version not in (0, form.version):
+                raise sqlite3.DatabaseError(f"it is of version {version}, wanted {form.version}")
             if version == 0:
-                connection.executescript(
-                    f"BEGIN; {schema.TABLES} PRAGMA user_version = {schema.VERSION}; COMMIT"
-                )
+                connection.executescript(f"BEGIN; {form.tables} PRAGMA user_version = {form.version}; COMMIT")
             # A damaged file is usually found out here; what is damaged deeper, when it is read.
-            connection.execute("SELECT count(*) FROM groups").fetchone()
-            connection.execute("SELECT * FROM runs ORDER BY revision DESC LIMIT 1").fetchone()
+            for probe in form.probes:
+                connection.execute(probe).fetchone()
         except BaseException:
             connection.close()
             raise
@@ -87,7 +100,7 @@ class IndexFile:
     def _connected(self) -> sqlite3.Connection:
         # The writer is made in one thread and used in another; never in two at once.
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-        # Params may be secret.
+        # Params may be secret, and so may be what people are asked.
         os.chmod(self.path, 0o600)
         self._inode = os.stat(self.path).st_ino
         for pragma in (
@@ -119,17 +132,17 @@ def check_folder(folder: Path) -> None:
         raise _unusable(folder, error) from error
 
 
-def _first_free(folder: Path) -> tuple[int, Path]:
+def _first_free(folder: Path, name: str) -> tuple[int, Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for number in range(1, _MOST_GATEWAYS + 1):
-            lock = os.open(folder / f"runs-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(folder / f"{name}-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(lock)
             else:
-                return lock, folder / f"runs-{number}.sqlite"
+                return lock, folder / f"{name}-{number}.sqlite"
     except OSError as error:
         raise _unusable(folder, error) from error
     raise ConfigError(
@@ -139,6 +152,6 @@ def _first_free(folder: Path) -> tuple[int, Path]:
 
 def _unusable(folder: Path, error: OSError) -> ConfigError:
     return ConfigError(
-        f"PYOCO_INDEX_DIR={str(folder)!r}: the index of runs cannot be kept there ({error}); "
+        f"PYOCO_INDEX_DIR={str(folder)!r}: an index cannot be kept there ({error}); "
         "wanted a folder that can be written to"
     )

@@ -10,8 +10,9 @@ nothing is read that is not shown, and counting adds a few numbers.
 
 from typing import Final
 
-# Another number than that of a file: the file is made anew.
-VERSION: Final = 4
+from pyoco_server.runs.index.file import FileForm
+
+VERSION: Final = 5
 
 # Times that a list can be sorted by. A run without one has MISSING there, and counts as smaller than others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
@@ -67,6 +68,13 @@ CREATE VIRTUAL TABLE words USING fts5(
     text, content='', columnsize=0, detail=none, tokenize='trigram case_sensitive 1'
 );
 """
+
+FORM: Final = FileForm(
+    "runs",
+    VERSION,
+    TABLES,
+    probes=("SELECT count(*) FROM groups", "SELECT * FROM runs ORDER BY revision DESC LIMIT 1"),
+)
 
 # Made after the first filling: that takes a fraction of the time.
 INDEXES: Final = {

@@ -1,7 +1,7 @@
-"""The one feed of the runs bucket in a gateway: each write is read once, and told to one reader.
+"""The one feed of a bucket in a gateway: each write is read once, and told to one reader.
 
 It is read from the last revision that the reader holds: when somebody asks to be up to date, when a write was
-heard of (only while somebody follows, since hearing of all writes is work), and else once a second. Of a run
+heard of (only while somebody follows, since hearing of all writes is work), and else once a second. Of a key
 that was written several times in between, the newest is read.
 """
 
@@ -43,7 +43,7 @@ _BATCH: Final = 512
 _BATCH_BYTES: Final = 4 * 1024 * 1024
 # How many batches of the bucket are compared with the reader's rows in a second.
 _COMPARED_BATCHES: Final = 2
-# Of how many runs at a time the leader is asked whether they are gone.
+# Of how many keys at a time the leader is asked whether they are gone.
 _ASKED_AT_ONCE: Final = 32
 # Who has not read for so long may have missed a removal: its marker is removed in the end as well.
 _AWAY_SEC: Final = 60.0
@@ -64,8 +64,8 @@ class FeedReader(Protocol):
     def held(self) -> Held: ...
 
     @property
-    def runs(self) -> int:
-        """How many runs it knows."""
+    def entries(self) -> int:
+        """How many keys it knows."""
         ...
 
     @property
@@ -80,28 +80,31 @@ class FeedReader(Protocol):
         """Learn from these writes."""
 
     async def up_to_date(self, state: StreamState, *, exact: bool) -> None:
-        """There was nothing more to read. Exact: and no run that it knows is gone."""
+        """There was nothing more to read. Exact: and nothing that it knows is gone."""
 
     async def others(
         self, after: int, upto: int, revisions: list[int], *, limit: int
     ) -> list[tuple[int, str]]:
-        """The first runs it knows with a revision in between that is none of these: revision and id."""
+        """The first it knows with a revision in between that is none of these: revision and key."""
         ...
 
     async def drop(self, revisions: list[int]) -> None:
-        """Forget the runs with these revisions: they are gone."""
+        """Forget what has these revisions: it is gone."""
 
 
-class RunFeed:
+class BucketFeed:
     """Reads the bucket in the background, from `start` to `close`."""
 
-    def __init__(self, connection: Connection, reader: FeedReader) -> None:
-        bucket = connection.config.runs_kv_bucket
+    def __init__(
+        self, connection: Connection, reader: FeedReader, *, bucket: str, of: str, keys: str = "*"
+    ) -> None:
+        """`of` says in words what is in the bucket; `keys` is the pattern of its keys."""
         self._connection = connection
         self._reader = reader
+        self._of = of
         self._stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
-        self._hints = _Hints(connection, f"{self._prefix}*", self._heard_of_a_write)
+        self._hints = _Hints(connection, f"{self._prefix}{keys}", self._heard_of_a_write)
         self._task: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()
         self._hinted = False
@@ -126,7 +129,9 @@ class RunFeed:
         return max(0, self._last - self._reader.held.revision)
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(repeat("run feed", self._step), name="run-feed")
+        self._task = asyncio.create_task(
+            repeat(f"feed of {self._of}", self._step), name=f"feed-of-{self._of}"
+        )
 
     async def close(self) -> None:
         if self._task is not None:
@@ -177,7 +182,7 @@ class RunFeed:
         except IndexNotReady as error:
             await self._pause(error, Err.INDEX_NOT_READY, _LOOK_SEC)
         except BaseException:
-            self._questions.fail(self._connection.unavailable("the runs could not be read"))
+            self._questions.fail(self._connection.unavailable(f"the {self._of} could not be read"))
             raise
 
     async def _reason(self) -> bool:
@@ -200,7 +205,7 @@ class RunFeed:
     async def _pause(self, error: PyocoError, kind: ErrorSpec, seconds: float) -> None:
         self._questions.fail(error)
         if not self._told_trouble:
-            log.warning("the runs cannot be read: %s", error, extra=kind.log_fields())
+            log.warning("the %s cannot be read: %s", self._of, error, extra=kind.log_fields())
         self._told_trouble = True
         # A client that is new has no subscription.
         self._look_sec = _STORED_SEC
@@ -224,7 +229,7 @@ class RunFeed:
                 return  # it broke, and has to begin anew
             await self._answer_on_the_way(state)
         self._last = max(self._reader.held.revision, self._last)
-        self._look_for_gone_runs(state)
+        self._look_for_what_is_gone(state)
         is_exact = self._compared is None and self._reader.held.revision <= state.last_sequence
         await self._reader.up_to_date(state, exact=is_exact)
         self._up_to_date_at = time.monotonic()
@@ -259,15 +264,15 @@ class RunFeed:
         if missed := await next_sequence(self._connection, self._stream, after=after):
             raise self._connection.unavailable(f"{self._stream}: a replica has not received {missed} yet")
 
-    # Runs that are gone without a word: their markers were removed while this gateway was away
+    # What is gone without a word: its marker was removed while this gateway was away
 
-    def _look_for_gone_runs(self, state: StreamState) -> None:
+    def _look_for_what_is_gone(self, state: StreamState) -> None:
         """Some may be gone after a while without reading; and some are, if the bucket has fewer messages."""
         was_away = time.monotonic() - self._up_to_date_at > _AWAY_SEC
         held = self._reader.held.revision
-        has_too_many = held <= state.last_sequence and self._reader.runs > state.messages
-        if self._compared is None and self._reader.runs and (was_away or has_too_many):
-            log.debug("comparing the index with the bucket")
+        has_too_many = held <= state.last_sequence and self._reader.entries > state.messages
+        if self._compared is None and self._reader.entries and (was_away or has_too_many):
+            log.debug("comparing the index of %s with the bucket", self._of)
             self._compared, self._compare_to = 0, held
 
     async def _compare(self) -> None:
@@ -288,14 +293,14 @@ class RunFeed:
             if self._compared is None:
                 return
 
-    async def _gone(self, runs: list[tuple[int, str]]) -> list[int]:
-        """The revisions of those runs of which the bucket has nothing, not even something newer."""
+    async def _gone(self, keys: list[tuple[int, str]]) -> list[int]:
+        """The revisions of those keys of which the bucket has nothing, not even something newer."""
         gone = []
-        for start in range(0, len(runs), _ASKED_AT_ONCE):
-            some = runs[start : start + _ASKED_AT_ONCE]
+        for start in range(0, len(keys), _ASKED_AT_ONCE):
+            some = keys[start : start + _ASKED_AT_ONCE]
             # A replica that lags does not have everything; the leader has.
             newest = await asyncio.gather(
-                *(last_sequence(self._connection, self._stream, self._prefix + run_id) for _, run_id in some)
+                *(last_sequence(self._connection, self._stream, self._prefix + key) for _, key in some)
             )
             gone += [revision for (revision, _), last in zip(some, newest, strict=True) if last == 0]
         return gone

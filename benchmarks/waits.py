@@ -1,0 +1,127 @@
+"""`make bench-waits`: what 10,000 runs cost that wait for people, and how soon a run goes on when answered.
+
+From just before the answer is sent until the task has it in its hands, on an idle worker, with everything on
+this machine. The waiting runs are looked at with every worker stopped: they need none.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import uvloop
+
+from benchmarks import load
+from benchmarks.environments import NotMeasured
+from benchmarks.load import HttpConnection
+from benchmarks.measures import centiles
+from benchmarks.peers.http_stack import HttpStack
+from benchmarks.peers.ours import OURS
+from benchmarks.processes import weight
+
+WAITING: Final = 10_000
+ANSWERED: Final = 300
+TARGET_P95_MS: Final = 250.0
+
+_EVERY_SEC: Final = 0.05
+_POLL_SEC: Final = 0.05
+_LIMIT_SEC: Final = 300.0
+
+
+async def main(waiting: int, answered: int) -> bool:
+    with tempfile.TemporaryDirectory(prefix="pyoco-bench-", dir="/var/tmp") as name:
+        folder = Path(name)
+        async with OURS.start(folder, workers=True) as stack:
+            connection = await HttpConnection.open(stack.port)
+            before = weight(stack.processes["gateway"]).main_mb
+            began = time.perf_counter()
+            await _begin_to_wait(stack, connection, waiting)
+            print(f"{waiting} runs wait after {time.perf_counter() - began:.1f} s")
+            met = await _answers(stack, connection, folder / "stamps", answered)
+            await _without_workers(stack, waiting, before)
+            connection.close()
+    return met
+
+
+async def _begin_to_wait(stack: HttpStack, connection: HttpConnection, runs: int) -> None:
+    body = {"flow_name": "asking", "params": {"stamps": ""}}
+    await load.submit(stack.port, body, runs=runs, connections=16, limit_sec=_LIMIT_SEC)
+    await _until(lambda: _total(connection, "/waits?limit=1"), runs)
+
+
+async def _answers(stack: HttpStack, connection: HttpConnection, stamps: Path, runs: int) -> bool:
+    """One run at a time: each is answered when it has begun to wait, on a worker that has nothing else."""
+    for _ in range(runs):
+        run_id = await stack.submit_flow(connection, "asking", stamps=str(stamps))
+        await _until(partial(_is_waiting, stack, connection, run_id), True)
+        await connection.post("/resume", {"runId": run_id, "payload": time.time()})
+        await stack.until_ended(connection, run_id)
+        await asyncio.sleep(_EVERY_SEC)
+    lines = [line.split() for line in stamps.read_text().splitlines()]
+    seconds = [float(began) - float(sent) for sent, began in lines]
+    if len(seconds) != runs:
+        raise NotMeasured(f"{len(seconds)} of {runs} answered runs went on")
+    figures = centiles("answer", seconds)
+    ordered = sorted(seconds)
+    p95 = ordered[int(len(ordered) * 0.95)] * 1e3
+    print(
+        f"answer to continuation, {runs} runs: p50 {figures['answer_p50_ms']:.1f} ms   p95 {p95:.1f} ms   "
+        f"p99 {figures['answer_p99_ms']:.1f} ms   max {ordered[-1] * 1e3:.1f} ms"
+    )
+    return p95 <= TARGET_P95_MS
+
+
+async def _without_workers(stack: HttpStack, waiting: int, before_mb: float) -> None:
+    """They need nobody: no message in the queue, and no process beside the gateway and NATS."""
+    queued = await stack.queued()
+    for pid in stack.workers.values():
+        os.kill(pid, signal.SIGTERM)
+    await _until(lambda: _none_alive(stack), True)
+    after = weight(stack.processes["gateway"]).main_mb
+    print(
+        f"{waiting} waiting runs: {queued} messages in the queue, 0 workers and executors needed; "
+        f"gateway {before_mb:.0f} MB before, {after:.0f} MB now"
+    )
+
+
+async def _none_alive(stack: HttpStack) -> bool:
+    return not any(Path(f"/proc/{pid}/status").exists() for pid in stack.workers.values())
+
+
+async def _total(connection: HttpConnection, path: str) -> int:
+    return int((await _get(connection, path))["total"])
+
+
+async def _is_waiting(stack: HttpStack, connection: HttpConnection, run_id: str) -> bool:
+    return bool((await stack.snapshot(connection, run_id))["status"] == "WAITING_HUMAN")
+
+
+async def _get(connection: HttpConnection, path: str) -> Any:
+    return msgspec.json.decode(
+        await connection.call(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    )
+
+
+async def _until(probe: Any, wanted: object) -> None:
+    limit = time.perf_counter() + _LIMIT_SEC
+    while (found := await probe()) != wanted:
+        if time.perf_counter() > limit:
+            raise NotMeasured(f"{found!r} instead of {wanted!r} after {_LIMIT_SEC:g} s")
+        await asyncio.sleep(_POLL_SEC)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="make bench-waits", description=__doc__)
+    parser.add_argument("--waiting", type=int, default=WAITING, help=f"default: {WAITING}")
+    parser.add_argument("--answered", type=int, default=ANSWERED, help=f"default: {ANSWERED}")
+    arguments = parser.parse_args()
+    met = uvloop.run(main(arguments.waiting, arguments.answered))
+    print(f"p95 within {TARGET_P95_MS:g} ms: {'met' if met else 'NOT met'}")
+    sys.exit(not met)

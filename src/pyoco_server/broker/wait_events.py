@@ -1,0 +1,59 @@
+"""What happened to waits, in order: who answered, who was refused, what expired.
+
+One subject per run. An event may be published more than once, by whoever finds that it may be missing; under
+its id it counts once.
+"""
+
+import logging
+
+import msgspec
+
+from pyoco_server.broker import jetstream_api
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.publishing import publish_acked
+from pyoco_server.broker.stream_reads import read_batch
+from pyoco_server.wait_models import WaitEvent, decode_wait_event, encode
+
+log = logging.getLogger(__name__)
+
+_BATCH = 512
+
+
+class WaitEvents:
+    """The `PYOCO_WAIT_EVENTS` stream."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stream = connection.config.wait_event_stream
+
+    async def publish(self, event: WaitEvent) -> None:
+        """Store one event; one that was stored a moment ago is not stored again."""
+        headers = {"Nats-Msg-Id": event.event_id}
+        await publish_acked(self._connection, self._subject(event.run_id), encode(event), headers)
+
+    async def of_run(self, run_id: str, limit: int = 1000) -> list[WaitEvent]:
+        """The first events of the run, each once, in the order in which they were stored."""
+        found: dict[str, WaitEvent] = {}
+        after = 0
+        while batch := await read_batch(
+            self._connection, self._stream, self._subject(run_id), after=after, limit=_BATCH
+        ):
+            for message in batch:
+                try:
+                    event = decode_wait_event(message.data)
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                    log.error("message %d is no event of a wait: %s", message.sequence, error)
+                    continue
+                found.setdefault(event.event_id, event)
+                if len(found) == limit:
+                    return list(found.values())
+            if len(batch) < _BATCH:
+                break
+            after = batch[-1].sequence
+        return list(found.values())
+
+    async def remove_run(self, run_id: str) -> None:
+        await jetstream_api.purge(self._connection, self._stream, self._subject(run_id))
+
+    def _subject(self, run_id: str) -> str:
+        return f"{self._connection.config.wait_event_subject_prefix}.{run_id}"

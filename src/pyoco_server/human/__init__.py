@@ -1,0 +1,1 @@
+"""Waits for people: what a task asks, and what answers it."""

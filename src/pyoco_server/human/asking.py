@@ -1,0 +1,140 @@
+"""What a task asks a person: the arguments of `ctx.human`, checked and frozen as JSON."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from pyoco_server.wait_models import Decision, Question, WaitRecord
+
+# Where a task asks for one thing only, it needs no name.
+DEFAULT_NAME: Final = "human"
+MAX_MESSAGE_CHARS: Final = 10_000
+MAX_NAME_CHARS: Final = 200
+MAX_ASSIGNEES: Final = 100
+# 366 days.
+MAX_TIMEOUT_MS: Final = 366 * 86_400_000
+
+
+class WaitsForPeople(BaseException):
+    """The task cannot go on before somebody has answered.
+
+    Not an Exception: neither a task's own `except Exception` nor a retry nor a fail policy may eat it.
+    """
+
+
+def question(
+    message: str,
+    *,
+    node: str,
+    task: str,
+    schema: Any = None,
+    timeout_ms: float | None = None,
+    name: str | None = None,
+    proposal: Any = None,
+    assignees: Sequence[str] | None = None,
+    default: Any = ...,
+) -> Question:
+    """The question; ValueError or TypeError names the argument that is wrong, and what was wanted."""
+    if not isinstance(message, str) or not 0 < len(message) <= MAX_MESSAGE_CHARS:
+        raise _wrong("message", message, f"a text of 1 to {MAX_MESSAGE_CHARS} characters")
+    asked = Question(
+        node=node,
+        task=task,
+        name=_checked_name(name),
+        message=message,
+        timeout_sec=_seconds(timeout_ms),
+        schema=_json_schema(schema),
+        proposal=UNSET if proposal is None else _json("proposal", proposal),
+        assignees=_checked_assignees(assignees),
+        default=UNSET if default is ... else _json("default", default),
+    )
+    _check_values(asked)
+    return asked
+
+
+def as_asked(schema: Any, wait: WaitRecord) -> Any:
+    """The answer as the task wants it: an instance of its Pydantic model, if it gave one as schema."""
+    answer = wait.answer
+    if not _is_model(schema):
+        return answer
+    if wait.proposal is UNSET:
+        return schema.model_validate(answer)
+    is_rejected = wait.decision is Decision.REJECTED
+    return {**answer, "value": None if is_rejected else schema.model_validate(answer["value"])}
+
+
+def _checked_name(name: str | None) -> str:
+    if name is None:
+        return DEFAULT_NAME
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS or "|" in name:
+        raise _wrong("name", name, f"1 to {MAX_NAME_CHARS} characters without '|'")
+    return name
+
+
+def _seconds(timeout_ms: float | None) -> float | None:
+    if timeout_ms is None:
+        return None
+    is_number = isinstance(timeout_ms, int | float) and not isinstance(timeout_ms, bool)
+    if not is_number or not math.isfinite(timeout_ms) or not 0 < timeout_ms <= MAX_TIMEOUT_MS:
+        raise _wrong("timeout_ms", timeout_ms, f"milliseconds, more than 0 and at most {MAX_TIMEOUT_MS}")
+    return timeout_ms / 1000
+
+
+def _checked_assignees(assignees: Sequence[str] | None) -> list[str]:
+    if assignees is None:
+        return []
+    names = [assignees] if isinstance(assignees, str) else list(assignees)
+    if len(names) > MAX_ASSIGNEES or not all(isinstance(name, str) and name for name in names):
+        raise _wrong("assignees", assignees, f"at most {MAX_ASSIGNEES} names or ids of API keys")
+    return names
+
+
+def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
+    if schema is None or isinstance(schema, bool):
+        return schema
+    if _is_model(schema):
+        schema = schema.model_json_schema()
+    if not isinstance(schema, dict):
+        raise _wrong("schema", schema, "a JSON Schema (a dict) or a Pydantic model")
+    from pyoco_server.human.schemas import check_schema  # noqa: PLC0415 - most executors never need it
+
+    frozen: dict[str, Any] = _json("schema", schema)
+    try:
+        check_schema(frozen)
+    except ValueError as error:
+        raise ValueError(f"ctx.human(schema=...): {error}") from None
+    return frozen
+
+
+def _check_values(asked: Question) -> None:
+    """What is proposed, or answered by itself, must be what a person could answer."""
+    if asked.schema is None:
+        return
+    from pyoco_server.human.schemas import problems_of  # noqa: PLC0415 - see above
+
+    for field, value in (("proposal", asked.proposal), ("default", asked.default)):
+        if value is not UNSET and (problems := problems_of(value, asked.schema)):
+            told = "; ".join(map(str, problems))
+            raise ValueError(f"ctx.human({field}=...): it does not match the schema: {told}")
+
+
+def _json(field: str, value: Any) -> Any:
+    """A copy that nobody changes any more."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json")
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"ctx.human({field}=...): wanted a value that JSON has a form for: {error}") from None
+
+
+def _is_model(schema: Any) -> bool:
+    return isinstance(schema, type) and hasattr(schema, "model_json_schema")
+
+
+def _wrong(field: str, value: Any, wanted: str) -> ValueError:
+    shown = repr(value)[:80]
+    return ValueError(f"ctx.human({field}={shown}): wanted {wanted}")

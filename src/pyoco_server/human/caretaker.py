@@ -1,0 +1,208 @@
+"""Looks after waits: expires them in time, and does what a gateway that has died left undone.
+
+Every gateway has one, and they need not agree: each act is a compare-and-set, or may be done twice. A timer
+makes an expiry prompt; what counts is the look at every wait and every waiting run, again and again.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from pyoco_server.background import repeat
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.queued_runs import QueuedRuns
+from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.errors import Err, IndexNotReady, NatsUnavailable
+from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.outcomes import expired
+from pyoco_server.models import RunStatus
+from pyoco_server.runs.open_runs import OpenRun, OpenRuns
+from pyoco_server.wait_models import WaitState, run_id_of
+
+log = logging.getLogger(__name__)
+
+# How many waits or runs are dealt with at once, and how many expired waits are asked for at a time.
+_AT_ONCE: Final = 32
+_DUE: Final = 1000
+# The index learns of a decision a moment after it was made.
+_INDEX_SEC: Final = 0.05
+# Who has just decided is about to do what follows.
+_PATIENCE_SEC: Final = 1.0
+
+
+class KnownWaits(Protocol):
+    """What the caretaker asks the index of waits."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    async def due(self, now: float, limit: int) -> list[str]:
+        """The open waits whose deadline has passed, the oldest deadline first."""
+        ...
+
+    async def next_deadline(self) -> float | None:
+        """The first deadline of an open wait."""
+        ...
+
+    async def open_waits(self) -> list[tuple[str, str, float]]:
+        """All open waits: the id, the id of the run, and when it was asked."""
+        ...
+
+
+class WaitCaretaker:
+    """Works in the background, from `start` to `close`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        index: KnownWaits,
+        open_runs: OpenRuns,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._connection = connection
+        self._index = index
+        self._runs = open_runs
+        self._clock = clock
+        self._interval_sec = connection.config.sweep_interval_sec
+        self._patience_sec = min(_PATIENCE_SEC, self._interval_sec)
+        self._waits = WaitStore(connection)
+        self._continuations = Continuations(connection)
+        self._queued = QueuedRuns(connection)
+        open_runs.on_over(self._over)
+        open_runs.on_waiting(self._begins_to_wait)
+        self._stirred = asyncio.Event()
+        self._look_at = 0.0
+        # Of what the index says that it is due, what has been dealt with.
+        self._expired: set[str] = set()
+        # The runs with an open wait, as last seen; and those of them that are over since.
+        self._asking: set[str] = set()
+        self._ended: set[str] = set()
+        self._told_trouble = False
+        # How many looks at everything there were.
+        self.rounds = 0
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(repeat("wait caretaker", self._step), name="wait-caretaker")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def poke(self) -> None:
+        """A wait has changed: there may be an earlier deadline."""
+        self._stirred.set()
+
+    def _begins_to_wait(self, run_id: str) -> None:
+        # Its job has left the queue.
+        self._queued.forget(run_id)
+        self._asking.add(run_id)
+
+    def _over(self, run_id: str) -> None:
+        self._queued.forget(run_id)
+        if run_id in self._asking:
+            self._ended.add(run_id)
+            self._stirred.set()
+
+    async def _step(self) -> None:
+        await self._connection.wait_ready()
+        self._stirred.clear()
+        pause_sec = self._interval_sec
+        try:
+            if self._index.ready:
+                await self._expire_due()
+                await self._close_ended()
+                if time.monotonic() >= self._look_at:
+                    await self._look()
+                pause_sec = await self._pause_sec()
+            self._told_trouble = False
+        except (NatsUnavailable, IndexNotReady) as error:
+            if not self._told_trouble:
+                log.warning("nobody looks after waits: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
+            self._told_trouble = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause_sec):
+                await self._stirred.wait()
+
+    async def _pause_sec(self) -> float:
+        """Until the next deadline; one that comes early finds nothing due, and comes here again."""
+        deadline = await self._index.next_deadline()
+        until_look = self._look_at - time.monotonic()
+        until_deadline = until_look if deadline is None else deadline - self._clock()
+        return max(_INDEX_SEC, min(until_look, until_deadline))
+
+    # Expiry
+
+    async def _expire_due(self) -> None:
+        due = set(await self._index.due(self._clock(), _DUE))
+        await _some_at_a_time(self._expire, due - self._expired)
+        self._expired = due
+
+    async def _expire(self, wait_id: str) -> None:
+        wait = await self._waits.get_from_leader(wait_id)
+        now = self._clock()
+        if wait is None or wait.record.state is not WaitState.OPEN or now < wait.record.deadline_at:
+            return
+        if await self._continuations.decide(wait, expired(wait.record, at=now)):
+            await self._continuations.continue_run(run_id_of(wait_id))
+
+    # What is left undone
+
+    async def _close_ended(self) -> None:
+        """At once for those that the feed tells of; the others are found by the look."""
+        ended, self._ended = self._ended, set()
+        await _some_at_a_time(self._continuations.close_waits, ended)
+
+    async def _look(self) -> None:
+        self._look_at = time.monotonic() + self._interval_sec
+        open_waits = await self._index.open_waits()
+        self._asking = {run_id for _, run_id, _ in open_waits}
+        # Before the first look into the bucket, no run is known.
+        if self._runs.created:
+            # Which are over is asked of NATS: one that is not known may be new.
+            unknown = {run_id for run_id in self._asking if run_id not in self._runs}
+            await _some_at_a_time(self._continuations.close_waits, unknown)
+            await self._continue({wait_id for wait_id, _, _ in open_waits})
+        self.rounds += 1
+
+    async def _continue(self, open_waits: set[str]) -> None:
+        """Runs that wait for something which is decided, and whose job is not in the queue."""
+        stuck: set[str] = set()
+        async for group in self._runs.groups():
+            stuck.update(run.run_id for run in group if self._waits_for_nothing(run, open_waits))
+        if not stuck:
+            return
+        self._queued.compare(await self._queued.count())
+        if not all(run_id in self._queued for run_id in stuck):
+            async for _ in self._queued.look():
+                pass
+        await _some_at_a_time(self._continue_run, {run_id for run_id in stuck if run_id not in self._queued})
+
+    def _waits_for_nothing(self, run: OpenRun, open_waits: set[str]) -> bool:
+        return (
+            run.state.status == RunStatus.WAITING_HUMAN
+            and run.quiet_sec > self._patience_sec
+            and any(wait.wait_id not in open_waits for wait in run.state.open_waits)
+        )
+
+    async def _continue_run(self, run_id: str) -> None:
+        await self._continuations.continue_run(run_id, tell_again=True)
+
+
+async def _some_at_a_time(act: Callable[[str], Awaitable[None]], ids: Iterable[str]) -> None:
+    """Each is seen to its end; one that fails does not keep the others from theirs."""
+    waiting = list(ids)
+    for start in range(0, len(waiting), _AT_ONCE):
+        some = waiting[start : start + _AT_ONCE]
+        for each, outcome in zip(
+            some, await asyncio.gather(*map(act, some), return_exceptions=True), strict=True
+        ):
+            if isinstance(outcome, NatsUnavailable):
+                raise outcome
+            if isinstance(outcome, BaseException):
+                log.error("a wait cannot be dealt with (%s)", each, exc_info=outcome)

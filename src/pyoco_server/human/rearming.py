@@ -1,0 +1,84 @@
+"""Asking again: a run that failed because nobody answered in time waits anew, with all that it has done.
+
+The run is written first, and the waits that it names are stored after it: whoever finds one of them missing
+makes the same one. So a run never waits for what somebody has closed because the run was over.
+"""
+
+import time
+from typing import Any
+
+from msgspec import structs
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.publishing import RevisionConflict
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.errors import WaitConflict
+from pyoco_server.human.continuation import Continuations, awaited_by
+from pyoco_server.human.outcomes import RUN_OVER, asked_again, failed_its_run, last_asked
+from pyoco_server.models import Reason, RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.runs.compaction import compact_run_snapshot
+from pyoco_server.runs.run_lookup import find_run
+from pyoco_server.runs.tenancy import Caller
+from pyoco_server.runs.waiting import waiting
+from pyoco_server.wait_models import Actor, WaitRecord, WaitState
+
+
+async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: Actor) -> RunSnapshot:
+    """The run as it waits again; WaitConflict if it did not fail for want of an answer."""
+    store, waits, continuations = RunStore(connection), WaitStore(connection), Continuations(connection)
+    room = min(connection.config.max_run_snapshot_bytes, connection.max_record_bytes)
+    while True:
+        stored = await find_run(store, run_id, caller)
+        _check_reason(stored.snapshot)
+        # What is still open belongs to the time before.
+        await continuations.close_waits(run_id)
+        asked = [wait.record for wait in await waits.of_run(run_id)]
+        again = _waiting_again(stored.snapshot, asked)
+        try:
+            await store.replace(compact_run_snapshot(again, room), revision=stored.revision)
+        except RevisionConflict:
+            continue
+        await continuations.ask_anew(again, awaited_by(again), by=actor)
+        return again
+
+
+def _check_reason(snapshot: RunSnapshot) -> None:
+    if snapshot.status is RunStatus.FAILED and snapshot.reason == Reason.HUMAN_TIMEOUT:
+        return
+    became = f"{snapshot.status} ({snapshot.reason})" if snapshot.reason else str(snapshot.status)
+    raise WaitConflict(
+        "invalid_state", f"only a run that failed with human_timeout is retried; this one is {became}"
+    )
+
+
+def _waiting_again(snapshot: RunSnapshot, waits: list[WaitRecord]) -> RunSnapshot:
+    now = time.time()
+    again = [
+        asked_again(wait, at=now, deadline_at=now + wait.deadline_at - wait.created_at)
+        for wait in last_asked(waits)
+        if _is_unanswered(wait)
+    ]
+    if not again:
+        raise WaitConflict("invalid_state", "the waits of this run are gone; rerun it instead")
+    asking = {wait.task for wait in again}
+    tasks = {
+        name: TaskStatus.WAITING if name in asking and state is TaskStatus.FAILED else state
+        for name, state in snapshot.tasks.items()
+    }
+    # The time that it was over is nobody's, and does not count against its limit.
+    idle_sec = max(0.0, now - snapshot.end_time) if snapshot.end_time else 0.0
+    cleared: dict[str, Any] = {
+        "end_time": None,
+        "reason": None,
+        "error": None,
+        "updated_at": now,
+        "waited_sec": (snapshot.waited_sec or 0.0) + idle_sec,
+    }
+    return structs.replace(waiting(snapshot, again, tasks), waiting_since=now, **cleared)
+
+
+def _is_unanswered(wait: WaitRecord) -> bool:
+    """It has expired, or was closed because the other one had."""
+    was_closed = wait.state is WaitState.CANCELLED and wait.note == RUN_OVER
+    return failed_its_run(wait) or was_closed

@@ -1,0 +1,197 @@
+"""One claimed run at its worker, from its beginning to what is stored of its end."""
+
+import asyncio
+import logging
+import time
+
+from pyoco_server.broker.work_queue import Delivery
+from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.models import Job, JournalEntry, Reason, RerunMode, RunSnapshot, RunStatus, encode
+from pyoco_server.runs.ownership import OwnedRun, RunEnded
+from pyoco_server.worker.executor import ExecutorCrashed, RunExecutor, TaskOverdue
+from pyoco_server.worker.failure_report import LAST_OUTPUT
+from pyoco_server.worker.protocol import Limited, Outcome, Run
+from pyoco_server.worker.run_end import left
+from pyoco_server.worker.run_keeper import RunKeeper
+from pyoco_server.worker.run_questions import RunQuestions
+from pyoco_server.worker.run_recorder import RunRecorder
+from pyoco_server.worker.services import WorkerServices
+
+log = logging.getLogger(__name__)
+
+_WRITE_RETRY_SEC = 0.25
+_REUSING = {RerunMode.FAILED, RerunMode.TASK}
+
+
+class RunExecution:
+    """Has the flow executed, and kept, recorded and ended as it should be."""
+
+    def __init__(
+        self, services: WorkerServices, delivery: Delivery, executor: RunExecutor, job: Job, owned: OwnedRun
+    ) -> None:
+        self._services = services
+        self._delivery = delivery
+        self._executor = executor
+        self._job = job
+        self._owned = owned
+        timeout_sec = services.connection.config.wait_timeout_sec
+        self._questions = RunQuestions(services.waits, services.wait_events, job, timeout_sec)
+        self._recorder = RunRecorder(
+            services.connection,
+            services.journal,
+            services.logs,
+            job.run_id,
+            ask=self._questions.ask,
+            assure_ownership=lambda: owned.assure(services.ack_wait_sec / 2),
+        )
+
+    async def run(self) -> Outcome | None:
+        """Execute and store the end; None when NATS answers but does not take it.
+
+        A run that was not begun has no end, and is not ours any more.
+        """
+        keeper = RunKeeper(self._services, self._delivery, self._owned, self._executor, self._questions)
+        run_id = self._job.run_id
+        self._services.wakers[run_id] = keeper.wake
+        try:
+            async with asyncio.TaskGroup() as group:
+                keeper.start(group)
+                try:
+                    outcome = await self._outcome(keeper)
+                    keeper.leave_snapshot_alone()
+                    if outcome.not_begun:
+                        if await self._unclaim():
+                            return outcome
+                        outcome = Outcome(status=RunStatus.CANCELLED)
+                    await self._recorder.settle()
+                    stored = await self._store_end(outcome)
+                finally:
+                    keeper.stop()
+        finally:
+            # A later delivery of the same run may have come to another slot of this worker meanwhile.
+            if self._services.wakers.get(run_id) == keeper.wake:
+                del self._services.wakers[run_id]
+        return outcome if stored else None
+
+    async def settle(self) -> None:
+        """Wait for what the run has left behind so far: its next owner goes on from there."""
+        await self._recorder.settle()
+
+    async def close(self) -> None:
+        """Nothing more is stored of it."""
+        await self._recorder.close()
+
+    async def close_waits(self) -> None:
+        """The run is over: nobody has to answer it any more."""
+        await self._questions.close()
+
+    async def _outcome(self, keeper: RunKeeper) -> Outcome:
+        if self._owned.snapshot.cancel_requested_at is not None:
+            # Cancelled before it began, or taken over from a worker that died while it was stopping.
+            return Outcome(status=RunStatus.CANCELLED)
+        if keeper.limit.passed:
+            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=keeper.limit.verdict)
+        outcome = await self._execute()
+        if outcome.status in (RunStatus.COMPLETED, RunStatus.WAITING_HUMAN):
+            return outcome
+        if keeper.cancellation.forced:
+            outcome.status, outcome.reason = RunStatus.CANCELLED, Reason.CANCEL_FORCED
+            outcome.error = keeper.cancellation.verdict
+        elif keeper.limit.exceeded:
+            outcome.status, outcome.reason = RunStatus.FAILED, Reason.TIMEOUT
+            outcome.error = keeper.limit.verdict
+        return outcome
+
+    async def _execute(self) -> Outcome:
+        job, owned = self._job, self._owned
+        run = Run(
+            run_id=job.run_id,
+            flow_name=job.flow_name,
+            params=encode(job.params),
+            workflow_yaml=None if job.workflow_yaml is None else job.workflow_yaml.encode(),
+            directory=self._directory(owned.snapshot),
+            attempt=owned.snapshot.attempt,
+            rerun_task=job.rerun_task,
+        )
+        if owned.snapshot.attempt > 1 or job.rerun_mode in _REUSING:
+            run.journal = await self._services.journal.entries(job.run_id)
+        if owned.snapshot.attempt > 1:
+            await self._questions.load()
+        while True:
+            run.waits = self._questions.encoded()
+            outcome = await self._execute_once(run)
+            if outcome.status == RunStatus.WAITING_HUMAN:
+                await self._recorder.settle()
+                outcome = await self._questions.settle(outcome)
+            if not outcome.go_on:
+                return outcome
+            await self._recorder.settle()
+            run.journal = await self._services.journal.entries(job.run_id)
+            # The run may have been taken, cancelled or ended meanwhile.
+            await owned.refresh()
+            if owned.snapshot.cancel_requested_at is not None:
+                return Outcome(status=RunStatus.CANCELLED)
+
+    async def _execute_once(self, run: Run) -> Outcome:
+        try:
+            return await self._executor.execute(run, self._recorder)
+        except TaskOverdue as overdue:
+            late = overdue.task
+            if late.isolated:
+                self._recorder.finished(_failed_entry(late, run.attempt, str(overdue)))
+                return Outcome(status=RunStatus.RUNNING, go_on=True)
+            error = f"task {late.task}: {overdue}"
+            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error)
+        except ExecutorCrashed as crash:
+            error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
+            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=error)
+
+    async def _unclaim(self) -> bool:
+        """Whether the run is free for the next delivery; False when it is to be cancelled instead."""
+        if self._delivery.number < self._services.connection.config.consumer_max_deliver:
+            return await self._owned.unclaim()
+        # There may be no other delivery: the sweep must see that this one was somebody's.
+        return self._owned.snapshot.cancel_requested_at is None
+
+    def _directory(self, snapshot: RunSnapshot) -> str | None:
+        """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""
+        if self._services.run_dir is None:
+            return None
+        return f"{self._services.run_dir}/{snapshot.run_id}-{snapshot.attempt}"
+
+    async def _store_end(self, outcome: Outcome) -> bool:
+        """Write how it ended, or that it waits. An outage is waited out: the work is done and must count."""
+        owned = self._owned
+        give_up_at = time.monotonic() + self._services.ack_wait_sec
+        while True:
+            try:
+                await owned.write(lambda snapshot: left(snapshot, outcome, self._questions.open))
+            except RunEnded:
+                if owned.snapshot.delivery != self._delivery.token:
+                    raise
+                # Our own write, whose acknowledgement was lost.
+                return True
+            except NatsUnavailable as error:
+                if not self._services.connection.ready:
+                    await self._services.connection.wait_ready()
+                    give_up_at = time.monotonic() + self._services.ack_wait_sec
+                elif time.monotonic() > give_up_at:
+                    spec = Err.TERMINAL_WRITE_FAILED
+                    log.error("%s: %s", spec.en, error, extra=spec.log_fields(run_id=owned.snapshot.run_id))
+                    return False
+                else:
+                    await asyncio.sleep(_WRITE_RETRY_SEC)
+            else:
+                return True
+
+
+def _failed_entry(late: Limited, attempt: int, error: str) -> JournalEntry:
+    """What the executor of a task past its limit could not tell itself."""
+    return JournalEntry(
+        key=late.key,
+        task=late.task,
+        attempt=attempt,
+        started_at=late.started_at,
+        ended_at=time.time(),
+        error=error,
+    )

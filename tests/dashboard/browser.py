@@ -1,0 +1,129 @@
+"""A tab of a real browser with the dashboard in it, and what it must never do."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, expect
+
+from ..support.gateway import RunningGateway
+
+Lang = Literal["en", "ja"]
+Theme = Literal["light", "dark"]
+
+SCREENSHOTS: Final = Path(__file__).parent / "screenshots"
+AXE: Final = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
+WIDE: Final = 1280
+NARROW: Final = 390
+_HEIGHTS: Final = {WIDE: 800, NARROW: 844}
+# As one background process, headless and with a network of its own: it must not look for anything elsewhere.
+FLAGS: Final = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+# A request that fails is shown to the user; the browser writes it to its console all the same.
+_EXPECTED: Final = "Failed to load resource"
+
+expect.set_options(timeout=8_000)
+
+
+class Tab:
+    """One tab, with its own storage. `page` is Playwright's."""
+
+    def __init__(self, page: Page, gateway: RunningGateway) -> None:
+        self.page = page
+        self.gateway = gateway
+        self.complaints: list[str] = []
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.complaints.append(f"error in the page: {error}"))
+        page.on("request", self._on_request)
+
+    @property
+    def url(self) -> str:
+        return str(self.gateway.http.base_url)
+
+    async def open(self, path: str = "/", *, lang: Lang | None = None) -> None:
+        """Go to a view, such as `/runs?status=FAILED`, as from a link somewhere else."""
+        if self.page.url == "about:blank":
+            await self.page.goto(f"{self.url}/#{path}")
+        else:
+            await self.page.evaluate("path => { window.location.hash = path }", path)
+        if lang is not None:
+            await self.speak(lang)
+
+    async def speak(self, lang: Lang) -> None:
+        await self.page.evaluate("lang => localStorage.setItem('pyoco.language', JSON.stringify(lang))", lang)
+        await self.page.reload()
+        await expect(self.page.locator("html")).to_have_attribute("lang", lang)
+        await expect(self.page.locator("h1")).to_be_visible()
+
+    async def show(self, theme: Theme) -> None:
+        await self.page.emulate_media(color_scheme=theme)
+
+    async def resize(self, width: int) -> None:
+        await self.page.set_viewport_size({"width": width, "height": _HEIGHTS[width]})
+
+    async def screenshot(self, name: str) -> None:
+        SCREENSHOTS.mkdir(exist_ok=True)
+        await self.page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
+
+    async def portraits(self, name: str) -> None:
+        """The screen as it is, in both languages, light and dark, wide and narrow; axe looks at two."""
+        await self._portrait(name, "en", "light", WIDE)
+        await self.is_accessible()
+        await self._portrait(name, "en", "dark", WIDE)
+        await self._portrait(name, "en", "light", NARROW)
+        await self._portrait(name, "ja", "light", WIDE)
+        await self._portrait(name, "ja", "dark", NARROW)
+        await self.is_accessible()
+        await self.resize(WIDE)
+        await self.show("light")
+
+    async def _portrait(self, name: str, lang: Lang, theme: Theme, width: int) -> None:
+        await self.resize(width)
+        await self.show(theme)
+        if await self.page.locator("html").get_attribute("lang") != lang:
+            await self.speak(lang)
+            await self.page.wait_for_load_state("load")
+        await self.screenshot(f"{name}-{lang}-{theme}-{width}")
+
+    async def is_accessible(self) -> None:
+        """Have axe look for everything of WCAG 2.2 AA that a program can find."""
+        if not await self.page.evaluate("'axe' in window"):
+            await self.page.evaluate(AXE.read_text(encoding="utf-8"))
+        found: list[dict[str, Any]] = await self.page.evaluate(
+            """async () => (await axe.run(document, {
+                 runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+               })).violations.map(({ id, help, nodes }) => ({
+                 id, help, where: nodes.slice(0, 5).map(({ html, failureSummary }) => [html, failureSummary]),
+               }))"""
+        )
+        assert found == [], json.dumps(found, indent=1, ensure_ascii=False)
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and _EXPECTED not in message.text:
+            self.complaints.append(f"{message.type} in the console: {message.text}")
+
+    def _on_request(self, request: Request) -> None:
+        if not request.url.startswith((self.url, "data:", "blob:")):
+            self.complaints.append(f"request to another host: {request.url}")
+
+
+@asynccontextmanager
+async def opened_tab(browser: Browser, gateway: RunningGateway) -> AsyncIterator[Tab]:
+    context = await browser.new_context(
+        viewport={"width": WIDE, "height": _HEIGHTS[WIDE]}, locale="en-US", reduced_motion="reduce"
+    )
+    tab = Tab(await context.new_page(), gateway)
+    try:
+        yield tab
+        assert tab.complaints == [], "\n".join(tab.complaints)
+    finally:
+        await context.close()

@@ -1,0 +1,63 @@
+"""Fixtures for the dashboard: `tab` is a browser tab at a gateway of the test's own, `worker` serves it.
+
+All of them live in the loop of the session, since the browser does. A test file says so, too:
+`pytestmark = pytest.mark.asyncio(loop_scope="session")`.
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import dashboard
+from pyoco_server.worker import PyocoNatsWorker
+
+from ..support.gateway import RunningGateway, running_gateway
+from ..support.workers import serving_worker
+from .browser import FLAGS, Tab, opened_tab
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium: `make browser` installs it")
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield launched
+        await launched.close()
+
+
+@pytest.fixture
+def dashboard_folder(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The built dashboard; `DASHBOARD_UNDER_TEST` names another folder, for who builds beside others."""
+    folder = Path(os.environ.get("DASHBOARD_UNDER_TEST", dashboard.FOLDER))
+    if not (folder / "index.html").is_file():
+        pytest.skip("the dashboard is not built: `make ui` builds it")
+    monkeypatch.setattr(dashboard, "FOLDER", folder)
+    return folder
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def gateway(config: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(config) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def worker(config: NatsBackendConfig, gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
+    """A worker with two slots and the flows of tests/flows."""
+    async with serving_worker(config, concurrency=2) as serving:
+        yield serving
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tab(browser: Browser, gateway: RunningGateway) -> AsyncIterator[Tab]:
+    async with opened_tab(browser, gateway) as opened:
+        yield opened

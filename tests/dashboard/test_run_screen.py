@@ -1,0 +1,243 @@
+"""One run: live from its submission to its end, with graph, timeline, log and details about the same task."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from pyoco_server.worker import PyocoNatsWorker
+
+from .browser import NARROW, WIDE, Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def part(tab: Tab, name: str) -> Locator:
+    """One of the screen's parts: Flow, Timeline, Log."""
+    return tab.page.get_by_role("region", name=name, exact=True).first
+
+
+def task_in(tab: Tab, name: str, task: str) -> Locator:
+    return part(tab, name).locator(f"[data-task='{task}']")
+
+
+def details(tab: Tab) -> Locator:
+    return tab.page.get_by_role("complementary", name="Details")
+
+
+def status(tab: Tab) -> Locator:
+    return tab.page.locator("header [data-status]")
+
+
+async def test_a_run_is_followed_from_its_submission_to_its_end(
+    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
+) -> None:
+    release = tmp_path / "release"
+    run_id = await tab.gateway.submit("sales", params={"release": str(release), "day": "2026-11-14"})
+    await tab.open(f"/runs/{run_id}")
+    await expect(tab.page.get_by_role("heading", name="sales")).to_be_visible()
+    await expect(task_in(tab, "Flow", "join")).to_have_attribute("data-state", "RUNNING")
+    await expect(task_in(tab, "Timeline", "join")).to_have_attribute("data-state", "RUNNING")
+    await expect(task_in(tab, "Flow", "report")).to_have_attribute("data-state", "PENDING")
+    await expect(part(tab, "Log")).to_contain_text("joining orders and rates")
+    await expect(part(tab, "Log")).to_contain_text("Live")
+    await tab.portraits("run-live")
+    await tab.speak("en")
+
+    release.touch()
+    await expect(status(tab)).to_have_text("Completed")
+    await expect(task_in(tab, "Flow", "notify")).to_have_attribute("data-state", "SUCCEEDED")
+    await expect(part(tab, "Log")).to_contain_text("sent: revenue 48210.50")
+    await expect(task_in(tab, "Flow", "rates")).to_contain_text("3")
+    await tab.page.get_by_role("tab", name="Events").click()
+    await expect(details(tab)).to_contain_text("Failed, and tried again: rates")
+    await tab.portraits("run-done")
+
+
+async def test_a_click_selects_the_task_everywhere(tab: Tab, worker: PyocoNatsWorker) -> None:
+    run_id = await tab.gateway.submit("sales")
+    await tab.gateway.ends(run_id)
+    await tab.open(f"/runs/{run_id}")
+    await task_in(tab, "Flow", "extract").click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/runs/{run_id}?task=extract")
+    await expect(task_in(tab, "Timeline", "extract")).to_have_attribute("aria-pressed", "true")
+    await expect(details(tab)).to_contain_text("2026-11-14")
+    await expect(part(tab, "Log")).to_contain_text("4 lines")
+    await expect(part(tab, "Log")).not_to_contain_text("dropped 12 duplicates")
+    await tab.portraits("run-task")
+    await tab.speak("en")
+
+    await part(tab, "Log").get_by_text("All tasks").click()
+    await part(tab, "Log").get_by_role("button", name="clean").click()
+    await expect(task_in(tab, "Flow", "clean")).to_have_attribute("aria-pressed", "true")
+    await task_in(tab, "Timeline", "rates").click()
+    await expect(task_in(tab, "Flow", "rates")).to_have_attribute("aria-pressed", "true")
+    await expect(details(tab)).to_contain_text("3 times")
+
+    await task_in(tab, "Flow", "rates").press("ArrowRight")
+    await expect(tab.page).to_have_url(re.compile("task=join"))
+    await expect(task_in(tab, "Flow", "join")).to_be_focused()
+    await tab.page.keyboard.press("j")
+    await expect(tab.page).to_have_url(re.compile("task=report"))
+    await tab.page.keyboard.press("Escape")
+    await expect(tab.page).not_to_have_url(re.compile("task="))
+
+
+async def test_a_failed_run_shows_its_traceback_and_is_repeated(tab: Tab, worker: PyocoNatsWorker) -> None:
+    run_id = await tab.gateway.submit("sales", params={"fails": True})
+    await tab.gateway.ends(run_id)
+    await tab.open(f"/runs/{run_id}")
+    await expect(status(tab)).to_have_text("Failed")
+    await expect(details(tab)).to_contain_text("no such channel: #sales-reports")
+    await expect(details(tab).get_by_role("region", name="Traceback")).to_contain_text("in notify")
+    await tab.page.get_by_role("button", name=re.compile("Why, and what next")).click()
+    await expect(tab.page.get_by_role("region", name="Why")).to_contain_text("If nobody does anything")
+    await tab.portraits("run-failed")
+    await tab.speak("en")
+
+    await tab.page.get_by_role("button", name="Rerun", exact=True).click()
+    await tab.page.get_by_role("menuitem", name="What failed or never ran").click()
+    await expect(tab.page.get_by_text("Repeats", exact=True)).to_be_visible()
+    await expect(status(tab)).to_have_text("Failed")
+    await expect(task_in(tab, "Timeline", "extract")).to_contain_text("done before")
+    await tab.screenshot("run-repeated")
+    await tab.page.get_by_role("link", name=run_id[:8]).click()
+    await expect(tab.page.get_by_text("Repeated as")).to_be_visible()
+
+
+async def test_a_run_is_cancelled_with_a_reason(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
+    run_id = await tab.gateway.submit("sales", params={"release": str(tmp_path / "never")})
+    await tab.open(f"/runs/{run_id}")
+    await expect(task_in(tab, "Flow", "join")).to_have_attribute("data-state", "RUNNING")
+    await tab.page.get_by_role("button", name="Cancel the run").click()
+    dialog = tab.page.get_by_role("dialog", name="Cancel sales?")
+    await dialog.get_by_label("Reason").fill("the wrong day")
+    await tab.screenshot("run-cancel")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Cancel the run").click()
+    await expect(status(tab)).to_have_text("Cancelled")
+    await tab.page.get_by_role("tab", name="Events").click()
+    await expect(details(tab)).to_contain_text("the wrong day")
+    assert (await tab.gateway.get(run_id))["cancel_reason"] == "the wrong day"
+
+
+async def test_a_change_is_on_the_screen_soon(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    run_id = await tab.gateway.submit("waiting", params={"path": str(release)})
+    await tab.open(f"/runs/{run_id}")
+    await expect(status(tab)).to_have_text("Running")
+    # The page's own clock, when the word is drawn.
+    drawn = tab.page.evaluate(
+        """() => new Promise(resolve => {
+             const look = () => document.querySelector("header [data-status=COMPLETED]")
+               ? resolve(Date.now() / 1000) : requestAnimationFrame(look);
+             look();
+           })"""
+    )
+    release.touch()
+    seen_at = await drawn
+    ended_at = (await tab.gateway.get(run_id))["end_time"]
+    assert seen_at - ended_at < 0.3
+
+
+async def test_the_log_is_searched_narrowed_and_taken_away(
+    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
+) -> None:
+    release = tmp_path / "release"
+    run_id = await tab.gateway.submit("chattering", params={"release": str(release)})
+    await tab.open(f"/runs/{run_id}")
+    log = part(tab, "Log")
+    await expect(log).to_contain_text("3,000 lines")
+    await expect(log).to_contain_text("line 2999 of a long story")
+    assert await log.locator("[data-index]").count() < 100, "only lines in sight are in the page"
+    lines = log.get_by_role("log")
+    await lines.evaluate("box => box.scrollTo(0, 0)")
+    await expect(log).to_contain_text("line 0 of a long story")
+    release.touch()
+    await expect(log).to_contain_text("3,001 lines")
+    await expect(log).not_to_contain_text("the end of the story")
+    await log.get_by_role("button", name="To the end").click()
+    await expect(log).to_contain_text("the end of the story")
+
+    await tab.page.keyboard.press("/")
+    await tab.page.keyboard.type("line 77")
+    await tab.page.keyboard.press("Enter")
+    await expect(log).to_contain_text("11 lines")
+    await expect(log.locator("mark").first).to_have_text("line 77")
+    await expect(tab.page).to_have_url(re.compile(r"search=line\+77"))
+    async with tab.page.expect_download() as download:
+        await log.get_by_role("button", name="Download").click()
+    file = await download.value
+    assert file.suggested_filename == f"{run_id}.log"
+    text = Path(await file.path()).read_text()
+    assert text.count("\n") == 11
+    await tab.screenshot("run-log-search")
+
+    await log.get_by_role("button", name="Show").click()
+    await tab.page.get_by_role("menuitemcheckbox", name="stdout").click()
+    await tab.page.keyboard.press("Escape")
+    await expect(log).to_contain_text("No line matches")
+
+
+async def test_a_loop_is_one_task_with_its_count(tab: Tab, worker: PyocoNatsWorker) -> None:
+    run_id = await tab.gateway.submit("batches")
+    await tab.gateway.ends(run_id)
+    await tab.open(f"/runs/{run_id}")
+    await expect(part(tab, "Flow").locator("[data-task]")).to_have_count(3)
+    await expect(task_in(tab, "Flow", "batch")).to_contain_text("4")
+
+
+async def test_a_question_leads_to_its_answer(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
+    run_id = await tab.gateway.submit("approval", params={"notes": str(tmp_path / "notes")})
+    await tab.open(f"/runs/{run_id}")
+    await expect(status(tab)).to_have_text("Waiting")
+    await expect(task_in(tab, "Flow", "approve")).to_have_attribute("data-state", "WAITING")
+    await tab.page.get_by_role("tab", name="Events").click()
+    await expect(details(tab)).to_contain_text("Is the amount right?")
+    await tab.screenshot("run-waiting")
+    await tab.is_accessible()
+    run = await tab.gateway.get(run_id)
+    link = tab.page.get_by_role("link", name="Answer")
+    await expect(link).to_have_attribute("href", f"#/waits/{run['open_waits'][0]['wait_id']}")
+
+
+async def test_a_thousand_tasks_stay_usable(tab: Tab, worker: PyocoNatsWorker) -> None:
+    run_id = await tab.gateway.submit("thousand")
+    await tab.gateway.ends(run_id, within=30)
+    began = time.monotonic()
+    await tab.open(f"/runs/{run_id}")
+    await expect(part(tab, "Flow").get_by_role("option")).to_have_count(1000)
+    opened_sec = time.monotonic() - began
+    assert await part(tab, "Timeline").locator("[data-task]").count() < 60
+    await tab.page.evaluate("performance.clearMarks()")
+    slowest = await tab.page.evaluate(
+        """async () => {
+             let slowest = 0;
+             for (const name of ["step_0400", "step_0700", "step_0999"]) {
+               const began = performance.now();
+               document.querySelector(`[role=option][data-task=${name}]`).click();
+               await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+               slowest = Math.max(slowest, performance.now() - began);
+             }
+             return slowest;
+           }"""
+    )
+    assert opened_sec < 5
+    assert slowest < 1000
+    await expect(task_in(tab, "Timeline", "step_0999")).to_be_visible()
+    await expect(tab.page).to_have_url(re.compile("task=step_0999"))
+    await tab.screenshot("run-thousand")
+    await tab.is_accessible()
+    await tab.resize(NARROW)
+    await tab.show("dark")
+    await tab.screenshot("run-thousand-dark-390")
+    await tab.resize(WIDE)
+
+
+async def test_a_run_that_is_not_there_says_so(tab: Tab) -> None:
+    await tab.open("/runs/00000000-0000-4000-8000-000000000000")
+    await expect(tab.page.get_by_text("There is no such run")).to_be_visible()
+    await tab.screenshot("run-missing")
+    await tab.is_accessible()

@@ -1,0 +1,177 @@
+"""The list of runs: live, filtered by its address, and with actions for many."""
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.models import RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.worker import PyocoNatsWorker
+
+from ..support.stored_runs import ended, snapshot, write_many
+from .browser import Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+FLOWS = ("daily_sales", "sync_customers", "train_model", "invoice_mail", "clean_up")
+
+
+def some_runs(count: int) -> list[RunSnapshot]:
+    """As a day leaves them: most have ended well, some failed, a few are under way."""
+    now = time.time()
+    runs = []
+    for number in range(count):
+        at = now - 40 * number - 3
+        over = {f"task{each}": TaskStatus.SUCCEEDED for each in range(1 + number % 6)}
+        common: dict[str, Any] = {
+            "flow_name": FLOWS[number % 5],
+            "worker_id": f"worker-{number % 3 + 1}",
+            "tasks": over,
+            "tag": "gpu" if number % 7 == 0 else "default",
+        }
+        if number % 9 == 4:
+            error = "ValueError: row 1,204 has no customer id"
+            runs.append(ended(RunStatus.FAILED, at=at, error=error, reason="execution_error", **common))
+        elif number % 11 == 2:
+            runs.append(ended(RunStatus.CANCELLED, at=at, **common))
+        elif number in (0, 3):
+            tasks = {**over, "publish": TaskStatus.RUNNING, "notify": TaskStatus.PENDING}
+            common["tasks"] = tasks
+            runs.append(snapshot(status=RunStatus.RUNNING, start_time=now - 50, updated_at=at, **common))
+        elif number == 6:
+            runs.append(snapshot(status=RunStatus.WAITING_HUMAN, start_time=at, updated_at=at, **common))
+        else:
+            runs.append(ended(at=at, **common))
+    return runs
+
+
+async def fill(tab: Tab, count: int) -> list[RunSnapshot]:
+    runs = some_runs(count)
+    await write_many(RunStore(tab.gateway.inside.connection), runs)
+    return runs
+
+
+def row(tab: Tab, run_id: str) -> Locator:
+    return tab.page.locator(f"[data-run='{run_id}']")
+
+
+async def test_a_run_appears_and_changes_without_a_refresh(
+    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
+) -> None:
+    await tab.open("/runs")
+    await expect(tab.page.get_by_text("No runs yet")).to_be_visible()
+    await tab.screenshot("runs-empty")
+    run_id = await tab.gateway.submit("waiting", params={"path": str(tmp_path / "go")})
+    await expect(row(tab, run_id)).to_contain_text("Running")
+    (tmp_path / "go").touch()
+    await expect(row(tab, run_id)).to_contain_text("Completed")
+    await row(tab, run_id).get_by_role("link").click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/runs/{run_id}")
+
+
+async def test_the_filters_are_the_address(tab: Tab) -> None:
+    await fill(tab, 60)
+    await tab.open("/runs")
+    await expect(tab.page.get_by_text("60 runs")).to_be_visible()
+    await tab.portraits("runs")
+    await tab.speak("en")
+
+    await tab.page.keyboard.press("/")
+    await tab.page.keyboard.type("flow:train_model customer")
+    await tab.page.keyboard.press("Enter")
+    await tab.page.get_by_role("button", name=re.compile("^Failed")).click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/runs?flow=train_model&q=customer&status=FAILED")
+    rows = tab.page.locator("[data-run]")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("train_model")
+    await tab.screenshot("runs-filtered")
+
+    await tab.page.go_back()
+    await tab.page.go_back()
+    await expect(tab.page.get_by_text("60 runs")).to_be_visible()
+    await tab.open("/runs?q=nowhere")
+    await expect(tab.page.get_by_text("No run matches")).to_be_visible()
+    await tab.page.get_by_role("button", name="Clear the filters").click()
+    await expect(tab.page.get_by_text("60 runs")).to_be_visible()
+
+
+async def test_many_runs_scroll_and_stand_still_for_who_reads(tab: Tab) -> None:
+    await fill(tab, 450)
+    await tab.open("/runs")
+    await expect(tab.page.get_by_text("450 runs")).to_be_visible()
+    table = tab.page.get_by_role("region", name="Runs")
+    for _ in range(4):
+        await table.evaluate("table => table.scrollTo(0, table.scrollHeight)")
+        await expect(tab.page.locator("[data-run]").last).to_be_visible()
+    await expect(tab.page.locator("[aria-rowindex='451']")).to_be_attached()
+    assert await tab.page.locator("[data-run]").count() < 80, "only rows in sight are in the page"
+
+    await table.evaluate("table => table.scrollTo(0, 4000)")
+    seen = await tab.page.locator("[data-run]").nth(20).get_attribute("data-run")
+    run_id = await tab.gateway.submit("clean_up")
+    await tab.page.get_by_role("button", name="1 new run").click()
+    await expect(row(tab, run_id)).to_be_visible()
+    assert seen is not None
+
+
+async def test_the_keyboard_walks_and_selects(tab: Tab, worker: PyocoNatsWorker) -> None:
+    first, second = [await tab.gateway.submit("noop") for _ in range(2)]
+    for run_id in (first, second):
+        await tab.gateway.ends(run_id)
+    await tab.open("/runs")
+    await expect(row(tab, second)).to_be_visible()
+    await tab.page.keyboard.press("?")
+    await expect(tab.page.get_by_role("dialog", name="Keyboard")).to_contain_text("Next run")
+    await tab.screenshot("keyboard-help")
+    await tab.is_accessible()
+    await tab.page.keyboard.press("Escape")
+    for key in ("j", "x", "j", "x"):
+        await tab.page.keyboard.press(key)
+    await expect(tab.page.get_by_text("2 runs selected")).to_be_visible()
+    await tab.page.get_by_role("button", name="Rerun", exact=True).click()
+    await expect(tab.page.get_by_text("2 runs are repeated")).to_be_visible()
+    await expect(tab.page.locator("[data-run]")).to_have_count(4)
+    await tab.page.keyboard.press("g")
+    await tab.page.keyboard.press("s")
+    await expect(tab.page).to_have_url(f"{tab.url}/#/settings")
+
+
+async def test_all_that_match_are_counted_before_they_are_cancelled(tab: Tab) -> None:
+    for _ in range(3):
+        await tab.gateway.submit("noop")
+    other = await tab.gateway.submit("chain")
+    await tab.open("/runs?flow=noop")
+    await expect(tab.page.get_by_text("3 runs")).to_be_visible()
+    await tab.page.get_by_role("button", name="All matching").click()
+    await tab.page.get_by_role("menuitem", name="Cancel all matching…").click()
+    dialog = tab.page.get_by_role("dialog", name="Cancel all matching runs")
+    await expect(dialog).to_contain_text("3 runs match")
+    await tab.screenshot("runs-bulk-cancel")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Cancel 3 runs").click()
+    await expect(dialog).to_contain_text("3 done")
+    await dialog.get_by_role("button", name="Close").last.click()
+    await expect(tab.page.locator("[data-status=CANCELLED]")).to_have_count(3)
+    assert (await tab.gateway.get(other))["status"] == "PENDING"
+
+
+async def test_a_view_is_kept_in_the_browser(tab: Tab) -> None:
+    await fill(tab, 20)
+    await tab.open("/runs?status=FAILED")
+    await tab.page.get_by_role("button", name="Views").click()
+    await tab.page.get_by_role("menuitem", name="Save this view…").click()
+    await tab.page.get_by_label("Name").fill("Broken ones")
+    await tab.page.get_by_role("button", name="Save", exact=True).click()
+    await tab.open("/runs")
+    await expect(tab.page.get_by_text("20 runs")).to_be_visible()
+    await tab.page.reload()
+    await tab.page.get_by_role("button", name="Views").click()
+    await tab.page.get_by_role("menuitem", name="Broken ones").click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/runs?status=FAILED")
+    await tab.page.get_by_role("button", name="Columns").click()
+    await tab.page.get_by_role("menuitemcheckbox", name="Submitted").click()
+    await expect(tab.page.get_by_role("columnheader", name="Submitted")).to_be_attached()

@@ -1,0 +1,105 @@
+"""How the gateway serves the dashboard: without a browser."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import dashboard
+
+from ..support.gateway import RunningGateway, running_gateway
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PAGE = '<!doctype html>\n<html lang="en">\n<script src="/static/assets/app-1a2b.js"></script></html>'
+
+
+@pytest.fixture
+def dashboard_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A built dashboard, as small as can be."""
+    folder = tmp_path / "built"
+    (folder / "assets").mkdir(parents=True)
+    (folder / "index.html").write_text(PAGE)
+    (folder / "assets" / "app-1a2b.js").write_text("let it = 1")
+    (folder / "assets" / "app-1a2b.js.gz").write_bytes(b"small")
+    (folder / "icon.svg").write_text("<svg/>")
+    (tmp_path / "secret.txt").write_text("not for everybody")
+    monkeypatch.setattr(dashboard, "FOLDER", folder)
+    return folder
+
+
+async def test_the_page_is_asked_for_each_time_and_its_files_only_once(gateway: RunningGateway) -> None:
+    page = await gateway.http.get("/")
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["cache-control"] == "no-cache"
+    again = await gateway.http.get("/", headers={"If-None-Match": page.headers["etag"]})
+    assert again.status_code == 304
+    script = await gateway.http.get("/static/assets/app-1a2b.js", headers={"Accept-Encoding": "identity"})
+    assert script.text == "let it = 1"
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert script.headers["cache-control"] == "public, max-age=31536000, immutable"
+    icon = await gateway.http.get("/static/icon.svg")
+    assert (icon.headers["content-type"], icon.headers["cache-control"]) == ("image/svg+xml", "no-cache")
+
+
+async def test_who_takes_it_compressed_gets_it_compressed(gateway: RunningGateway) -> None:
+    request = gateway.http.build_request("GET", "/static/assets/app-1a2b.js")
+    answer = await gateway.http.send(request, stream=True)
+    sent = b"".join([piece async for piece in answer.aiter_raw()])
+    assert (answer.headers["content-encoding"], sent) == ("gzip", b"small")
+    await answer.aclose()
+
+
+@pytest.mark.parametrize(
+    "path", ["nothing.js", "..%2fsecret.txt", "../secret.txt", "assets", "assets/app-1a2b.js.gz", ""]
+)
+async def test_nothing_else_is_served(gateway: RunningGateway, path: str) -> None:
+    answer = await gateway.http.get(f"/static/{path}")
+    assert answer.status_code == 404
+    assert "not for everybody" not in answer.text
+
+
+async def test_pages_do_not_shadow_the_api(gateway: RunningGateway) -> None:
+    answer = await gateway.http.get("/runs", headers={"Accept": "text/html"})
+    assert answer.json() == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "environment", "language"),
+    [
+        ("ja", "C.UTF-8", "ja"),
+        ("en", "ja_JP.UTF-8", "en"),
+        ("auto", "ja_JP.UTF-8", "ja"),
+        ("auto", "C", "en"),
+    ],
+)
+async def test_the_page_says_its_language(
+    config: NatsBackendConfig,
+    dashboard_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+    environment: str,
+    language: str,
+) -> None:
+    monkeypatch.setenv("LC_ALL", environment)
+    async with running_gateway(replace(config, dashboard_lang=setting), ready=False) as gateway:
+        assert f'<html lang="{language}" ' in (await gateway.http.get("/")).text
+
+
+async def test_the_page_says_where_a_key_goes(config: NatsBackendConfig, dashboard_folder: Path) -> None:
+    keyed = replace(config, http_auth_mode="api_key", http_api_key_header="X-Team-Key")
+    async with running_gateway(keyed, ready=False) as gateway:
+        page = (await gateway.http.get("/")).text
+    assert 'data-auth="api_key" data-api-key-header="X-Team-Key"' in page
+
+
+async def test_a_gateway_without_the_built_dashboard_says_how_to_get_it(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(dashboard, "FOLDER", tmp_path / "nowhere")
+    answer = await gateway.http.get("/", headers={"Accept-Language": "ja"})
+    assert answer.status_code == 404
+    assert "`make ui`" in answer.json()["detail"]
+    assert "ダッシュボード" in answer.json()["detail"]

@@ -1,0 +1,76 @@
+"""Settings: colours, language, and the API key of the tab."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, expect
+
+from pyoco_server.config import NatsBackendConfig
+
+from ..support.api_keys import new_key, revoke
+from ..support.gateway import running_gateway
+from .browser import Tab, opened_tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_colours_and_language_are_chosen_and_kept(tab: Tab) -> None:
+    await tab.open("/settings")
+    await tab.portraits("settings")
+    await tab.speak("en")
+    await tab.page.get_by_text("Dark", exact=True).click()
+    await expect(tab.page.locator("html")).to_have_attribute("data-theme", "dark")
+    await tab.page.get_by_text("日本語", exact=True).click()
+    await expect(tab.page.get_by_role("heading", name="設定")).to_be_visible()
+    await tab.page.reload()
+    await expect(tab.page.get_by_role("heading", name="設定")).to_be_visible()
+    await expect(tab.page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+async def test_the_palette_finds_screens_and_runs(tab: Tab) -> None:
+    run_id = await tab.gateway.submit("noop")
+    await tab.open("/settings")
+    await expect(tab.page.get_by_role("heading", name="Settings")).to_be_visible()
+    await tab.page.keyboard.press("Control+k")
+    await tab.page.keyboard.type("noop")
+    await expect(tab.page.get_by_role("option", name=run_id[:8])).to_be_visible()
+    await tab.screenshot("palette")
+    await tab.is_accessible()
+    await tab.page.get_by_role("option", name=run_id[:8]).click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/runs/{run_id}")
+
+
+@pytest.fixture
+def keyed(config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(config, http_auth_mode="api_key", http_api_key_header="X-Team-Key", dashboard_lang="ja")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def keyed_tab(browser: Browser, keyed: NatsBackendConfig, dashboard_folder: Path) -> AsyncIterator[Tab]:
+    async with running_gateway(keyed) as gateway, opened_tab(browser, gateway) as opened:
+        yield opened
+
+
+async def test_a_gateway_with_keys_asks_for_one(keyed_tab: Tab, keyed: NatsBackendConfig) -> None:
+    page = keyed_tab.page
+    await keyed_tab.open("/runs")
+    await expect(page.locator("html")).to_have_attribute("lang", "ja")
+    await keyed_tab.speak("en")
+    await expect(page.get_by_role("heading", name="This gateway asks for an API key")).to_be_visible()
+    await page.get_by_label("API key").fill("pyoco_nonsense")
+    await page.get_by_role("button", name="Use this key").click()
+    await expect(page.get_by_text("ERR-PYOCO-0015")).to_be_visible()
+    await keyed_tab.screenshot("key-refused")
+    await keyed_tab.is_accessible()
+    key = await new_key(keyed)
+    await page.get_by_label("API key").fill(key.text)
+    await page.get_by_role("button", name="Use this key").click()
+    await expect(page.get_by_text("No runs yet")).to_be_visible()
+    await page.reload()
+    await expect(page.get_by_text("No runs yet")).to_be_visible()
+    assert await page.evaluate("JSON.stringify(localStorage)") == '{"pyoco.language":"\\"en\\""}'
+    await revoke(keyed, key)
+    await expect(page.get_by_text("ERR-PYOCO-0015")).to_be_visible(timeout=15_000)

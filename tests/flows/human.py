@@ -1,0 +1,125 @@
+"""Flows that wait for people."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyoco import Flow, task
+from pyoco.core.models import Task
+
+
+def _note(path: str, what: str) -> None:
+    with Path(path).open("a") as file:
+        file.write(f"{what}\n")
+
+
+def _until_there(path: str) -> None:
+    while not os.path.exists(path):
+        time.sleep(0.01)
+
+
+@task
+def prepare(notes: str) -> int:
+    _note(notes, "prepare")
+    return 41
+
+
+@task
+def approve(ctx: Any, notes: str, timeout_ms: float | None = None) -> Any:
+    ctx.step("tell", lambda: _note(notes, "tell"))
+    return ctx.human("Is the amount right?", schema={"type": "object"}, timeout_ms=timeout_ms)
+
+
+@task
+def pay(approve: Any, prepare: int, notes: str) -> Any:
+    _note(notes, "pay")
+    return {"paid": prepare + 1, "answer": approve}
+
+
+approval_flow = Flow("approval") >> prepare >> approve >> pay
+
+
+@task
+def just_ask(ctx: Any) -> Any:
+    return ctx.human("Yes or no?")
+
+
+ask_flow = Flow("ask") >> just_ask
+
+
+@task
+def ask_or_default(ctx: Any) -> Any:
+    return ctx.human("Yes or no?", timeout_ms=300, default="nobody was there")
+
+
+default_flow = Flow("ask_or_default") >> ask_or_default
+
+
+def _ask_until_released(ctx: Any, released: str) -> Any:
+    try:
+        return ctx.human("Yes or no?")
+    finally:
+        _until_there(released)
+
+
+blocking_flow = Flow("blocking") >> task(_ask_until_released)
+
+
+def _branch(name: str) -> Task:
+    def ask(ctx: Any) -> Any:
+        return ctx.human(f"{name}?", name=name)
+
+    return Task(func=ask, name=name)
+
+
+def _noting(name: str) -> Callable[[str], None]:
+    def note(notes: str) -> None:
+        _note(notes, name)
+
+    return note
+
+
+def _two_branches() -> Flow:
+    flow = Flow("two_questions")
+    for name in ("left", "right"):
+        ask = _branch(name)
+        after = Task(
+            func=lambda notes, name=name: _note(notes, name), name=f"after_{name}", dependencies={ask}
+        )
+        ask.dependents.add(after)
+        flow.add_task(ask)
+        flow.add_task(after)
+    return flow
+
+
+two_questions_flow = _two_branches()
+
+
+def _any_join() -> Flow:
+    flow = Flow("first_wins")
+    ask, quick = _branch("slow"), Task(func=lambda: "quick", name="quick")
+    join = Task(func=lambda: "joined", name="join", dependencies={ask, quick}, trigger_policy="ANY")
+    for before in (ask, quick):
+        before.dependents.add(join)
+    for each in (ask, quick, join):
+        flow.add_task(each)
+    return flow
+
+
+any_join_flow = _any_join()
+
+
+def _work(released: str) -> None:
+    _until_there(released)
+
+
+def _beside_work() -> Flow:
+    flow = Flow("beside_work")
+    for each in (_branch("question"), Task(func=_work, name="work")):
+        flow.add_task(each)
+    return flow
+
+
+beside_work_flow = _beside_work()

@@ -1,0 +1,49 @@
+"""A gateway's part in an answer, in a process that kills itself behind one of its writes.
+
+`python -m tests.support.dying_answerer <nats url> <wait id> <decision id> <after>`; `after` is `decided`,
+`told` or `published`.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from typing import Any
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.wait_events import WaitEvents
+from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.broker.work_queue import WorkQueue
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.human.answering import Answer, Answers
+from pyoco_server.runs.tenancy import ANYBODY
+from pyoco_server.wait_models import Actor
+
+WRITES: dict[str, tuple[type, str]] = {
+    "decided": (WaitStore, "replace"),
+    "told": (WaitEvents, "publish"),
+    "published": (WorkQueue, "publish_continuation"),
+}
+
+
+def die_after(owner: type, name: str) -> None:
+    write = getattr(owner, name)
+
+    async def last_write(*args: Any, **kwargs: Any) -> None:
+        await write(*args, **kwargs)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, last_write)
+
+
+async def main(nats_url: str, wait_id: str, decision_id: str, after: str) -> None:
+    die_after(*WRITES[after])
+    connection = Connection(NatsBackendConfig(nats_url=nats_url, load_dotenv=False), name="dying")
+    await connection.start()
+    await connection.wait_ready(10)
+    answer = Answer(payload={"ok": True}, decision_id=decision_id)
+    await Answers(connection).respond(wait_id, answer, ANYBODY, Actor(name="ann"))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

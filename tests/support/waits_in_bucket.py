@@ -1,0 +1,57 @@
+"""What a gateway knows of waits and runs, read from the buckets when it is asked: never a moment behind."""
+
+from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.kv import DELETED
+from pyoco_server.broker.stream_reads import EVERYTHING, read_batch, stream_state
+from pyoco_server.models import TERMINAL
+from pyoco_server.runs.open_runs import OpenRuns, state_in
+from pyoco_server.wait_models import WaitRecord, WaitState, decode_wait
+
+
+class WaitsInBucket:
+    """In place of the index of waits."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.ready = True
+
+    async def due(self, now: float, limit: int) -> list[str]:
+        due = [wait for wait in await self._open() if wait.deadline_at <= now]
+        return [wait.wait_id for wait in sorted(due, key=lambda wait: wait.deadline_at)][:limit]
+
+    async def next_deadline(self) -> float | None:
+        return min((wait.deadline_at for wait in await self._open()), default=None)
+
+    async def open_waits(self) -> list[tuple[str, str, float]]:
+        return [(wait.wait_id, wait.run_id, wait.created_at) for wait in await self._open()]
+
+    async def _open(self) -> list[WaitRecord]:
+        found: list[WaitRecord] = []
+        after = 0
+        stream = f"KV_{self._connection.config.waits_kv_bucket}"
+        while batch := await read_batch(self._connection, stream, EVERYTHING, after=after):
+            found += [decode_wait(each.data) for each in batch if "KV-Operation" not in each.headers]
+            after = batch[-1].sequence
+        return [wait for wait in found if wait.state is WaitState.OPEN]
+
+
+class SeenRuns(OpenRuns):
+    """The open runs, fed by the test: `look` reads what was written since."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._after = 0
+
+    async def look(self) -> None:
+        bucket = self._connection.config.runs_kv_bucket
+        if not self.created:
+            self.begin((await stream_state(self._connection, f"KV_{bucket}")).created)
+        while batch := await read_batch(self._connection, f"KV_{bucket}", EVERYTHING, after=self._after):
+            for message in batch:
+                run_id = message.subject.removeprefix(f"$KV.{bucket}.")
+                gone = message.headers.get("KV-Operation") in DELETED
+                state = None if gone else state_in(message)
+                over = state is None or state.status in TERMINAL
+                self.take(run_id, message.sequence, None if over else state)
+            self._after = batch[-1].sequence

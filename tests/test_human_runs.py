@@ -1,0 +1,294 @@
+"""Runs that wait for people, with a real worker: an answer is all they need to go on."""
+
+import asyncio
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.stream_reads import stream_state
+from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.broker.work_queue import WorkQueue
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.human.answering import Answer, Answers
+from pyoco_server.models import Job, job_of
+from pyoco_server.runs.tenancy import ANYBODY
+from pyoco_server.wait_models import Actor, WaitRecord, WaitState
+
+from .support.gateway import RunningGateway
+from .support.programs import WORKER, running
+from .support.waiting import eventually
+from .support.workers import FLOWS, serving_worker
+
+
+async def answer(gateway: RunningGateway, run: dict[str, Any], payload: Any, number: int = 0) -> None:
+    answers = Answers(gateway.inside.connection)
+    await answers.respond(run["open_waits"][number]["wait_id"], Answer(payload=payload), ANYBODY, Actor())
+
+
+async def waits_of(gateway: RunningGateway, run_id: str) -> list[WaitRecord]:
+    return [stored.record for stored in await WaitStore(gateway.inside.connection).of_run(run_id)]
+
+
+async def queued(gateway: RunningGateway) -> int:
+    connection = gateway.inside.connection
+    return (await stream_state(connection, connection.config.work_stream)).messages
+
+
+async def test_a_run_waits_and_goes_on_with_the_answer(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    async with serving_worker(config) as worker:
+        run_id = await gateway.submit("approval", params={"notes": str(notes)})
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
+        assert run["tasks"] == {"prepare": "SUCCEEDED", "approve": "WAITING", "pay": "PENDING"}
+        assert run["wait_message"] == "Is the amount right?"
+        assert run["wait_schema"] == '{"type":"object"}'
+        assert run["wait_deadline_at"] == pytest.approx(run["waiting_since"] + 86400, abs=5)
+        assert [wait["task"] for wait in run["open_waits"]] == ["approve"]
+        # It costs nobody anything.
+        assert (run["worker_id"], run["delivery"]) == (None, None)
+        await eventually(lambda: _is_idle(gateway, worker), within=5, describe="the worker is free")
+        await answer(gateway, run, {"decision": "approved"})
+        run = await gateway.ends(run_id)
+    assert run["status"] == "COMPLETED"
+    assert run["open_waits"] == []
+    assert run["wait_message"] is None
+    assert run["attempt"] == 2
+    assert notes.read_text().split() == ["prepare", "tell", "pay"]
+    records = (await gateway.get(run_id, include="records"))["task_records"]
+    assert records["pay"]["output"] == {"paid": 42, "answer": {"decision": "approved"}}
+
+
+async def _is_idle(gateway: RunningGateway, worker: Any) -> bool:
+    return await queued(gateway) == 0 and not worker._services.wakers
+
+
+async def test_two_questions_are_answered_in_any_order(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    async with serving_worker(config):
+        run_id = await gateway.submit("two_questions", params={"notes": str(notes)})
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
+        assert sorted(wait["name"] for wait in run["open_waits"]) == ["left", "right"]
+        right = next(number for number, wait in enumerate(run["open_waits"]) if wait["name"] == "right")
+        await answer(gateway, run, "R", right)
+
+        async def right_is_done() -> dict[str, Any] | None:
+            run = await gateway.get(run_id)
+            return run if run["status"] == "WAITING_HUMAN" and len(run["open_waits"]) == 1 else None
+
+        run = await eventually(right_is_done, within=10, describe="it waits for the other")
+        assert notes.read_text().split() == ["right"]
+        assert run["tasks"]["left"] == "WAITING"
+        await answer(gateway, run, "L")
+        await gateway.ends(run_id)
+    assert notes.read_text().split() == ["right", "left"]
+
+
+async def test_an_answer_that_comes_before_the_run_waits_counts(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    released = tmp_path / "released"
+    async with serving_worker(config):
+        run_id = await gateway.submit("blocking", params={"released": str(released)})
+
+        async def opened() -> WaitRecord | None:
+            return next(iter(await waits_of(gateway, run_id)), None)
+
+        wait = await eventually(opened, within=10, describe="the question is asked")
+        assert (await gateway.get(run_id))["status"] == "RUNNING"
+        await Answers(gateway.inside.connection).respond(wait.wait_id, Answer(payload=1), ANYBODY, Actor())
+        released.touch()
+        run = await gateway.ends(run_id)
+    assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
+
+
+async def test_a_question_is_seen_and_answered_while_another_branch_still_runs(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    released = tmp_path / "released"
+    async with serving_worker(config):
+        run_id = await gateway.submit("beside_work", params={"released": str(released)})
+
+        async def asks() -> dict[str, Any] | None:
+            run = await gateway.get(run_id)
+            return run if run.get("open_waits") and run["tasks"].get("question") == "WAITING" else None
+
+        run = await eventually(asks, within=10, describe="the question is in the run")
+        assert (run["status"], run["tasks"]) == ("RUNNING", {"question": "WAITING", "work": "RUNNING"})
+        await answer(gateway, run, "soon")
+        released.touch()
+        run = await gateway.ends(run_id)
+    assert (run["status"], run["generation"], run["open_waits"]) == ("COMPLETED", 0, [])
+
+
+async def test_a_cancel_ends_a_question_beside_running_work(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    released = tmp_path / "released"
+    async with serving_worker(replace(config, cancel_grace_period_sec=0.2)):
+        run_id = await gateway.submit("beside_work", params={"released": str(released)})
+
+        async def asks() -> bool:
+            return bool((await gateway.get(run_id)).get("open_waits"))
+
+        await eventually(asks, within=10, describe="the question is in the run")
+        await gateway.http.post(f"/runs/{run_id}/cancel")
+        run = await gateway.ends(run_id)
+        assert (run["status"], set(run["tasks"].values())) == ("CANCELLED", {"CANCELLED"})
+    assert [wait.state for wait in await waits_of(gateway, run_id)] == [WaitState.CANCELLED]
+
+
+async def test_nobody_needs_to_answer_what_another_branch_has_made_needless(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config):
+        run = await gateway.ends(await gateway.submit("first_wins"))
+    assert run["status"] == "COMPLETED"
+    assert run["tasks"]["slow"] == "CANCELLED"
+    assert [wait.state for wait in await waits_of(gateway, run["run_id"])] == [WaitState.CANCELLED]
+
+
+async def test_a_default_answers_and_the_run_goes_on(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config):
+        run = await gateway.ends(await gateway.submit("ask_or_default"))
+        records = (await gateway.get(run["run_id"], include="records"))["task_records"]
+    assert run["status"] == "COMPLETED"
+    assert records["ask_or_default"]["output"] == "nobody was there"
+
+
+async def test_nobody_answers_and_the_run_fails_and_can_be_asked_again(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    async with serving_worker(config):
+        run_id = await gateway.submit("approval", params={"notes": str(notes), "timeout_ms": 200})
+        run = await gateway.ends(run_id)
+        assert (run["status"], run["reason"]) == ("FAILED", "human_timeout")
+        assert run["tasks"]["approve"] == "FAILED"
+        response = await gateway.http.post(f"/runs/{run_id}/retry")
+        assert response.status_code == 200, response.text
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
+        assert run["end_time"] is None
+        await answer(gateway, run, {})
+        run = await gateway.ends(run_id)
+    assert run["status"] == "COMPLETED"
+    assert notes.read_text().split() == ["prepare", "tell", "pay"]
+
+
+async def test_a_run_is_cancelled_while_it_waits_and_no_worker_lives(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config):
+        run_id = await gateway.submit("ask")
+        await gateway.reaches(run_id, "WAITING_HUMAN")
+    await gateway.http.post(f"/runs/{run_id}/cancel")
+    run = await gateway.ends(run_id)
+    assert (run["status"], run["tasks"]) == ("CANCELLED", {"just_ask": "CANCELLED"})
+
+    async def closed() -> bool:
+        return all(wait.state is WaitState.CANCELLED for wait in await waits_of(gateway, run_id))
+
+    await eventually(closed, within=10, describe="the wait is closed")
+
+
+async def test_a_continuation_that_comes_twice_is_executed_once(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    """Also much later, when the queue has forgotten the first one's id: the run waits again by then."""
+    notes = tmp_path / "notes"
+    queue = WorkQueue(gateway.inside.connection)
+    async with serving_worker(config):
+        run_id = await gateway.submit("two_questions", params={"notes": str(notes)})
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
+        job = await job_again(gateway, run_id)
+        await answer(gateway, run, "first")
+
+        async def waits_for_the_other() -> dict[str, Any] | None:
+            run = await gateway.get(run_id)
+            return run if run["generation"] == 2 else None
+
+        run = await eventually(waits_for_the_other, within=10, describe="it waits for the other")
+        before = run["attempt"]
+        for number in range(3):
+            await queue.publish_again(job, revision=number)
+        await eventually(lambda: _queue_is_empty(gateway), within=5, describe="they are dropped")
+        assert (await gateway.get(run_id))["attempt"] == before
+        await answer(gateway, run, "second")
+        await gateway.ends(run_id)
+    assert sorted(notes.read_text().split()) == ["left", "right"]
+
+
+async def _queue_is_empty(gateway: RunningGateway) -> bool:
+    return await queued(gateway) == 0
+
+
+async def job_again(gateway: RunningGateway, run_id: str) -> Job:
+    """What makes the run go on from where it waits now."""
+    stored = await RunStore(gateway.inside.connection).get_from_leader(run_id)
+    assert stored is not None
+    return job_of(stored.snapshot, None)
+
+
+async def test_what_a_run_waits_for_does_not_count_against_its_limit(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config):
+        run_id = await gateway.submit("ask", timeout_sec=1)
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
+        # Longer than the limit; the sweep looks meanwhile, too.
+        await asyncio.sleep(1.2)
+        await answer(gateway, run, "late enough")
+        run = await gateway.ends(run_id)
+    assert run["status"] == "COMPLETED"
+    assert run["waited_sec"] > 1.0
+
+
+async def test_a_worker_that_is_killed_between_asking_and_waiting_has_asked_once(
+    config: NatsBackendConfig, gateway: RunningGateway, nats_url: str, tmp_path: Path
+) -> None:
+    """The next owner of the run finds the same wait, with the same deadline."""
+    released = tmp_path / "released"
+    settings = {"PYOCO_CONSUMER_ACK_WAIT_SEC": "1", "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.3"}
+    arguments = ("--flows", str(FLOWS), "--worker-id", "killed", "--nats-url", nats_url)
+    with running(WORKER, *arguments, cwd=tmp_path, **settings) as (killed, _):
+        run_id = await gateway.submit("blocking", params={"released": str(released)})
+
+        async def opened() -> WaitRecord | None:
+            return next(iter(await waits_of(gateway, run_id)), None)
+
+        wait = await eventually(opened, within=10, describe="the question is asked")
+        killed.send(signal.SIGKILL)
+    released.touch()
+    short = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
+    async with serving_worker(short, worker_id="heir"):
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
+        assert await waits_of(gateway, run_id) == [wait]
+        assert [each["wait_id"] for each in run["open_waits"]] == [wait.wait_id]
+        await answer(gateway, run, "yes")
+        run = await gateway.ends(run_id)
+    assert run["status"] == "COMPLETED"
+
+
+async def test_a_job_that_comes_again_does_not_wake_a_run_that_waits(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    """Its worker was killed when the run waited, and its message was not acknowledged yet."""
+    async with serving_worker(config):
+        run_id = await gateway.submit("ask")
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
+        again = structs.replace(await job_again(gateway, run_id), generation=0)
+        await WorkQueue(gateway.inside.connection).publish_again(again, revision=1)
+        await eventually(lambda: _queue_is_empty(gateway), within=5, describe="the job is dropped")
+        assert (await gateway.get(run_id))["attempt"] == run["attempt"]
+        await answer(gateway, run, None)
+        assert (await gateway.ends(run_id))["status"] == "COMPLETED"

@@ -1,0 +1,44 @@
+"""With the rights that `nats-config` gives: a wait expires, is asked again, and goes when its run goes."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.broker.stream_reads import stream_state
+
+from .support.connections import connected
+from .support.gateway import running_gateway
+from .support.waiting import eventually
+from .support.workers import serving_worker
+from .test_nats_permissions import Installation, installation, started, violations
+
+__all__ = ["installation", "started"]
+
+
+async def test_a_wait_expires_is_asked_again_cancelled_and_removed(
+    installation: Installation,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    settings = installation.settings("gateway", run_retention_sec=2.0)
+    async with (
+        running_gateway(settings) as gateway,
+        serving_worker(installation.settings("worker")),
+        connected(installation.settings("admin")) as admin,
+    ):
+        params = {"notes": str(tmp_path / "notes"), "timeout_ms": 300}
+        run_id = await gateway.submit("approval", params=params)
+        assert (await gateway.ends(run_id))["reason"] == "human_timeout"
+        assert (await gateway.http.post(f"/runs/{run_id}/retry")).status_code == 200
+        assert (await gateway.http.post(f"/runs/{run_id}/cancel")).status_code == 200
+        assert (await gateway.ends(run_id))["status"] == "CANCELLED"
+        gateway.inside.sweeper._retention._marker_sec = 0.0
+
+        async def all_is_gone() -> bool:
+            streams = ("KV_pyoco_waits", "PYOCO_WAIT_EVENTS", "KV_pyoco_runs")
+            states = await asyncio.gather(*(stream_state(admin, stream) for stream in streams))
+            return not any(state.messages for state in states)
+
+        await eventually(all_is_gone, within=15, describe="nothing of the run is left")
+    assert violations(caplog) == []

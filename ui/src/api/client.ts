@@ -1,0 +1,33 @@
+/** The gateway's API, typed by its OpenAPI document. What fails is thrown as a `Problem`. */
+import createClient from "openapi-fetch";
+import { apiKeyHeader } from "../app/served";
+import { currentLanguage } from "../i18n/language";
+import { apiKey } from "./apiKey";
+import { Problem } from "./problem";
+import type { components, paths } from "./schema";
+
+export type Schemas = components["schemas"];
+
+export function requestHeaders(): Record<string, string> {
+  const key = apiKey.get();
+  return { "Accept-Language": currentLanguage(), ...(key && { [apiKeyHeader]: key }) };
+}
+
+/** `fetch`, with the key and the language of this tab, and with every failure as a `Problem`. */
+export async function send(request: Request): Promise<Response> {
+  for (const [name, value] of Object.entries(requestHeaders())) request.headers.set(name, value);
+  let answer: Response;
+  try {
+    answer = await fetch(request);
+  } catch (error) {
+    if (request.signal.aborted) throw error;
+    throw Problem.unreachable();
+  }
+  if (!answer.ok) throw await Problem.of(answer);
+  return answer;
+}
+
+export const api = createClient<paths>({ baseUrl: location.origin, fetch: send });
+
+/** `body<Schemas["WorkerPatch"]>({ paused: true })`: without the fields that have a default. */
+export const body = <T>(given: Partial<T>): T => given as T;

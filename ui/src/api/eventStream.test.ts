@@ -1,0 +1,67 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { apiKey } from "./apiKey";
+import type { ServerEvent } from "./eventParser";
+import { followEvents, type StreamState } from "./eventStream";
+
+function answering(...answers: (string | Response | Error)[]) {
+  const requests: Request[] = [];
+  vi.stubGlobal("fetch", async (request: Request) => {
+    requests.push(request);
+    const answer = answers.shift() ?? new Response(null, { status: 404 });
+    if (answer instanceof Error) throw answer;
+    return answer instanceof Response ? answer : new Response(answer);
+  });
+  return requests;
+}
+
+async function follow(last = "end") {
+  const events: ServerEvent[] = [];
+  const states: StreamState[] = [];
+  await followEvents(
+    "/runs/watch",
+    {
+      onEvent(event) {
+        events.push(event);
+        return event.event === last ? "end" : undefined;
+      },
+      onState: (state) => void states.push(state),
+    },
+    new AbortController().signal,
+  );
+  return { events, states };
+}
+
+const END = "event: end\ndata: {}\n\n";
+
+describe("following a stream", () => {
+  beforeEach(() => apiKey.set(""));
+
+  it("takes it up again behind the last event, after a cut and after an outage", async () => {
+    const unavailable = new Response("{}", { status: 503 });
+    const requests = answering("id: 4\nevent: line\ndata: 1\n\n", new TypeError("cut"), unavailable, END);
+    const { events, states } = await follow();
+    expect(events.map(({ event }) => event)).toEqual(["line", "end"]);
+    expect(requests.map((each) => each.headers.get("Last-Event-ID"))).toEqual([null, "4", "4", "4"]);
+    expect(states).toEqual([
+      "connecting",
+      "live",
+      "reconnecting",
+      "reconnecting",
+      "reconnecting",
+      "live",
+      "ended",
+    ]);
+  });
+
+  it("sends the key of the tab", async () => {
+    apiKey.set("secret");
+    const requests = answering(END);
+    await follow();
+    expect(requests[0]?.headers.get("X-API-Key")).toBe("secret");
+  });
+
+  it("gives up where asking again does not help", async () => {
+    answering(new Response(JSON.stringify({ title: "no", status: 403, detail: "" }), { status: 403 }));
+    expect((await follow()).states).toEqual(["connecting", "failed"]);
+  });
+});

@@ -1,0 +1,154 @@
+/** Server-sent events over `fetch`, which unlike `EventSource` can send an API key. Takes up again by itself. */
+import { useEffect, useEffectEvent, useState } from "react";
+import { send } from "./client";
+import { eventParser, type ServerEvent } from "./eventParser";
+import { Problem } from "./problem";
+import { queryClient } from "./queries";
+
+export type StreamState = "connecting" | "live" | "reconnecting" | "ended" | "failed";
+
+export interface StreamHandlers {
+  /** Return `"end"` when nothing follows, so that the stream is not taken up again. */
+  onEvent(event: ServerEvent): "end" | undefined;
+  onState?(state: StreamState, problem?: Problem): void;
+}
+
+// The gateway says something every 15 seconds.
+const SILENCE_MS = 45_000;
+// A browser has six connections to a gateway for all its tabs: one that nobody looks at gives its own back.
+const HIDDEN_MS = 20_000;
+const FIRST_PAUSE_MS = 200;
+const LONGEST_PAUSE_MS = 5_000;
+
+/** Follow a stream until it has ended or `signal` says so. */
+export async function followEvents(
+  url: string,
+  handlers: StreamHandlers,
+  signal: AbortSignal,
+): Promise<void> {
+  let lastId: string | undefined;
+  let pause = FIRST_PAUSE_MS;
+  const onEvent = (event: ServerEvent) => {
+    lastId = event.id ?? lastId;
+    return handlers.onEvent(event);
+  };
+  handlers.onState?.("connecting");
+  while (!signal.aborted) {
+    await seen(signal);
+    let problem: Problem | undefined;
+    try {
+      const answer = await connect(url, lastId, signal);
+      handlers.onState?.("live");
+      pause = FIRST_PAUSE_MS;
+      if ((await readEvents(answer, onEvent, signal)) === "end") return handlers.onState?.("ended");
+    } catch (error) {
+      if (signal.aborted) return;
+      problem = Problem.from(error);
+      if (!problem.passing) return handlers.onState?.("failed", problem);
+    }
+    if (signal.aborted) return;
+    handlers.onState?.("reconnecting", problem);
+    await sleep(pause * (0.75 + Math.random() / 2), signal);
+    pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+  }
+}
+
+function connect(url: string, lastId: string | undefined, signal: AbortSignal): Promise<Response> {
+  const headers = { Accept: "text/event-stream", ...(lastId && { "Last-Event-ID": lastId }) };
+  return send(new Request(new URL(url, location.origin), { headers, signal, cache: "no-store" }));
+}
+
+async function readEvents(
+  answer: Response,
+  onEvent: StreamHandlers["onEvent"],
+  signal: AbortSignal,
+): Promise<"end" | undefined> {
+  if (!answer.body) return undefined;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  const parse = eventParser();
+  const cancel = () => void reader.cancel().catch(() => undefined);
+  let watchdog = setTimeout(cancel, SILENCE_MS);
+  signal.addEventListener("abort", cancel, { once: true });
+  const noLongerHidden = onHidden(cancel);
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return undefined;
+      clearTimeout(watchdog);
+      watchdog = setTimeout(cancel, SILENCE_MS);
+      for (const event of parse(value)) if (onEvent(event) === "end") return "end";
+    }
+  } finally {
+    clearTimeout(watchdog);
+    signal.removeEventListener("abort", cancel);
+    noLongerHidden();
+    cancel();
+  }
+}
+
+/** Call back when nobody has looked at the tab for a while. */
+function onHidden(callback: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const look = () => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(callback, HIDDEN_MS);
+  };
+  look();
+  document.addEventListener("visibilitychange", look);
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", look);
+  };
+}
+
+/** Until somebody looks at the tab. */
+function seen(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+    look();
+  });
+}
+
+function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const finish = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    const timer = setTimeout(finish, milliseconds);
+    signal.addEventListener("abort", finish);
+  });
+}
+
+/** Follow `url` while the component is there; `null` follows nothing. A new url is a new stream. */
+export function useEventStream(url: string | null, onEvent: StreamHandlers["onEvent"]) {
+  const [state, setState] = useState<{ state: StreamState; problem?: Problem }>({ state: "connecting" });
+  const handle = useEffectEvent(onEvent);
+  useEffect(() => {
+    if (url === null) return;
+    const stop = new AbortController();
+    void followEvents(
+      url,
+      {
+        onEvent: (event) => handle(event),
+        onState(next, problem) {
+          setState({ state: next, problem });
+          // Whether the gateway is there is known here first.
+          if (next === "reconnecting" || next === "live")
+            void queryClient.invalidateQueries({ queryKey: ["health"] });
+        },
+      },
+      stop.signal,
+    );
+    return () => stop.abort();
+  }, [url]);
+  return state;
+}

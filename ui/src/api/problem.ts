@@ -1,0 +1,54 @@
+/** What went wrong with a request, in the words of the gateway (application/problem+json). */
+import { say } from "../i18n/messages";
+import { messages } from "./messages";
+import type { components } from "./schema";
+
+export type ProblemDocument = components["schemas"]["Problem"];
+export type FieldProblem = components["schemas"]["FieldError"];
+
+export class Problem extends Error {
+  override readonly name = "Problem";
+
+  constructor(
+    readonly title: string,
+    readonly detail: string,
+    readonly status: number,
+    readonly errId: string | null,
+    readonly fields: readonly FieldProblem[] = [],
+  ) {
+    super(detail || title);
+  }
+
+  /** Whether a key, or another key, would help. */
+  get wantsKey(): boolean {
+    return this.errId === "ERR-PYOCO-0014" || this.errId === "ERR-PYOCO-0015";
+  }
+
+  /** Whether the same request may go well a little later: an outage, not a wrong question. */
+  get passing(): boolean {
+    // 0: no answer at all, or one that broke off.
+    return this.status === 0 || this.status >= 500 || this.status === 429;
+  }
+
+  static async of(answer: Response): Promise<Problem> {
+    try {
+      const { title, detail, err_id, errors } = (await answer.json()) as ProblemDocument;
+      return new Problem(title, detail ?? "", answer.status, err_id ?? null, errors ?? []);
+    } catch {
+      // Something between us and the gateway answered, such as a proxy.
+      const t = say(messages);
+      return new Problem(t("notFromGateway"), `${answer.status} ${answer.statusText}`, answer.status, null);
+    }
+  }
+
+  static unreachable(): Problem {
+    const t = say(messages);
+    return new Problem(t("unreachable"), t("unreachableCure"), 0, "ERR-PYOCO-0001");
+  }
+
+  /** Whatever was thrown, as something that can be shown. */
+  static from(thrown: unknown): Problem {
+    if (thrown instanceof Problem) return thrown;
+    return new Problem(say(messages)("unexpected"), String(thrown), 0, null);
+  }
+}

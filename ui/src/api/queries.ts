@@ -1,0 +1,66 @@
+/** Reading from the API with a cache, and acting through it with a word about what failed. */
+import { keepPreviousData, QueryClient, type QueryKey, useMutation, useQuery } from "@tanstack/react-query";
+import { onLanguageChange } from "../i18n/language";
+import { showProblem } from "../ui/toasts";
+import { apiKey } from "./apiKey";
+import { Problem } from "./problem";
+
+interface Answer<T> {
+  data?: T;
+}
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 2_000,
+      retry: (failures, error) => failures < 2 && Problem.from(error).passing,
+      retryDelay: (failures) => 400 * 2 ** failures,
+    },
+  },
+});
+
+// Other words, other rights: what was read before does not hold any more.
+onLanguageChange(() => void queryClient.invalidateQueries());
+apiKey.subscribe(() => void queryClient.resetQueries());
+
+interface ReadOptions {
+  /** Milliseconds between two readings; none: once. */
+  every?: number;
+  enabled?: boolean;
+  /** Show what the key before had until the new one has something: for filters, not for another thing. */
+  keep?: boolean;
+}
+
+/** `useRead(["workers"], (signal) => api.GET("/workers", { signal }))`. */
+export function useRead<T>(
+  key: QueryKey,
+  read: (signal: AbortSignal) => Promise<Answer<T>>,
+  options: ReadOptions = {},
+) {
+  return useQuery<T, Problem>({
+    queryKey: key,
+    queryFn: async ({ signal }) => (await read(signal)).data as T,
+    refetchInterval: options.every ?? false,
+    enabled: options.enabled ?? true,
+    placeholderData: options.keep ? keepPreviousData : undefined,
+  });
+}
+
+interface ActOptions<T> {
+  onDone?: (answer: T) => void;
+  /** Show the problem yourself, and not as a toast. */
+  quiet?: boolean;
+  /** What to read again afterwards. */
+  refresh?: QueryKey[];
+}
+
+/** `const pause = useAct((id: string) => api.PATCH("/workers/{worker_id}", ...))`, then `pause.mutate(id)`. */
+export function useAct<T, V = void>(act: (value: V) => Promise<Answer<T>>, options: ActOptions<T> = {}) {
+  return useMutation<T, Problem, V>({
+    mutationFn: async (value) => (await act(value)).data as T,
+    onSuccess: (answer) => options.onDone?.(answer),
+    onError: (problem) => options.quiet || showProblem(problem),
+    onSettled: () =>
+      Promise.all((options.refresh ?? []).map((queryKey) => queryClient.invalidateQueries({ queryKey }))),
+  });
+}

@@ -1,0 +1,37 @@
+/** The list of keys that do something where one is. */
+import { Fragment } from "react";
+import { useMessages } from "../i18n/messages";
+import { useStore } from "../lib/store";
+import { Kbd } from "../ui/controls";
+import { Dialog } from "../ui/Dialog";
+import styles from "./KeyboardHelp.module.css";
+import { messages } from "./messages";
+import { activeShortcuts } from "./shortcuts";
+
+const SHOWN: Record<string, string> = { mod: "⌘/Ctrl", Enter: "↵", Escape: "Esc", shift: "⇧" };
+
+export function KeyboardHelp({ open, onClose }: { open: boolean; onClose: () => void }) {
+  const t = useMessages(messages);
+  const shortcuts = useStore(activeShortcuts).filter((each) => each.label);
+  return (
+    <Dialog open={open} onClose={onClose} title={t("keys")} width={520}>
+      <dl className={styles.keys}>
+        {shortcuts.map(({ keys, label }) => (
+          <div key={keys} className={styles.row}>
+            <dt>
+              {keys.split(" ").map((part, at) => (
+                <Fragment key={part}>
+                  {at > 0 && <span className={styles.then}> {t("andThen")} </span>}
+                  {part.split("+").map((key) => (
+                    <Kbd key={key}>{SHOWN[key] ?? key}</Kbd>
+                  ))}
+                </Fragment>
+              ))}
+            </dt>
+            <dd>{label}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

@@ -1,0 +1,75 @@
+/** Keys that do something: one listener, and whoever is on the screen says which keys it takes.
+ *
+ * A key is written as `j`, `shift+x`, `mod+k` (Ctrl, or Cmd on a Mac), or as a sequence, `g r`.
+ */
+import { useEffect, useEffectEvent } from "react";
+import { createStore, type Store } from "../lib/store";
+
+export interface Shortcut {
+  keys: string;
+  /** For the list of keys; without it, the key is not listed. */
+  label?: string;
+  run: () => void;
+}
+
+const SEQUENCE_MS = 1_200;
+const active: Store<readonly Shortcut[]> = createStore<readonly Shortcut[]>([]);
+let begun = "";
+let begunAt = 0;
+
+export const activeShortcuts = active;
+
+/** Take a key while the component is there; the one that came last wins. */
+export function useShortcut(keys: string, run: () => void, label?: string): void {
+  const handle = useEffectEvent(run);
+  useEffect(() => {
+    const shortcut = { keys, label, run: () => handle() };
+    active.set([shortcut, ...active.get()]);
+    return () => active.set(active.get().filter((each) => each !== shortcut));
+  }, [keys, label]);
+}
+
+/** Several keys that are known beforehand, such as those of the navigation. */
+export function useShortcuts(shortcuts: readonly Shortcut[]): void {
+  useEffect(() => {
+    active.set([...active.get(), ...shortcuts]);
+    return () => active.set(active.get().filter((each) => !shortcuts.includes(each)));
+  }, [shortcuts]);
+}
+
+export function nameOf(event: KeyboardEvent): string {
+  const parts: string[] = [];
+  if (event.ctrlKey || event.metaKey) parts.push("mod");
+  if (event.altKey) parts.push("alt");
+  // Of a letter, shift is part of the name; of a sign such as `?`, it is part of the sign.
+  if (event.shiftKey && (/^[a-z]$/i.test(event.key) || event.key.length > 1)) parts.push("shift");
+  parts.push(event.key.length === 1 ? event.key.toLowerCase() : event.key);
+  return parts.join("+");
+}
+
+function onKeyDown(event: KeyboardEvent): void {
+  if (event.defaultPrevented || event.isComposing) return;
+  const name = nameOf(event);
+  const free = name.startsWith("mod+") || !(isTyping(event.target) || isBehindSomething());
+  if (!free) return;
+  const sequence = event.timeStamp - begunAt < SEQUENCE_MS && begun ? `${begun} ${name}` : name;
+  begun = "";
+  const found = active.get().find(({ keys }) => keys === sequence || keys === name);
+  if (found) {
+    event.preventDefault();
+    found.run();
+  } else if (active.get().some(({ keys }) => keys.startsWith(`${name} `))) {
+    begun = name;
+    begunAt = event.timeStamp;
+  }
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  const isText = target instanceof HTMLInputElement && !["checkbox", "radio", "button"].includes(target.type);
+  return isText || target.isContentEditable || ["TEXTAREA", "SELECT"].includes(target.tagName);
+}
+
+const isBehindSomething = () => document.querySelector("dialog[open], [role=menu]") !== null;
+
+document.addEventListener("keydown", onKeyDown);

@@ -1,0 +1,13 @@
+/** Light, dark, or whatever the system wants at the moment. */
+import { storedValue } from "../lib/store";
+
+export type Theme = "auto" | "light" | "dark";
+const isTheme = (value: unknown): value is Theme => value === "auto" || value === "light" || value === "dark";
+
+export const theme = storedValue<Theme>(localStorage, "pyoco.theme", "auto", isTheme);
+
+const apply = () => {
+  document.documentElement.dataset.theme = theme.get();
+};
+apply();
+theme.subscribe(apply);

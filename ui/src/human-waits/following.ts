@@ -1,0 +1,136 @@
+/** Follows the inbox: a stream of events and, where none gets through, the list again and again. */
+import type { HumanWaitsClient } from "./client";
+import type { InboxEvent } from "./openWaits";
+import type { HumanWait } from "./types";
+
+/** `live`: changes come by themselves. `polling`: they come late. `away`: nothing comes. `refused`: nor will it. */
+export type InboxState = "connecting" | "live" | "polling" | "away" | "refused";
+
+export interface InboxHandlers {
+  onEvent(event: InboxEvent): void;
+  onList(waits: HumanWait[]): void;
+  onState(state: InboxState, problem: unknown): void;
+}
+
+// The gateway says all that is open at once, and then something every 15 seconds. A proxy that holds a
+// stream back until it is complete says nothing.
+const FIRST_EVENT_MS = 5_000;
+const SILENCE_MS = 45_000;
+const FIRST_PAUSE_MS = 250;
+
+export async function followInbox(
+  client: HumanWaitsClient,
+  handlers: InboxHandlers,
+  pollMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  let lastId: string | undefined;
+  let pause = FIRST_PAUSE_MS;
+  let heard = false;
+  const onEvent = (event: InboxEvent) => {
+    lastId = event.id ?? lastId;
+    pause = FIRST_PAUSE_MS;
+    heard = true;
+    handlers.onState("live", null);
+    handlers.onEvent(event);
+  };
+  while (!signal.aborted) {
+    heard = false;
+    await readStream(client, lastId, onEvent, signal);
+    // A stream that has broken off is taken up behind its last event.
+    if (!heard && !signal.aborted) {
+      lastId = undefined;
+      if (!(await readList(client, handlers, signal))) return;
+    }
+    await sleep(pause * (0.75 + Math.random() / 2), signal);
+    pause = Math.min(pause * 2, pollMs);
+  }
+}
+
+/** Whether it is worth trying again. */
+async function readList(
+  client: HumanWaitsClient,
+  handlers: InboxHandlers,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    handlers.onList(await client.list(signal));
+    handlers.onState("polling", null);
+  } catch (problem) {
+    if (signal.aborted) return false;
+    handlers.onState(isFinal(problem) ? "refused" : "away", problem);
+    return !isFinal(problem);
+  }
+  return true;
+}
+
+/** A refusal stays one until something else is asked, or by somebody else. */
+function isFinal(problem: unknown): boolean {
+  const status = (problem as { status?: unknown } | null)?.status;
+  return typeof status === "number" && status >= 400 && status < 500 && status !== 429;
+}
+
+/** Until it ends, for whatever reason: why there is none, the list says, which fails then as well. */
+async function readStream(
+  client: HumanWaitsClient,
+  after: string | undefined,
+  onEvent: (event: InboxEvent) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  // Of its own, so that what a watchdog ends is not what the caller ends.
+  const stop = new AbortController();
+  const end = () => stop.abort();
+  signal.addEventListener("abort", end, { once: true });
+  let watchdog = setTimeout(end, FIRST_EVENT_MS);
+  try {
+    const { body } = await client.watch(after, stop.signal);
+    if (!body) return;
+    const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || signal.aborted) return;
+      const blocks = (rest + value).split(/\r?\n\r?\n/);
+      rest = blocks.pop() ?? "";
+      for (const block of blocks) {
+        const event = eventIn(block);
+        if (!event) continue;
+        clearTimeout(watchdog);
+        watchdog = setTimeout(end, SILENCE_MS);
+        onEvent(event);
+      }
+    }
+  } catch {
+    // Broken off, refused, or silent for too long.
+  } finally {
+    clearTimeout(watchdog);
+    signal.removeEventListener("abort", end);
+    stop.abort();
+  }
+}
+
+/** One event of a text/event-stream; null for a comment. */
+export function eventIn(block: string): InboxEvent | null {
+  const fields = new Map<string, string>();
+  for (const line of block.split(/\r?\n/)) {
+    const [, name, value = ""] = /^(\w+)(?:: ?(.*))?$/.exec(line) ?? [];
+    if (name)
+      fields.set(name, name === "data" && fields.has("data") ? `${fields.get("data")}\n${value}` : value);
+  }
+  const data = fields.get("data");
+  if (data === undefined) return null;
+  return { event: fields.get("event") ?? "message", id: fields.get("id"), data: JSON.parse(data) };
+}
+
+function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const finish = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    const timer = setTimeout(finish, milliseconds);
+    signal.addEventListener("abort", finish);
+    if (signal.aborted) finish();
+  });
+}

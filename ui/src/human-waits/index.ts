@@ -1,0 +1,15 @@
+/** Questions to people in a page of your own. This folder needs React and nothing else: copy it. */
+export type { Respond } from "./answering";
+export { HumanWaitError, type HumanWaitsClient, type HumanWaitsOptions, humanWaitsClient } from "./client";
+export type { InboxState } from "./following";
+export type {
+  Actor,
+  Decision,
+  HumanWait,
+  HumanWaitDetails,
+  ProposalAnswer,
+  Receipt,
+  WaitingRun,
+  WaitState,
+} from "./types";
+export { type HumanWaits, type UseHumanWaitsOptions, useHumanWaits } from "./useHumanWaits";

@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import { bodyFor } from "./answering";
+import { eventIn } from "./following";
+import { openWaits, runsOf, withEvent, without } from "./openWaits";
+import { aWait } from "./testing";
+
+const ids = (waits: ReturnType<typeof openWaits>) => [...waits.keys()];
+
+describe("what is open", () => {
+  const first = aWait("r1.a", { deadline_at: 200 });
+  const second = aWait("r2.b", { deadline_at: 100 });
+
+  it("is replaced, added to and taken from by events", () => {
+    let open = withEvent(openWaits([]), { event: "open", data: { waits: [first] } });
+    open = withEvent(open, { event: "opened", data: { wait: second } });
+    expect(ids(open)).toEqual(["r1.a", "r2.b"]);
+    open = withEvent(open, { event: "closed", data: { wait: { ...first, state: "answered" } } });
+    expect(ids(open)).toEqual(["r2.b"]);
+    expect(withEvent(open, { event: "heartbeat", data: { ts: 1 } })).toBe(open);
+    expect(without(open, "r1.a")).toBe(open);
+    expect(ids(withEvent(open, { event: "open", data: { waits: [] } }))).toEqual([]);
+  });
+
+  it("is told by run, with the next deadline first", () => {
+    const third = aWait("r1.c", { deadline_at: 50, message: "soonest" });
+    const runs = runsOf(openWaits([first, second, third]));
+    expect(runs.map(({ id }) => id)).toEqual(["r1", "r2"]);
+    expect(runs[0]).toMatchObject({ wait_message: "soonest", wait_deadline_at: 50 });
+    expect(runs[0]?.waits.map(({ wait_id }) => wait_id)).toEqual(["r1.c", "r1.a"]);
+  });
+});
+
+describe("an event", () => {
+  it("is read from its lines", () =>
+    expect(eventIn('id: 1a-2\r\nevent: opened\r\ndata: {"a":\r\ndata: 1}')).toEqual({
+      event: "opened",
+      id: "1a-2",
+      data: { a: 1 },
+    }));
+  it("is not a comment", () => expect(eventIn(": still here")).toBeNull());
+});
+
+describe("an answer", () => {
+  it("is the payload", () => expect(bodyFor(aWait("r.a"), false)).toEqual({ payload: false }));
+
+  it("to a proposal says which one was shown", () => {
+    const wait = aWait("r.a", { proposal_digest: "d1" });
+    expect(bodyFor(wait, { decision: "approved" })).toEqual({ decision: "approved", digest: "d1" });
+    expect(bodyFor(wait, { decision: "edited", value: null, digest: "d0" })).toEqual({
+      decision: "edited",
+      payload: null,
+      digest: "d0",
+    });
+    expect(bodyFor(wait, { decision: "rejected", note: "no" })).toEqual({
+      decision: "rejected",
+      digest: "d1",
+      note: "no",
+    });
+  });
+});

@@ -1,0 +1,50 @@
+/** What is open, as the events of the inbox tell it: values in, values out. */
+import type { HumanWait, WaitingRun } from "./types";
+
+export type OpenWaits = ReadonlyMap<string, HumanWait>;
+
+export interface InboxEvent {
+  event: string;
+  id?: string;
+  data: unknown;
+}
+
+export const openWaits = (waits: readonly HumanWait[]): OpenWaits =>
+  new Map(waits.filter(({ state }) => state === "open").map((wait) => [wait.wait_id, wait]));
+
+export function withEvent(before: OpenWaits, { event, data }: InboxEvent): OpenWaits {
+  if (event === "open") return openWaits((data as { waits: HumanWait[] }).waits);
+  if (event !== "opened" && event !== "closed") return before;
+  const { wait } = data as { wait: HumanWait };
+  const after = new Map(before);
+  if (event === "opened" && wait.state === "open") after.set(wait.wait_id, wait);
+  else after.delete(wait.wait_id);
+  return after;
+}
+
+export function without(before: OpenWaits, waitId: string): OpenWaits {
+  const after = new Map(before);
+  return after.delete(waitId) ? after : before;
+}
+
+/** The runs that wait, the one with the next deadline first, each with its questions in the same order. */
+export function runsOf(waits: OpenWaits): WaitingRun[] {
+  const runs = new Map<string, WaitingRun>();
+  const inOrder = [...waits.values()].sort(
+    (a, b) => a.deadline_at - b.deadline_at || a.wait_id.localeCompare(b.wait_id),
+  );
+  for (const wait of inOrder) {
+    const run = runs.get(wait.run_id);
+    if (run) run.waits.push(wait);
+    else
+      runs.set(wait.run_id, {
+        id: wait.run_id,
+        run_id: wait.run_id,
+        flow_name: wait.flow_name,
+        wait_message: wait.message,
+        wait_deadline_at: wait.deadline_at,
+        waits: [wait],
+      });
+  }
+  return [...runs.values()];
+}

@@ -1,0 +1,87 @@
+/** What the gateway says about questions to people, and what it takes as an answer. */
+
+export type WaitState = "open" | "answered" | "expired" | "cancelled";
+export type Decision = "approved" | "edited" | "rejected";
+
+/** Who did something, as far as the gateway can tell. */
+export interface Actor {
+  tenant_id?: string | null;
+  api_key_id?: string | null;
+  name?: string | null;
+  ip?: string | null;
+  user_agent?: string | null;
+}
+
+/** One question. Moments are unix seconds. */
+export interface HumanWait {
+  wait_id: string;
+  run_id: string;
+  flow_name: string;
+  tag: string;
+  task: string;
+  node: string;
+  name: string;
+  message: string;
+  state: WaitState;
+  created_at: number;
+  deadline_at: number;
+  arming: number;
+  tenant_id: string | null;
+  /** Names or ids of API keys; empty: everybody. */
+  assignees: string[];
+  /** Null: there is no proposal. */
+  proposal_digest: string | null;
+  decided_at: number | null;
+  decided_by: Actor | null;
+  decision: Decision | null;
+}
+
+/** One question with all of it: what an answer must look like, the proposal, and what became of it. */
+export interface HumanWaitDetails extends HumanWait {
+  /** A JSON Schema; null: any JSON is an answer. */
+  schema: Record<string, unknown> | boolean | null;
+  proposal?: unknown;
+  default?: unknown;
+  payload?: unknown;
+  note: string | null;
+  decision_id: string | null;
+}
+
+/** A run that waits for people: the first of its questions, and all of them. */
+export interface WaitingRun {
+  id: string;
+  run_id: string;
+  flow_name: string;
+  wait_message: string;
+  wait_deadline_at: number;
+  waits: HumanWait[];
+}
+
+/** The answer to a proposal. */
+export interface ProposalAnswer {
+  decision: Decision;
+  /** What is to be in place of the proposal, if it is edited. */
+  value?: unknown;
+  note?: string;
+  /** Of the proposal that was shown; without it, of the one in `runs`. */
+  digest?: string;
+}
+
+/** The body of `POST /waits/{wait_id}/respond`. */
+export interface RespondBody {
+  payload?: unknown;
+  decision?: Decision;
+  digest?: string;
+  note?: string;
+  decision_id?: string;
+}
+
+export interface Receipt {
+  run_id: string;
+  success: true;
+  wait_id?: string;
+  decided_at?: number;
+  decision?: Decision | null;
+  /** Whether the same answer had been given before. */
+  repeated?: boolean;
+}

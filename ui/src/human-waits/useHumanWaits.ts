@@ -1,0 +1,116 @@
+/** A React hook for questions to people: what is open, live, and a way to answer.
+ *
+ *     const { runs, reload, respond } = useHumanWaits({ api: "https://pyoco.example.com" });
+ *     await respond(runs[0].id, { decision: "approved" });
+ */
+import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { answering, type Respond } from "./answering";
+import { type HumanWaitsOptions, humanWaitsClient } from "./client";
+import { followInbox, type InboxState } from "./following";
+import { type OpenWaits, openWaits, runsOf, withEvent, without } from "./openWaits";
+import type { WaitingRun } from "./types";
+
+export interface UseHumanWaitsOptions extends HumanWaitsOptions {
+  /** Milliseconds between two readings of the list where no stream gets through. */
+  pollMs?: number;
+}
+
+export interface HumanWaits {
+  /** The runs that wait, the next deadline first, each with its open questions. */
+  runs: WaitingRun[];
+  /** Whether `runs` has been read yet. */
+  ready: boolean;
+  state: InboxState;
+  /** What went wrong, while `state` is `away` or `refused`. */
+  problem: unknown;
+  reload: () => Promise<void>;
+  /** Answers the question with this id, or the only open one of the run with this id. */
+  respond: Respond;
+}
+
+const POLL_MS = 10_000;
+const NOTHING: OpenWaits = new Map();
+
+export function useHumanWaits(options: UseHumanWaitsOptions): HumanWaits {
+  const { api, pollMs = POLL_MS } = options;
+  const given = useRef(options);
+  useEffect(() => {
+    given.current = options;
+  });
+  const client = useMemo(
+    () =>
+      humanWaitsClient({
+        api,
+        headers: () => given.current.headers?.() ?? {},
+        fetch: (request) => (given.current.fetch ?? fetch)(request),
+      }),
+    [api],
+  );
+  const [waits, setWaits] = useState<OpenWaits>(NOTHING);
+  const [ready, setReady] = useState(false);
+  const [status, setStatus] = useState<{ state: InboxState; problem: unknown }>(CONNECTING);
+  const [round, setRound] = useState(0);
+  const watched = usePageIsVisible();
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `round` begins again.
+  useEffect(() => {
+    if (!watched) return;
+    const stop = new AbortController();
+    const handlers = {
+      onEvent: (event: Parameters<typeof withEvent>[1]) => {
+        setWaits((before) => withEvent(before, event));
+        setReady(true);
+      },
+      onList: (list: Parameters<typeof openWaits>[0]) => {
+        setWaits(openWaits(list));
+        setReady(true);
+      },
+      onState: (state: InboxState, problem: unknown) =>
+        setStatus((before) =>
+          before.state === state && before.problem === problem ? before : { state, problem },
+        ),
+    };
+    void followInbox(client, handlers, pollMs, stop.signal);
+    return () => stop.abort();
+  }, [client, pollMs, watched, round]);
+
+  const shown = useRef(waits);
+  useEffect(() => {
+    shown.current = waits;
+  });
+  const send = useMemo(() => answering(client, (id) => found(shown.current, id)), [client]);
+  const respond = useCallback<Respond>(
+    async (id, answer) => {
+      const answered = found(shown.current, id);
+      const receipt = await send(id, answer);
+      for (const { wait_id } of answered) setWaits((before) => without(before, wait_id));
+      return receipt;
+    },
+    [send],
+  );
+  const reload = useCallback(async () => {
+    setRound((before) => before + 1);
+    setWaits(openWaits(await client.list()));
+    setReady(true);
+  }, [client]);
+
+  const runs = useMemo(() => runsOf(waits), [waits]);
+  return { runs, ready, ...status, reload, respond };
+}
+
+const CONNECTING = { state: "connecting" as InboxState, problem: null as unknown };
+
+function found(waits: OpenWaits, id: string) {
+  const wait = waits.get(id);
+  return wait ? [wait] : [...waits.values()].filter(({ run_id }) => run_id === id);
+}
+
+/** A browser has few connections to one host: a page that nobody looks at holds none open. */
+function usePageIsVisible(): boolean {
+  return useSyncExternalStore(onVisibility, () => !document.hidden);
+}
+
+function onVisibility(listener: () => void): () => void {
+  document.addEventListener("visibilitychange", listener);
+  return () => document.removeEventListener("visibilitychange", listener);
+}

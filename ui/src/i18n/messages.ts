@@ -1,0 +1,52 @@
+/** Texts in both languages, with keys and placeholders that the compiler checks. Each screen has its own. */
+import { useMemo } from "react";
+import { currentLanguage, type Language, useLanguage } from "./language";
+
+/** A text, or two where the number `count` decides: English has a plural, Japanese has none. */
+export type Message = string | { one: string; other: string };
+type Texts = Record<string, Message>;
+type Placeholders<M> = M extends { other: infer S }
+  ? Placeholders<S> | "count"
+  : M extends `${string}{${infer Name}}${infer Rest}`
+    ? Name | Placeholders<Rest>
+    : never;
+type Values<M> = [Placeholders<M>] extends [never] ? [] : [Record<Placeholders<M>, string | number>];
+
+export interface Messages<E extends Texts> {
+  en: E;
+  ja: Record<keyof E, Message>;
+}
+export type Translate<E extends Texts> = <K extends keyof E & string>(
+  key: K,
+  ...values: Values<E[K]>
+) => string;
+
+/** Declares the texts of one part of the page: what English has, Japanese must have. */
+export function defineMessages<const E extends Texts>(messages: Messages<E>): Messages<E> {
+  return messages;
+}
+
+export function translator<E extends Texts>(messages: Messages<E>, language: Language): Translate<E> {
+  return (key, ...values) => fill(messages[language][key], language, values[0]);
+}
+
+/** The texts in the language of the moment, for what is not drawn by React. */
+export function say<E extends Texts>(messages: Messages<E>): Translate<E> {
+  return translator(messages, currentLanguage());
+}
+
+export function useMessages<E extends Texts>(messages: Messages<E>): Translate<E> {
+  const language = useLanguage();
+  return useMemo(() => translator(messages, language), [messages, language]);
+}
+
+function fill(message: Message, language: Language, values: Record<string, string | number> = {}): string {
+  const text =
+    typeof message === "string"
+      ? message
+      : message[values.count === 1 && language === "en" ? "one" : "other"];
+  return text.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = values[name] ?? "";
+    return typeof value === "number" ? value.toLocaleString(language) : value;
+  });
+}

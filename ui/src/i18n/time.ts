@@ -1,0 +1,36 @@
+/** Moments and durations for people. Moments are unix seconds, as the API has them. */
+import type { Language } from "./language";
+
+const UNITS = [
+  ["year", 31_536_000],
+  ["month", 2_592_000],
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+  ["second", 1],
+] as const;
+
+/** "2 min. ago"; null for what was just now. */
+export function relativeTime(moment: number, now: number, language: Language): string | null {
+  const seconds = Math.round(moment - now);
+  const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
+  if (Math.abs(seconds) < 2) return null;
+  const format = new Intl.RelativeTimeFormat(language, { numeric: "always", style: "narrow" });
+  return format.format(Math.trunc(seconds / size), unit);
+}
+
+/** The exact moment, with seconds and time zone. */
+export function exactTime(moment: number, language: Language): string {
+  return new Date(moment * 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "long" });
+}
+
+/** "1.2 s", "3 m 20 s", "2 h 5 m". */
+export function duration(seconds: number): string {
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;
+  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
+  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
+}

@@ -1,0 +1,59 @@
+/** A value that lives outside of React: read anywhere, and drawn again where it is used. */
+import { useSyncExternalStore } from "react";
+
+export interface Store<T> {
+  get(): T;
+  set(value: T): void;
+  subscribe(listener: () => void): () => void;
+}
+
+export function createStore<T>(initial: T): Store<T> {
+  let value = initial;
+  const listeners = new Set<() => void>();
+  return {
+    get: () => value,
+    set(next) {
+      if (Object.is(next, value)) return;
+      value = next;
+      for (const listener of listeners) listener();
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+export function useStore<T>(store: Store<T>): T {
+  return useSyncExternalStore(store.subscribe, store.get);
+}
+
+/** A store that a browser's storage remembers. Where that is refused, it is remembered until the page ends. */
+export function storedValue<T>(
+  storage: Storage,
+  key: string,
+  initial: T,
+  valid: (value: unknown) => value is T,
+) {
+  const store = createStore<T>(read(storage, key, initial, valid));
+  return {
+    ...store,
+    set(value: T) {
+      try {
+        storage.setItem(key, JSON.stringify(value));
+      } catch {
+        // Full, or forbidden by the browser's settings: the value still holds for this page.
+      }
+      store.set(value);
+    },
+  };
+}
+
+function read<T>(storage: Storage, key: string, initial: T, valid: (value: unknown) => value is T): T {
+  try {
+    const kept: unknown = JSON.parse(storage.getItem(key) ?? "null");
+    return valid(kept) ? kept : initial;
+  } catch {
+    return initial;
+  }
+}

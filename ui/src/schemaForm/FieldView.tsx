@@ -1,0 +1,199 @@
+/** One field of a form, and the fields within it. */
+import { Plus, Trash2 } from "lucide-react";
+import { type ReactNode, useId } from "react";
+import { useMessages } from "../i18n/messages";
+import { Button, IconButton, joined } from "../ui/controls";
+import type { Problems } from "./checking";
+import { type Field, initialOf, type NamedField, type Shape } from "./fields";
+import { BooleanInput, ChoiceInput, JsonInput, NumberInput, SeveralInput, TextInput } from "./inputs";
+import { dotted, isObject, type Json, type Path, withMember } from "./json";
+import { messages } from "./messages";
+import styles from "./SchemaForm.module.css";
+
+export interface FieldViewProps {
+  field: Field;
+  label: string;
+  required: boolean;
+  /** The whole form: its name is around it already. */
+  outermost?: boolean;
+  path: Path;
+  value: Json | undefined;
+  problems: Problems;
+  onChange: (value: Json | undefined) => void;
+}
+
+export function FieldView(props: FieldViewProps) {
+  const { shape } = props.field;
+  if (shape.kind === "object") return <ObjectView {...props} fields={shape.fields} />;
+  if (shape.kind === "list") return <ListView {...props} item={shape.item} most={shape.most} />;
+  return <Leaf {...props} />;
+}
+
+function Leaf({ field, label, required, path, value, problems, onChange }: FieldViewProps) {
+  const id = useId();
+  const problem = problems.get(dotted(path));
+  const bounds = useBounds(field.shape);
+  const hint = [field.description, bounds].filter(Boolean).join(" · ");
+  const note = problem || hint ? `${id}-note` : undefined;
+  // Without a value, a field that must be there is null where that is allowed, and else is missing.
+  const change = (next: Json | undefined) =>
+    onChange(next === undefined && required && field.nullable ? null : next);
+  const wired = { id, label, note, invalid: problem !== undefined, required };
+  const isGroup = ["boolean", "several"].includes(field.shape.kind) || isRadios(field.shape);
+  return (
+    <div className={styles.field} data-field={dotted(path)}>
+      {isGroup ? (
+        <span className={styles.label} id={`${id}-label`}>
+          {label}
+          {!required && <Optional />}
+        </span>
+      ) : (
+        <label className={styles.label} htmlFor={id}>
+          {label}
+          {!required && <Optional />}
+        </label>
+      )}
+      <Control shape={field.shape} wired={wired} value={value} onChange={change} />
+      <Note id={note} problem={problem} hint={hint} />
+    </div>
+  );
+}
+
+const MOST_RADIOS = 5;
+const isRadios = (shape: Shape) => shape.kind === "choice" && shape.choices.length <= MOST_RADIOS;
+
+function Control({ shape, ...rest }: { shape: Shape } & Omit<Parameters<typeof JsonInput>[0], "shape">) {
+  switch (shape.kind) {
+    case "text":
+      return <TextInput {...rest} shape={shape} />;
+    case "number":
+      return <NumberInput {...rest} />;
+    case "boolean":
+      return <BooleanInput {...rest} />;
+    case "choice":
+      return <ChoiceInput {...rest} choices={shape.choices} radios={isRadios(shape)} />;
+    case "several":
+      return <SeveralInput {...rest} choices={shape.choices} />;
+    default:
+      return <JsonInput {...rest} />;
+  }
+}
+
+function ObjectView({ fields, ...props }: FieldViewProps & { fields: NamedField[] }) {
+  const { field, label, required, outermost, path, value, problems, onChange } = props;
+  const t = useMessages(messages);
+  const members = isObject(value) ? value : {};
+  const isThere = isObject(value) || required;
+  const inner = fields.map((each) => (
+    <FieldView
+      key={each.name}
+      field={each}
+      label={each.title ?? each.name}
+      required={each.required}
+      path={[...path, each.name]}
+      value={members[each.name]}
+      problems={problems}
+      onChange={(next) => onChange(withMember(members, each.name, next))}
+    />
+  ));
+  if (outermost)
+    return (
+      <>
+        <Note problem={problems.get(dotted(path))} />
+        {inner}
+      </>
+    );
+  return (
+    <fieldset className={styles.group} data-field={dotted(path)}>
+      <legend>
+        {label}
+        {!required && <Optional />}
+      </legend>
+      <Note problem={problems.get(dotted(path))} hint={field.description} />
+      {isThere && inner}
+      {!required && (
+        <Button kind="plain" onClick={() => onChange(isThere ? undefined : (initialOf(field) ?? {}))}>
+          {isThere ? <Trash2 size={14} aria-hidden /> : <Plus size={14} aria-hidden />}
+          {isThere ? t("leaveOut", { field: label }) : t("fillIn", { field: label })}
+        </Button>
+      )}
+    </fieldset>
+  );
+}
+
+function ListView({ item, most, ...props }: FieldViewProps & { item: Field; most?: number }) {
+  const { field, label, required, path, value, problems, onChange } = props;
+  const t = useMessages(messages);
+  const entries = Array.isArray(value) ? value : [];
+  const isFlat = item.shape.kind !== "object" && item.shape.kind !== "list";
+  const add = () => onChange([...entries, initialOf(item) ?? emptyOf(item)]);
+  return (
+    <fieldset className={styles.group} data-field={dotted(path)}>
+      <legend>
+        {label}
+        {!required && <Optional />}
+      </legend>
+      <Note problem={problems.get(dotted(path))} hint={field.description} />
+      {entries.map((entry, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: entries have nothing else that tells them apart.
+        <div key={at} className={joined(styles.entry, isFlat && styles.flat)}>
+          <FieldView
+            field={item}
+            label={item.title ?? t("entry", { count: at + 1 })}
+            required
+            path={[...path, at]}
+            value={entry}
+            problems={problems}
+            onChange={(next) =>
+              onChange(entries.map((each, index) => (index === at ? (next ?? emptyOf(item)) : each)))
+            }
+          />
+          <IconButton
+            label={t("removeFrom", { count: at + 1 })}
+            icon={<Trash2 size={14} />}
+            onClick={() => onChange(entries.filter((_, index) => index !== at))}
+          />
+        </div>
+      ))}
+      <Button onClick={add} disabled={most !== undefined && entries.length >= most}>
+        <Plus size={14} aria-hidden />
+        {t("addTo", { list: label })}
+      </Button>
+    </fieldset>
+  );
+}
+
+/** An entry of a list has to be something. */
+const emptyOf = ({ shape }: Field): Json =>
+  shape.kind === "object" ? {} : shape.kind === "text" ? "" : null;
+
+const Optional = () => <span className={styles.optional}>{useMessages(messages)("optional")}</span>;
+
+function Note({ id, problem, hint }: { id?: string; problem?: string; hint?: ReactNode }) {
+  if (problem)
+    return (
+      <p id={id} className={styles.problem} role="alert">
+        {problem}
+      </p>
+    );
+  return hint ? (
+    <p id={id} className={styles.hint}>
+      {hint}
+    </p>
+  ) : null;
+}
+
+function useBounds(shape: Shape): string {
+  const t = useMessages(messages);
+  if (shape.kind !== "number") return "";
+  const { integer, min, max, above, below } = shape;
+  return [
+    integer && t("wholeNumber"),
+    min !== undefined && t("atLeast", { wanted: min }),
+    above !== undefined && t("moreThan", { wanted: above }),
+    max !== undefined && t("atMost", { wanted: max }),
+    below !== undefined && t("lessThan", { wanted: below }),
+  ]
+    .filter(Boolean)
+    .join(", ");
+}

@@ -1,0 +1,114 @@
+/** What is wrong with a value before it is sent. The gateway has the last word: what is not known here passes. */
+import { type Schema as AnySchema, type OutputUnit, Validator } from "@cfworker/json-schema";
+import type { Language } from "../i18n/language";
+import { translator } from "../i18n/messages";
+import { at } from "./fields";
+import { dotted, type Json, type Schema } from "./json";
+import { messages } from "./messages";
+
+/** By place, as the gateway writes it: `lines.0.amount`; `""` is the whole. */
+export type Problems = ReadonlyMap<string, string>;
+
+export const NO_PROBLEMS: Problems = new Map();
+
+// Others are checked by the gateway, which may take more than the library here does.
+const KNOWN_FORMATS = new Set(["email", "date", "date-time"]);
+const AROUND = new Set([
+  "$ref",
+  "allOf",
+  "anyOf",
+  "oneOf",
+  "if",
+  "items",
+  "prefixItems",
+  "properties",
+  "patternProperties",
+  "additionalProperties",
+  "unevaluatedProperties",
+  "dependentSchemas",
+]);
+
+export function problemsOf(value: Json | undefined, schema: Schema | null, language: Language): Problems {
+  if (value === undefined) return new Map([["", translator(messages, language)("missing")]]);
+  if (schema === null || schema === true) return NO_PROBLEMS;
+  const found = new Map<string, string>();
+  for (const error of errorsOf(value, schema)) {
+    if (AROUND.has(error.keyword)) continue;
+    const wanted = wantedBy(error, schema);
+    if (error.keyword === "format" && !KNOWN_FORMATS.has(String(wanted))) continue;
+    const place = placeOf(error);
+    if (!found.has(place)) found.set(place, sentence(error, wanted, language));
+  }
+  return found;
+}
+
+function errorsOf(value: Json, schema: Schema): OutputUnit[] {
+  try {
+    return new Validator(schema as AnySchema | boolean, "2020-12", false).validate(value).errors;
+  } catch {
+    // A pattern that is none in JavaScript, for example.
+    return [];
+  }
+}
+
+function placeOf({ instanceLocation, keyword, error }: OutputUnit): string {
+  const path = instanceLocation
+    .split("/")
+    .slice(1)
+    .map((part) => decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~"));
+  const missing = keyword === "required" ? /property "(.*)"/s.exec(error)?.[1] : undefined;
+  return dotted(missing === undefined ? path : [...path, missing]);
+}
+
+/** The value of the keyword that was not met: the bound, the length. */
+function wantedBy({ keywordLocation }: OutputUnit, root: Schema): unknown {
+  let found: unknown = root;
+  for (const part of keywordLocation.split("/").slice(1)) {
+    const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    found = (found as Record<string, unknown> | undefined)?.[name];
+    if (name === "$ref" && typeof found === "string") found = at(root, found);
+  }
+  return found;
+}
+
+function sentence({ keyword, error }: OutputUnit, value: unknown, language: Language): string {
+  const t = translator(messages, language);
+  const wanted = typeof value === "number" ? value : String(value);
+  switch (keyword) {
+    case "required":
+      return t("missing");
+    case "type":
+      return value === "number" || value === "integer" ? t(`type.${value}`) : t("type", { wanted });
+    case "minimum":
+      return t("minimum", { wanted });
+    case "maximum":
+      return t("maximum", { wanted });
+    case "exclusiveMinimum":
+      return t("above", { wanted });
+    case "exclusiveMaximum":
+      return t("below", { wanted });
+    case "multipleOf":
+      return t("multipleOf", { wanted });
+    case "minLength":
+      return t("minLength", { count: Number(wanted) });
+    case "maxLength":
+      return t("maxLength", { count: Number(wanted) });
+    case "minItems":
+      return t("minItems", { count: Number(wanted) });
+    case "maxItems":
+      return t("maxItems", { count: Number(wanted) });
+    case "uniqueItems":
+      return t("uniqueItems");
+    case "pattern":
+      return t("pattern", { wanted });
+    case "format":
+      return t("format", { wanted });
+    case "enum":
+    case "const":
+      return t("enum");
+    case "false":
+      return t("notKnown");
+    default:
+      return error;
+  }
+}

@@ -1,0 +1,216 @@
+/** From a JSON Schema to what a form shows: one field for each value, and JSON for what no field fits. */
+import { isObject, type Json, type Schema } from "./json";
+
+export interface Choice {
+  value: Json;
+  label: string;
+  hint?: string;
+}
+
+type TextKind = "text" | "multiline" | "email" | "url" | "date" | "date-time";
+
+export type Shape =
+  | { kind: "text"; as: TextKind; maxLength?: number }
+  | { kind: "number"; integer: boolean; min?: number; max?: number; above?: number; below?: number }
+  | { kind: "boolean" }
+  | { kind: "choice"; choices: Choice[] }
+  | { kind: "several"; choices: Choice[] }
+  | { kind: "list"; item: Field; most?: number }
+  | { kind: "object"; fields: NamedField[] }
+  | { kind: "json" };
+
+export interface Field {
+  shape: Shape;
+  title?: string;
+  description?: string;
+  /** What is there before anybody has typed. */
+  initial?: Json;
+  nullable: boolean;
+}
+
+export interface NamedField extends Field {
+  name: string;
+  required: boolean;
+}
+
+type Parts = Record<string, unknown>;
+
+const DEEPEST = 6;
+const LONG_TEXT = 160;
+const MULTILINE_FORMATS = new Set(["multiline", "textarea", "markdown"]);
+const TEXT_FORMATS: Record<string, TextKind> = {
+  email: "email",
+  uri: "url",
+  url: "url",
+  date: "date",
+  "date-time": "date-time",
+};
+
+export function fieldOf(schema: Schema, root: Schema = schema, depth = 0): Field {
+  const parts = resolved(schema, root);
+  const nullable = takesNull(parts, root);
+  const plain = nullable ? withoutNull(parts, root) : parts;
+  const initial = parts.default ?? plain.default ?? plain.const;
+  return {
+    shape: depth > DEEPEST ? { kind: "json" } : shapeOf(plain, root, depth),
+    title: text(parts.title) ?? text(plain.title),
+    description: text(parts.description) ?? text(plain.description),
+    ...(initial !== undefined && { initial: initial as Json }),
+    nullable,
+  };
+}
+
+function shapeOf(parts: Parts, root: Schema, depth: number): Shape {
+  const choices = choicesOf(parts, root);
+  if (choices) return { kind: "choice", choices };
+  if (parts.anyOf || parts.oneOf || parts.if || parts.not) return { kind: "json" };
+  switch (typeOf(parts)) {
+    case "boolean":
+      return { kind: "boolean" };
+    case "string":
+      return { kind: "text", as: textKind(parts), maxLength: number(parts.maxLength) };
+    case "integer":
+    case "number":
+      return {
+        kind: "number",
+        integer: parts.type === "integer",
+        min: number(parts.minimum),
+        max: number(parts.maximum),
+        above: number(parts.exclusiveMinimum),
+        below: number(parts.exclusiveMaximum),
+      };
+    case "array":
+      return listOf(parts, root, depth);
+    case "object":
+      return objectOf(parts, root, depth);
+    default:
+      return { kind: "json" };
+  }
+}
+
+function objectOf(parts: Parts, root: Schema, depth: number): Shape {
+  if (!isParts(parts.properties) || Object.keys(parts.properties).length === 0) return { kind: "json" };
+  const required = Array.isArray(parts.required) ? parts.required : [];
+  return {
+    kind: "object",
+    fields: Object.entries(parts.properties).map(([name, schema]) => ({
+      ...fieldOf(schema as Schema, root, depth + 1),
+      name,
+      required: required.includes(name),
+    })),
+  };
+}
+
+function listOf(parts: Parts, root: Schema, depth: number): Shape {
+  const { items } = parts;
+  if (parts.prefixItems || items === undefined || typeof items === "boolean") return { kind: "json" };
+  const item = fieldOf(items as Schema, root, depth + 1);
+  if (item.shape.kind === "choice" && parts.uniqueItems === true)
+    return { kind: "several", choices: item.shape.choices };
+  return { kind: "list", item, most: number(parts.maxItems) };
+}
+
+function choicesOf(parts: Parts, root: Schema): Choice[] | null {
+  if (Array.isArray(parts.enum)) return parts.enum.map((value: Json) => ({ value, label: labelOf(value) }));
+  if (parts.const !== undefined) return [{ value: parts.const as Json, label: labelOf(parts.const) }];
+  const named = (parts.oneOf ?? parts.anyOf) as Schema[] | undefined;
+  if (!named?.length) return null;
+  const each = named.map((schema) => resolved(schema, root));
+  if (!each.every((one) => one.const !== undefined)) return null;
+  return each.map((one) => ({
+    value: one.const as Json,
+    label: text(one.title) ?? labelOf(one.const),
+    hint: text(one.description),
+  }));
+}
+
+export const labelOf = (value: unknown): string =>
+  typeof value === "string" ? value : JSON.stringify(value);
+
+function typeOf(parts: Parts): unknown {
+  if (parts.type !== undefined) return parts.type;
+  return isParts(parts.properties) ? "object" : undefined;
+}
+
+function textKind(parts: Parts): TextKind {
+  const format = text(parts.format) ?? "";
+  const media = text(parts.contentMediaType) ?? "";
+  const isLong = (number(parts.maxLength) ?? 0) > LONG_TEXT || (number(parts.minLength) ?? 0) > LONG_TEXT;
+  if (MULTILINE_FORMATS.has(format) || media.startsWith("text/") || isLong) return "multiline";
+  return TEXT_FORMATS[format] ?? "text";
+}
+
+/** With what its references and its only `allOf` say; what is said here counts more. */
+function resolved(schema: Schema, root: Schema, seen: readonly string[] = []): Parts {
+  if (typeof schema === "boolean") return {};
+  let parts: Parts = schema;
+  if (typeof parts.$ref === "string" && !seen.includes(parts.$ref)) {
+    const { $ref, ...own } = parts as { $ref: string } & Parts;
+    parts = { ...resolved(at(root, $ref), root, [...seen, $ref]), ...own };
+  }
+  if (Array.isArray(parts.allOf) && parts.allOf.length === 1) {
+    const { allOf, ...own } = parts as { allOf: Schema[] } & Parts;
+    parts = { ...resolved(allOf[0] ?? true, root, seen), ...own };
+  }
+  // What cannot be merged by laying one over the other is left to JSON.
+  return parts.allOf ? { title: parts.title, description: parts.description } : parts;
+}
+
+/** What a reference within the schema leads to. */
+export function at(root: Schema, reference: string): Schema {
+  let found: unknown = root;
+  for (const part of reference.replace(/^#\/?/, "").split("/").filter(Boolean)) {
+    const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
+    found = isParts(found) || Array.isArray(found) ? (found as Parts)[name] : undefined;
+  }
+  return isParts(found) || typeof found === "boolean" ? found : true;
+}
+
+const isNull = (schema: Schema, root: Schema) => resolved(schema, root).type === "null";
+const alternatives = (parts: Parts) => (parts.anyOf ?? parts.oneOf) as Schema[] | undefined;
+
+function takesNull(parts: Parts, root: Schema): boolean {
+  if (Array.isArray(parts.type)) return parts.type.includes("null") && parts.type.length === 2;
+  return alternatives(parts)?.some((each) => isNull(each, root)) ?? false;
+}
+
+function withoutNull(parts: Parts, root: Schema): Parts {
+  if (Array.isArray(parts.type)) return { ...parts, type: parts.type.find((each) => each !== "null") };
+  const rest = alternatives(parts)?.filter((each) => !isNull(each, root)) ?? [];
+  const { anyOf, oneOf, ...own } = parts;
+  if (rest.length !== 1) return { ...own, anyOf: rest };
+  const { default: _, ...around } = own;
+  return { ...resolved(rest[0] ?? true, root), ...around };
+}
+
+const isParts = (value: unknown): value is Parts => isObject(value);
+const text = (value: unknown) => (typeof value === "string" && value ? value : undefined);
+const number = (value: unknown) => (typeof value === "number" ? value : undefined);
+
+/** What a form begins with: defaults, objects that must be there, and nothing that nobody has said. */
+export function initialOf({ shape, initial }: Field): Json | undefined {
+  if (initial !== undefined) return initial;
+  if (shape.kind === "list" || shape.kind === "several") return [];
+  if (shape.kind !== "object") return undefined;
+  const members = shape.fields.flatMap((field) => {
+    const isWanted = field.required || field.initial !== undefined;
+    const value = isWanted ? initialOf(field) : undefined;
+    return value === undefined ? [] : [[field.name, value] as const];
+  });
+  return Object.fromEntries(members);
+}
+
+/** A schema for a value that has none, so that it can be edited in a form: everything stays what it is. */
+export function schemaLike(value: unknown): Schema {
+  if (typeof value === "boolean") return { type: "boolean" };
+  if (typeof value === "number") return { type: "number" };
+  if (typeof value === "string")
+    return { type: "string", ...((value.includes("\n") || value.length > 80) && { format: "multiline" }) };
+  if (Array.isArray(value)) {
+    const kinds = new Set(value.map((each) => JSON.stringify(schemaLike(each))));
+    return { type: "array", ...(kinds.size === 1 && { items: schemaLike(value[0]) }) };
+  }
+  if (!isObject(value)) return true;
+  const members = Object.entries(value).map(([name, each]) => [name, schemaLike(each)]);
+  return { type: "object", properties: Object.fromEntries(members), required: Object.keys(value) };
+}

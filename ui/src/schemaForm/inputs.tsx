@@ -1,0 +1,281 @@
+/** The controls of a form, each for one kind of value. */
+import { type ComponentProps, useId, useState } from "react";
+import { useMessages } from "../i18n/messages";
+import { Input, joined, Select, TextArea } from "../ui/controls";
+import type { Choice, Shape } from "./fields";
+import { type Json, same } from "./json";
+import { messages } from "./messages";
+import styles from "./SchemaForm.module.css";
+
+export interface Wired {
+  id: string;
+  label: string;
+  /** The id of what describes it. */
+  note?: string;
+  invalid: boolean;
+  required: boolean;
+}
+
+interface InputProps {
+  wired: Wired;
+  value: Json | undefined;
+  onChange: (value: Json | undefined) => void;
+}
+
+const attributes = ({ id, note, invalid, required }: Wired) => ({
+  id,
+  "aria-describedby": note,
+  "aria-invalid": invalid || undefined,
+  "aria-required": required || undefined,
+});
+
+/** A text that stands for a value: what is typed stays as it is typed, whatever value it means. */
+function useTyped(
+  value: Json | undefined,
+  written: (value: Json | undefined) => string,
+  read: (text: string) => Json | undefined,
+): [string, (text: string) => void] {
+  const [text, setText] = useState(() => written(value));
+  // The value came from elsewhere: a default, or another entry that moved up.
+  if (!same(read(text), value)) {
+    const fresh = written(value);
+    if (fresh !== text) setText(fresh);
+  }
+  return [text, setText];
+}
+
+export function TextInput({
+  wired,
+  value,
+  onChange,
+  shape,
+}: InputProps & { shape: Extract<Shape, { kind: "text" }> }) {
+  const text = typeof value === "string" ? value : "";
+  const give = (next: string) => onChange(next === "" ? undefined : next);
+  if (shape.as === "multiline" || text.includes("\n"))
+    return (
+      <TextArea
+        {...attributes(wired)}
+        className={styles.area}
+        rows={3}
+        value={text}
+        onChange={({ target }) => give(target.value)}
+      />
+    );
+  if (shape.as === "date-time") return <MomentInput wired={wired} value={value} onChange={onChange} />;
+  return (
+    <Input
+      {...attributes(wired)}
+      type={shape.as}
+      className={shape.as === "date" ? styles.short : undefined}
+      value={text}
+      onChange={({ target }) => give(target.value)}
+    />
+  );
+}
+
+/** In the time of whoever fills it in; sent with its zone. */
+function MomentInput({ wired, value, onChange }: InputProps) {
+  const [text, setText] = useTyped(value, localMoment, (typed) => momentIn(typed));
+  return (
+    <Input
+      {...attributes(wired)}
+      type="datetime-local"
+      step={1}
+      className={styles.short}
+      value={text}
+      onChange={({ target }) => {
+        setText(target.value);
+        onChange(momentIn(target.value));
+      }}
+    />
+  );
+}
+
+function localMoment(value: Json | undefined): string {
+  const moment = typeof value === "string" ? new Date(value) : null;
+  if (!moment || Number.isNaN(moment.getTime())) return "";
+  return new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+
+const momentIn = (text: string): string | undefined => (text ? new Date(text).toISOString() : undefined);
+
+export function NumberInput({ wired, value, onChange }: InputProps) {
+  const [text, setText] = useTyped(value, (given) => (given == null ? "" : String(given)), numberIn);
+  return (
+    <Input
+      {...attributes(wired)}
+      inputMode="decimal"
+      autoComplete="off"
+      className={styles.short}
+      value={text}
+      onChange={({ target }) => {
+        setText(target.value);
+        onChange(numberIn(target.value));
+      }}
+    />
+  );
+}
+
+/** A number, or the text itself: that it is none is told where values are checked. */
+export function numberIn(text: string): Json | undefined {
+  const bare = text.trim();
+  if (bare === "") return undefined;
+  const number = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(bare) ? Number(bare) : Number.NaN;
+  return Number.isFinite(number) ? number : bare;
+}
+
+export function BooleanInput({ wired, value, onChange }: InputProps) {
+  const t = useMessages(messages);
+  const choices: Choice[] = [
+    { value: true, label: t("yes") },
+    { value: false, label: t("no") },
+  ];
+  return <Radios wired={wired} value={value} onChange={onChange} choices={choices} inline />;
+}
+
+interface ChoiceInputProps extends InputProps {
+  choices: Choice[];
+  /** All in sight; else behind a button. */
+  radios: boolean;
+}
+
+export function ChoiceInput({ radios, ...props }: ChoiceInputProps) {
+  return radios ? <Radios {...props} /> : <ChoiceSelect {...props} />;
+}
+
+function ChoiceSelect({ wired, value, onChange, choices }: Omit<ChoiceInputProps, "radios">) {
+  const t = useMessages(messages);
+  const chosen = choices.findIndex((choice) => same(choice.value, value));
+  return (
+    <Select
+      {...attributes(wired)}
+      className={styles.short}
+      value={chosen}
+      onChange={({ target }) => onChange(choices[Number(target.value)]?.value)}
+    >
+      <option value={-1}>{wired.required ? t("choose") : t("notGiven")}</option>
+      {choices.map((choice, at) => (
+        <option key={choice.label} value={at}>
+          {choice.label}
+        </option>
+      ))}
+    </Select>
+  );
+}
+
+interface RadiosProps extends Omit<ChoiceInputProps, "radios"> {
+  inline?: boolean;
+}
+
+function Radios({ wired, value, onChange, choices, inline }: RadiosProps) {
+  const t = useMessages(messages);
+  const name = useId();
+  const hints = choices.some(({ hint }) => hint);
+  return (
+    <div
+      role="radiogroup"
+      aria-labelledby={`${wired.id}-label`}
+      aria-describedby={wired.note}
+      aria-invalid={wired.invalid || undefined}
+      aria-required={wired.required || undefined}
+      className={joined(styles.choices, (inline || !hints) && styles.inline)}
+    >
+      {choices.map((choice) => (
+        <Tile
+          key={choice.label}
+          choice={choice}
+          type="radio"
+          name={name}
+          checked={same(choice.value, value)}
+          onChange={() => onChange(choice.value)}
+        />
+      ))}
+      {!wired.required && (
+        <Tile
+          choice={{ value: null, label: t("notGiven") }}
+          type="radio"
+          name={name}
+          checked={value === undefined}
+          onChange={() => onChange(undefined)}
+        />
+      )}
+    </div>
+  );
+}
+
+export function SeveralInput({ wired, value, onChange, choices }: InputProps & { choices: Choice[] }) {
+  const chosen = Array.isArray(value) ? value : [];
+  const toggle = (choice: Choice) => {
+    const rest = chosen.filter((each) => !same(each, choice.value));
+    onChange(rest.length < chosen.length ? rest : [...chosen, choice.value]);
+  };
+  return (
+    <div
+      role="group"
+      aria-labelledby={`${wired.id}-label`}
+      aria-describedby={wired.note}
+      className={joined(styles.choices, styles.inline)}
+    >
+      {choices.map((choice) => (
+        <Tile
+          key={choice.label}
+          choice={choice}
+          type="checkbox"
+          checked={chosen.some((each) => same(each, choice.value))}
+          onChange={() => toggle(choice)}
+        />
+      ))}
+    </div>
+  );
+}
+
+function Tile({ choice, ...input }: { choice: Choice } & ComponentProps<"input">) {
+  return (
+    <label className={styles.tile}>
+      <input {...input} />
+      <span>
+        {choice.label}
+        {choice.hint && <span className={styles.tileHint}>{choice.hint}</span>}
+      </span>
+    </label>
+  );
+}
+
+/** For a value that no other control fits. What is not JSON is kept as it is typed, and told. */
+export function JsonInput({ wired, value, onChange }: InputProps) {
+  const t = useMessages(messages);
+  const [text, setText] = useTyped(value, jsonText, (typed) => jsonIn(typed).value);
+  const { why } = jsonIn(text);
+  return (
+    <>
+      <TextArea
+        {...attributes(wired)}
+        className={joined(styles.area, styles.code)}
+        rows={Math.min(16, Math.max(3, text.split("\n").length + 1))}
+        spellCheck={false}
+        value={text}
+        onChange={({ target }) => {
+          setText(target.value);
+          onChange(jsonIn(target.value).value);
+        }}
+      />
+      {why && (
+        <p className={styles.problem} role="alert">
+          {t("notJson", { why })}
+        </p>
+      )}
+    </>
+  );
+}
+
+const jsonText = (value: Json | undefined) => (value === undefined ? "" : JSON.stringify(value, null, 2));
+
+export function jsonIn(text: string): { value: Json | undefined; why?: string } {
+  if (text.trim() === "") return { value: undefined };
+  try {
+    return { value: JSON.parse(text) };
+  } catch (error) {
+    return { value: undefined, why: error instanceof Error ? error.message : String(error) };
+  }
+}

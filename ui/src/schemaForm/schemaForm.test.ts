@@ -1,0 +1,161 @@
+import { describe, expect, it } from "vitest";
+import { problemsOf } from "./checking";
+import { fieldOf, initialOf, schemaLike } from "./fields";
+import { jsonIn, numberIn } from "./inputs";
+import { type Json, type Schema, same, withMember } from "./json";
+
+const PAYMENT = {
+  // As Pydantic writes it.
+  $defs: {
+    Line: {
+      type: "object",
+      properties: {
+        text: { type: "string", title: "Text" },
+        amount: { type: "number", exclusiveMinimum: 0 },
+      },
+      required: ["text", "amount"],
+    },
+    Urgency: { enum: ["low", "high"], type: "string" },
+  },
+  type: "object",
+  properties: {
+    amount: { type: "number", exclusiveMinimum: 0, maximum: 10_000, description: "in EUR" },
+    account: { type: "string", pattern: "^\\d{4}$" },
+    urgency: { allOf: [{ $ref: "#/$defs/Urgency" }], default: "low" },
+    due: { anyOf: [{ type: "string", format: "date" }, { type: "null" }], default: null, title: "Due" },
+    lines: { type: "array", items: { $ref: "#/$defs/Line" }, minItems: 1 },
+    tags: { type: "array", uniqueItems: true, items: { enum: ["a", "b"] } },
+    note: { type: "string", maxLength: 2000 },
+  },
+  required: ["amount", "account", "lines"],
+} satisfies Schema;
+
+const shapeIn = (schema: Schema) => fieldOf(schema).shape;
+
+describe("a schema becomes fields", () => {
+  it("of an object, with what its references say", () => {
+    const { shape } = fieldOf(PAYMENT);
+    if (shape.kind !== "object") throw new Error(shape.kind);
+    const kinds = shape.fields.map(({ name, required, shape: { kind } }) => [name, required, kind]);
+    expect(kinds).toEqual([
+      ["amount", true, "number"],
+      ["account", true, "text"],
+      ["urgency", false, "choice"],
+      ["due", false, "text"],
+      ["lines", true, "list"],
+      ["tags", false, "several"],
+      ["note", false, "text"],
+    ]);
+    expect(shape.fields[0]).toMatchObject({ description: "in EUR", shape: { above: 0, max: 10_000 } });
+    expect(shape.fields[3]).toMatchObject({ title: "Due", nullable: true, shape: { as: "date" } });
+    expect(shape.fields[6]).toMatchObject({ shape: { as: "multiline" } });
+  });
+
+  it.each<[string, Schema, unknown]>([
+    ["a boolean", { type: "boolean" }, { kind: "boolean" }],
+    ["no type", {}, { kind: "json" }],
+    ["anything", true, { kind: "json" }],
+    ["several types", { type: ["string", "number"] }, { kind: "json" }],
+    ["a map", { type: "object", additionalProperties: { type: "number" } }, { kind: "json" }],
+    ["a tuple", { type: "array", prefixItems: [{}] }, { kind: "json" }],
+    ["alternatives", { anyOf: [{ type: "string" }, { type: "number" }] }, { kind: "json" }],
+    ["several conditions", { type: "object", properties: { a: {} }, allOf: [{}, {}] }, { kind: "json" }],
+    ["a reference to nothing", { $ref: "#/$defs/none" }, { kind: "json" }],
+    ["null or text", { type: ["string", "null"] }, { kind: "text", as: "text" }],
+    ["media", { type: "string", contentMediaType: "text/markdown" }, { kind: "text", as: "multiline" }],
+    [
+      "named constants",
+      { oneOf: [{ const: 1, title: "One", description: "the first" }, { const: 2 }] },
+      {
+        kind: "choice",
+        choices: [
+          { value: 1, label: "One", hint: "the first" },
+          { value: 2, label: "2" },
+        ],
+      },
+    ],
+  ])("%s", (_, schema, shape) => expect(shapeIn(schema)).toMatchObject(shape as object));
+
+  it("as deep as a person can follow", () => {
+    const node: Schema = { type: "object", properties: { next: { $ref: "#" } } };
+    expect(JSON.stringify(fieldOf(node)).length).toBeLessThan(5_000);
+    expect(shapeIn({ $ref: "#" })).toEqual({ kind: "json" });
+  });
+
+  it("and begins with its defaults", () => {
+    expect(initialOf(fieldOf(PAYMENT))).toEqual({ urgency: "low", due: null, lines: [] });
+    expect(initialOf(fieldOf({ type: "boolean" }))).toBeUndefined();
+    const nested: Schema = { type: "object", required: ["a"], properties: { a: PAYMENT, b: PAYMENT } };
+    expect(initialOf(fieldOf(nested))).toEqual({ a: { urgency: "low", due: null, lines: [] } });
+  });
+});
+
+describe("a value without a schema", () => {
+  it("is edited as what it is", () => {
+    const value = { title: "x", body: "a\nb", count: 2, ok: true, tags: ["a"], mixed: [1, "a"], none: null };
+    const { shape } = fieldOf(schemaLike(value));
+    if (shape.kind !== "object") throw new Error(shape.kind);
+    const kinds = shape.fields.map(({ shape: { kind } }) => kind);
+    expect(kinds).toEqual(["text", "text", "number", "boolean", "list", "json", "json"]);
+    expect(problemsOf(value, schemaLike(value), "en").size).toBe(0);
+  });
+});
+
+describe("what is wrong is told at its place", () => {
+  const told = (value: Json | undefined, schema: Schema | null = PAYMENT) =>
+    Object.fromEntries(problemsOf(value, schema, "en"));
+
+  it("for what is missing and what does not fit", () => {
+    expect(told({ amount: 20_000, account: "49", lines: [{ text: "a", amount: 0 }, { text: 1 }] })).toEqual({
+      amount: "At most 10,000.",
+      account: "This must have the form ^\\d{4}$.",
+      "lines.0.amount": "More than 0.",
+      "lines.1.text": "This must be of the type string.",
+      "lines.1.amount": "This is needed.",
+    });
+    expect(told({ amount: "many", account: "4930", lines: [] })).toEqual({
+      amount: "This must be a number.",
+      lines: "At least 1 entry.",
+    });
+    expect(told(undefined)).toEqual({ "": "This is needed." });
+    expect(told({ a: 1 }, { type: "object", additionalProperties: false })).toEqual({
+      a: "There is no such field.",
+    });
+  });
+
+  it("in the reader's language", () =>
+    expect(problemsOf(0, { type: "integer", minimum: 1 }, "ja").get("")).toBe("1 以上にしてください。"));
+
+  it("not for what is right, and not for what only the gateway can tell", () => {
+    expect(told({ amount: 1, account: "4930", due: null, lines: [{ text: "a", amount: 1 }] })).toEqual({});
+    expect(told(false, { type: "boolean" })).toEqual({});
+    expect(told("x", { type: "string", pattern: "(?P<a>x)" })).toEqual({});
+    expect(told("x", { type: "string", format: "hostname-of-mars" })).toEqual({});
+    expect(told("x", null)).toEqual({});
+  });
+});
+
+describe("what is typed", () => {
+  it.each([
+    ["", undefined],
+    [" 12 ", 12],
+    ["1.", 1],
+    ["-0.5e2", -50],
+    ["1e999", "1e999"],
+    ["0x10", "0x10"],
+    ["many", "many"],
+  ])("as a number: %j", (text, value) => expect(numberIn(text)).toBe(value));
+
+  it("as JSON", () => {
+    expect(jsonIn(" null ")).toEqual({ value: null });
+    expect(jsonIn("")).toEqual({ value: undefined });
+    expect(jsonIn("{a").why).toBeTruthy();
+  });
+
+  it("changes one member, and compares by value", () => {
+    expect(withMember({ a: 1, b: 2 }, "a", undefined)).toEqual({ b: 2 });
+    expect(same({ a: [1, { b: null }] }, { a: [1, { b: null }] })).toBe(true);
+    expect(same({ a: 1 }, { b: 1 })).toBe(false);
+    expect(same([1], { 0: 1 })).toBe(false);
+  });
+});

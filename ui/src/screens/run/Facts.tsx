@@ -1,0 +1,100 @@
+/** The run at a glance: when, how long, by whom, for whom. */
+import type { ReactNode } from "react";
+import { api } from "../../api/client";
+import { useRead } from "../../api/queries";
+import { href, pathTo } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { isTerminal } from "../../ui/status";
+import { Ago, Duration } from "../../ui/time";
+import { messages } from "./messages";
+import styles from "./Run.module.css";
+import type { Run } from "./run";
+
+const MOST_REPEATS = 5;
+
+export function Facts({ run }: { run: Run }) {
+  const t = useMessages(messages);
+  const repeats = useRepeats(run);
+  const labels = run.tags.filter((each) => each !== run.tag);
+  return (
+    <dl className={styles.facts}>
+      <Fact name={t("submitted")}>
+        <Ago at={run.submitted_at} />
+      </Fact>
+      <Fact name={t("started")}>
+        <Ago at={run.start_time} />
+      </Fact>
+      <Fact name={t("took")}>
+        <Duration from={run.start_time} to={run.end_time} />
+      </Fact>
+      {run.worker_id && (
+        <Fact name={t("worker")}>
+          <a href={href("/runs", { worker: run.worker_id })}>{run.worker_id}</a>
+        </Fact>
+      )}
+      <Fact name={t("tag")}>
+        <a href={href("/runs", { tag: run.tag })}>{run.tag}</a>
+        {labels.map((each) => (
+          <span key={each} className={styles.label}>
+            {each}
+          </span>
+        ))}
+      </Fact>
+      {run.attempt > 1 && <Fact name={t("attempt")}>{run.attempt}</Fact>}
+      {run.timeout_sec != null && (
+        <Fact name={t("limit")}>
+          <Duration from={0} to={run.timeout_sec} />
+        </Fact>
+      )}
+      {run.origin_run_id && (
+        <Fact name={t("origin")}>
+          <RunLink id={run.origin_run_id} />
+          <span className={styles.soft}>
+            {run.rerun_mode === "task"
+              ? t("fromTask", { task: run.rerun_task ?? "" })
+              : run.rerun_mode && t(`mode.${run.rerun_mode}`)}
+          </span>
+        </Fact>
+      )}
+      {repeats.length > 0 && (
+        <Fact name={t("repeats")}>
+          {repeats.slice(0, MOST_REPEATS).map((each) => (
+            <RunLink key={each} id={each} />
+          ))}
+          {repeats.length > MOST_REPEATS && (
+            <a href={href("/runs", { origin: run.run_id })}>{t("allRepeats")}</a>
+          )}
+        </Fact>
+      )}
+    </dl>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div className={styles.fact}>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+export function RunLink({ id }: { id: string }) {
+  return (
+    <a className="mono" href={href(pathTo("/runs/:id", { id }))} title={id}>
+      {id.slice(0, 8)}
+    </a>
+  );
+}
+
+/** The runs that repeat this one; only one that has ended can be repeated. */
+function useRepeats(run: Run): string[] {
+  const found = useRead(
+    ["repeats", run.run_id],
+    (signal) =>
+      api.GET("/runs", { params: { query: { origin: run.run_id, limit: MOST_REPEATS + 1 } }, signal }),
+    { enabled: isTerminal(run.status) },
+  );
+  const items = Array.isArray(found.data) ? found.data : (found.data?.items ?? []);
+  return items.map((each) => each.run_id);
+}

@@ -1,0 +1,140 @@
+/** What can be done with the run: stop it, answer it, repeat it. */
+import { ChevronDown, CircleStop, MessageSquareReply, RotateCcw, Undo2 } from "lucide-react";
+import { useState } from "react";
+import { api, body, type Schemas } from "../../api/client";
+import { useAct } from "../../api/queries";
+import { href, navigate, pathTo } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { Button, ButtonLink, Field, Input } from "../../ui/controls";
+import { Dialog } from "../../ui/Dialog";
+import { ProblemBox } from "../../ui/feedback";
+import { Menu, MenuItem } from "../../ui/menus";
+import { isTerminal } from "../../ui/status";
+import { showToast } from "../../ui/toasts";
+import { messages } from "./messages";
+import styles from "./Run.module.css";
+import type { Run } from "./run";
+
+interface ActionsProps {
+  run: Run;
+  selected: string | null;
+  /** The run goes on although it had ended. */
+  onRevived: () => void;
+}
+
+export function RunActions({ run, selected, onRevived }: ActionsProps) {
+  const t = useMessages(messages);
+  const [asking, setAsking] = useState(false);
+  const rerun = useRerun(run.run_id);
+  const path = { params: { path: { run_id: run.run_id } } };
+  const retry = useAct(() => api.POST("/runs/{run_id}/retry", path), { onDone: onRevived });
+  const [wait] = run.open_waits ?? [];
+  const failed = Object.values(run.tasks).some((state) => state !== "SUCCEEDED") || run.status === "FAILED";
+  if (!isTerminal(run.status))
+    return (
+      <>
+        {wait && (
+          <ButtonLink kind="primary" href={href(pathTo("/waits/:id", { id: wait.wait_id }))}>
+            <MessageSquareReply size={14} aria-hidden />
+            {t("answer")}
+          </ButtonLink>
+        )}
+        <Button kind="danger" disabled={run.status === "CANCELLING"} onClick={() => setAsking(true)}>
+          <CircleStop size={14} aria-hidden />
+          {t("cancel")}
+        </Button>
+        {asking && <CancelDialog run={run} onClose={() => setAsking(false)} />}
+      </>
+    );
+  return (
+    <>
+      {run.reason === "human_timeout" && (
+        <Button kind="primary" disabled={retry.isPending} onClick={() => retry.mutate()}>
+          <Undo2 size={14} aria-hidden />
+          {t("askAgain")}
+        </Button>
+      )}
+      <Menu
+        align="end"
+        trigger={
+          <Button disabled={rerun.isPending}>
+            <RotateCcw size={14} aria-hidden />
+            {t("rerun")}
+            <ChevronDown size={13} aria-hidden />
+          </Button>
+        }
+      >
+        <MenuItem onSelect={() => rerun.mutate({ mode: "start" })}>{t("rerunStart")}</MenuItem>
+        <MenuItem disabled={!failed} onSelect={() => rerun.mutate({ mode: "failed" })}>
+          {t("rerunFailed")}
+        </MenuItem>
+        {selected !== null && (
+          <MenuItem onSelect={() => rerun.mutate({ mode: "task", task: selected })}>
+            {t("rerunTask", { task: selected })}
+          </MenuItem>
+        )}
+      </Menu>
+    </>
+  );
+}
+
+/** Repeats a run, and goes to the new one. */
+export function useRerun(id: string) {
+  const t = useMessages(messages);
+  return useAct(
+    (how: Partial<Schemas["RerunRequest"]>) =>
+      api.POST("/runs/{run_id}/rerun", {
+        params: { path: { run_id: id } },
+        body: body<Schemas["RerunRequest"]>(how),
+      }),
+    {
+      onDone: (answer) => {
+        showToast({ tone: "good", title: t("repeated") });
+        navigate(href(pathTo("/runs/:id", { id: answer.run_id })));
+      },
+    },
+  );
+}
+
+function CancelDialog({ run, onClose }: { run: Run; onClose: () => void }) {
+  const t = useMessages(messages);
+  const [reason, setReason] = useState("");
+  const cancel = useAct(
+    () =>
+      api.POST("/runs/{run_id}/cancel", {
+        params: { path: { run_id: run.run_id } },
+        body: body<Schemas["CancelRequest"]>({ reason: reason.trim() || null }),
+      }),
+    { quiet: true, onDone: onClose },
+  );
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={t("cancelTitle", { flow: run.flow_name })}
+      width={460}
+      actions={
+        <>
+          <Button onClick={onClose}>{t("keepRunning")}</Button>
+          <Button kind="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>
+            {t("cancel")}
+          </Button>
+        </>
+      }
+    >
+      <form
+        className={styles.dialog}
+        onSubmit={(event) => {
+          event.preventDefault();
+          cancel.mutate();
+        }}
+      >
+        {cancel.error && <ProblemBox problem={cancel.error} />}
+        <p>{t("cancelText")}</p>
+        <Field label={t("cancelReason")} hint={t("cancelReasonHint")}>
+          {(wired) => <Input {...wired} value={reason} onChange={(event) => setReason(event.target.value)} />}
+        </Field>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,51 @@
+/** A value as JSON that people can read, with a way to copy it. */
+import { CopyButton } from "../../../ui/Copy";
+import styles from "./Details.module.css";
+
+interface JsonValueProps {
+  value: unknown;
+  label: string;
+}
+
+const TOKEN = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
+// Colours are for what one reads; more would be thousands of elements.
+const MOST_COLOURED = 20_000;
+
+export function JsonValue({ value, label }: JsonValueProps) {
+  const text = JSON.stringify(value, null, 2) ?? "null";
+  return (
+    <div className={styles.value}>
+      {/** biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows. */}
+      <pre tabIndex={0} aria-label={label} role="region">
+        {text.length > MOST_COLOURED ? text : coloured(text)}
+      </pre>
+      <CopyButton text={typeof value === "string" ? value : text} />
+    </div>
+  );
+}
+
+function coloured(text: string) {
+  const parts = [];
+  let at = 0;
+  for (const found of text.matchAll(TOKEN)) {
+    const [all, string, colon, word, number] = found;
+    const kind = string
+      ? colon
+        ? styles.key
+        : styles.string
+      : word
+        ? styles.word
+        : number
+          ? styles.number
+          : "";
+    const shown = string && colon ? string : all;
+    parts.push(
+      text.slice(at, found.index),
+      <span key={found.index} className={kind}>
+        {shown}
+      </span>,
+    );
+    at = found.index + shown.length;
+  }
+  return [...parts, text.slice(at)];
+}

@@ -1,0 +1,156 @@
+/** One task: what it got, what it gave, and what went wrong. */
+import { RotateCcw } from "lucide-react";
+import type { ReactNode } from "react";
+import { href, pathTo } from "../../../app/router";
+import { useMessages } from "../../../i18n/messages";
+import { duration } from "../../../i18n/time";
+import { CopyButton } from "../../../ui/Copy";
+import { Button, ButtonLink } from "../../../ui/controls";
+import { isTerminal, StatusBadge } from "../../../ui/status";
+import { Ago, Duration } from "../../../ui/time";
+import { messages } from "../messages";
+import { useRerun } from "../RunActions";
+import type { Run, Task } from "../run";
+import styles from "./Details.module.css";
+import { JsonValue } from "./JsonValue";
+
+interface TaskDetailsProps {
+  run: Run;
+  task: Task;
+  onSelect: (name: string | null) => void;
+}
+
+export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
+  const t = useMessages(messages);
+  const rerun = useRerun(run.run_id);
+  const { name, state, record } = task;
+  const wait = run.open_waits?.find((each) => each.task === name);
+  const over = isTerminal(run.status);
+  return (
+    <div className={styles.content}>
+      <div className={styles.taskHead}>
+        <h3>{name}</h3>
+        <StatusBadge status={state} />
+      </div>
+      <dl className={styles.pairs}>
+        <dt>{t("started")}</dt>
+        <dd>
+          <Ago at={record.started_at} />
+        </dd>
+        <dt>{t("took")}</dt>
+        <dd>
+          <Took run={run} task={task} />
+        </dd>
+        {record.after && record.after.length > 0 && (
+          <>
+            <dt>{t("after")}</dt>
+            <dd className={styles.links}>
+              {record.after.map((each) => (
+                <button type="button" key={each} className={styles.link} onClick={() => onSelect(each)}>
+                  {each}
+                </button>
+              ))}
+            </dd>
+          </>
+        )}
+        {(record.calls ?? 1) > 1 && (
+          <>
+            <dt>{t("executed")}</dt>
+            <dd>{t("calls", { count: record.calls ?? 1 })}</dd>
+          </>
+        )}
+      </dl>
+      {record.replayed && <p className={styles.soft}>{t("replayedText")}</p>}
+      {record.not_journalled && <p className={styles.warning}>{record.not_journalled}</p>}
+      {wait && (
+        <ButtonLink kind="primary" href={href(pathTo("/waits/:id", { id: wait.wait_id }))}>
+          {t("answer")}
+        </ButtonLink>
+      )}
+      {record.error && (
+        <Part title={t("error")}>
+          <p className={styles.error}>{record.error}</p>
+        </Part>
+      )}
+      {record.traceback && (
+        <Part title={t("traceback")}>
+          <Traceback text={record.traceback} />
+        </Part>
+      )}
+      {filled(record.inputs) && (
+        <Part title={t("inputs")}>
+          <JsonValue value={record.inputs} label={t("inputs")} />
+        </Part>
+      )}
+      {record.output != null && (
+        <Part title={t("output")}>
+          <JsonValue value={record.output} label={t("output")} />
+        </Part>
+      )}
+      {filled(record.artifacts) && (
+        <Part title={t("artifacts")}>
+          <JsonValue value={record.artifacts} label={t("artifacts")} />
+        </Part>
+      )}
+      {record.truncated && record.truncated.length > 0 && (
+        <p className={styles.soft}>{t("truncated", { fields: record.truncated.join(", ") })}</p>
+      )}
+      {!over && record.started_at != null && <p className={styles.soft}>{t("valuesAtEnd")}</p>}
+      {over && (
+        <div>
+          <Button disabled={rerun.isPending} onClick={() => rerun.mutate({ mode: "task", task: name })}>
+            <RotateCcw size={13} aria-hidden />
+            {t("rerunHere")}
+          </Button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Took({ run, task: { record } }: { run: Run; task: Task }) {
+  if (record.duration_ms != null) return <span>{duration(record.duration_ms / 1000)}</span>;
+  return <Duration from={record.started_at} to={record.ended_at ?? run.end_time} />;
+}
+
+export function Part({ title, children }: { title: ReactNode; children: ReactNode }) {
+  return (
+    <section className={styles.part}>
+      <h4>{title}</h4>
+      {children}
+    </section>
+  );
+}
+
+/** The lines of the user's own code stand out; the last line is what it was. */
+export function Traceback({ text }: { text: string }) {
+  const t = useMessages(messages);
+  const lines = text.trimEnd().split("\n");
+  return (
+    <div className={styles.value}>
+      {/** biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows. */}
+      <pre tabIndex={0} role="region" aria-label={t("traceback")} className={styles.traceback}>
+        {lines.map((line, index) => (
+          <span
+            // biome-ignore lint/suspicious/noArrayIndexKey: lines of one text have no other name.
+            key={index}
+            className={
+              index === lines.length - 1
+                ? styles.lastLine
+                : /^ {2}File .*(site-packages|pyoco_server|lib\/python)/.test(line)
+                  ? styles.foreign
+                  : undefined
+            }
+          >
+            {line}
+            {"\n"}
+          </span>
+        ))}
+      </pre>
+      <CopyButton text={text} />
+    </div>
+  );
+}
+
+const filled = (value: unknown): boolean =>
+  value != null && !(typeof value === "object" && Object.keys(value).length === 0);

@@ -1,0 +1,107 @@
+/** What happened to a run, oldest first, put together from all that is stored of it. */
+import type { Schemas } from "../../../api/client";
+import type { Run, Task } from "../run";
+
+export type Wait = Schemas["WaitItem"];
+export type EventKind =
+  | "submitted"
+  | "begun"
+  | "begunAgain"
+  | "retried"
+  | "taskFailed"
+  | "asked"
+  | "answered"
+  | "expired"
+  | "withdrawn"
+  | "cancelRequested"
+  | "completed"
+  | "failed"
+  | "cancelled";
+
+export interface RunEvent {
+  kind: EventKind;
+  /** Null: it is not known when. */
+  at: number | null;
+  tone: string;
+  task?: string;
+  who?: string | null;
+  text?: string | null;
+  waitId?: string;
+  number?: number;
+}
+
+const CLOSED = { answered: "answered", expired: "expired", cancelled: "withdrawn" } as const;
+const ENDED = { COMPLETED: "completed", FAILED: "failed", CANCELLED: "cancelled" } as const;
+
+export function eventsOf(run: Run, tasks: readonly Task[], waits: readonly Wait[]): RunEvent[] {
+  const events: RunEvent[] = [
+    { kind: "submitted", at: run.submitted_at, tone: "PENDING", who: run.api_key_id },
+  ];
+  if (run.start_time != null)
+    events.push({
+      kind: "begun",
+      at: run.start_time,
+      tone: "RUNNING",
+      who: run.attempt > 1 ? null : run.worker_id,
+    });
+  // Of later attempts, the run keeps only how many there were.
+  if (run.attempt > 1)
+    events.push({ kind: "begunAgain", at: null, tone: "RUNNING", who: run.worker_id, number: run.attempt });
+  for (const { name, state, record } of tasks) {
+    for (const call of record.latest_calls?.slice(0, -1) ?? [])
+      if (call.error !== undefined)
+        events.push({ kind: "retried", at: call.ended_at, tone: "CANCELLING", task: name, text: call.error });
+    if (state === "FAILED" && record.ended_at != null)
+      events.push({
+        kind: "taskFailed",
+        at: record.ended_at,
+        tone: "FAILED",
+        task: name,
+        text: record.error,
+      });
+  }
+  for (const wait of waits) events.push(...eventsOfWait(wait));
+  if (run.cancel_requested_at != null)
+    events.push({
+      kind: "cancelRequested",
+      at: run.cancel_requested_at,
+      tone: "CANCELLING",
+      who: run.cancel_requested_by,
+      text: run.cancel_reason,
+    });
+  if (run.status in ENDED) {
+    const kind = ENDED[run.status as keyof typeof ENDED];
+    events.push({ kind, at: run.end_time, tone: run.status, text: kind === "failed" ? run.reason : null });
+  }
+  return inOrder(events);
+}
+
+function eventsOfWait(wait: Wait): RunEvent[] {
+  const common = { task: wait.task, waitId: wait.wait_id };
+  const asked: RunEvent = {
+    kind: "asked",
+    at: wait.created_at,
+    tone: "WAITING",
+    text: wait.message,
+    ...common,
+  };
+  if (wait.state === "open") return [asked];
+  const who = wait.decided_by?.name ?? wait.decided_by?.api_key_id ?? null;
+  const tone = wait.state === "answered" ? "SUCCEEDED" : "CANCELLED";
+  return [
+    asked,
+    { kind: CLOSED[wait.state], at: wait.decided_at, tone, who, text: wait.decision, ...common },
+  ];
+}
+
+/** By time; what has none stays behind what it was put after. */
+function inOrder(events: RunEvent[]): RunEvent[] {
+  let last = 0;
+  return events
+    .map((event) => {
+      last = event.at ?? last;
+      return { event, at: last };
+    })
+    .sort((a, b) => a.at - b.at)
+    .map(({ event }) => event);
+}

@@ -1,0 +1,45 @@
+/** How the tasks hang together, and in which state each of them is. */
+import { Workflow } from "lucide-react";
+import { useMessages } from "../../../i18n/messages";
+import { joined } from "../../../ui/controls";
+import { StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
+import { messages } from "../messages";
+import { Panel } from "../Panel";
+import { counted, neighbours, type Task } from "../run";
+import styles from "./Flow.module.css";
+import { Graph } from "./Graph";
+import { Mosaic } from "./Mosaic";
+
+// A picture of more is neither quick to make nor good to read.
+const MOST_IN_GRAPH = 100;
+
+interface FlowCardProps {
+  tasks: readonly Task[];
+  selected: string | null;
+  onSelect: (name: string | null) => void;
+}
+
+export function FlowCard({ tasks, selected, onSelect }: FlowCardProps) {
+  const t = useMessages(messages);
+  const near = neighbours(tasks, selected);
+  const Picture = tasks.length > MOST_IN_GRAPH ? Mosaic : Graph;
+  return (
+    <Panel title={t("flow")} icon={Workflow} actions={<Counts tasks={tasks} />}>
+      <Picture tasks={tasks} selected={selected} near={near} onSelect={onSelect} />
+    </Panel>
+  );
+}
+
+function Counts({ tasks }: { tasks: readonly Task[] }) {
+  const word = useStatusWord();
+  return (
+    <ul className={styles.counts}>
+      {counted(tasks).map(([state, count]) => (
+        <li key={state} className={joined(toneClass(state))}>
+          <StatusIcon status={state} size={12} />
+          {count} {word(state)}
+        </li>
+      ))}
+    </ul>
+  );
+}

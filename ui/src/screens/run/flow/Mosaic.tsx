@@ -1,0 +1,90 @@
+/** Very many tasks: one small tile each, in the order of the flow, with the neighbours of the chosen one marked. */
+import { type KeyboardEvent, memo, useRef } from "react";
+import { useMessages } from "../../../i18n/messages";
+import { joined } from "../../../ui/controls";
+import { toneClass, useStatusWord } from "../../../ui/status";
+import { messages } from "../messages";
+import type { Task } from "../run";
+import styles from "./Flow.module.css";
+
+const TILE_PX = 17;
+
+interface MosaicProps {
+  tasks: readonly Task[];
+  selected: string | null;
+  near: ReadonlySet<string>;
+  onSelect: (name: string | null) => void;
+}
+
+export function Mosaic({ tasks, selected, near, onSelect }: MosaicProps) {
+  const t = useMessages(messages);
+  const word = useStatusWord();
+  const box = useRef<HTMLDivElement>(null);
+  const at = tasks.findIndex((each) => each.name === selected);
+  const onKeyDown = (event: KeyboardEvent) => {
+    const row = Math.max(1, Math.floor(((box.current?.clientWidth ?? 0) - 20) / TILE_PX));
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: row, ArrowUp: -row }[event.key];
+    const next = step === undefined ? undefined : tasks[at < 0 ? 0 : at + step];
+    if (!next) return;
+    event.preventDefault();
+    onSelect(next.name);
+  };
+  return (
+    <div
+      ref={box}
+      className={styles.mosaic}
+      role="listbox"
+      aria-label={t("mosaicLabel")}
+      aria-activedescendant={at < 0 ? undefined : `tile-${at}`}
+      tabIndex={0}
+      onKeyDown={onKeyDown}
+      // One listener for all of them.
+      onClick={({ target }) => {
+        const name = target instanceof HTMLElement ? target.dataset.task : undefined;
+        if (name !== undefined) onSelect(name === selected ? null : name);
+      }}
+    >
+      {tasks.map(({ name, state }, index) => (
+        <Tile
+          key={name}
+          id={`tile-${index}`}
+          name={name}
+          state={state}
+          word={word(state)}
+          selected={name === selected}
+          near={near.has(name)}
+        />
+      ))}
+    </div>
+  );
+}
+
+interface TileProps {
+  id: string;
+  name: string;
+  state: string;
+  word: string;
+  selected: boolean;
+  near: boolean;
+}
+
+const Tile = memo(function Tile({ id, name, state, word, selected, near }: TileProps) {
+  return (
+    <span
+      id={id}
+      role="option"
+      aria-selected={selected}
+      aria-label={`${name}, ${word}`}
+      title={`${name} · ${word}`}
+      data-task={name}
+      data-state={state}
+      className={joined(
+        styles.tile,
+        toneClass(state),
+        state === "PENDING" && styles.notYet,
+        near && styles.near,
+        selected && styles.chosen,
+      )}
+    />
+  );
+});

@@ -1,0 +1,116 @@
+/** One run: what it does, why it is as it is, and what can be done. Its parts show the same task. */
+import { SearchX } from "lucide-react";
+import { useState } from "react";
+import { href, useQueryState } from "../../app/router";
+import type { ScreenProps } from "../../app/screens";
+import { useShortcut } from "../../app/shortcuts";
+import { useMessages } from "../../i18n/messages";
+import { CopyButton } from "../../ui/Copy";
+import { ButtonLink } from "../../ui/controls";
+import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { Page } from "../../ui/Page";
+import { StatusBadge } from "../../ui/status";
+import { Details } from "./details/Details";
+import { Facts } from "./Facts";
+import { FlowCard } from "./flow/FlowCard";
+import { LogCard } from "./log/LogCard";
+import { messages } from "./messages";
+import styles from "./Run.module.css";
+import { RunActions } from "./RunActions";
+import { type Run, type Task, tasksOf } from "./run";
+import { TimelineCard } from "./timeline/TimelineCard";
+import { useLiveRun } from "./useLiveRun";
+import { Why } from "./Why";
+
+export default function Screen({ params }: ScreenProps) {
+  const id = params.id ?? "";
+  // An ended run that goes on is followed anew, and so is another one.
+  const [round, setRound] = useState(0);
+  return <RunScreen key={`${id} ${round}`} id={id} onRevived={() => setRound(round + 1)} />;
+}
+
+interface RunScreenProps {
+  id: string;
+  onRevived: () => void;
+}
+
+function RunScreen({ id, onRevived }: RunScreenProps) {
+  const t = useMessages(messages);
+  const { run, problem, live, removed } = useLiveRun(id);
+  if (problem?.status === 404 || (removed && !run))
+    return (
+      <Page title={t("title")}>
+        <EmptyState
+          icon={SearchX}
+          title={t("notFound")}
+          actions={<ButtonLink href={href("/runs")}>{t("allRuns")}</ButtonLink>}
+        >
+          {t("notFoundText")}
+        </EmptyState>
+      </Page>
+    );
+  if (!run) return <Page title={t("title")}>{problem ? <ProblemBox problem={problem} /> : <Loading />}</Page>;
+  return (
+    <>
+      {problem && <ProblemBox problem={problem} />}
+      <Shown run={run} live={live} removed={removed} onRevived={onRevived} />
+    </>
+  );
+}
+
+interface ShownProps {
+  run: Run;
+  live: boolean;
+  removed: boolean;
+  onRevived: () => void;
+}
+
+function Shown({ run, live, removed, onRevived }: ShownProps) {
+  const t = useMessages(messages);
+  const tasks = tasksOf(run);
+  const [selected, select] = useSelectedTask(tasks);
+  return (
+    <Page
+      title={run.flow_name}
+      note={
+        <span className={styles.title}>
+          <StatusBadge status={run.status} />
+          <code title={run.run_id}>{run.run_id.slice(0, 8)}</code>
+          <CopyButton text={run.run_id} />
+          {removed ? <span>{t("removed")}</span> : !live && <span role="status">{t("reconnecting")}</span>}
+        </span>
+      }
+      actions={<RunActions run={run} selected={selected} onRevived={onRevived} />}
+    >
+      <Facts run={run} />
+      <Why run={run} />
+      <div className={styles.columns}>
+        <div className={styles.main}>
+          {tasks.length > 0 && <FlowCard tasks={tasks} selected={selected} onSelect={select} />}
+          {tasks.length > 0 && <TimelineCard run={run} tasks={tasks} selected={selected} onSelect={select} />}
+        </div>
+        <Details run={run} tasks={tasks} selected={selected} onSelect={select} />
+        <div className={styles.below}>
+          <LogCard id={run.run_id} selected={selected} onSelect={select} />
+        </div>
+      </div>
+    </Page>
+  );
+}
+
+/** The task that graph, timeline, log and details are about: it is part of the address. */
+function useSelectedTask(tasks: readonly Task[]) {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const selected = query.get("task");
+  const select = (name: string | null) => change({ task: name, panel: null }, { replace: selected !== null });
+  const move = (step: number) => {
+    const at = tasks.findIndex((each) => each.name === selected);
+    const next = tasks[at < 0 ? 0 : Math.min(Math.max(at + step, 0), tasks.length - 1)];
+    if (next) select(next.name);
+  };
+  useShortcut("j", () => move(1), t("keyNext"));
+  useShortcut("k", () => move(-1), t("keyPrevious"));
+  useShortcut("Escape", () => selected !== null && select(null), t("clearTask"));
+  return [selected, select] as const;
+}

@@ -1,0 +1,64 @@
+/** What a run printed: which lines are shown, how serious each is, and the text to take away. */
+import type { Schemas } from "../../../api/client";
+
+export type LogLine = Schemas["LineView"];
+export type Level = "error" | "warning" | "other";
+export const STREAMS = ["stdout", "stderr", "note"] as const;
+export type Stream = (typeof STREAMS)[number];
+
+export interface LogFilter {
+  task: string | null;
+  streams: ReadonlySet<string>;
+  /** The least serious that is shown. */
+  level: Level;
+  search: string;
+}
+
+const ERROR = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback \(most recent|^(\w+\.)*\w*(Error|Exception)\b:/;
+const WARNING = /\bWARN(ING)?\b|Warning:/;
+// A level is said at the beginning of a line, not in the middle of a long text.
+const BEGINNING = 120;
+
+export function levelOf({ text, stream }: Pick<LogLine, "text" | "stream">): Level {
+  const beginning = text.slice(0, BEGINNING);
+  if (ERROR.test(beginning)) return "error";
+  return stream === "note" || WARNING.test(beginning) ? "warning" : "other";
+}
+
+const RANK: Record<Level, number> = { other: 0, warning: 1, error: 2 };
+
+export function shown(lines: readonly LogLine[], filter: LogFilter): readonly LogLine[] {
+  const search = filter.search.toLowerCase();
+  if (filter.task === null && !search && filter.level === "other" && filter.streams.size === STREAMS.length)
+    return lines;
+  return lines.filter(
+    (line) =>
+      (filter.task === null || line.task === filter.task) &&
+      filter.streams.has(line.stream) &&
+      (filter.level === "other" || RANK[levelOf(line)] >= RANK[filter.level]) &&
+      (!search || line.text.toLowerCase().includes(search)),
+  );
+}
+
+/** The text cut where it was searched for: every second piece is what was found. */
+export function pieces(text: string, search: string): string[] {
+  if (!search) return [text];
+  const found: string[] = [];
+  const lower = text.toLowerCase();
+  let at = 0;
+  for (;;) {
+    const next = lower.indexOf(search.toLowerCase(), at);
+    if (next < 0) return [...found, text.slice(at)];
+    found.push(text.slice(at, next), text.slice(next, next + search.length));
+    at = next + search.length;
+  }
+}
+
+/** As a file: the moment, the stream, the task and the text of each line. */
+export const asText = (lines: readonly LogLine[]): string =>
+  lines
+    .map(
+      ({ ts, stream, task, text }) =>
+        `${new Date(ts * 1000).toISOString()} ${stream.padEnd(6)} ${task ?? "-"} | ${text}\n`,
+    )
+    .join("");

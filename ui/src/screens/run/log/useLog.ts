@@ -1,0 +1,37 @@
+/** All that a run has printed, and what it prints from now on. Drawn once per frame, however many lines come. */
+import { useEffect, useRef, useState } from "react";
+import { useEventStream } from "../../../api/eventStream";
+import type { Problem } from "../../../api/problem";
+import type { LogLine } from "./logLines";
+
+export interface Log {
+  lines: readonly LogLine[];
+  /** Whether nothing follows any more. */
+  complete: boolean;
+  problem: Problem | null;
+}
+
+export function useLog(id: string): Log {
+  const [heard, setHeard] = useState<Omit<Log, "problem">>({ lines: [], complete: false });
+  const waiting = useRef<LogLine[]>([]);
+  const frame = useRef(0);
+  useEffect(() => () => cancelAnimationFrame(frame.current), []);
+  const flush = (complete: boolean) => {
+    frame.current = 0;
+    const more = waiting.current.splice(0);
+    setHeard((before) => ({ lines: before.lines.concat(more), complete }));
+  };
+  const url = `/runs/${encodeURIComponent(id)}/logs?follow=1`;
+  const stream = useEventStream(url, ({ event, data }) => {
+    if (event === "end") {
+      cancelAnimationFrame(frame.current);
+      flush(true);
+      return "end";
+    }
+    if (event !== "line") return undefined;
+    waiting.current.push(data as LogLine);
+    frame.current ||= requestAnimationFrame(() => flush(false));
+    return undefined;
+  });
+  return { ...heard, problem: stream.state === "failed" ? (stream.problem ?? null) : null };
+}

@@ -1,0 +1,58 @@
+/** A run as this screen sees it: its snapshot, and its tasks in the order of the flow. */
+import type { Schemas } from "../../api/client";
+
+/** What is known of a task; while the run lasts only the fields above the line. See docs/http-api.md. */
+export interface TaskRecord {
+  after?: string[];
+  started_at?: number | null;
+  ended_at?: number | null;
+  error?: string | null;
+  calls?: number;
+  replayed?: boolean;
+  // ----
+  duration_ms?: number | null;
+  traceback?: string | null;
+  inputs?: unknown;
+  output?: unknown;
+  artifacts?: unknown;
+  stdout?: string;
+  stderr?: string;
+  latest_calls?: { started_at: number; ended_at: number; error?: string }[];
+  truncated?: string[];
+  not_journalled?: string;
+}
+
+export type Run = Omit<Schemas["RunSnapshot"], "task_records" | "params"> & {
+  params: Record<string, unknown>;
+  task_records?: Record<string, TaskRecord>;
+};
+
+export interface Task {
+  name: string;
+  state: Schemas["TaskStatus"];
+  record: TaskRecord;
+}
+
+export function tasksOf(run: Run): Task[] {
+  const records = run.task_records ?? {};
+  return Object.entries(run.tasks).map(([name, state]) => ({ name, state, record: records[name] ?? {} }));
+}
+
+const OVER = new Set<string>(["SUCCEEDED", "FAILED", "CANCELLED"]);
+export const isOver = (state: string): boolean => OVER.has(state);
+
+/** How many of the tasks are in which state, in the order in which a reader wants to know. */
+export function counted(tasks: readonly Task[]): [Task["state"], number][] {
+  const order: Task["state"][] = ["FAILED", "WAITING", "RUNNING", "SUCCEEDED", "CANCELLED", "PENDING"];
+  return order
+    .map((state): [Task["state"], number] => [state, tasks.filter((each) => each.state === state).length])
+    .filter(([, count]) => count > 0);
+}
+
+/** Those right before a task, and those right behind it. */
+export function neighbours(tasks: readonly Task[], name: string | null): ReadonlySet<string> {
+  if (name === null) return new Set();
+  const before = tasks.find((each) => each.name === name)?.record.after ?? [];
+  const behind = tasks.filter((each) => each.record.after?.includes(name)).map((each) => each.name);
+  return new Set([...before, ...behind]);
+}

@@ -1,0 +1,209 @@
+/** When each task ran, and how long: a row for each, with a bar for each time that it was executed. */
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { ChartGantt, History, Repeat2 } from "lucide-react";
+import { memo, useEffect, useRef, useState } from "react";
+import { useLanguage } from "../../../i18n/language";
+import { useMessages } from "../../../i18n/messages";
+import { duration, exactTime } from "../../../i18n/time";
+import { joined } from "../../../ui/controls";
+import { isTerminal, StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
+import { messages } from "../messages";
+import { Panel } from "../Panel";
+import type { Run, Task } from "../run";
+import { type Bar, place, type Row, rowsOf, type Scale, scaleOf, ticksOf } from "./bars";
+import styles from "./Timeline.module.css";
+
+const ROW_PX = 26;
+const TICK_MS = 200;
+
+interface TimelineProps {
+  run: Run;
+  tasks: readonly Task[];
+  selected: string | null;
+  onSelect: (name: string | null) => void;
+}
+
+export function TimelineCard({ run, tasks, selected, onSelect }: TimelineProps) {
+  const t = useMessages(messages);
+  const now = useMoment(!isTerminal(run.status));
+  const rows = rowsOf(tasks);
+  const scale = scaleOf(run, now);
+  const scroller = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_PX,
+    getItemKey: (index) => rows[index]?.name ?? index,
+    overscan: 8,
+  });
+  const chosen = selected === null ? -1 : rows.findIndex((each) => each.name === selected);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only another selection moves the rows.
+  useEffect(() => {
+    if (chosen >= 0) list.scrollToIndex(chosen, { align: "auto" });
+  }, [selected]);
+  const queued = run.submitted_at != null ? place(run.start_time ?? run.end_time ?? now, scale) : 0;
+  return (
+    <Panel
+      title={t("timeline")}
+      icon={ChartGantt}
+      actions={
+        run.submitted_at != null &&
+        run.start_time != null && (
+          <span className={styles.note}>
+            {t("queuedFor", { time: duration(Math.max(0, run.start_time - run.submitted_at)) })}
+          </span>
+        )
+      }
+    >
+      <div className={styles.head} aria-hidden>
+        <span />
+        <div className={styles.axis}>
+          {ticksOf(scale).map((seconds) => (
+            <span key={seconds} style={{ left: `${place(scale.from + seconds, scale)}%` }}>
+              {seconds === 0 ? "0" : duration(seconds)}
+            </span>
+          ))}
+        </div>
+      </div>
+      <div ref={scroller} className={styles.scroller}>
+        <ul className={styles.rows} style={{ height: list.getTotalSize() }} aria-label={t("timeline")}>
+          <li className={styles.grid} aria-hidden>
+            <span className={styles.queued} style={{ width: `${queued}%` }} />
+            {ticksOf(scale).map((seconds) => (
+              <span
+                key={seconds}
+                className={styles.line}
+                style={{ left: `${place(scale.from + seconds, scale)}%` }}
+              />
+            ))}
+          </li>
+          {list.getVirtualItems().map(({ index, key, start }) => {
+            const row = rows[index];
+            return (
+              row && (
+                <TimelineRow
+                  key={key}
+                  row={row}
+                  start={start}
+                  scale={scale}
+                  end={run.end_time ?? now}
+                  before={run.start_time ?? 0}
+                  selected={row.name === selected}
+                  onSelect={onSelect}
+                />
+              )
+            );
+          })}
+        </ul>
+      </div>
+    </Panel>
+  );
+}
+
+interface RowProps {
+  row: Row;
+  start: number;
+  scale: Scale;
+  end: number;
+  /** What ended before was not done by this run. */
+  before: number;
+  selected: boolean;
+  onSelect: (name: string | null) => void;
+}
+
+function TimelineRow({ row, start, scale, end, before, selected, onSelect }: RowProps) {
+  const t = useMessages(messages);
+  const word = useStatusWord();
+  const own = row.bars.filter((bar) => bar.to === null || bar.to >= before);
+  const reused = row.replayed && own.length === 0;
+  const took = own.reduce((sum, bar) => sum + Math.max(0, (bar.to ?? end) - bar.from), 0);
+  return (
+    <li className={styles.item} style={{ transform: `translateY(${start}px)` }}>
+      <button
+        type="button"
+        className={joined(styles.row, toneClass(row.state), selected && styles.chosen)}
+        data-task={row.name}
+        data-state={row.state}
+        aria-pressed={selected}
+        onClick={() => onSelect(selected ? null : row.name)}
+      >
+        <span className={styles.name} title={row.name}>
+          <StatusIcon status={row.state} />
+          <span>{row.name}</span>
+          {row.calls > 1 && (
+            <span className={styles.calls}>
+              <Repeat2 size={11} aria-hidden />
+              {row.calls}
+            </span>
+          )}
+        </span>
+        <span className={styles.track}>
+          {own.map((bar) => (
+            <BarMark key={bar.from} bar={bar} scale={scale} end={end} replayed={row.replayed} />
+          ))}
+          {own.length > 0 && <Took bar={own.at(-1)} scale={scale} end={end} text={duration(took)} />}
+          {reused && (
+            <span className={styles.reused}>
+              <History size={11} aria-hidden />
+              {t("reused")}
+            </span>
+          )}
+        </span>
+        <span className="hidden-visually">{word(row.state)}</span>
+      </button>
+    </li>
+  );
+}
+
+interface BarProps {
+  bar: Bar;
+  scale: Scale;
+  end: number;
+  replayed: boolean;
+}
+
+const BarMark = memo(function BarMark({ bar, scale, end, replayed }: BarProps) {
+  const language = useLanguage();
+  const to = bar.to ?? end;
+  const left = place(bar.from, scale);
+  const about = `${exactTime(bar.from, language)} · ${duration(Math.max(0, to - bar.from))}`;
+  return (
+    <span
+      className={joined(
+        styles.bar,
+        toneClass(bar.state),
+        bar.to === null && styles.growing,
+        replayed && styles.old,
+      )}
+      title={bar.error ? `${about}\n${bar.error}` : about}
+      style={{ left: `${left}%`, width: `${place(to, scale) - left}%` }}
+    />
+  );
+});
+
+/** Beside the last bar, on whichever side has room. */
+function Took({ bar, scale, end, text }: { bar?: Bar; scale: Scale; end: number; text: string }) {
+  if (!bar) return null;
+  const right = place(bar.to ?? end, scale);
+  const left = place(bar.from, scale);
+  return right < 88 ? (
+    <span className={styles.took} style={{ left: `${right}%` }}>
+      {text}
+    </span>
+  ) : (
+    <span className={joined(styles.took, styles.tookBefore)} style={{ right: `${100 - left}%` }}>
+      {text}
+    </span>
+  );
+}
+
+/** Unix seconds, often enough for a bar that grows. */
+function useMoment(moving: boolean): number {
+  const [now, setNow] = useState(() => Date.now() / 1000);
+  useEffect(() => {
+    if (!moving) return;
+    const timer = setInterval(() => document.hidden || setNow(Date.now() / 1000), TICK_MS);
+    return () => clearInterval(timer);
+  }, [moving]);
+  return now;
+}

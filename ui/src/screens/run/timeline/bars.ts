@@ -1,0 +1,73 @@
+/** When what happened: the bars of the timeline, and the scale they are drawn on. */
+import type { Run, Task } from "../run";
+
+export interface Bar {
+  from: number;
+  /** Null while it goes on. */
+  to: number | null;
+  state: string;
+  error?: string;
+}
+export interface Row {
+  name: string;
+  state: string;
+  bars: Bar[];
+  /** Done before this run, or by an earlier attempt. */
+  replayed: boolean;
+  calls: number;
+}
+export interface Scale {
+  from: number;
+  to: number;
+}
+
+/** The tasks as they began; those that have not come last, in the order of the flow. */
+export function rowsOf(tasks: readonly Task[]): Row[] {
+  const began = (task: Task) =>
+    task.record.latest_calls?.[0]?.started_at ?? task.record.started_at ?? Number.POSITIVE_INFINITY;
+  return tasks
+    .map((task, index) => ({ task, index, at: began(task) }))
+    .sort((a, b) => (a.at === b.at ? a.index - b.index : a.at - b.at))
+    .map(({ task }) => ({
+      name: task.name,
+      state: task.state,
+      bars: barsOf(task),
+      replayed: task.record.replayed === true,
+      calls: task.record.calls ?? 1,
+    }));
+}
+
+function barsOf({ state, record }: Task): Bar[] {
+  if (record.started_at == null) return [];
+  const calls = record.latest_calls ?? [];
+  if (calls.length > 1)
+    return calls.map(({ started_at, ended_at, error }, index) => {
+      const last = index === calls.length - 1;
+      const became = error === undefined ? "SUCCEEDED" : "FAILED";
+      return { from: started_at, to: ended_at, state: last ? state : became, error };
+    });
+  return [{ from: record.started_at, to: record.ended_at ?? null, state }];
+}
+
+/** From the submission to the end; a run under way gets some room ahead, so that it does not jump. */
+export function scaleOf(run: Run, now: number): Scale {
+  const from = run.submitted_at ?? run.start_time ?? run.updated_at;
+  const end = run.end_time ?? now;
+  const took = Math.max(end - from, 0.02);
+  return { from, to: from + took * (run.end_time == null ? 1.08 : 1.01) };
+}
+
+/** Where a moment is, in percent. */
+export const place = (at: number, { from, to }: Scale): number =>
+  Math.min(Math.max((100 * (at - from)) / (to - from), 0), 100);
+
+const STEPS = [
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
+  3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800,
+];
+
+/** Round moments, in seconds since the beginning; about five of them. */
+export function ticksOf({ from, to }: Scale): number[] {
+  const step = STEPS.find((each) => (to - from) / each <= 6) ?? STEPS.at(-1) ?? 1;
+  return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, index) => index * step);
+}

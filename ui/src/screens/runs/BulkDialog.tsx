@@ -1,0 +1,183 @@
+/** Cancel or rerun everything that matches: the gateway counts first, and does it only after a yes. */
+import { useEffect, useState } from "react";
+import { api, body, type Schemas } from "../../api/client";
+import { useAct, useRead } from "../../api/queries";
+import { useMessages } from "../../i18n/messages";
+import { Button, Field, Input, Segments } from "../../ui/controls";
+import { Dialog } from "../../ui/Dialog";
+import { ProblemBox } from "../../ui/feedback";
+import styles from "./BulkDialog.module.css";
+import { messages } from "./messages";
+
+export type BulkAction = "cancel" | "rerun";
+type Mode = "start" | "failed";
+interface Wish {
+  reason: string;
+  mode: Mode;
+}
+
+interface BulkDialogProps {
+  action: BulkAction | null;
+  /** As the API takes it. */
+  filter: string;
+  onClose: () => void;
+}
+
+export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
+  return action && <OpenBulkDialog action={action} filter={filter} onClose={onClose} />;
+}
+
+function post(
+  action: BulkAction,
+  filter: string,
+  how: { dry_run: true } | { expected_count: number },
+  wish: Wish,
+) {
+  const given = new URLSearchParams(filter);
+  const query = Object.fromEntries([...new Set(given.keys())].map((name) => [name, given.getAll(name)]));
+  // The parameters are those of the list, which the address was checked for.
+  const params = { query: query as never };
+  if (action === "rerun")
+    return api.POST("/bulk/rerun", {
+      params,
+      body: body<Schemas["BulkRerunRequest"]>({ ...how, mode: wish.mode }),
+    });
+  return api.POST("/bulk/cancel", {
+    params,
+    body: body<Schemas["BulkCancelRequest"]>({ ...how, reason: wish.reason.trim() || null }),
+  });
+}
+
+function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action: BulkAction }) {
+  const t = useMessages(messages);
+  const [wish, setWish] = useState<Wish>({ reason: "", mode: "start" });
+  const count = useAct(() => post(action, filter, { dry_run: true }, wish), { quiet: true });
+  const matched = count.data?.matched ?? 0;
+  const begin = useAct(() => post(action, filter, { expected_count: matched }, wish), { quiet: true });
+  const { mutate } = count;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: counted once, when it opens.
+  useEffect(() => mutate(), []);
+  const operation = begin.data?.operation ?? null;
+  const isCancel = action === "cancel";
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={isCancel ? t("bulkCancelTitle") : t("bulkRerunTitle")}
+      width={520}
+      actions={
+        operation ? (
+          <Button onClick={onClose}>{t("close")}</Button>
+        ) : (
+          <>
+            <Button onClick={onClose}>{t("keepAll")}</Button>
+            <Button
+              kind={isCancel ? "danger" : "primary"}
+              disabled={matched === 0 || begin.isPending}
+              onClick={() => begin.mutate()}
+            >
+              {isCancel ? t("doCancel", { count: matched }) : t("doRerun", { count: matched })}
+            </Button>
+          </>
+        )
+      }
+    >
+      <div className={styles.content}>
+        {count.error && <ProblemBox problem={count.error} onRetry={() => mutate()} />}
+        {begin.error && <ProblemBox problem={begin.error} />}
+        {count.isPending && <p role="status">{t("counting")}</p>}
+        {operation ? (
+          <Operation begun={operation} />
+        ) : (
+          count.data && <Question action={action} counted={count.data} wish={wish} onWish={setWish} />
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+interface QuestionProps {
+  action: BulkAction;
+  counted: Schemas["BulkAnswer"];
+  wish: Wish;
+  onWish: (wish: Wish) => void;
+}
+
+function Question({ action, counted, wish, onWish }: QuestionProps) {
+  const t = useMessages(messages);
+  const count = counted.matched;
+  if (count === 0) return <p>{t("matchesNone")}</p>;
+  return (
+    <>
+      <p className={styles.count}>
+        {action === "cancel" ? t("willCancel", { count }) : t("willRerun", { count })}
+      </p>
+      {action === "cancel" && <p className={styles.soft}>{t("endedStay")}</p>}
+      <p className={styles.soft}>
+        {t("ofThem")}:{" "}
+        {counted.sample.slice(0, 5).map((id) => (
+          <code key={id} className={styles.sample}>
+            {id.slice(0, 8)}
+          </code>
+        ))}
+        {count > 5 && "…"}
+      </p>
+      {action === "cancel" ? (
+        <Field label={t("reason")} hint={t("reasonHint")}>
+          {(wired) => (
+            <Input
+              {...wired}
+              value={wish.reason}
+              maxLength={500}
+              onChange={(event) => onWish({ ...wish, reason: event.target.value })}
+            />
+          )}
+        </Field>
+      ) : (
+        <Segments
+          label={t("mode")}
+          value={wish.mode}
+          options={(["start", "failed"] as const).map((value) => ({ value, label: t(`mode.${value}`) }))}
+          onChange={(mode) => onWish({ ...wish, mode })}
+        />
+      )}
+    </>
+  );
+}
+
+const POLL_MS = 400;
+
+/** How far it is. It goes on when the dialog is closed. */
+function Operation({ begun }: { begun: Schemas["BulkRecord"] }) {
+  const t = useMessages(messages);
+  const path = { bulk_id: begun.bulk_id };
+  const [ended, setEnded] = useState(false);
+  const { data } = useRead(
+    ["bulk", begun.bulk_id],
+    (signal) => api.GET("/bulk/{bulk_id}", { params: { path }, signal }),
+    { every: ended ? undefined : POLL_MS },
+  );
+  const stop = useAct(() => api.POST("/bulk/{bulk_id}/stop", { params: { path } }));
+  const now = data ?? begun;
+  const { done, skipped, failed, matched, state } = now;
+  useEffect(() => setEnded(state !== "RUNNING"), [state]);
+  const over = done + skipped + failed;
+  return (
+    <>
+      <div className={styles.head}>
+        <strong role="status">{t(`state.${state}`)}</strong>
+        <span>{t("progress", { over, total: matched })}</span>
+        {state === "RUNNING" && <Button onClick={() => stop.mutate()}>{t("stop")}</Button>}
+      </div>
+      <progress className={styles.progress} max={matched} value={over} aria-label={t(`state.${state}`)} />
+      <p className={styles.soft}>{t("outcome", { done, skipped, failed })}</p>
+      <ul className={styles.errors}>
+        {now.errors.slice(0, 5).map((error) => (
+          <li key={error.item}>
+            <code>{error.item.slice(0, 8)}</code> {error.message} <code>{error.err_id}</code>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

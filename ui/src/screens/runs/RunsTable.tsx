@@ -1,0 +1,241 @@
+/** The rows. Only those in sight are in the page, however many there are. */
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { ArrowDown, ArrowUp } from "lucide-react";
+import { type CSSProperties, memo, type ReactNode, useEffect, useRef, useState } from "react";
+import { href, navigate, pathTo, useQueryState } from "../../app/router";
+import { useShortcut } from "../../app/shortcuts";
+import { useMessages } from "../../i18n/messages";
+import { useNarrow } from "../../lib/media";
+import { useStore } from "../../lib/store";
+import { Button, joined } from "../../ui/controls";
+import { COLUMNS, type ColumnName, shownColumns } from "./columns";
+import { type Ordering, orderingOf, type Sort } from "./filters";
+import { messages } from "./messages";
+import { NarrowRow } from "./NarrowRow";
+import styles from "./Runs.module.css";
+import { newCount, type Run, type RunList } from "./runList";
+
+const ROW_PX = 35;
+const NARROW_ROW_PX = 62;
+// The next page is asked for while this many rows are still ahead.
+const AHEAD = 60;
+
+interface TableProps {
+  list: RunList;
+  selected: ReadonlySet<string>;
+  onToggle: (id: string) => void;
+  onStill: (still: boolean) => void;
+  onNearEnd: () => void;
+  /** In place of rows. */
+  empty: ReactNode;
+}
+
+export function RunsTable({ list, selected, onToggle, onStill, onNearEnd, empty }: TableProps) {
+  const t = useMessages(messages);
+  const narrow = useNarrow();
+  const shown = useStore(shownColumns);
+  const columns = COLUMNS.filter((each) => shown.includes(each.name));
+  const scroller = useRef<HTMLDivElement>(null);
+  const rowPx = narrow ? NARROW_ROW_PX : ROW_PX;
+  const rows = useVirtualizer({
+    count: list.order.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => rowPx,
+    getItemKey: (index) => list.order[index] ?? index,
+    overscan: 12,
+  });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: rows of another height are measured again.
+  useEffect(() => rows.measure(), [rowPx]);
+  const active = useActiveRow(list, rows.scrollToIndex, onToggle);
+  const drawn = rows.getVirtualItems();
+  const lastDrawn = drawn.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (list.cursor !== null && lastDrawn + AHEAD >= list.order.length) onNearEnd();
+  }, [lastDrawn, list, onNearEnd]);
+  const arrived = newCount(list);
+  const template = `34px ${columns.map((each) => each.width).join(" ")}`;
+  return (
+    <div className={styles.frame}>
+      {arrived > 0 && (
+        <Button
+          kind="primary"
+          className={styles.arrived}
+          onClick={() => scroller.current?.scrollTo({ top: 0 })}
+        >
+          <ArrowUp size={13} aria-hidden />
+          {t("newRuns", { count: arrived })}
+        </Button>
+      )}
+      <div
+        ref={scroller}
+        className={styles.scroller}
+        onScroll={({ currentTarget }) => onStill(currentTarget.scrollTop > ROW_PX / 2)}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows.
+        tabIndex={0}
+        role="region"
+        aria-label={t("title")}
+      >
+        <div
+          className={styles.table}
+          // Rows that are placed one by one cannot be those of a <table>.
+          role="table"
+          aria-label={t("title")}
+          aria-rowcount={list.cursor === null ? list.order.length + 1 : -1}
+          style={{ "--columns": template } as CSSProperties}
+        >
+          {!narrow && <HeadRow names={columns.map((each) => each.name)} />}
+          <div className={styles.rows} role="rowgroup" style={{ height: rows.getTotalSize() }}>
+            {drawn.map(({ index, key, start }) => {
+              const run = list.rows.get(list.order[index] ?? "");
+              if (!run) return null;
+              return (
+                <Row
+                  key={key}
+                  run={run}
+                  index={index}
+                  start={start}
+                  shown={shown}
+                  narrow={narrow}
+                  active={active === run.run_id}
+                  selected={selected.has(run.run_id)}
+                  onToggle={onToggle}
+                />
+              );
+            })}
+          </div>
+        </div>
+        {list.order.length === 0 && empty}
+        {list.cursor !== null && list.order.length > 0 && <p className={styles.more}>{t("loadingMore")}</p>}
+      </div>
+    </div>
+  );
+}
+
+interface RowProps {
+  run: Run;
+  index: number;
+  start: number;
+  shown: readonly ColumnName[];
+  narrow: boolean;
+  active: boolean;
+  selected: boolean;
+  onToggle: (id: string) => void;
+}
+
+const Row = memo(function Row({ run, index, start, shown, narrow, active, selected, onToggle }: RowProps) {
+  const t = useMessages(messages);
+  const target = href(pathTo("/runs/:id", { id: run.run_id }));
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the link inside is for the keyboard, this is a larger mark for the mouse.
+    <div
+      className={joined(
+        styles.row,
+        narrow && styles.narrowRow,
+        active && styles.active,
+        selected && styles.selected,
+      )}
+      role="row"
+      aria-rowindex={index + 2}
+      data-run={run.run_id}
+      style={{ transform: `translateY(${start}px)` }}
+      onClick={(event) => {
+        const isOwn = event.target instanceof Element && event.target.closest("a, input, label");
+        if (!isOwn && getSelection()?.isCollapsed !== false) navigate(target);
+      }}
+    >
+      <Cell className={styles.check}>
+        <input
+          type="checkbox"
+          checked={selected}
+          aria-label={t("selectRun", { run: run.run_id.slice(0, 8), flow: run.flow_name })}
+          onChange={() => onToggle(run.run_id)}
+        />
+      </Cell>
+      {narrow ? (
+        <Cell className={styles.narrowCell}>
+          <NarrowRow run={run} target={target} />
+        </Cell>
+      ) : (
+        COLUMNS.filter((each) => shown.includes(each.name)).map(({ name, cell }) => (
+          <Cell key={name} className={name === "run_id" || name === "duration" ? styles.number : undefined}>
+            {name === "flow_name" ? <a href={target}>{cell(run)}</a> : cell(run)}
+          </Cell>
+        ))
+      )}
+    </div>
+  );
+});
+
+function Cell({ className, children }: { className?: string; children: ReactNode }) {
+  return (
+    <div role="cell" className={joined(styles.cell, className)}>
+      {children}
+    </div>
+  );
+}
+
+function HeadRow({ names }: { names: readonly ColumnName[] }) {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const ordering = orderingOf(query);
+  return (
+    <div className={styles.headGroup} role="rowgroup">
+      <div className={joined(styles.row, styles.head)} role="row" aria-rowindex={1}>
+        <div role="columnheader" className={styles.cell}>
+          <span className="hidden-visually">{t("selectColumn")}</span>
+        </div>
+        {COLUMNS.filter(({ name }) => names.includes(name)).map(({ name, sort }) => (
+          <div
+            key={name}
+            role="columnheader"
+            className={styles.cell}
+            aria-sort={
+              sort && sort === ordering.sort ? (ordering.ascending ? "ascending" : "descending") : undefined
+            }
+          >
+            {sort ? (
+              <button type="button" className={styles.sort} onClick={() => change(nextOrder(ordering, sort))}>
+                {t(`column.${name}`)}
+                {sort === ordering.sort &&
+                  (ordering.ascending ? (
+                    <ArrowUp size={12} aria-hidden />
+                  ) : (
+                    <ArrowDown size={12} aria-hidden />
+                  ))}
+              </button>
+            ) : (
+              t(`column.${name}`)
+            )}
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** The same column again turns the order around. */
+function nextOrder(now: Ordering, sort: Sort): { sort: string; order: string } {
+  const ascending = now.sort === sort ? !now.ascending : sort === "flow_name" || sort === "status";
+  return { sort, order: ascending ? "asc" : "desc" };
+}
+
+/** The row that `j` and `k` move, and `Enter` and `x` are about. It stays with its run when rows move. */
+function useActiveRow(
+  list: RunList,
+  scrollTo: (index: number) => void,
+  onToggle: (id: string) => void,
+): string | null {
+  const t = useMessages(messages);
+  const [active, setActive] = useState<string | null>(null);
+  const move = (step: number) => {
+    const at = active === null ? -1 : list.order.indexOf(active);
+    const next = Math.min(Math.max(at + step, 0), list.order.length - 1);
+    setActive(list.order[next] ?? null);
+    if (next >= 0) scrollTo(next);
+  };
+  useShortcut("j", () => move(1), t("keyNext"));
+  useShortcut("k", () => move(-1), t("keyPrevious"));
+  useShortcut("Enter", () => active && navigate(href(pathTo("/runs/:id", { id: active }))), t("keyOpen"));
+  useShortcut("x", () => active && onToggle(active), t("keySelect"));
+  return active;
+}

@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+import { apiFilter, orderingOf, parseTyped, viewOf } from "./filters";
+
+describe("what is typed into the search field", () => {
+  it("becomes filters and text", () => {
+    expect(parseTyped('flow:etl  bad row tag:"a b" status:failed,pending')).toEqual({
+      flow: "etl",
+      tag: "a b",
+      status: ["FAILED", "PENDING"],
+      q: "bad row",
+    });
+  });
+
+  it("keeps a colon that is no filter", () => {
+    expect(parseTyped("ValueError: x:1")).toEqual({ q: "ValueError: x:1" });
+  });
+});
+
+describe("the address", () => {
+  it("is turned into the filters of the API, and nothing else", () => {
+    const query = new URLSearchParams("status=FAILED&status=PENDING&q=x&sort=duration&since=1h&columns=a");
+    expect(apiFilter(query, 10_000.7).toString()).toBe("status=FAILED&status=PENDING&q=x&updated_after=6400");
+  });
+
+  it("says the order, if it is one", () => {
+    expect(orderingOf(new URLSearchParams("sort=duration&order=asc"))).toEqual({
+      sort: "duration",
+      ascending: true,
+    });
+    expect(orderingOf(new URLSearchParams("sort=nonsense"))).toEqual({
+      sort: "updated_at",
+      ascending: false,
+    });
+  });
+
+  it("is the same view in whatever order it is written", () => {
+    expect(viewOf(new URLSearchParams("q=x&flow=a"))).toBe(viewOf(new URLSearchParams("flow=a&q=x")));
+  });
+});

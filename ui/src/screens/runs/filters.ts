@@ -1,0 +1,68 @@
+/** What the address says about which runs are shown, and how. */
+import type { QueryPatch } from "../../app/router";
+
+/** Filters with one value each, which can be written into the search field: `flow:etl`. */
+export const WORDS = ["flow", "tag", "worker", "origin"] as const;
+export type Word = (typeof WORDS)[number];
+/** Further filters of the API that a link may bring along. */
+const MOMENTS = ["updated_after", "updated_before", "submitted_after", "submitted_before"] as const;
+export const SORTS = [
+  "updated_at",
+  "submitted_at",
+  "start_time",
+  "end_time",
+  "duration",
+  "flow_name",
+  "status",
+] as const;
+export type Sort = (typeof SORTS)[number];
+export const SPANS = { "1h": 3_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000 } as const;
+export type Span = keyof typeof SPANS;
+
+export interface Ordering {
+  sort: Sort;
+  ascending: boolean;
+}
+
+const isOneOf = <T extends string>(words: readonly T[], word: string | null): word is T =>
+  words.some((each) => each === word);
+
+export function orderingOf(query: URLSearchParams): Ordering {
+  const sort = query.get("sort");
+  return { sort: isOneOf(SORTS, sort) ? sort : "updated_at", ascending: query.get("order") === "asc" };
+}
+
+export function spanOf(query: URLSearchParams): Span | null {
+  const span = query.get("since");
+  return isOneOf(Object.keys(SPANS) as Span[], span) ? span : null;
+}
+
+/** The filters as the API takes them. `since` is relative, so that a saved view means the same tomorrow. */
+export function apiFilter(query: URLSearchParams, now: number): URLSearchParams {
+  const filter = new URLSearchParams();
+  for (const name of ["status", ...WORDS, "workflow_yaml_sha256", ...MOMENTS, "q"])
+    for (const value of query.getAll(name)) if (value) filter.append(name, value);
+  const span = spanOf(query);
+  if (span) filter.set("updated_after", String(Math.floor(now) - SPANS[span]));
+  return filter;
+}
+
+/** What was typed: words such as `flow:etl` become filters of their own, the rest is looked for. */
+export function parseTyped(text: string): QueryPatch {
+  const patch: QueryPatch = {};
+  const rest = text.replace(/(?:^|\s)(\w+):(?:"([^"]+)"|(\S+))/g, (whole, name: string, quoted, plain) => {
+    const value: string = quoted ?? plain;
+    if (name === "status") patch.status = value.toUpperCase().split(",");
+    else if (isOneOf(WORDS, name)) patch[name] = value;
+    else return whole;
+    return " ";
+  });
+  return { ...patch, q: rest.trim().replace(/\s+/g, " ") || null };
+}
+
+/** The part of an address that a saved view keeps, in one order, so that two can be compared. */
+export function viewOf(query: URLSearchParams): string {
+  const kept = new URLSearchParams(query);
+  kept.sort();
+  return kept.toString();
+}

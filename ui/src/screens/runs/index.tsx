@@ -1,0 +1,159 @@
+/** The list of runs: live, filtered by its address, and as long as it needs to be. */
+import { Activity, Columns3, Layers, SearchX } from "lucide-react";
+import { useCallback, useMemo, useState } from "react";
+import { href, useQueryState } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { useNarrow } from "../../lib/media";
+import { useStore } from "../../lib/store";
+import { Button, ButtonLink, joined } from "../../ui/controls";
+import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { Menu, MenuCheck, MenuItem } from "../../ui/menus";
+import { Page } from "../../ui/Page";
+import { type BulkAction, BulkDialog } from "./BulkDialog";
+import { COLUMNS, shownColumns, toggleColumn } from "./columns";
+import { refreshCounts, useCounts } from "./counts";
+import { FilterBar, NO_FILTERS } from "./FilterBar";
+import { apiFilter, orderingOf } from "./filters";
+import { messages } from "./messages";
+import styles from "./Runs.module.css";
+import { RunsTable } from "./RunsTable";
+import { SelectionBar } from "./SelectionBar";
+import { useLiveRuns } from "./useLiveRuns";
+import { ViewsMenu } from "./ViewsMenu";
+
+export default function RunsScreen() {
+  const t = useMessages(messages);
+  const [query] = useQueryState();
+  const filter = useMemo(() => apiFilter(query, Date.now() / 1000).toString(), [query]);
+  const narrow = useNarrow();
+  const [still, setStill] = useState(false);
+  const [bulk, setBulk] = useState<BulkAction | null>(null);
+  const [selected, toggle, clear] = useSelection();
+  const runs = useLiveRuns({ filter, ordering: orderingOf(query), still, onChanged: refreshCounts });
+  const counts = useCounts(filter, runs.ready);
+  const total = counts?.matching;
+  return (
+    <Page
+      full
+      title={t("title")}
+      note={
+        total && (
+          <>
+            {total.exact ? t("matching", { count: total.count }) : t("moreThan", { count: total.count })}
+            <span
+              className={joined(styles.live, runs.stream === "reconnecting" && styles.notLive)}
+              role="status"
+            >
+              {runs.stream === "live" && t("live")}
+              {runs.stream === "reconnecting" && t("notLive")}
+            </span>
+          </>
+        )
+      }
+      actions={
+        <>
+          <ViewsMenu />
+          {!narrow && <ColumnsMenu />}
+          <Menu
+            align="end"
+            trigger={
+              <Button>
+                <Layers size={14} aria-hidden />
+                {t("bulk")}
+              </Button>
+            }
+          >
+            <MenuItem onSelect={() => setBulk("rerun")}>{t("bulkRerun")}</MenuItem>
+            <MenuItem danger onSelect={() => setBulk("cancel")}>
+              {t("bulkCancel")}
+            </MenuItem>
+          </Menu>
+        </>
+      }
+    >
+      <FilterBar counts={counts} />
+      {runs.problem && (
+        <div className={styles.problem}>
+          <ProblemBox problem={runs.problem} onRetry={runs.reload} />
+        </div>
+      )}
+      <div className={styles.body}>
+        <RunsTable
+          list={runs.list}
+          selected={selected}
+          onToggle={toggle}
+          onStill={setStill}
+          onNearEnd={runs.loadMore}
+          empty={runs.ready ? <NothingThere filtered={filter !== ""} /> : !runs.problem && <Loading />}
+        />
+        <SelectionBar selected={selected} onClear={clear} />
+      </div>
+      <BulkDialog action={bulk} filter={filter} onClose={() => setBulk(null)} />
+    </Page>
+  );
+}
+
+function useSelection() {
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const toggle = useCallback(
+    (id: string) =>
+      setSelected((before) => {
+        const next = new Set(before);
+        if (!next.delete(id)) next.add(id);
+        return next;
+      }),
+    [],
+  );
+  const clear = useCallback(() => setSelected(new Set()), []);
+  return [selected, toggle, clear] as const;
+}
+
+function ColumnsMenu() {
+  const t = useMessages(messages);
+  const shown = useStore(shownColumns);
+  return (
+    <Menu
+      align="end"
+      trigger={
+        <Button>
+          <Columns3 size={14} aria-hidden />
+          {t("columns")}
+        </Button>
+      }
+    >
+      {COLUMNS.map(({ name }) => (
+        <MenuCheck key={name} checked={shown.includes(name)} onChange={() => toggleColumn(name)}>
+          {t(`column.${name}`)}
+        </MenuCheck>
+      ))}
+    </Menu>
+  );
+}
+
+function NothingThere({ filtered }: { filtered: boolean }) {
+  const t = useMessages(messages);
+  const [, change] = useQueryState();
+  if (filtered)
+    return (
+      <EmptyState
+        icon={SearchX}
+        title={t("nothingTitle")}
+        actions={<Button onClick={() => change(NO_FILTERS)}>{t("nothingClear")}</Button>}
+      >
+        {t("nothingText")}
+      </EmptyState>
+    );
+  return (
+    <EmptyState
+      icon={Activity}
+      title={t("emptyTitle")}
+      actions={
+        <ButtonLink kind="primary" href={href("/submit")}>
+          {t("emptySubmit")}
+        </ButtonLink>
+      }
+    >
+      {t("emptyText")}
+    </EmptyState>
+  );
+}

@@ -1,0 +1,83 @@
+import { describe, expect, it } from "vitest";
+import type { Ordering } from "./filters";
+import { EMPTY, newCount, type Run, type RunList, released, withChanges, withPage } from "./runList";
+
+const NEWEST_FIRST: Ordering = { sort: "updated_at", ascending: false };
+
+function run(run_id: string, updated_at: number, fields: Partial<Run> = {}): Run {
+  return { run_id, updated_at, status: "RUNNING", flow_name: "etl", duration_sec: null, ...fields } as Run;
+}
+
+const listed = (cursor: string | null, ...runs: Run[]): RunList => withPage(EMPTY, runs, cursor);
+const change = (list: RunList, ...runs: Run[]) =>
+  withChanges(
+    list,
+    runs.map((each) => ({ run: each })),
+    NEWEST_FIRST,
+    { still: false },
+  );
+
+describe("a list of runs", () => {
+  it("puts a change to its place", () => {
+    const list = change(listed(null, run("c", 3), run("b", 2), run("a", 1)), run("a", 2.5));
+    expect(list.order).toEqual(["c", "a", "b"]);
+  });
+
+  it("takes new runs in, in their order", () => {
+    expect(change(listed(null, run("b", 2)), run("d", 4), run("a", 1), run("c", 3)).order).toEqual([
+      "d",
+      "c",
+      "b",
+      "a",
+    ]);
+  });
+
+  it("leaves what belongs behind its pages to the next page", () => {
+    const list = change(listed("more", run("c", 3), run("b", 2)), run("a", 1));
+    expect(list.order).toEqual(["c", "b"]);
+    expect(withPage(list, [run("b", 2), run("a", 1)], null).order).toEqual(["c", "b", "a"]);
+  });
+
+  it("holds still while somebody reads further down, but shows what changed in its rows", () => {
+    const before = listed(null, run("b", 2), run("a", 1));
+    const still = withChanges(
+      before,
+      [{ run: run("a", 5, { status: "FAILED" }) }, { run: run("n", 6) }],
+      NEWEST_FIRST,
+      { still: true },
+    );
+    expect(still.order).toEqual(["b", "a"]);
+    expect(still.rows.get("a")?.status).toBe("FAILED");
+    expect(newCount(still)).toBe(1);
+    expect(released(still, NEWEST_FIRST).order).toEqual(["n", "a", "b"]);
+  });
+
+  it("forgets what was removed, whether it had it or not", () => {
+    const list = listed(null, run("b", 2), run("a", 1));
+    const after = withChanges(list, [{ removed: "a" }, { removed: "x" }], NEWEST_FIRST, { still: true });
+    expect(after.order).toEqual(["b"]);
+  });
+
+  it("keeps a run that was removed and came back", () => {
+    const after = withChanges(
+      listed(null, run("a", 1)),
+      [{ removed: "a" }, { run: run("a", 2) }],
+      NEWEST_FIRST,
+      { still: false },
+    );
+    expect(after.order).toEqual(["a"]);
+  });
+
+  it("sorts a run without a value as the smallest", () => {
+    const longest: Ordering = { sort: "duration", ascending: false };
+    const list = withChanges(
+      EMPTY,
+      [{ run: run("a", 1) }, { run: run("b", 1, { duration_sec: 3 }) }],
+      longest,
+      {
+        still: false,
+      },
+    );
+    expect(list.order).toEqual(["b", "a"]);
+  });
+});

@@ -1,0 +1,157 @@
+/** The runs that match, as they are now: a page of them, and a stream of what changes from there on. */
+import { useCallback, useEffect, useRef, useState } from "react";
+import { type Schemas, send } from "../../api/client";
+import type { ServerEvent } from "../../api/eventParser";
+import { type StreamState, useEventStream } from "../../api/eventStream";
+import { Problem } from "../../api/problem";
+import type { Ordering } from "./filters";
+import { type Change, EMPTY, type Run, type RunList, released, withChanges, withPage } from "./runList";
+
+const PAGE = 100;
+const FURTHER_PAGE = 200;
+const RETRY_MS = 1_500;
+// Changes are drawn together: soon enough for the eye, and seldom enough for a thousand of them a second.
+const GATHER_MS = 60;
+
+interface Options {
+  /** The filters as the API takes them; another text is another list. */
+  filter: string;
+  ordering: Ordering;
+  /** Whether rows may not move, since somebody reads them. */
+  still: boolean;
+  /** Called after changes were drawn. */
+  onChanged: () => void;
+}
+
+export interface LiveRuns {
+  list: RunList;
+  /** Whether the first page is there. */
+  ready: boolean;
+  problem: Problem | null;
+  /** `connecting` only for the first time. */
+  stream: StreamState;
+  loadMore: () => void;
+  reload: () => void;
+}
+
+async function readPage(
+  filter: string,
+  ordering: Ordering,
+  limit: number,
+  cursor: string | null,
+  signal: AbortSignal,
+) {
+  const query = new URLSearchParams(filter);
+  query.set("sort", ordering.sort);
+  query.set("order", ordering.ascending ? "asc" : "desc");
+  query.set("limit", String(limit));
+  query.set("paged", "true");
+  if (cursor) query.set("cursor", cursor);
+  const answer = await send(new Request(new URL(`/runs?${query}`, location.origin), { signal }));
+  const page = (await answer.json()) as Schemas["RunPage"];
+  return { page, revision: answer.headers.get("X-Pyoco-Revision") };
+}
+
+export function useLiveRuns({ filter, ordering, still, onChanged }: Options): LiveRuns {
+  const [list, setList] = useState<RunList>(EMPTY);
+  const [readFor, setReadFor] = useState<string | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [watched, setWatched] = useState<string | null>(null);
+  const [round, setRound] = useState(0);
+  const more = useRef<AbortController | null>(null);
+  const { sort, ascending } = ordering;
+  const key = `${filter} ${sort} ${ascending}`;
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `round` asks for the same list again.
+  useEffect(() => {
+    const stop = new AbortController();
+    let again: ReturnType<typeof setTimeout> | undefined;
+    more.current?.abort();
+    more.current = null;
+    const read = async () => {
+      try {
+        const { page, revision } = await readPage(filter, { sort, ascending }, PAGE, null, stop.signal);
+        setList(withPage(EMPTY, page.items, page.next_cursor));
+        setReadFor(key);
+        setProblem(null);
+        const after = new URLSearchParams(filter);
+        if (revision) after.set("after", revision);
+        setWatched(`/runs/watch?${after}`);
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        const what = Problem.from(error);
+        setProblem(what);
+        if (what.passing) again = setTimeout(read, RETRY_MS);
+      }
+    };
+    setWatched(null);
+    void read();
+    return () => {
+      stop.abort();
+      clearTimeout(again);
+    };
+  }, [key, filter, sort, ascending, round]);
+
+  const reload = useCallback(() => setRound((before) => before + 1), []);
+  const gathered = useGathered<Change>((changes) => {
+    setList((before) => withChanges(before, changes, { sort, ascending }, { still }));
+    onChanged();
+  });
+  const stream = useEventStream(watched, (event) => {
+    if (event.event === "reset") {
+      reload();
+      return "end";
+    }
+    const change = changeOf(event);
+    if (change) gathered(change);
+    return undefined;
+  });
+
+  useEffect(() => {
+    if (!still) setList((before) => released(before, { sort, ascending }));
+  }, [still, sort, ascending]);
+
+  const loadMore = useCallback(() => {
+    const { cursor } = list;
+    if (cursor === null || more.current || readFor !== key) return;
+    const stop = new AbortController();
+    more.current = stop;
+    readPage(filter, { sort, ascending }, FURTHER_PAGE, cursor, stop.signal)
+      .then(({ page }) => setList((before) => withPage(before, page.items, page.next_cursor)))
+      .catch((error: unknown) => stop.signal.aborted || setProblem(Problem.from(error)))
+      .finally(() => {
+        if (more.current === stop) more.current = null;
+      });
+  }, [list, readFor, key, filter, sort, ascending]);
+
+  return {
+    list,
+    ready: readFor !== null,
+    problem: problem ?? (stream.state === "failed" ? (stream.problem ?? null) : null),
+    stream: stream.state,
+    loadMore,
+    reload,
+  };
+}
+
+function changeOf({ event, data }: ServerEvent): Change | null {
+  if (event === "snapshot") return { run: (data as { snapshot: Run }).snapshot };
+  if (event === "removed") return { removed: (data as { run_id: string }).run_id };
+  return null;
+}
+
+/** Hands on what comes within a moment together. */
+function useGathered<T>(onGathered: (items: T[]) => void): (item: T) => void {
+  const latest = useRef(onGathered);
+  const items = useRef<T[]>([]);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => {
+    latest.current = onGathered;
+  });
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return useCallback((item: T) => {
+    items.current.push(item);
+    if (items.current.length > 1) return;
+    timer.current = setTimeout(() => latest.current(items.current.splice(0)), GATHER_MS);
+  }, []);
+}

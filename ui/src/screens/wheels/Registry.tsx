@@ -1,0 +1,202 @@
+/** The registered wheels, package by package. */
+import { Boxes, Download, History, SearchX, Trash2, Upload } from "lucide-react";
+import { useState } from "react";
+import { api } from "../../api/client";
+import { useRead } from "../../api/queries";
+import { href, useQueryState } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { fileSize } from "../../i18n/size";
+import { CommandLine } from "../../ui/CommandLine";
+import { CopyButton } from "../../ui/Copy";
+import { Button, ButtonLink, IconButton } from "../../ui/controls";
+import { EmptyState } from "../../ui/feedback";
+import { Card } from "../../ui/Page";
+import { SearchField } from "../../ui/SearchField";
+import { Tags } from "../../ui/Tags";
+import { Ago } from "../../ui/time";
+import { DeleteDialog } from "./DeleteDialog";
+import { downloadWheel } from "./download";
+import { messages } from "./messages";
+import styles from "./Wheels.module.css";
+import { byPackage, type Package, parseWheelName, type Rollout, rolloutOf, type Wheel } from "./wheelName";
+
+const WORKERS_EVERY_MS = 5_000;
+const UPLOAD_COMMAND = "pyoco-client wheel-upload --wheel-file dist/mypackage-1.2.0-py3-none-any.whl";
+
+export function Registry({ wheels, onUpload }: { wheels: readonly Wheel[]; onUpload: () => void }) {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const [deleting, setDeleting] = useState<Wheel | null>(null);
+  const rollout = useRollout();
+  const text = query.get("q") ?? "";
+  if (wheels.length === 0) return <NoWheels onUpload={onUpload} />;
+  const packages = byPackage(wheels, text);
+  const isLast =
+    deleting && byPackage(wheels).some(({ wheels: [only, ...rest] }) => only === deleting && !rest[0]);
+  return (
+    <>
+      <div className={styles.bar}>
+        <SearchField
+          live
+          label={t("search")}
+          placeholder={t("searchPlaceholder")}
+          value={text}
+          onSearch={(wanted) => {
+            change({ q: wanted }, { replace: true });
+            return wanted;
+          }}
+        />
+      </div>
+      {packages.length === 0 && (
+        <EmptyState
+          icon={SearchX}
+          title={t("nothingTitle")}
+          actions={<Button onClick={() => change({ q: null })}>{t("nothingClear")}</Button>}
+        />
+      )}
+      <div className={styles.packages}>
+        {packages.map((each) => (
+          <PackageCard key={each.name} package={each} rollout={rollout} onDelete={setDeleting} />
+        ))}
+      </div>
+      {deleting && <DeleteDialog wheel={deleting} last={isLast === true} onClose={() => setDeleting(null)} />}
+    </>
+  );
+}
+
+/** Not for keys that may not read workers: then nothing is said about it. */
+function useRollout(): Rollout | null {
+  const { data } = useRead(["workers", "active"], (signal) => api.GET("/workers", { signal }), {
+    every: WORKERS_EVERY_MS,
+  });
+  return data ? rolloutOf(data) : null;
+}
+
+interface PackageCardProps {
+  package: Package;
+  rollout: Rollout | null;
+  onDelete: (wheel: Wheel) => void;
+}
+
+function PackageCard({ package: { name, wheels }, rollout, onDelete }: PackageCardProps) {
+  const t = useMessages(messages);
+  return (
+    <Card
+      className={styles.package}
+      title={name}
+      actions={<span className={styles.faint}>{t("versions", { count: wheels.length })}</span>}
+    >
+      <table className={styles.table}>
+        <thead>
+          <tr>
+            <th scope="col">{t("version")}</th>
+            <th scope="col">{t("workers")}</th>
+            <th scope="col">{t("size")}</th>
+            <th scope="col">{t("sha256")}</th>
+            <th scope="col">{t("uploaded")}</th>
+            <th scope="col">
+              <span className="hidden-visually">{t("actions")}</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {wheels.map((wheel, at) => (
+            <WheelRow
+              key={wheel.nuid}
+              wheel={wheel}
+              newest={at === 0}
+              rollout={rollout}
+              onDelete={onDelete}
+            />
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+interface WheelRowProps {
+  wheel: Wheel;
+  newest: boolean;
+  rollout: Rollout | null;
+  onDelete: (wheel: Wheel) => void;
+}
+
+function WheelRow({ wheel, newest, rollout, onDelete }: WheelRowProps) {
+  const t = useMessages(messages);
+  const { name } = wheel;
+  const said = parseWheelName(name);
+  const installed = rollout?.get(wheel.nuid) ?? 0;
+  return (
+    <tr data-wheel={name}>
+      <th scope="row" title={name}>
+        <span className={styles.version}>{said?.version ?? name}</span>
+        {newest && <span className={styles.newest}>{t("newest")}</span>}
+        {said?.platform && <code className={styles.platform}>{said.platform}</code>}
+      </th>
+      <td>
+        {wheel.tags.length > 0 ? <Tags tags={wheel.tags} /> : t("forAll")}
+        {installed > 0 && (
+          <span className={styles.installed}>
+            <a href={href("/workers")}>{t("installedOn", { count: installed })}</a>
+          </span>
+        )}
+      </td>
+      <td className={styles.number}>{fileSize(wheel.size_bytes)}</td>
+      <td>
+        {wheel.sha256_hex ? (
+          <span className={styles.digest}>
+            <code title={wheel.sha256_hex}>{wheel.sha256_hex.slice(0, 12)}</code>
+            <CopyButton text={wheel.sha256_hex} />
+          </span>
+        ) : (
+          t("noDigest")
+        )}
+      </td>
+      <td>
+        <Ago at={wheel.modified} />
+      </td>
+      <td className={styles.actions}>
+        <IconButton
+          label={t("download", { wheel: name })}
+          icon={<Download size={15} aria-hidden />}
+          onClick={() => void downloadWheel(name)}
+        />
+        <ButtonLink
+          kind="plain"
+          className={styles.icon}
+          href={href("/wheels", { view: "history", wheel: name })}
+          aria-label={t("historyOf", { wheel: name })}
+          title={t("historyOf", { wheel: name })}
+        >
+          <History size={15} aria-hidden />
+        </ButtonLink>
+        <IconButton
+          label={t("delete", { wheel: name })}
+          icon={<Trash2 size={15} aria-hidden />}
+          onClick={() => onDelete(wheel)}
+        />
+      </td>
+    </tr>
+  );
+}
+
+function NoWheels({ onUpload }: { onUpload: () => void }) {
+  const t = useMessages(messages);
+  return (
+    <EmptyState
+      icon={Boxes}
+      title={t("emptyTitle")}
+      actions={
+        <Button kind="primary" onClick={onUpload}>
+          <Upload size={14} aria-hidden />
+          {t("upload")}
+        </Button>
+      }
+    >
+      <p>{t("emptyText")}</p>
+      <CommandLine text={UPLOAD_COMMAND} />
+      <p>{t("emptySync")}</p>
+    </EmptyState>
+  );
+}

@@ -1,0 +1,25 @@
+import { apiKey } from "../../api/apiKey";
+import { send } from "../../api/client";
+import { Problem } from "../../api/problem";
+import { showProblem } from "../../ui/toasts";
+
+/** Hands a wheel to the browser's downloads. A link cannot carry the key: then the file is fetched first. */
+export async function downloadWheel(name: string): Promise<void> {
+  const path = `/wheels/${encodeURIComponent(name)}`;
+  if (!apiKey.get()) return save(path, name);
+  try {
+    const answer = await send(new Request(new URL(path, location.origin)));
+    const fetched = URL.createObjectURL(await answer.blob());
+    save(fetched, name);
+    URL.revokeObjectURL(fetched);
+  } catch (error) {
+    showProblem(Problem.from(error));
+  }
+}
+
+function save(url: string, name: string): void {
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+}

@@ -1,0 +1,61 @@
+/** An upload that tells how far it is, which `fetch` cannot do. */
+import { requestHeaders, type Schemas } from "../../api/client";
+import { Problem } from "../../api/problem";
+
+export interface Parcel {
+  file: File;
+  tags: string;
+  replace: boolean;
+}
+export interface Transfer {
+  done: Promise<Schemas["WheelView"]>;
+  abort: () => void;
+}
+
+export class UploadAborted extends Error {}
+
+/** `onProgress` gets the part that was sent, from 0 to 1. */
+export function uploadWheel({ file, tags, replace }: Parcel, onProgress: (part: number) => void): Transfer {
+  const request = new XMLHttpRequest();
+  const form = new FormData();
+  // The fields first: the gateway refuses a bad one without having read the whole file.
+  form.set("tags", tags);
+  form.set("replace", String(replace));
+  form.set("wheel", file);
+  const done = new Promise<Schemas["WheelView"]>((resolve, reject) => {
+    request.upload.onprogress = ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 0);
+    request.onload = async () => {
+      const answer = new Response(request.responseText, {
+        status: request.status,
+        statusText: request.statusText,
+      });
+      if (answer.ok) resolve((await answer.json()) as Schemas["WheelView"]);
+      else reject(await Problem.of(answer));
+    };
+    request.onerror = () => reject(Problem.unreachable());
+    request.onabort = () => reject(new UploadAborted());
+  });
+  request.open("POST", new URL("/wheels", location.origin));
+  for (const [name, value] of Object.entries(requestHeaders())) request.setRequestHeader(name, value);
+  request.send(form);
+  return { done, abort: () => request.abort() };
+}
+
+export interface FormProblems {
+  wheel: string | null;
+  tags: string | null;
+  /** What belongs to no field. */
+  other: Problem | null;
+}
+
+/** The gateway's objections, each where it belongs. */
+export function formProblems(problem: Problem | null): FormProblems {
+  const at = (field: string) => problem?.fields.find((each) => each.field === field)?.message ?? null;
+  // A version that is not newer and a file that is too large are about the file as a whole.
+  const aboutFile = problem && (problem.status === 409 || problem.status === 413);
+  const found = {
+    wheel: at("wheel") ?? (aboutFile ? `${problem.title}: ${problem.detail}` : null),
+    tags: at("tags"),
+  };
+  return { ...found, other: found.wheel || found.tags ? null : problem };
+}

@@ -1,0 +1,58 @@
+/** What the name of a wheel says: `mypackage-1.2.0-cp311-cp311-linux_x86_64.whl`. */
+import type { Schemas } from "../../api/client";
+
+export type Wheel = Schemas["WheelView"];
+
+export interface WheelName {
+  package: string;
+  version: string;
+  /** For which Python and system; null: for all. */
+  platform: string | null;
+}
+
+/** Package, version, perhaps a build number, then Python, ABI and system. */
+const PATTERN = /^([^-]+)-([^-]+)(?:-\d[^-]*)?-([^-]+)-([^-]+)-([^-]+)\.whl$/;
+
+export function parseWheelName(file: string): WheelName | null {
+  const [, name, version, python, abi, system] = PATTERN.exec(file) ?? [];
+  if (!name || !version || !python) return null;
+  // As Python packages compare names.
+  const normal = name.replace(/[-_.]+/g, "-").toLowerCase();
+  const everywhere = /^py[23](\.py3)?$/.test(python) && abi === "none" && system === "any";
+  return { package: normal, version, platform: everywhere ? null : `${python}-${abi}-${system}` };
+}
+
+export interface Package {
+  name: string;
+  /** The newest first. */
+  wheels: Wheel[];
+}
+
+/** The gateway lists them by package and version, the oldest first. */
+export function byPackage(wheels: readonly Wheel[], text = ""): Package[] {
+  const packages = new Map<string, Wheel[]>();
+  const wanted = text.trim().toLowerCase();
+  for (const wheel of wheels) {
+    if (![wheel.name, ...wheel.tags].some((each) => each.toLowerCase().includes(wanted))) continue;
+    const name = parseWheelName(wheel.name)?.package ?? wheel.name;
+    packages.set(name, [wheel, ...(packages.get(name) ?? [])]);
+  }
+  return [...packages].map(([name, found]) => ({ name, wheels: found }));
+}
+
+/** The newest version of a package in the registry. */
+export function newestVersion(wheels: readonly Wheel[], name: string): string | null {
+  const found = byPackage(wheels).find((each) => each.name === name);
+  return parseWheelName(found?.wheels[0]?.name ?? "")?.version ?? null;
+}
+
+export type Rollout = ReadonlyMap<string, number>;
+
+/** On how many of the workers that are here each upload is installed, by its nuid. */
+export function rolloutOf(workers: readonly Schemas["WorkerView"][]): Rollout {
+  const installed = new Map<string, number>();
+  for (const worker of workers)
+    for (const { nuid } of worker.wheel_sync.installed_wheels)
+      installed.set(nuid, (installed.get(nuid) ?? 0) + 1);
+  return installed;
+}

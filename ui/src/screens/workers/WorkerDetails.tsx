@@ -1,0 +1,98 @@
+/** Everything that a worker says about itself. */
+import type { ReactNode } from "react";
+import { href, pathTo } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { StatusBadge } from "../../ui/status";
+import { Tags } from "../../ui/Tags";
+import { Ago, Duration } from "../../ui/time";
+import { messages } from "./messages";
+import { CurrentRuns } from "./Slots";
+import type { RunsById } from "./useWorkers";
+import { WheelSync } from "./WheelSync";
+import styles from "./Workers.module.css";
+import type { Worker } from "./workers";
+
+const STOP_REASONS = ["drained", "graceful_shutdown"] as const;
+
+export function WorkerDetails({ worker, runs }: { worker: Worker; runs: RunsById }) {
+  const t = useMessages(messages);
+  return (
+    <div className={styles.details}>
+      <section>
+        <h3>{t("about")}</h3>
+        <dl className={styles.facts}>
+          <Fact name={t("lastSeen")}>
+            <Ago at={worker.last_seen_at} />
+          </Fact>
+          <Fact name={t("lastProgress")}>
+            {worker.last_progress_at ? <Ago at={worker.last_progress_at} /> : t("noProgress")}
+          </Fact>
+          {worker.stop_reason && (
+            <Fact name={t("stopReason")}>
+              <StopReason reason={worker.stop_reason} />
+            </Fact>
+          )}
+          <Fact name={t("tags")}>
+            <Tags tags={worker.tags} />
+          </Fact>
+          <Fact name={t("versions")}>
+            {t("versionsOf", { server: worker.version, engine: worker.pyoco_version })}
+          </Fact>
+          <Fact name={t("instance")}>
+            <code>{worker.instance_id}</code>
+          </Fact>
+        </dl>
+      </section>
+      <section>
+        <h3>{t("runs")}</h3>
+        {worker.slots_busy > 0 ? (
+          <CurrentRuns worker={worker} runs={runs} />
+        ) : (
+          <p className={styles.faint}>{t("nothingToDo")}</p>
+        )}
+        <LastRun worker={worker} />
+        <p>
+          <a href={href("/runs", { worker: worker.worker_id })}>{t("allRuns")}</a>
+        </p>
+      </section>
+      <WheelSync sync={worker.wheel_sync} />
+    </div>
+  );
+}
+
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+function StopReason({ reason }: { reason: string }) {
+  const t = useMessages(messages);
+  const known = STOP_REASONS.find((each) => each === reason);
+  return known ? t(`stop.${known}`) : reason;
+}
+
+function LastRun({ worker }: { worker: Worker }) {
+  const t = useMessages(messages);
+  const id = worker.last_run_id;
+  if (!id) return null;
+  return (
+    <div>
+      <h4 className={styles.label}>{t("lastRun")}</h4>
+      <p className={styles.lastRun}>
+        <a href={href(pathTo("/runs/:id", { id }))}>
+          <code>{id.slice(0, 8)}</code>
+        </a>
+        {worker.last_run_status ? <StatusBadge status={worker.last_run_status} /> : t("handedBack")}
+        <span className={styles.faint}>
+          <Duration from={worker.last_run_started_at} to={worker.last_run_finished_at} />
+          {" · "}
+          <Ago at={worker.last_run_finished_at} />
+        </span>
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,137 @@
+/** The workers: who is there, what each does, and what an operator may want of it. */
+import { SearchX, Server, ServerOff } from "lucide-react";
+import type { ReactNode } from "react";
+import { useQueryState } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { CommandLine } from "../../ui/CommandLine";
+import { Button } from "../../ui/controls";
+import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { Page } from "../../ui/Page";
+import { useRowKeys } from "../../ui/rowKeys";
+import { SearchField } from "../../ui/SearchField";
+import { messages } from "./messages";
+import { MOST_WORKERS, useRunsUnderWay, useWorkers } from "./useWorkers";
+import { WorkerRow } from "./WorkerRow";
+import styles from "./Workers.module.css";
+import { type Summary, shownWorkers, summaryOf, type Worker } from "./workers";
+
+const START_A_WORKER = "pyoco-worker --flows ./flows";
+
+export default function WorkersScreen() {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const { data, error, isPending, refetch } = useWorkers();
+  const workers = data ?? [];
+  const summary = summaryOf(workers);
+  const shown = shownWorkers(workers, {
+    text: query.get("q") ?? "",
+    stopped: query.has("stopped"),
+    hidden: query.has("hidden"),
+  });
+  return (
+    <Page
+      title={t("title")}
+      note={
+        summary.here > 0 &&
+        `${t("here", { count: summary.here })} · ${t("slotsBusy", { busy: summary.busy, slots: summary.slots })}`
+      }
+    >
+      {workers.length > 0 && (
+        <div className={styles.bar}>
+          <SearchField
+            live
+            label={t("search")}
+            placeholder={t("searchPlaceholder")}
+            value={query.get("q") ?? ""}
+            onSearch={(text) => {
+              change({ q: text }, { replace: true });
+              return text;
+            }}
+          />
+          <Toggles summary={summary} />
+        </div>
+      )}
+      {error && (
+        <div className={styles.problem}>
+          <ProblemBox problem={error} onRetry={() => void refetch()} />
+        </div>
+      )}
+      {isPending ? (
+        <Loading />
+      ) : shown.length > 0 ? (
+        <WorkerList workers={shown} />
+      ) : (
+        !error && <Nobody known={workers.length > 0} searching={query.has("q")} />
+      )}
+      {workers.length === MOST_WORKERS && (
+        <p className={styles.tooMany}>{t("tooMany", { count: MOST_WORKERS })}</p>
+      )}
+    </Page>
+  );
+}
+
+/** Who stopped and who is hidden are left out until somebody wants to see them. */
+function Toggles({ summary }: { summary: Summary }) {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const toggle = (name: "stopped" | "hidden", label: string, count: number): ReactNode =>
+    (count > 0 || query.has(name)) && (
+      <button
+        key={name}
+        type="button"
+        className={styles.toggle}
+        aria-pressed={query.has(name)}
+        onClick={() => change({ [name]: query.has(name) ? null : "1" })}
+      >
+        {label}
+        <span className={styles.count}>{count}</span>
+      </button>
+    );
+  return (
+    <div className={styles.toggles}>
+      {toggle("stopped", t("showStopped"), summary.stopped)}
+      {toggle("hidden", t("showHidden"), summary.hidden)}
+    </div>
+  );
+}
+
+function WorkerList({ workers }: { workers: readonly Worker[] }) {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const list = useRowKeys<HTMLUListElement>({ next: t("nextWorker"), previous: t("previousWorker") });
+  const runs = useRunsUnderWay(workers.some((each) => each.current_run_ids.length > 0));
+  const opened = query.get("worker");
+  return (
+    <ul ref={list} className={styles.list} aria-label={t("list")}>
+      {workers.map((worker) => (
+        <WorkerRow
+          key={worker.worker_id}
+          worker={worker}
+          runs={runs}
+          open={worker.worker_id === opened}
+          onToggle={(open) => change({ worker: open ? worker.worker_id : null }, { replace: true })}
+        />
+      ))}
+    </ul>
+  );
+}
+
+function Nobody({ known, searching }: { known: boolean; searching: boolean }) {
+  const t = useMessages(messages);
+  const [, change] = useQueryState();
+  if (searching)
+    return (
+      <EmptyState
+        icon={SearchX}
+        title={t("nothingTitle")}
+        actions={<Button onClick={() => change({ q: null })}>{t("nothingClear")}</Button>}
+      />
+    );
+  return (
+    <EmptyState icon={known ? ServerOff : Server} title={known ? t("nobodyTitle") : t("emptyTitle")}>
+      <p>{known ? t("nobodyText") : t("emptyText")}</p>
+      <CommandLine text={START_A_WORKER} />
+      <p>{t("emptyDocs")}</p>
+    </EmptyState>
+  );
+}

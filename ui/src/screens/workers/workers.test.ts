@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+import { shownWorkers, summaryOf, unnamedRuns, type Worker } from "./workers";
+
+const worker = (worker_id: string, fields: Partial<Worker> = {}): Worker =>
+  ({
+    worker_id,
+    state: "IDLE",
+    hidden: false,
+    tags: ["default"],
+    version: "0.1.0",
+    slots: 2,
+    slots_busy: 0,
+    current_run_ids: [],
+    ...fields,
+  }) as Worker;
+
+const CROWD = [
+  worker("gpu-1", { state: "RUNNING", tags: ["gpu"], slots: 4, slots_busy: 3, current_run_ids: ["a"] }),
+  worker("cpu-1"),
+  worker("lost", { state: "DISCONNECTED", slots_busy: 2 }),
+  worker("done", { state: "STOPPED_GRACEFUL" }),
+  worker("shy", { hidden: true }),
+];
+const NOTHING = { text: "", stopped: false, hidden: false };
+const names = (wish: Partial<typeof NOTHING>) =>
+  shownWorkers(CROWD, { ...NOTHING, ...wish }).map((each) => each.worker_id);
+
+describe("who is shown", () => {
+  it("leaves out who said goodbye and who is hidden, and never who was lost", () =>
+    expect(names({})).toEqual(["gpu-1", "cpu-1", "lost"]));
+  it("shows them on demand", () => {
+    expect(names({ stopped: true })).toContain("done");
+    expect(names({ hidden: true })).toContain("shy");
+  });
+  it("looks for text in names and tags", () => {
+    expect(names({ text: " GPU" })).toEqual(["gpu-1"]);
+    expect(names({ text: "default" })).toEqual(["cpu-1", "lost"]);
+  });
+});
+
+it("counts the slots of those that are here", () =>
+  expect(summaryOf(CROWD)).toEqual({ here: 3, slots: 8, busy: 3, stopped: 1, hidden: 1 }));
+
+it("knows of runs that it may not name", () => {
+  expect(unnamedRuns(worker("a", { slots_busy: 3, current_run_ids: ["x"] }))).toBe(2);
+  // A record may be read between two of its changes.
+  expect(unnamedRuns(worker("a", { slots_busy: 0, current_run_ids: ["x"] }))).toBe(0);
+});

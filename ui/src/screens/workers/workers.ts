@@ -1,0 +1,50 @@
+/** Which workers are shown, and what their slots do. */
+import type { Schemas } from "../../api/client";
+
+export type Worker = Schemas["WorkerView"];
+
+export interface Wish {
+  text: string;
+  stopped: boolean;
+  hidden: boolean;
+}
+
+export const isHere = (worker: Worker): boolean => worker.state === "RUNNING" || worker.state === "IDLE";
+export const hasStopped = (worker: Worker): boolean => worker.state === "STOPPED_GRACEFUL";
+
+/** Who went without a word is always shown, since somebody should look after it; who said goodbye is not. */
+export function shownWorkers(workers: readonly Worker[], wish: Wish): Worker[] {
+  const text = wish.text.trim().toLowerCase();
+  return workers.filter(
+    (worker) =>
+      (wish.hidden || !worker.hidden) && (wish.stopped || !hasStopped(worker)) && matches(worker, text),
+  );
+}
+
+function matches(worker: Worker, text: string): boolean {
+  const told = [worker.worker_id, worker.version, ...worker.tags];
+  return told.some((each) => each.toLowerCase().includes(text));
+}
+
+export interface Summary {
+  here: number;
+  slots: number;
+  busy: number;
+  stopped: number;
+  hidden: number;
+}
+
+export function summaryOf(workers: readonly Worker[]): Summary {
+  const sum = (of: (worker: Worker) => number) => workers.reduce((total, each) => total + of(each), 0);
+  return {
+    here: sum((each) => Number(isHere(each))),
+    slots: sum((each) => (isHere(each) ? each.slots : 0)),
+    busy: sum((each) => (isHere(each) ? each.slots_busy : 0)),
+    stopped: sum((each) => Number(hasStopped(each) && !each.hidden)),
+    hidden: sum((each) => Number(each.hidden)),
+  };
+}
+
+/** Runs of other tenants keep a slot busy, but are not named. */
+export const unnamedRuns = (worker: Worker): number =>
+  Math.max(0, worker.slots_busy - worker.current_run_ids.length);

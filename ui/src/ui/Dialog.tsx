@@ -1,0 +1,81 @@
+/** A modal dialog: the browser's own, which keeps the focus inside and the rest of the page out of reach.
+ *
+ * The usual libraries put a <style> into the page to stop it from scrolling, which our policy forbids.
+ */
+import { X } from "lucide-react";
+import { type CSSProperties, type ReactNode, useEffect, useId, useRef } from "react";
+import { useMessages } from "../i18n/messages";
+import { IconButton, joined } from "./controls";
+import styles from "./Dialog.module.css";
+import { messages } from "./messages";
+
+interface DialogProps {
+  open: boolean;
+  onClose: () => void;
+  title: string;
+  children: ReactNode;
+  /** The buttons at its foot. */
+  actions?: ReactNode;
+  width?: number;
+  /** Without head: the content shows its own. The title is still read out. */
+  bare?: boolean;
+  className?: string;
+}
+
+export function Dialog({ open, onClose, ...rest }: DialogProps) {
+  return open ? <OpenDialog onClose={onClose} {...rest} /> : null;
+}
+
+function OpenDialog({
+  onClose,
+  title,
+  children,
+  actions,
+  width,
+  bare,
+  className,
+}: Omit<DialogProps, "open">) {
+  const t = useMessages(messages);
+  const ref = useRef<HTMLDialogElement>(null);
+  const titleId = useId();
+  useEffect(() => {
+    const dialog = ref.current;
+    const before = document.activeElement;
+    dialog?.showModal();
+    // The browser would choose the button that closes it.
+    (dialog?.querySelector<HTMLElement>("input, textarea, select") ?? dialog)?.focus();
+    return () => {
+      dialog?.close();
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the Escape key closes it, by the browser's own doing.
+    <dialog
+      ref={ref}
+      tabIndex={-1}
+      className={joined(styles.dialog, className)}
+      style={width ? ({ "--dialog-width": `${width}px` } as CSSProperties) : undefined}
+      aria-labelledby={bare ? undefined : titleId}
+      aria-label={bare ? title : undefined}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onClick={(event) => event.target === ref.current && onClose()}
+    >
+      {bare ? (
+        children
+      ) : (
+        <>
+          <header className={styles.head}>
+            <h2 id={titleId}>{title}</h2>
+            <IconButton label={t("close")} icon={<X size={16} />} onClick={onClose} />
+          </header>
+          <div className={styles.body}>{children}</div>
+          {actions && <footer className={styles.foot}>{actions}</footer>}
+        </>
+      )}
+    </dialog>
+  );
+}

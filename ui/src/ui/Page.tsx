@@ -1,0 +1,53 @@
+/** The frame of every screen: its heading, which is the tab's title too, its actions, and its content. */
+import { type ReactNode, useEffect } from "react";
+import { joined } from "./controls";
+import styles from "./Page.module.css";
+
+interface PageProps {
+  title: string;
+  /** Beside the heading: a count, or what it is about. */
+  note?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+  /** As high as the window: something inside scrolls, and not the page. */
+  full?: boolean;
+}
+
+export function Page({ title, note, actions, children, full }: PageProps) {
+  useEffect(() => {
+    document.title = `${title} · Pyoco`;
+  }, [title]);
+  return (
+    <div className={joined(styles.page, full && styles.full)}>
+      <header className={styles.head}>
+        <div className={styles.title}>
+          <h1>{title}</h1>
+          {note && <span className={styles.note}>{note}</span>}
+        </div>
+        {actions && <div className={styles.actions}>{actions}</div>}
+      </header>
+      {children}
+    </div>
+  );
+}
+
+interface CardProps {
+  title?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+  className?: string;
+}
+
+export function Card({ title, actions, children, className }: CardProps) {
+  return (
+    <section className={joined(styles.card, className)}>
+      {title && (
+        <header className={styles.cardHead}>
+          <h2>{title}</h2>
+          {actions}
+        </header>
+      )}
+      <div className={styles.cardBody}>{children}</div>
+    </section>
+  );
+}

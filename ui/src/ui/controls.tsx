@@ -1,0 +1,129 @@
+/** Buttons, inputs and what else is operated. */
+import type { ComponentProps, ReactNode } from "react";
+import { useId } from "react";
+import styles from "./controls.module.css";
+
+type Kind = "normal" | "primary" | "danger" | "plain";
+
+export const joined = (...names: (string | false | null | undefined)[]): string =>
+  names.filter(Boolean).join(" ");
+
+const buttonClass = (kind: Kind, iconOnly: boolean, className?: string) =>
+  joined(styles.button, kind !== "normal" && styles[kind], iconOnly && styles.iconOnly, className);
+
+interface ButtonProps extends ComponentProps<"button"> {
+  kind?: Kind;
+}
+
+export function Button({ kind = "normal", className, type = "button", ...rest }: ButtonProps) {
+  return <button type={type} className={buttonClass(kind, false, className)} {...rest} />;
+}
+
+interface IconButtonProps extends Omit<ButtonProps, "children"> {
+  /** Read out, and shown when the mouse rests on it. */
+  label: string;
+  icon: ReactNode;
+}
+
+export function IconButton({
+  kind = "plain",
+  label,
+  icon,
+  className,
+  type = "button",
+  ...rest
+}: IconButtonProps) {
+  return (
+    <button
+      type={type}
+      className={buttonClass(kind, true, className)}
+      aria-label={label}
+      title={label}
+      {...rest}
+    >
+      {icon}
+    </button>
+  );
+}
+
+/** A link that looks like a button, since it leads somewhere. */
+export function ButtonLink({ kind = "normal", className, ...rest }: ComponentProps<"a"> & { kind?: Kind }) {
+  return <a className={buttonClass(kind, false, className)} {...rest} />;
+}
+
+export function Input({ className, ...rest }: ComponentProps<"input">) {
+  return <input className={joined(styles.input, className)} {...rest} />;
+}
+
+export function TextArea({ className, ...rest }: ComponentProps<"textarea">) {
+  return <textarea className={joined(styles.input, className)} {...rest} />;
+}
+
+export function Select({ className, ...rest }: ComponentProps<"select">) {
+  return <select className={joined(styles.input, className)} {...rest} />;
+}
+
+interface FieldProps {
+  label: string;
+  hint?: ReactNode;
+  error?: string | null;
+  /** The control; it gets the id and what describes it. */
+  children: (wired: { id: string; "aria-describedby"?: string; "aria-invalid"?: boolean }) => ReactNode;
+}
+
+/** A control with its label, and with a hint or what is wrong with its value. */
+export function Field({ label, hint, error, children }: FieldProps) {
+  const id = useId();
+  const note = error || hint ? `${id}-note` : undefined;
+  return (
+    <div className={styles.field}>
+      <label className={styles.label} htmlFor={id}>
+        {label}
+      </label>
+      {children({ id, "aria-describedby": note, "aria-invalid": error ? true : undefined })}
+      {error ? (
+        <p id={note} className={styles.error} role="alert">
+          {error}
+        </p>
+      ) : (
+        hint && (
+          <p id={note} className={styles.hint}>
+            {hint}
+          </p>
+        )
+      )}
+    </div>
+  );
+}
+
+interface SegmentsProps<T extends string> {
+  label: string;
+  value: T;
+  options: readonly { value: T; label: string; icon?: ReactNode }[];
+  onChange: (value: T) => void;
+}
+
+/** One of a few, all of them in sight. */
+export function Segments<T extends string>({ label, value, options, onChange }: SegmentsProps<T>) {
+  const name = useId();
+  return (
+    <div className={styles.segments} role="radiogroup" aria-label={label}>
+      {options.map((option) => (
+        <label key={option.value} className={styles.segment}>
+          <input
+            type="radio"
+            name={name}
+            checked={option.value === value}
+            onChange={() => onChange(option.value)}
+          />
+          {option.icon}
+          {option.label}
+        </label>
+      ))}
+    </div>
+  );
+}
+
+export function Kbd({ children }: { children: ReactNode }) {
+  return <kbd className={styles.kbd}>{children}</kbd>;
+}

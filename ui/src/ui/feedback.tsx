@@ -1,0 +1,84 @@
+/** What a screen says when there is nothing to see, not yet, or when something went wrong. */
+import { CircleAlert, type LucideIcon } from "lucide-react";
+import type { ReactNode } from "react";
+import { Problem } from "../api/problem";
+import { useMessages } from "../i18n/messages";
+import { Button, ButtonLink } from "./controls";
+import styles from "./feedback.module.css";
+import { messages } from "./messages";
+
+interface EmptyStateProps {
+  icon: LucideIcon;
+  title: string;
+  /** What to do next. */
+  children?: ReactNode;
+  actions?: ReactNode;
+}
+
+export function EmptyState({ icon: Icon, title, children, actions }: EmptyStateProps) {
+  return (
+    <div className={styles.empty}>
+      <span className={styles.emptyIcon}>
+        <Icon size={20} aria-hidden />
+      </span>
+      <h2>{title}</h2>
+      {children && <div className={styles.emptyText}>{children}</div>}
+      {actions && <div className={styles.emptyActions}>{actions}</div>}
+    </div>
+  );
+}
+
+interface ProblemBoxProps {
+  /** Whatever was thrown. */
+  problem: unknown;
+  onRetry?: () => void;
+}
+
+/** A failure in the gateway's own words, with the id that the documentation knows it by. */
+export function ProblemBox({ problem: thrown, onRetry }: ProblemBoxProps) {
+  const t = useMessages(messages);
+  const problem = Problem.from(thrown);
+  return (
+    <div className={styles.problem} role="alert">
+      <CircleAlert size={17} aria-hidden />
+      <p className={styles.problemTitle}>
+        {problem.title}
+        {problem.errId && <code>{problem.errId}</code>}
+      </p>
+      <div className={styles.problemBody}>
+        {problem.detail}
+        {problem.fields.length > 1 && (
+          <ul className={styles.problemFields}>
+            {problem.fields.map((each) => (
+              <li key={`${each.field} ${each.message}`}>
+                <code>{each.field}</code> {each.message}
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
+      {(onRetry || problem.wantsKey) && (
+        <div className={styles.problemActions}>
+          {problem.wantsKey && <ButtonLink href="#/settings">{t("openSettings")}</ButtonLink>}
+          {onRetry && <Button onClick={onRetry}>{t("retry")}</Button>}
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** In place of a text that is still on its way. */
+export function Skeleton({ width = "60%" }: { width?: string | number }) {
+  return <span className={styles.skeleton} style={{ width }} aria-hidden />;
+}
+
+export function Loading() {
+  const t = useMessages(messages);
+  return (
+    <div className={styles.empty} role="status">
+      <span className="hidden-visually">{t("loading")}</span>
+      <Skeleton width={220} />
+      <Skeleton width={160} />
+    </div>
+  );
+}

@@ -1,0 +1,77 @@
+/** Menus that open at a button, by Radix: arrows, letters, Escape and the roles are theirs. */
+import * as Dropdown from "@radix-ui/react-dropdown-menu";
+import { Check } from "lucide-react";
+import type { ReactNode } from "react";
+import { joined } from "./controls";
+import styles from "./menus.module.css";
+
+interface MenuProps {
+  /** The button, which must take a ref and further props. */
+  trigger: ReactNode;
+  children: ReactNode;
+  align?: "start" | "end";
+}
+
+export function Menu({ trigger, children, align = "start" }: MenuProps) {
+  return (
+    // Not modal: what is modal puts a style into the page, which the page's policy forbids.
+    <Dropdown.Root modal={false}>
+      <Dropdown.Trigger asChild>{trigger}</Dropdown.Trigger>
+      <Dropdown.Portal>
+        <Dropdown.Content className={styles.menu} align={align} sideOffset={5} collisionPadding={8}>
+          {children}
+        </Dropdown.Content>
+      </Dropdown.Portal>
+    </Dropdown.Root>
+  );
+}
+
+interface ItemProps {
+  children: ReactNode;
+  onSelect: () => void;
+  danger?: boolean;
+  disabled?: boolean;
+}
+
+export function MenuItem({ children, onSelect, danger, disabled }: ItemProps) {
+  return (
+    <Dropdown.Item
+      className={joined(styles.item, danger && styles.danger)}
+      onSelect={onSelect}
+      disabled={disabled}
+    >
+      {children}
+    </Dropdown.Item>
+  );
+}
+
+export function MenuCheck({
+  checked,
+  onChange,
+  children,
+}: {
+  checked: boolean;
+  onChange: () => void;
+  children: ReactNode;
+}) {
+  return (
+    <Dropdown.CheckboxItem
+      className={styles.item}
+      checked={checked}
+      onSelect={(event) => {
+        // Several are usually chosen in one go.
+        event.preventDefault();
+        onChange();
+      }}
+    >
+      <span className={styles.check}>{checked && <Check size={14} />}</span>
+      {children}
+    </Dropdown.CheckboxItem>
+  );
+}
+
+export const MenuLabel = ({ children }: { children: ReactNode }) => (
+  <Dropdown.Label className={styles.label}>{children}</Dropdown.Label>
+);
+
+export const MenuLine = () => <Dropdown.Separator className={styles.line} />;

@@ -1,0 +1,79 @@
+/** What state a run or a task is in: a colour, a shape and a word, since a colour alone is not for everybody. */
+import {
+  Ban,
+  CircleCheck,
+  CircleDashed,
+  CirclePause,
+  CircleX,
+  LoaderCircle,
+  type LucideIcon,
+  OctagonMinus,
+} from "lucide-react";
+import { useMessages } from "../i18n/messages";
+import { joined } from "./controls";
+import { messages } from "./messages";
+import styles from "./status.module.css";
+
+export const RUN_STATUSES = [
+  "PENDING",
+  "RUNNING",
+  "WAITING_HUMAN",
+  "CANCELLING",
+  "COMPLETED",
+  "FAILED",
+  "CANCELLED",
+] as const;
+export type RunStatus = (typeof RUN_STATUSES)[number];
+export type Status = RunStatus | "SUCCEEDED" | "WAITING";
+
+export const isRunStatus = (word: string): word is RunStatus => RUN_STATUSES.some((each) => each === word);
+export const isTerminal = (word: string): boolean => ["COMPLETED", "FAILED", "CANCELLED"].includes(word);
+
+type Tone = "pending" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled";
+const LOOKS: Record<Status, { tone: Tone; icon: LucideIcon }> = {
+  PENDING: { tone: "pending", icon: CircleDashed },
+  RUNNING: { tone: "running", icon: LoaderCircle },
+  WAITING_HUMAN: { tone: "waiting", icon: CirclePause },
+  WAITING: { tone: "waiting", icon: CirclePause },
+  CANCELLING: { tone: "cancelling", icon: OctagonMinus },
+  COMPLETED: { tone: "completed", icon: CircleCheck },
+  SUCCEEDED: { tone: "completed", icon: CircleCheck },
+  FAILED: { tone: "failed", icon: CircleX },
+  CANCELLED: { tone: "cancelled", icon: Ban },
+};
+const QUIET: ReadonlySet<string> = new Set(["PENDING", "COMPLETED", "SUCCEEDED", "CANCELLED"]);
+const isKnown = (status: string): status is Status => status in LOOKS;
+
+/** The class that sets `--tone` and `--tone-soft` to the colours of a status. */
+export const toneClass = (status: string): string =>
+  styles[LOOKS[isKnown(status) ? status : "PENDING"].tone] ?? "";
+
+export function useStatusWord(): (status: string) => string {
+  const t = useMessages(messages);
+  return (status) => (isKnown(status) ? t(`status.${status}`) : status);
+}
+
+export function StatusIcon({ status, size = 13 }: { status: string; size?: number }) {
+  const Icon = LOOKS[isKnown(status) ? status : "PENDING"].icon;
+  return (
+    <Icon
+      size={size}
+      strokeWidth={2.4}
+      aria-hidden
+      className={status === "RUNNING" ? styles.turning : undefined}
+    />
+  );
+}
+
+export function StatusBadge({ status }: { status: string }) {
+  const word = useStatusWord();
+  return (
+    <span
+      className={joined(styles.badge, toneClass(status), QUIET.has(status) && styles.quiet)}
+      data-status={status}
+    >
+      <StatusIcon status={status} />
+      {word(status)}
+    </span>
+  );
+}
