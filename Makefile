@@ -3,10 +3,14 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint ui browser bench bench-index bench-watch bench-waits chaos clean
 .SUFFIXES:
+# The tests start our programs a thousand times: these must not be compiled each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first of these that is new enough makes .venv; say which one with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BIN := .venv/bin
+# One more than there are cores: some tests wait, for a time limit or for a program to start.
+TEST_PROCESSES ?= $(shell $(BIN)/python -c 'import os; print(min(5, (os.cpu_count() or 1) + 1))')
 # The exit code of a program that Ctrl-C has ended in good order. The shell itself has to wait for that (trap).
 CTRL_C := 130
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
@@ -27,7 +31,7 @@ demo: .venv/package ui ## Start everything, run an example, and serve until Ctrl
 
 test: lint ui browser ## Check the code, then run every test
 	@$(WITH_NPM) npm --prefix ui test
-	@$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)
+	@$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 lint: .venv/tools ## Check style, types and the way imports may go
 	@$(BIN)/ruff check

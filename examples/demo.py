@@ -120,7 +120,7 @@ def show_question(screen: Screen, url: str, waiting: Run) -> None:
     lines = [
         Text.assemble(head, f" {ASKING_FLOW} {waiting['run_id']} ", state(waiting["status"])),
         Text(printable(f"  {wait['message']}")),
-        Text(f"  {url}/waits/{wait['wait_id']}"),
+        Text(f"  {url}/#/waits/{wait['wait_id']}"),
     ]
     for line in lines:
         screen.console.print(line, soft_wrap=True)

@@ -1,5 +1,6 @@
-"""`pyoco-server-admin api-key`, as a process of its own on a real NATS."""
+"""`pyoco-server-admin api-key` on a real NATS."""
 
+import asyncio
 import json
 import socket
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 
+from .support.commands import call_command
 from .support.gateway import running_gateway
 from .support.programs import ADMIN, SERVER, run_command, running
 from .support.terminal import on_terminal
@@ -22,7 +24,7 @@ ONCE = "This is the only time that the key is shown."
 
 def admin(nats_url: str, *words: str, pepper: str = "") -> Any:
     """The JSON that the command wrote."""
-    done = run_command(ADMIN, "api-key", *words, PYOCO_NATS_URL=nats_url, PYOCO_AUTH_PEPPER=pepper)
+    done = call_command(ADMIN, "api-key", *words, PYOCO_NATS_URL=nats_url, PYOCO_AUTH_PEPPER=pepper)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -82,8 +84,10 @@ def test_keys_are_listed_by_tenant_the_newest_first(nats_url: str) -> None:
 
 
 async def test_a_rotated_key_keeps_its_id_and_gets_another_secret(config: NatsBackendConfig) -> None:
-    old = admin(config.nats_url, "create", "--tenant", "acme", "--scopes", "read")
-    new = admin(config.nats_url, "rotate", "--key-id", old["key_id"], "--overlap", "1h")
+    words = ("create", "--tenant", "acme", "--scopes", "read")
+    old = await asyncio.to_thread(admin, config.nats_url, *words)
+    words = ("rotate", "--key-id", old["key_id"], "--overlap", "1h")
+    new = await asyncio.to_thread(admin, config.nats_url, *words)
     assert new["key_id"] == old["key_id"]
     assert new["scopes"] == ["read"]
     assert new["api_key"] != old["api_key"]
@@ -119,7 +123,7 @@ def test_on_a_terminal_there_are_tables_and_the_key_is_on_one_line(nats_url: str
     ],
 )
 def test_what_is_wrong_is_told_with_its_cure(nats_url: str, words: list[str], complaint: str) -> None:
-    done = run_command(ADMIN, "api-key", *words, PYOCO_NATS_URL=nats_url)
+    done = call_command(ADMIN, "api-key", *words, PYOCO_NATS_URL=nats_url)
     assert (done.returncode, done.stdout) == (1, "")
     assert complaint in done.stderr
     assert "Example: pyoco-server-admin api-key" in done.stderr
@@ -127,7 +131,7 @@ def test_what_is_wrong_is_told_with_its_cure(nats_url: str, words: list[str], co
 
 def test_a_whole_key_in_place_of_its_id_is_not_repeated(nats_url: str) -> None:
     key = admin(nats_url, "create", "--tenant", "acme")["api_key"]
-    done = run_command(ADMIN, "api-key", "revoke", "--key-id", key, PYOCO_NATS_URL=nats_url)
+    done = call_command(ADMIN, "api-key", "revoke", "--key-id", key, PYOCO_NATS_URL=nats_url)
     assert done.returncode == 1
     assert "the part between the two '_' of a key" in done.stderr
     assert key not in done.stderr
@@ -136,16 +140,16 @@ def test_a_whole_key_in_place_of_its_id_is_not_repeated(nats_url: str) -> None:
 def test_without_nats_it_says_so_once_and_where_it_looked() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         url = f"nats://127.0.0.1:{probe.getsockname()[1]}"
-    done = run_command(ADMIN, "api-key", "list", PYOCO_NATS_URL=url)
+    done = call_command(ADMIN, "api-key", "list", PYOCO_NATS_URL=url)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("ERR-PYOCO-0003 ")
     assert done.stderr.count(url) == 1
 
 
 def test_without_a_pepper_it_is_said_that_the_gateways_need_the_same(nats_url: str) -> None:
-    plain = run_command(ADMIN, "api-key", "create", "--tenant", "acme", PYOCO_NATS_URL=nats_url)
+    plain = call_command(ADMIN, "api-key", "create", "--tenant", "acme", PYOCO_NATS_URL=nats_url)
     assert "PYOCO_AUTH_PEPPER is not set here" in plain.stderr
-    done = run_command(
+    done = call_command(
         *(ADMIN, "api-key", "create", "--tenant", "acme"), PYOCO_NATS_URL=nats_url, PYOCO_AUTH_PEPPER="x-y-z"
     )
     assert "PYOCO_AUTH_PEPPER" not in done.stderr

@@ -1,4 +1,4 @@
-"""`pyoco-client` as a real process against a real gateway: its input forms, its output, its exit codes."""
+"""`pyoco-client` against a real gateway: its input forms, its output, its exit codes."""
 
 import json
 import os
@@ -12,8 +12,9 @@ from typing import TextIO
 
 import pytest
 
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 
+from .support.commands import call_client
 from .support.http_stub import answer, stub, unavailable, watched
 from .support.programs import CLIENT, SERVER, WORKER, environment, run_command, running, started
 from .support.terminal import on_terminal
@@ -47,7 +48,7 @@ def ended_run(server: str) -> str:
 
 
 def client(server: str, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return run_command(CLIENT, *arguments, cwd=cwd, PYOCO_SERVER=server)
+    return call_client(*arguments, cwd=cwd, PYOCO_SERVER=server)
 
 
 def test_submit_answers_with_the_run_id_as_json_for_a_script(server: str) -> None:
@@ -131,12 +132,12 @@ def test_the_server_is_named_before_or_after_the_subcommand_or_in_the_environmen
     server: str, ended_run: str
 ) -> None:
     get, nowhere = ("get", "--run-id", ended_run), "http://127.0.0.1:1"
-    assert run_command(CLIENT, "--server", server, *get).returncode == 0
-    assert run_command(CLIENT, *get, "--server", server).returncode == 0
-    assert run_command(CLIENT, *get, PYOCO_SERVER=server).returncode == 0
-    assert run_command(CLIENT, "--server", nowhere, *get, "--server", server).returncode == 0
-    assert run_command(CLIENT, "--server", server, *get, PYOCO_SERVER=nowhere).returncode == 0
-    assert run_command(CLIENT, "--server", nowhere, *get, PYOCO_SERVER=server).returncode == 1
+    assert call_client("--server", server, *get).returncode == 0
+    assert call_client(*get, "--server", server).returncode == 0
+    assert call_client(*get, PYOCO_SERVER=server).returncode == 0
+    assert call_client("--server", nowhere, *get, "--server", server).returncode == 0
+    assert call_client("--server", server, *get, PYOCO_SERVER=nowhere).returncode == 0
+    assert call_client("--server", nowhere, *get, PYOCO_SERVER=server).returncode == 1
 
 
 def test_wait_is_0_only_for_a_completed_run(server: str) -> None:
@@ -167,7 +168,7 @@ def test_a_result_that_cannot_be_fetched_does_not_fail_a_completed_run() -> None
     ended = watched("1", run_id=NO_RUN, flow_name="x", status="COMPLETED", params={})
     submit = ("submit", "--flow-name", "x", "--wait", "--output", "table")
     with stub([accepted, ended, unavailable()]) as (url, _):
-        done = run_command(CLIENT, *submit, "--server", url)
+        done = call_client(*submit, "--server", url)
     assert done.returncode == 0, done.stderr
     assert "COMPLETED" in done.stdout
     assert "What the tasks returned cannot be shown: ERR-PYOCO-0003" in done.stderr
@@ -224,16 +225,14 @@ def test_an_unknown_run_is_explained_in_the_language_of_the_terminal(server: str
     assert english.stderr.startswith(f"{spec.err_id} {spec.en} (HTTP 404, GET {server}/runs/{NO_RUN})")
     for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
         language = {variable: "ja_JP.UTF-8"}
-        japanese = run_command(
-            CLIENT, "get", "--run-id", NO_RUN, "--server", server, cwd=None, PYTHONUTF8="1", **language
-        )
+        japanese = call_client("get", "--run-id", NO_RUN, "--server", server, cwd=None, **language)
         assert japanese.stderr.startswith(f"{spec.err_id} {spec.ja} (HTTP 404")
         assert spec.cure_ja in japanese.stderr
 
 
 def test_no_gateway_is_explained_with_the_address_and_the_cure() -> None:
     spec = Err.GATEWAY_UNREACHABLE
-    done = run_command(CLIENT, "get", "--run-id", NO_RUN, "--server", "http://127.0.0.1:1")
+    done = call_client("get", "--run-id", NO_RUN, "--server", "http://127.0.0.1:1")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"{spec.err_id} {spec.en}: http://127.0.0.1:1: " in done.stderr
     assert spec.cure_en in done.stderr
@@ -243,10 +242,10 @@ def test_no_gateway_is_explained_with_the_address_and_the_cure() -> None:
 def test_the_api_key_comes_from_the_environment_or_the_command_line() -> None:
     get = ("get", "--run-id", NO_RUN, "--output", "json")
     with stub([answer(run_id=NO_RUN)]) as (url, seen):
-        run_command(CLIENT, *get, "--server", url, PYOCO_API_KEY="of-the-environment")
-        run_command(CLIENT, *get, "--server", url, "--api-key", "given", PYOCO_API_KEY="of-the-environment")
-        run_command(CLIENT, "--api-key", "before", *get, "--server", url)
-        run_command(CLIENT, *get, "--server", url, "--api-key", "k", PYOCO_HTTP_API_KEY_HEADER="X-Team")
+        call_client(*get, "--server", url, PYOCO_API_KEY="of-the-environment")
+        call_client(*get, "--server", url, "--api-key", "given", PYOCO_API_KEY="of-the-environment")
+        call_client("--api-key", "before", *get, "--server", url)
+        call_client(*get, "--server", url, "--api-key", "k", PYOCO_HTTP_API_KEY_HEADER="X-Team")
     keys = [headers.get("x-api-key") or headers.get("x-team") for headers in seen]
     assert keys == ["of-the-environment", "given", "before", "k"]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from .support.programs import CLIENT, environment, run_command
+from .support.commands import call_client
+from .support.programs import CLIENT, environment
 
 
 def offered(line: str) -> list[str]:
     words = line.split(" ")
-    done = run_command(
-        CLIENT,
+    done = call_client(
         _PYOCO_CLIENT_COMPLETE="complete_bash",
         COMP_WORDS=line,
         COMP_CWORD=str(len(words) - 1),

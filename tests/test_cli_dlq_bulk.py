@@ -1,4 +1,4 @@
-"""`pyoco-client explain`, `dlq` and `bulk` as real processes: why, what ended badly, and many at once."""
+"""`pyoco-client explain`, `dlq` and `bulk`: why, what ended badly, and many at once."""
 
 import json
 import subprocess
@@ -10,7 +10,9 @@ import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
 
-from .support.programs import CLIENT, SERVER, WORKER, run_command, running
+from .support.commands import call_client
+from .support.gateway import gateway_beside
+from .support.programs import CLIENT, WORKER, run_command, running
 from .support.terminal import CTRL_C, on_terminal
 from .support.waiting import eventually_sync
 from .support.workers import FLOWS
@@ -20,12 +22,12 @@ from .support.workers import FLOWS
 def server(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder, nats_url = tmp_path_factory.mktemp("dlq"), next(_unused_accounts)
     with (
-        running(SERVER, "up", "--port", "0", "--nats-url", nats_url, cwd=folder) as (_, gateway),
+        gateway_beside(nats_url, folder) as url,
         running(WORKER, "--flows", str(FLOWS), "--nats-url", nats_url, cwd=folder),
-        PyocoHttpClient(gateway["url"]) as client,
+        PyocoHttpClient(url) as client,
     ):
         eventually_sync(lambda: client.health()["index"]["ready"], within=20, describe="the index is ready")
-        yield gateway["url"]
+        yield url
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def http(server: str) -> Iterator[PyocoHttpClient]:
 
 
 def client(server: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(CLIENT, *arguments, PYOCO_SERVER=server)
+    return call_client(*arguments, PYOCO_SERVER=server)
 
 
 def answered(server: str, *arguments: str) -> Any:
@@ -62,7 +64,9 @@ def waiting_runs(http: PyocoHttpClient, label: str, count: int) -> list[str]:
 
 def test_a_run_that_waits_is_explained_with_what_to_do(server: str, http: PyocoHttpClient) -> None:
     (run_id,) = waiting_runs(http, "explained", 1)
-    explanation = answered(server, "explain", "--run-id", run_id)
+    done = run_command(CLIENT, "explain", "--run-id", run_id, PYOCO_SERVER=server)
+    assert (done.returncode, done.stderr) == (0, "")
+    explanation = json.loads(done.stdout)
     assert explanation["findings"][0]["code"] == "no_worker_for_tag"
     shown = client(server, "explain", "--run-id", run_id, "--output", "table").stdout
     assert explanation["summary"].split(";")[0] in shown
@@ -101,7 +105,7 @@ def test_one_letter_is_replayed_and_deleted(server: str, http: PyocoHttpClient) 
     again = answered(server, "dlq", "replay", "--seq", seq, "--from", "failed")
     assert again["origin_run_id"] == run_id
     assert answered(server, "dlq", "delete", "--seq", seq) == {"seq": int(seq), "deleted": True}
-    gone = client(server, "dlq", "get", "--seq", seq)
+    gone = run_command(CLIENT, "dlq", "get", "--seq", seq, PYOCO_SERVER=server)
     assert (gone.returncode, gone.stdout) == (1, "")
     assert "ERR-PYOCO-0027" in gone.stderr
 

@@ -1,4 +1,4 @@
-"""`pyoco-client list` and `list-vnext` as real processes: filters, pages, and both forms of output."""
+"""`pyoco-client list` and `list-vnext`: filters, pages, and both forms of output."""
 
 import json
 import subprocess
@@ -12,8 +12,10 @@ import pytest
 from pyoco_server.cli.moments import ago, duration, moment
 from pyoco_server.http_client import PyocoHttpClient
 
+from .support.commands import call_client
+from .support.gateway import gateway_beside
 from .support.http_stub import answer, stub
-from .support.programs import CLIENT, SERVER, run_command, running
+from .support.programs import CLIENT, run_command
 from .support.waiting import eventually_sync
 
 
@@ -22,8 +24,8 @@ def server(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFac
     """A gateway with five runs that nobody executes, one of them cancelled."""
     folder = tmp_path_factory.mktemp("list")
     with (
-        running(SERVER, "up", "--port", "0", "--nats-url", next(_unused_accounts), cwd=folder) as (_, facts),
-        PyocoHttpClient(facts["url"]) as client,
+        gateway_beside(next(_unused_accounts), folder) as url,
+        PyocoHttpClient(url) as client,
     ):
         eventually_sync(lambda: client.health()["index"]["ready"], within=20, describe="the index is ready")
         for number in range(4):
@@ -31,11 +33,11 @@ def server(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFac
         run_id = client.submit_run("hourly", {"secret": "needle"}, tag="other")["run_id"]
         client.cancel_run(run_id)
         client.wait(run_id, 20)
-        yield facts["url"]
+        yield url
 
 
 def client(server: str, *arguments: str, columns: str = "80") -> subprocess.CompletedProcess[str]:
-    return run_command(CLIENT, *arguments, PYOCO_SERVER=server, COLUMNS=columns)
+    return call_client(*arguments, PYOCO_SERVER=server, COLUMNS=columns)
 
 
 def listed(server: str, *arguments: str) -> list[dict[str, Any]]:
@@ -46,7 +48,9 @@ def listed(server: str, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_a_script_gets_an_array_the_last_changed_first(server: str) -> None:
-    runs = listed(server)
+    done = run_command(CLIENT, "list", PYOCO_SERVER=server)
+    assert (done.returncode, done.stderr) == (0, "")
+    runs = json.loads(done.stdout)
     assert [run["flow_name"] for run in runs] == ["hourly", *["nightly"] * 4]
     assert {"run_id", "status", "updated_at"} <= set(runs[0])
 

@@ -1,4 +1,4 @@
-"""`pyoco-client logs` as a real process: what a script reads, and what a person at a terminal sees."""
+"""`pyoco-client logs`: what a script reads, and what a person at a terminal sees."""
 
 import json
 import re
@@ -11,8 +11,10 @@ import pytest
 
 from pyoco_server.models import RunStatus
 
+from .support.commands import call_client
+from .support.gateway import gateway_beside
 from .support.printing_runs import SyncPrintingRun
-from .support.programs import CLIENT, SERVER, run_command, running, started
+from .support.programs import CLIENT, SERVER, running, started
 from .support.terminal import CTRL_C, on_terminal
 from .support.waiting import eventually_sync
 
@@ -26,9 +28,9 @@ def at_nats(_unused_accounts: Iterator[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def server(at_nats: str) -> Iterator[str]:
-    with running(SERVER, "up", "--port", "0", "--nats-url", at_nats) as (_, facts):
-        yield facts["url"]
+def server(at_nats: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with gateway_beside(at_nats, tmp_path_factory.mktemp("gateway")) as url:
+        yield url
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def printed(run: SyncPrintingRun) -> SyncPrintingRun:
 
 
 def logs(server: str, run: SyncPrintingRun, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(CLIENT, "logs", "--run-id", run.run_id, *arguments, PYOCO_SERVER=server)
+    return call_client("logs", "--run-id", run.run_id, *arguments, PYOCO_SERVER=server)
 
 
 def test_a_script_gets_plain_lines_with_their_task(server: str, printed: SyncPrintingRun) -> None:
@@ -139,7 +141,7 @@ def test_a_wide_line_is_not_broken_on_a_terminal(server: str, run: SyncPrintingR
 
 def test_a_run_that_is_not_there_is_exit_code_1(server: str) -> None:
     for more in ([], ["-f"]):
-        done = run_command(CLIENT, "logs", "--run-id", NO_RUN, *more, PYOCO_SERVER=server)
+        done = call_client("logs", "--run-id", NO_RUN, *more, PYOCO_SERVER=server)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith("ERR-PYOCO-0005 ")
 
@@ -154,7 +156,7 @@ def test_a_run_that_is_not_there_is_exit_code_1(server: str) -> None:
     ids=str,
 )
 def test_a_usage_error_names_what_is_wrong(arguments: list[str], complaint: str) -> None:
-    done = run_command(CLIENT, "logs", "--run-id", NO_RUN, *arguments)
+    done = call_client("logs", "--run-id", NO_RUN, *arguments)
     assert done.returncode == 1
     assert done.stderr.startswith("ERR-PYOCO-0018 ")
     assert complaint in done.stderr

@@ -1,4 +1,4 @@
-"""`pyoco-client rerun`, and the limits and keys of its submits, as real processes."""
+"""`pyoco-client rerun`, and the limits and keys of its submits."""
 
 import json
 import subprocess
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from .support.commands import call_client
+from .support.gateway import gateway_beside
 from .support.http_stub import answer, stub
-from .support.programs import CLIENT, SERVER, WORKER, run_command, running
+from .support.programs import CLIENT, WORKER, run_command, running
 from .support.workers import FLOWS
 from .test_cli_client import GOOD_YAML, NO_RUN
 
@@ -19,14 +21,14 @@ def server(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("rerun")
     nats_url = next(_unused_accounts)
     with (
-        running(SERVER, "up", "--port", "0", "--nats-url", nats_url, cwd=folder) as (_, gateway),
+        gateway_beside(nats_url, folder) as url,
         running(WORKER, "--flows", str(FLOWS), "--nats-url", nats_url, cwd=folder),
     ):
-        yield gateway["url"]
+        yield url
 
 
 def client(server: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(CLIENT, *arguments, PYOCO_SERVER=server)
+    return call_client(*arguments, PYOCO_SERVER=server)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def ended_run(server: str) -> str:
 
 
 def test_a_rerun_answers_as_a_submit_does(server: str, ended_run: str) -> None:
-    done = client(server, "rerun", "--run-id", ended_run)
+    done = run_command(CLIENT, "rerun", "--run-id", ended_run, PYOCO_SERVER=server)
     accepted = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
     assert (accepted["status"], accepted["origin_run_id"]) == ("PENDING", ended_run)
@@ -120,20 +122,20 @@ def test_a_submit_carries_a_limit_and_a_key(server: str, command: str, tmp_path:
 
 @pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf", "soon", "2592001"])
 def test_a_limit_that_is_none_is_a_usage_error(limit: str) -> None:
-    done = run_command(CLIENT, "submit", "--flow-name", "noop", "--run-timeout-sec", limit)
+    done = call_client("submit", "--flow-name", "noop", "--run-timeout-sec", limit)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"'{limit}': wanted seconds, more than 0 and at most 2592000" in done.stderr
 
 
 @pytest.mark.parametrize("key", ["", "a b", "ключ", "x" * 256])
 def test_a_key_that_is_none_is_a_usage_error(key: str) -> None:
-    done = run_command(CLIENT, "submit", "--flow-name", "noop", "--idempotency-key", key)
+    done = call_client("submit", "--flow-name", "noop", "--idempotency-key", key)
     assert (done.returncode, done.stdout) == (1, "")
     assert "wanted 1 to 255 visible ASCII characters" in done.stderr
 
 
 def test_a_submit_without_a_key_sends_none() -> None:
     with stub([answer(run_id=NO_RUN, status="PENDING")]) as (url, seen):
-        run_command(CLIENT, "submit", "--flow-name", "noop", "--server", url)
-        run_command(CLIENT, "submit", "--flow-name", "noop", "--server", url, "--idempotency-key", "k")
+        call_client("submit", "--flow-name", "noop", "--server", url)
+        call_client("submit", "--flow-name", "noop", "--server", url, "--idempotency-key", "k")
     assert [headers.get("idempotency-key") for headers in seen] == [None, "k"]

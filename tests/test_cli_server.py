@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.cli.listening import choose_port, http_url, listen
-from pyoco_server.errors import Err, InvalidCliArgument
+from pyoco_server.error_table import Err
+from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient
 
 from .support.processes import find_processes, is_alive

@@ -16,6 +16,7 @@ from pyoco_server.cli.console import printable
 from pyoco_server.cli.entry import exit_code_of
 from pyoco_server.system_language import system_language
 
+from .support.commands import call_client, call_command
 from .support.programs import ADMIN, CLIENT, SERVER, WORKER, run_command
 
 APPS = {
@@ -176,26 +177,26 @@ def test_the_programs_themselves_exit_with_1(program: str, arguments: list[str])
 
 def test_a_bad_setting_is_a_usage_error_that_names_key_and_value() -> None:
     for module, arguments in ((SERVER, ["up"]), (WORKER, []), (CLIENT, ["get", "--run-id", A_RUN])):
-        done = run_command(module, *arguments, PYOCO_LOG_LEVEL="LOUD", PYOCO_CONSUMER_MAX_DELIVER="many")
+        done = call_command(module, *arguments, PYOCO_LOG_LEVEL="LOUD", PYOCO_CONSUMER_MAX_DELIVER="many")
         assert done.returncode == 1
         assert "PYOCO_LOG_LEVEL='LOUD': wanted one of DEBUG" in done.stderr
         assert "PYOCO_CONSUMER_MAX_DELIVER='many': wanted a whole number" in done.stderr
 
 
 def test_usage_errors_speak_the_language_of_the_terminal() -> None:
-    done = run_command(CLIENT, "submit", LC_ALL="ja_JP.UTF-8", PYTHONUTF8="1")
+    done = call_client("submit", LC_ALL="ja_JP.UTF-8")
     assert done.stderr.startswith("ERR-PYOCO-0018 CLI引数が不正です（入力形式を確認してください）: ")
 
 
 @pytest.mark.parametrize("program", MODULES)
 def test_every_program_tells_its_version(program: str) -> None:
-    done = run_command(MODULES[program], "--version")
+    done = call_command(MODULES[program], "--version")
     assert (done.returncode, done.stdout) == (0, f"{program} {__version__}\n")
 
 
 def test_a_program_without_arguments_shows_its_help() -> None:
     for module, code in ((CLIENT, 1), (SERVER, 1), (ADMIN, 1)):
-        done = run_command(module)
+        done = call_command(module)
         assert done.returncode == code
         assert "Usage: " in done.stdout + done.stderr
 

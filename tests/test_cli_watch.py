@@ -1,4 +1,4 @@
-"""`pyoco-client watch` as a real process: lines for a script, a live view for a person, and the exit code."""
+"""`pyoco-client watch`: lines for a script, a live view for a person, and the exit code."""
 
 import json
 import signal
@@ -12,7 +12,8 @@ import pytest
 from pyoco_server.cli.watch_screen import _most_important
 from pyoco_server.http_client import PyocoHttpClient
 
-from .support.programs import CLIENT, SERVER, WORKER, run_command, running, started
+from .support.commands import call_client
+from .support.programs import CLIENT, SERVER, WORKER, running, started
 from .support.terminal import CTRL_C, on_terminal
 from .support.waiting import eventually_sync
 from .support.workers import FLOWS
@@ -39,7 +40,7 @@ def client(server: str) -> Iterator[PyocoHttpClient]:
 
 
 def watch(server: str, run_id: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(CLIENT, "watch", "--run-id", run_id, *arguments, PYOCO_SERVER=server)
+    return call_client("watch", "--run-id", run_id, *arguments, PYOCO_SERVER=server)
 
 
 def command(run_id: str, *arguments: str) -> list[str]:

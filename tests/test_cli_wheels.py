@@ -1,4 +1,4 @@
-"""`pyoco-client wheels`, `wheel-upload`, `wheel-history` and `wheel-delete` as real processes."""
+"""`pyoco-client wheels`, `wheel-upload`, `wheel-history` and `wheel-delete`."""
 
 import io
 import json
@@ -18,25 +18,29 @@ from pyoco_server.cli.workers import worker_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient
 
-from .support.programs import CLIENT, SERVER, run_command, running
+from .support.commands import call_client
+from .support.gateway import gateway_beside
+from .support.programs import CLIENT, run_command
 from .support.terminal import on_terminal
-from .support.waiting import eventually_sync
 from .support.wheels import wheel_file
 from .support.worker_records import a_record
 
 
+@pytest.fixture(scope="module")
+def server(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One for all tests that do not mind the wheels of the others."""
+    with gateway_beside(next(_unused_accounts), tmp_path_factory.mktemp("wheels")) as url:
+        yield url
+
+
 @pytest.fixture
-def server(nats_url: str, tmp_path: Path) -> Iterator[str]:
-    with (
-        running(SERVER, "up", "--port", "0", "--nats-url", nats_url, cwd=tmp_path) as (_, gateway),
-        PyocoHttpClient(gateway["url"]) as client,
-    ):
-        eventually_sync(lambda: client.health()["nats"]["ready"], within=20, describe="NATS is ready")
-        yield gateway["url"]
+def empty_server(nats_url: str, tmp_path: Path) -> Iterator[str]:
+    with gateway_beside(nats_url, tmp_path) as url:
+        yield url
 
 
 def client(server: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_command(CLIENT, *arguments, PYOCO_SERVER=server, COLUMNS="140")
+    return call_client(*arguments, PYOCO_SERVER=server, COLUMNS="140")
 
 
 def answered(server: str, *arguments: str) -> Any:
@@ -45,7 +49,8 @@ def answered(server: str, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_wheel_from_upload_to_delete(server: str, tmp_path: Path) -> None:
+def test_a_wheel_from_upload_to_delete(empty_server: str, tmp_path: Path) -> None:
+    server = empty_server
     assert answered(server, "wheels") == []
     assert client(server, "wheels", "--output", "table").stdout == "(none)\n"
     file = wheel_file(tmp_path)
@@ -68,7 +73,7 @@ def test_a_wheel_from_upload_to_delete(server: str, tmp_path: Path) -> None:
 
 
 def test_what_is_no_file_of_a_known_size_is_refused_without_a_traceback(server: str) -> None:
-    done = client(server, "wheel-upload", "--wheel-file", "/dev/zero")
+    done = run_command(CLIENT, "wheel-upload", "--wheel-file", "/dev/zero", PYOCO_SERVER=server)
     assert done.returncode == 1
     assert "wheel_file='/dev/zero': wanted a regular file" in done.stderr
     assert "Traceback" not in done.stderr
@@ -108,7 +113,7 @@ def test_what_the_gateway_refuses_is_said_with_its_cure(server: str, tmp_path: P
     ],
 )
 def test_a_wrong_argument_is_said_before_anything_is_sent(arguments: tuple[str, ...]) -> None:
-    done = run_command(CLIENT, *arguments, cwd=Path(__file__).parents[1], PYOCO_SERVER="http://127.0.0.1:1")
+    done = call_client(*arguments, cwd=Path(__file__).parents[1], PYOCO_SERVER="http://127.0.0.1:1")
     assert done.returncode == 1
     assert "pyoco-client" in done.stderr
 
@@ -145,7 +150,7 @@ def test_a_worker_is_shown_with_its_wheels(wheels: dict[str, Any], rows: list[st
 
 
 def test_a_person_sees_how_far_an_upload_is(server: str, tmp_path: Path) -> None:
-    file = wheel_file(tmp_path, files={"data.bin": bytes(3_000_000), "noise.py": "x = 1\n"})
+    file = wheel_file(tmp_path, "large", files={"data.bin": bytes(3_000_000), "noise.py": "x = 1\n"})
     command = [sys.executable, "-m", CLIENT, "wheel-upload", "--wheel-file", str(file)]
     with on_terminal(command, PYOCO_SERVER=server) as screen:
         screen.shows("The gateway checks it")

@@ -16,18 +16,19 @@ from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.http_client.answers import Run
 from pyoco_server.models import WORKER_ID_PATTERN
 
+from .support.gateway import gateway_beside
 from .support.nats_server import NatsServer
-from .support.programs import SERVER, WORKER, announcing, run_command, running
+from .support.programs import WORKER, announcing, run_command, running
 from .support.terminal import on_terminal
 from .support.waiting import eventually_sync
 from .support.workers import FLOWS
 
 
 @pytest.fixture
-def client(nats_url: str) -> Iterator[PyocoHttpClient]:
+def client(nats_url: str, tmp_path: Path) -> Iterator[PyocoHttpClient]:
     with (
-        running(SERVER, "up", "--port", "0", "--nats-url", nats_url) as (_, gateway),
-        PyocoHttpClient(gateway["url"]) as client,
+        gateway_beside(nats_url, tmp_path) as url,
+        PyocoHttpClient(url) as client,
     ):
         eventually_sync(lambda: client.health()["nats"]["ready"], within=10, describe="NATS is ready")
         yield client

@@ -1,4 +1,4 @@
-"""`pyoco-client workers`, `worker` and `metrics` as real processes, with real workers."""
+"""`pyoco-client workers`, `worker` and `metrics`, with real workers."""
 
 import json
 import subprocess
@@ -9,7 +9,9 @@ import pytest
 
 from pyoco_server.http_client import PyocoHttpClient
 
-from .support.programs import CLIENT, SERVER, WORKER, run_command, running
+from .support.commands import call_client
+from .support.gateway import gateway_beside
+from .support.programs import CLIENT, WORKER, run_command, running
 from .support.waiting import eventually_sync
 from .support.workers import FLOWS
 
@@ -24,16 +26,16 @@ def server(at_nats: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     folder = tmp_path_factory.mktemp("workers")
     words = ("--flows", str(FLOWS), "--worker-id", "steady", "--tags", "cpu,linux", "--nats-url", at_nats)
     with (
-        running(SERVER, "up", "--port", "0", "--nats-url", at_nats, cwd=folder) as (_, gateway),
+        gateway_beside(at_nats, folder) as url,
         running(WORKER, *words, cwd=folder),
-        PyocoHttpClient(gateway["url"]) as client,
+        PyocoHttpClient(url) as client,
     ):
         eventually_sync(lambda: client.health()["nats"]["ready"], within=20, describe="NATS is ready")
-        yield gateway["url"]
+        yield url
 
 
 def client(server: str, *arguments: str, columns: str = "80") -> subprocess.CompletedProcess[str]:
-    return run_command(CLIENT, *arguments, PYOCO_SERVER=server, COLUMNS=columns)
+    return call_client(*arguments, PYOCO_SERVER=server, COLUMNS=columns)
 
 
 def answered(server: str, *arguments: str) -> Any:
@@ -80,7 +82,8 @@ def test_a_worker_is_paused_and_says_so_until_it_goes_on(server: str) -> None:
 def test_a_drained_worker_ends_in_order(server: str, at_nats: str) -> None:
     words = ("--flows", str(FLOWS), "--worker-id", "leaving", "--tag", "leave", "--nats-url", at_nats)
     with running(WORKER, *words) as (program, _):
-        assert client(server, "worker", "--worker-id", "leaving", "--drain").returncode == 0
+        drain = run_command(CLIENT, "worker", "--worker-id", "leaving", "--drain", PYOCO_SERVER=server)
+        assert drain.returncode == 0, drain.stderr
         assert program.end() == 0
     assert [worker["worker_id"] for worker in answered(server, "workers")] == ["steady"]
     (gone,) = answered(server, "workers", "--state", "STOPPED_GRACEFUL")

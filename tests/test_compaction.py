@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from pyoco_server.models import RunSnapshot, RunStatus, TaskStatus, encode, new_run_id
+from pyoco_server.models import OpenWait, RunSnapshot, RunStatus, TaskStatus, encode, new_run_id
 from pyoco_server.runs.compaction import compact_run_snapshot
 
 
@@ -47,6 +47,52 @@ def test_long_values_are_cut_first_and_small_ones_are_kept() -> None:
     assert big["output"]["bytes"] == 100_002
     assert big["output"]["preview"].startswith('"xxx')
     assert small == {"output": [1, 2]}
+
+
+def waiting(count: int, *, schema: str | None = None, message: str = "?" * 300, **fields: Any) -> RunSnapshot:
+    waits = [
+        OpenWait(wait_id=f"w{number}", task=f"t{number}", name="human", message=message, deadline_at=1.0)
+        for number in range(count)
+    ]
+    records: dict[str, dict[str, Any]] = {wait.task: {"output": 1} for wait in waits}
+    return snapshot(records, open_waits=waits, wait_message=message, wait_schema=schema, **fields)
+
+
+def test_what_is_asked_goes_first_where_it_takes_up_the_most_room() -> None:
+    long = waiting(3, schema=json.dumps({"description": "x" * 50_000}))
+    compacted = compact_run_snapshot(long, 10_000)
+    assert "GET /waits/w0" in json.loads(compacted.wait_schema or "")["$comment"]
+    assert (compacted.tasks, records_of(compacted)) == (long.tasks, records_of(long))
+    assert not compacted.task_records_truncated
+    assert compacted.open_waits == long.open_waits
+
+
+def test_every_wait_keeps_its_id_however_many_there_are() -> None:
+    many = waiting(300, message="話" * 300)
+    compacted = compact_run_snapshot(many, 60_000)
+    assert len(encode(compacted)) <= 60_000
+    assert isinstance(compacted.open_waits, list)
+    assert [wait.wait_id for wait in compacted.open_waits] == [f"w{number}" for number in range(300)]
+    assert [bool(wait.message) for wait in compacted.open_waits] == [True] * 20 + [False] * 280
+    assert compacted.tasks == many.tasks
+
+
+def test_what_is_asked_goes_before_the_states_of_tasks() -> None:
+    run = waiting(1, schema=json.dumps({"description": "x" * 6000}))
+    run.tasks = {f"task-{number:05}": TaskStatus.WAITING for number in range(1500)}
+    run.task_records = {}
+    compacted = compact_run_snapshot(run, 40_000)
+    assert len(encode(compacted)) <= 40_000
+    assert compacted.tasks == run.tasks
+    assert "$comment" in (compacted.wait_schema or "")
+
+
+def test_a_short_question_stays_when_records_are_what_is_long() -> None:
+    run = waiting(2, schema='{"type":"boolean"}')
+    run.task_records = {"t0": Raw(msgspec.json.encode({"output": "x" * 100_000}))}
+    compacted = compact_run_snapshot(run, 10_000)
+    assert compacted.task_records_truncated
+    assert (compacted.wait_schema, compacted.open_waits) == (run.wait_schema, run.open_waits)
 
 
 def test_then_values_go_and_the_state_of_each_record_stays() -> None:

@@ -69,6 +69,12 @@ async def test_a_request_to_nobody_says_so_at_once(connection: Connection) -> No
     assert time.monotonic() - started < 1
 
 
+async def test_a_stream_that_is_missing_is_told_with_what_to_do(connection: Connection) -> None:
+    """After an update a worker with fewer rights would only say that nothing answers."""
+    with pytest.raises(NoResponders, match=r"nats-setup.*nats-config"):
+        await connection.request("$JS.API.DIRECT.GET.PYOCO_NOT_THERE", b"{}")
+
+
 async def test_a_payload_over_the_server_s_limit_is_told_apart_from_an_outage(connection: Connection) -> None:
     with pytest.raises(PayloadTooLarge, match="1048576"):
         await connection.request("anything", b"x" * (connection.max_payload + 1))

@@ -30,6 +30,8 @@ class Dev:
     program: Program
     client: PyocoHttpClient
     nats_url: str
+    # Where it was started.
+    folder: Path
 
     def completes_a_run(self) -> None:
         run_id = self.client.submit_run("greet", params={"name": "Ada"})["run_id"]
@@ -57,7 +59,14 @@ def dev(folder: Path, *arguments: str, **settings: str) -> Iterator[Dev]:
     with started(command, cwd=folder, ready_fd=-1, **settings) as program:
         program.writes("Ctrl-C ends everything")
         with PyocoHttpClient(shown(program, "Gateway")) as client:
-            yield Dev(program, client, shown(program, "NATS"))
+            yield Dev(program, client, shown(program, "NATS"), folder)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+    """One for all tests after which everything runs again."""
+    with dev(tmp_path_factory.mktemp("dev"), "--concurrency", "2") as everything:
+        yield everything
 
 
 def shown(program: Program, name: str) -> str:
@@ -72,25 +81,24 @@ def all_end(pids: list[int]) -> None:
     )
 
 
-def test_it_shows_what_runs_and_what_to_try_and_completes_a_run(tmp_path: Path) -> None:
-    with dev(tmp_path, "--concurrency", "2") as everything:
-        screen = everything.program.stdout
-        assert "Worker   dev, 2 slots, tags default" in screen
-        assert "Flows    check_orders, greet, invoice, invoice_approval, sales_report" in screen
-        assert f"Data     {tmp_path / '.pyoco' / 'nats'}" in screen
-        assert f"Logs     {tmp_path / '.pyoco' / 'logs'}" in screen
-        everything.completes_a_run()
+def test_it_shows_what_runs_and_what_to_try_and_completes_a_run(everything: Dev) -> None:
+    screen, data = everything.program.stdout, everything.folder / ".pyoco"
+    assert "Worker   dev, 2 slots, tags default" in screen
+    assert "Flows    check_orders, greet, invoice, invoice_approval, sales_report" in screen
+    assert f"Data     {data / 'nats'}" in screen
+    assert f"Logs     {data / 'logs'}" in screen
+    everything.completes_a_run()
 
-        commands = [line.strip() for line in screen.splitlines() if line.startswith("  ")]
-        assert len(commands) == 3
-        for command in commands:
-            if shutil.which(command.split()[0]) is None:
-                continue  # curl is not everywhere
-            done = subprocess.run(
-                command, shell=True, cwd=tmp_path, env=environment(), capture_output=True, check=False
-            )
-            assert done.returncode == 0, f"{command}: {done.stderr.decode()}"
-    assert (tmp_path / ".pyoco" / "logs" / "worker.log").exists()
+    commands = [line.strip() for line in screen.splitlines() if line.startswith("  ")]
+    assert len(commands) == 3
+    for command in commands:
+        if shutil.which(command.split()[0]) is None:
+            continue  # curl is not everywhere
+        done = subprocess.run(
+            command, shell=True, cwd=everything.folder, env=environment(), capture_output=True, check=False
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr.decode()}"
+    assert (data / "logs" / "worker.log").exists()
 
 
 def test_everything_is_kept_below_the_data_folder(tmp_path: Path) -> None:
@@ -101,41 +109,40 @@ def test_everything_is_kept_below_the_data_folder(tmp_path: Path) -> None:
     assert [folder.name for folder in tmp_path.iterdir()] == ["mine"]
 
 
-def test_a_killed_worker_comes_back_and_the_next_run_completes(tmp_path: Path) -> None:
-    with dev(tmp_path) as everything:
-        everything.completes_a_run()
-        worker = everything.child("pyoco_server.cli.worker")
-        os.kill(worker, signal.SIGKILL)
-        everything.program.writes("The worker ended (killed by SIGKILL); it is started again in 0.5 s.")
-        everything.program.writes("The worker is back.")
-        assert everything.child("pyoco_server.cli.worker") != worker
-        everything.completes_a_run()
+def test_a_killed_worker_comes_back_and_the_next_run_completes(everything: Dev) -> None:
+    everything.completes_a_run()
+    worker = everything.child("pyoco_server.cli.worker")
+    os.kill(worker, signal.SIGKILL)
+    everything.program.writes("The worker ended (killed by SIGKILL); it is started again in 0.5 s.")
+    everything.program.writes("The worker is back.")
+    assert everything.child("pyoco_server.cli.worker") != worker
+    everything.completes_a_run()
 
 
-def test_a_killed_gateway_comes_back_at_its_address(tmp_path: Path) -> None:
-    with dev(tmp_path) as everything:
-        os.kill(everything.child("pyoco_server.cli.server"), signal.SIGKILL)
-        everything.program.writes("The gateway is back.")
-        eventually_sync(
-            lambda: everything.client.health()["nats"]["ready"], within=10, describe="the gateway has NATS"
-        )
-        everything.completes_a_run()
+def test_a_killed_gateway_comes_back_at_its_address(everything: Dev) -> None:
+    os.kill(everything.child("pyoco_server.cli.server"), signal.SIGKILL)
+    everything.program.writes("The gateway is back.")
+    has_nats(everything)
+    everything.completes_a_run()
 
 
-def test_a_killed_nats_comes_back_with_its_data(tmp_path: Path) -> None:
-    with dev(tmp_path) as everything:
-        run_id = everything.client.submit_run("greet")["run_id"]
-        everything.client.wait(run_id, 30)
-        config = str(tmp_path / ".pyoco" / "nats")
-        guards = find_processes("embedded_guard", config)
-        (nats,) = [pid for pid in find_processes("nats-server", config) if pid not in guards]
-        os.kill(nats, signal.SIGKILL)
-        everything.program.writes("NATS is back.")
-        eventually_sync(
-            lambda: everything.client.health()["nats"]["ready"], within=10, describe="the gateway has NATS"
-        )
-        assert everything.client.get_run(run_id)["status"] == "COMPLETED"
-        everything.completes_a_run()
+def test_a_killed_nats_comes_back_with_its_data(everything: Dev) -> None:
+    run_id = everything.client.submit_run("greet")["run_id"]
+    everything.client.wait(run_id, 30)
+    config = str(everything.folder / ".pyoco" / "nats")
+    guards = find_processes("embedded_guard", config)
+    (nats,) = [pid for pid in find_processes("nats-server", config) if pid not in guards]
+    os.kill(nats, signal.SIGKILL)
+    everything.program.writes("NATS is back.")
+    has_nats(everything)
+    assert everything.client.get_run(run_id)["status"] == "COMPLETED"
+    everything.completes_a_run()
+
+
+def has_nats(everything: Dev) -> None:
+    eventually_sync(
+        lambda: everything.client.health()["nats"]["ready"], within=10, describe="the gateway has NATS"
+    )
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
@@ -169,15 +176,14 @@ def test_it_does_not_start_when_the_worker_cannot(tmp_path: Path) -> None:
         all_end(find_processes(str(tmp_path)))
 
 
-def test_a_second_one_in_the_same_folder_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_second_one_in_the_same_folder_is_refused_with_the_reason(everything: Dev) -> None:
     command = [sys.executable, "-m", SERVER, "dev", "--port", "0", "--nats-port", "0"]
-    with dev(tmp_path) as first, started(command, cwd=tmp_path) as second:
+    with started(command, cwd=everything.folder) as second:
         assert second.end() == 1
         assert second.stderr.startswith("ERR-PYOCO-0018 ")
-        data = tmp_path / ".pyoco" / "nats"
-        assert (
-            f"another program (process {first.program.pid}) keeps its data in {data}; stop" in second.stderr
-        )
+        data = everything.folder / ".pyoco" / "nats"
+        keeper = f"another program (process {everything.program.pid}) keeps its data in {data}; stop"
+        assert keeper in second.stderr
         assert "choose another folder with --data-dir" in second.stderr
         assert "PYOCO_NATS" not in second.stderr
 
@@ -190,7 +196,8 @@ def test_the_demo_completes_its_run_and_shows_what_to_try(tmp_path: Path) -> Non
         assert "  run COMPLETED" in screen
         assert re.search(r"^Revenue +\d+$", screen, re.MULTILINE)
         assert re.search(r"^A run waits for you: invoice \S+ WAITING_HUMAN$", screen, re.MULTILINE)
-        [link] = re.findall(r"^  (http\S+/waits/\S+)$", screen, re.MULTILINE)
+        [page] = re.findall(r"^  (http\S+/#/waits/\S+)$", screen, re.MULTILINE)
+        link = page.replace("/#/", "/")
         assert httpx.get(link).json()["state"] == "open"
         commands = re.findall(r"^  (\S*pyoco-client .*)$", screen, re.MULTILINE)
         assert len(commands) == 4

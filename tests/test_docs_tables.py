@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.config import SETTINGS, Setting
-from pyoco_server.errors import ERRORS, ErrorSpec
+from pyoco_server.error_table import ERRORS, ErrorSpec
 from pyoco_server.logging_config import CONTEXT_FIELDS
 
 DOCS = Path(__file__).parents[1] / "docs"

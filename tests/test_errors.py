@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pyoco_server import errors
+from pyoco_server.error_table import ERRORS, Err, ErrorSpec
 from pyoco_server.errors import (
-    ERRORS,
+    AnswersBusy,
     ApiKeyInvalid,
     ApiKeyMissing,
     BulkNotFound,
@@ -17,8 +18,6 @@ from pyoco_server.errors import (
     ConfigError,
     DeadLetterNotFound,
     EmbeddedServerError,
-    Err,
-    ErrorSpec,
     FieldProblem,
     FlowNotFound,
     IdempotencyConflict,
@@ -28,6 +27,7 @@ from pyoco_server.errors import (
     InvalidListQuery,
     InvalidRequest,
     InvalidWorkersRequest,
+    NatsForbidden,
     NatsUnavailable,
     NotAssigned,
     NotReplayable,
@@ -77,7 +77,7 @@ JAPANESE = (
     "wheelが見つかりません",
     "wheel同期に失敗しました（best-effort）",
 )
-OWN_NUMBERS = (25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42)
+OWN_NUMBERS = (25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43)
 
 HTTP_STATUS = {
     2: 422,
@@ -108,12 +108,14 @@ HTTP_STATUS = {
     39: 422,
     40: 403,
     42: 503,
+    43: 503,
 }
 
 EXCEPTIONS: tuple[tuple[type[PyocoError], ErrorSpec], ...] = (
     (InvalidRequest, Err.INVALID_REQUEST),
     (WheelTooLarge, replace(Err.INVALID_REQUEST, status=413)),
     (NatsUnavailable, Err.NATS_UNAVAILABLE),
+    (NatsForbidden, NatsForbidden.error),
     (EmbeddedServerError, Err.NATS_UNAVAILABLE),
     (RunNotFound, Err.RUN_NOT_FOUND),
     (FlowNotFound, Err.FLOW_NOT_FOUND),
@@ -142,6 +144,7 @@ EXCEPTIONS: tuple[tuple[type[PyocoError], ErrorSpec], ...] = (
     (InvalidAnswer, Err.ANSWER_INVALID),
     (NotAssigned, Err.NOT_ASSIGNED),
     (UploadsBusy, Err.UPLOADS_BUSY),
+    (AnswersBusy, Err.ANSWERS_BUSY),
     (InvalidCliArgument, Err.INVALID_CLI_ARGUMENT),
     (ConfigError, Err.INVALID_CLI_ARGUMENT),
 )

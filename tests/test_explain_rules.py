@@ -11,7 +11,7 @@ from msgspec import Raw, structs
 from pyoco_server.broker.queue_place import JobPlace, Standing, TagQueue
 from pyoco_server.broker.work_queue import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Lang
+from pyoco_server.error_table import Lang
 from pyoco_server.models import (
     OpenWait,
     Reason,

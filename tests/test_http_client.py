@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
 
 from .support.http_stub import answer, events, stub, unavailable, watched

@@ -189,7 +189,7 @@ async def test_an_unknown_path_and_a_wrong_method_have_the_same_shape(gateway: R
 
 @pytest.mark.parametrize(
     ("path", "methods"),
-    [("/runs", "GET, POST"), ("/runs/yaml", "POST"), ("/workers/w1", "GET, PATCH"), ("/health", "GET")],
+    [("/runs", "GET, POST"), ("/runs/yaml", "POST"), ("/workers/w1", "GET, PATCH"), ("/health", "GET, HEAD")],
 )
 async def test_a_wrong_method_is_told_which_ones_the_path_takes(
     gateway: RunningGateway, path: str, methods: str

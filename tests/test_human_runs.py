@@ -11,15 +11,21 @@ from msgspec import structs
 
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.stream_reads import stream_state
+from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.human.answering import Answer, Answers
-from pyoco_server.models import Job, job_of
+from pyoco_server.human.outcomes import asked_again, expired
+from pyoco_server.models import Job, RunStatus, job_of
+from pyoco_server.runs.submit import new_job
 from pyoco_server.runs.tenancy import ANYBODY
-from pyoco_server.wait_models import Actor, WaitRecord, WaitState
+from pyoco_server.wait_models import Actor, Question, WaitRecord, WaitState, encode
+from pyoco_server.worker.protocol import Outcome
+from pyoco_server.worker.run_questions import RunQuestions
 
-from .support.gateway import RunningGateway
+from .support.gateway import RunningGateway, running_gateway
+from .support.nats_server import NatsServer
 from .support.programs import WORKER, running
 from .support.waiting import eventually
 from .support.workers import FLOWS, serving_worker
@@ -107,7 +113,30 @@ async def test_an_answer_that_comes_before_the_run_waits_counts(
         await Answers(gateway.inside.connection).respond(wait.wait_id, Answer(payload=1), ANYBODY, Actor())
         released.touch()
         run = await gateway.ends(run_id)
-    assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
+    assert (run["status"], run["generation"]) == ("COMPLETED", 0)
+
+
+async def test_an_early_answer_leaves_the_executors_of_its_worker_in_order(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    """The run has left its executor by then, and others use it: it takes its turn again like any other."""
+    async with serving_worker(config):
+        for number in range(2):
+            released = tmp_path / f"released-{number}"
+            run_id = await gateway.submit("blocking", params={"released": str(released)})
+            others = [await gateway.submit("ask") for _ in range(3)]
+
+            async def opened(run_id: str = run_id) -> WaitRecord | None:
+                return next(iter(await waits_of(gateway, run_id)), None)
+
+            wait = await eventually(opened, within=10, describe="the question is asked")
+            answers = Answers(gateway.inside.connection)
+            await answers.respond(wait.wait_id, Answer(payload=number), ANYBODY, Actor())
+            released.touch()
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+            for other in others:
+                run = await gateway.reaches(other, "WAITING_HUMAN")
+                assert run["attempt"] == 1
 
 
 async def test_a_question_is_seen_and_answered_while_another_branch_still_runs(
@@ -292,3 +321,84 @@ async def test_a_job_that_comes_again_does_not_wake_a_run_that_waits(
         assert (await gateway.get(run_id))["attempt"] == run["attempt"]
         await answer(gateway, run, None)
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+
+
+async def test_what_a_flow_does_not_ask_any_more_is_taken_back(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    """New code has another name for its question; another branch makes the run go on with it."""
+    folder = tmp_path / "flows"
+    folder.mkdir()
+
+    def write(name: str) -> None:
+        lines = [
+            "from pyoco import Flow",
+            "from pyoco.core.models import Task",
+            "flow = Flow(name='renamed')",
+            f"flow.add_task(Task(func=lambda ctx: ctx.human('?', name='{name}'), name='asks'))",
+            "flow.add_task(Task(func=lambda ctx: ctx.human('!', name='other'), name='other'))",
+        ]
+        (folder / "renamed_flow.py").write_text("\n".join(lines))
+
+    write("old")
+    async with serving_worker(config, flows=folder):
+        run_id = await gateway.submit("renamed")
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
+    write("new")
+    async with serving_worker(config, flows=folder):
+        other = next(number for number, wait in enumerate(run["open_waits"]) if wait["name"] == "other")
+        await answer(gateway, run, 1, other)
+
+        async def asks_anew() -> dict[str, Any] | None:
+            run = await gateway.get(run_id)
+            return run if run["generation"] == 2 else None
+
+        run = await eventually(asks_anew, within=10, describe="it waits again")
+    assert [wait["name"] for wait in run["open_waits"]] == ["new"]
+    states = {wait.name: wait.state for wait in await waits_of(gateway, run_id)}
+    assert states == {"old": "cancelled", "other": "answered", "new": "open"}
+
+
+async def test_an_outage_while_a_run_comes_to_wait_loses_nothing_that_it_has_done(
+    config: NatsBackendConfig, own_nats: NatsServer, tmp_path: Path
+) -> None:
+    """Otherwise its next owner would execute finished tasks again."""
+    notes, released = tmp_path / "notes", tmp_path / "released"
+    own = replace(config, nats_url=own_nats.url)
+    async with running_gateway(own) as gateway, serving_worker(own):
+        params = {"notes": str(notes), "released": str(released)}
+        run_id = await gateway.submit("late_question", params=params)
+        await eventually(notes.exists, within=10, describe="its task is under way")
+        await asyncio.to_thread(own_nats.kill)
+        released.touch()
+        # Longer than a worker waits for the journal of a run that ends.
+        await asyncio.sleep(5.5)
+        await asyncio.to_thread(own_nats.restart)
+        await gateway.inside.connection.wait_ready()
+        run = await gateway.reaches(run_id, "WAITING_HUMAN", within=20)
+        await answer(gateway, run, "yes")
+        run = await gateway.ends(run_id, within=20)
+    assert run["status"] == "COMPLETED"
+    assert notes.read_text().split() == ["prepared"]
+
+
+async def test_a_worker_that_does_not_know_yet_that_it_was_asked_again_asks_the_leader(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    """A replica may lag behind: it shows the question that nobody had answered in time."""
+    store = WaitStore(gateway.inside.connection)
+    events = WaitEvents(gateway.inside.connection)
+    job = new_job(flow_name="ask", tag="default")
+    asked = Question(node="ask||0", task="ask", name="human", message="?", timeout_sec=60)
+    first = await RunQuestions(store, events, job, 60.0).ask(asked)
+    stored = await store.get_from_leader(first.wait_id)
+    assert stored is not None
+    await store.replace(expired(first, at=first.deadline_at), stored.revision)
+    lagging = RunQuestions(store, events, job, 60.0)
+    await lagging.load()
+    again = asked_again(first, at=1.0, deadline_at=first.deadline_at + 60)
+    await store.create(again)
+    outcome = Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked]))
+    settled = await lagging.settle(outcome, may_go_on=True)
+    assert settled.status == RunStatus.WAITING_HUMAN
+    assert lagging.awaited == [again]

@@ -69,6 +69,7 @@ def answered(question: Question, payload: Any = UNSET, **fields: Any) -> WaitRec
         message=question.message,
         schema=question.schema,
         proposal=question.proposal,
+        default=question.default,
         created_at=1.0,
         deadline_at=2.0,
         **decided,
@@ -119,7 +120,7 @@ class TestOneQuestion:
     def test_a_default_answers_when_nobody_has(self) -> None:
         under_test = FlowUnderTest(Flow("flow") >> task("ask", lambda ctx: ctx.human("?", default=None)))
         under_test.execute()
-        expired = answered(under_test.asked[0], None, state=WaitState.EXPIRED)
+        expired = answered(under_test.asked[0], state=WaitState.EXPIRED)
         outcome = under_test.execute(waits=[expired])
         assert (outcome.status, output(outcome, "ask")) == (RunStatus.COMPLETED, None)
 
@@ -277,7 +278,9 @@ class TestBranches:
         flow = graph(ask=(lambda ctx: ctx.human("?"), [], {}), fail=(fail, [], {}))
         outcome = FlowUnderTest(flow).execute()
         assert outcome.status == RunStatus.FAILED
-        assert outcome.tasks["ask"] == "FAILED"
+        # It has done nothing wrong.
+        assert outcome.tasks == {"ask": "CANCELLED", "fail": "FAILED"}
+        assert msgspec.json.decode(outcome.task_records["ask"])["error"] is None
 
     def test_a_branch_that_fails_in_isolation_lets_the_other_wait(self) -> None:
         def fail() -> None:
@@ -304,6 +307,16 @@ class TestBranches:
             "quick": "SUCCEEDED",
             "join": "SUCCEEDED",
         }
+
+    def test_who_has_lost_to_a_join_that_waits_itself_is_needless(self) -> None:
+        flow = graph(
+            loser=(lambda ctx: ctx.human("?"), [], {}),
+            quick=(lambda: "quick", [], {}),
+            join=(lambda ctx: ctx.human("!"), ["loser", "quick"], {"trigger_policy": "ANY"}),
+        )
+        outcome = FlowUnderTest(flow).execute()
+        assert waited_for(outcome) == ["join/human"]
+        assert [question.task for question in decode_questions(outcome.unwanted)] == ["loser"]
 
     def test_a_needless_answer_is_told_while_another_is_waited_for(self) -> None:
         flow = graph(

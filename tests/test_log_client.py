@@ -13,6 +13,7 @@ from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoH
 from pyoco_server.http_client.answers import LogLine
 from pyoco_server.models import RunStatus
 
+from .support.gateway import gateway_beside
 from .support.http_stub import answer, stub
 from .support.printing_runs import SyncPrintingRun
 from .support.programs import SERVER, running
@@ -27,9 +28,9 @@ def at_nats(_unused_accounts: Iterator[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def gateway_url(at_nats: str) -> Iterator[str]:
-    with running(SERVER, "up", "--port", "0", "--nats-url", at_nats) as (_, facts):
-        yield facts["url"]
+def gateway_url(at_nats: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with gateway_beside(at_nats, tmp_path_factory.mktemp("gateway")) as url:
+        yield url
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.logging_config import (
     CONTEXT_FIELDS,
     configure_logging,

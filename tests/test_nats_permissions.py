@@ -1,6 +1,7 @@
 """The configuration that `nats-config` prints: everything works with it, and nothing else does."""
 
 import asyncio
+import base64
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +23,7 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.resources import ensure_resources, resources
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.worker import PyocoNatsWorker
 
 from .support.api_keys import new_key
@@ -313,6 +314,22 @@ async def test_a_worker_s_credentials_do_not_do_what_is_not_a_worker_s(
         assert auth.state.messages == 1
 
 
+async def test_what_a_worker_can_see_of_others_is_what_the_page_says(installation: Installation) -> None:
+    """Permissions are for subjects: who may ask for its own run can ask for all of them."""
+    async with running_gateway(installation.settings("gateway")) as gateway:
+        run_id = await gateway.submit("noop", tag="gpu", params={"seen": "by all"})
+        async with installation.client("worker") as (worker, _):
+            everything = b'{"subjects_filter": ">"}'
+            listed = await request(worker, "$JS.API.STREAM.INFO.KV_pyoco_runs", everything)
+            job = await request(worker, "$JS.API.STREAM.MSG.GET.PYOCO_WORK", b'{"seq": 1}')
+    assert listed is not None
+    assert list(listed["state"]["subjects"]) == [f"$KV.pyoco_runs.{run_id}"]
+    assert job is not None
+    assert b"by all" in base64.b64decode(job["message"]["data"])
+    page = (Path(__file__).parents[1] / "docs" / "security.md").read_text(encoding="utf-8")
+    assert "to list all runs and to read the `params` of every run and of every queued job" in page
+
+
 async def test_the_same_requests_are_answered_to_an_administrator(installation: Installation) -> None:
     """So that the test above does not pass because of a typing mistake."""
     async with installation.client("admin") as (admin, _):
@@ -480,8 +497,22 @@ async def test_a_refused_request_says_so_at_once(installation: Installation) -> 
     try:
         await connection.wait_ready(5)
         async with asyncio.timeout(0.5):
-            with pytest.raises(NatsUnavailable, match="may not publish to"):
+            with pytest.raises(NatsForbidden, match="may not publish to") as caught:
                 await connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK")
+        # Not an outage: waiting for NATS is no cure.
+        assert str(caught.value).startswith("NATS does not allow this: ")
+        assert "permissions" in caught.value.error.cure()
+        assert caught.value.error.err_id == "ERR-PYOCO-0003"
+    finally:
+        await connection.close()
+
+
+async def test_a_wrong_password_is_no_outage_either(installation: Installation) -> None:
+    connection = Connection(replace(installation.settings("gateway"), nats_password="wrong"), name="test")
+    await connection.start()
+    try:
+        await eventually(lambda: bool(connection.state.detail), within=5, describe="it was refused")
+        assert isinstance(connection.unavailable(), NatsForbidden)
     finally:
         await connection.close()
 

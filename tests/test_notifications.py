@@ -194,7 +194,7 @@ async def test_an_opened_wait_is_told_signed_and_with_a_link(
             "decided_at": None,
         },
         "run": {"run_id": wait.run_id, "flow_name": "invoice", "tag": "default", "tenant_id": "acme"},
-        "link": f"https://pyoco.example/waits/{wait.wait_id}",
+        "link": f"https://pyoco.example/#/waits/{wait.wait_id}",
     }
 
 

@@ -111,9 +111,9 @@ def test_the_japanese_readme_is_built_like_the_english_one() -> None:
     levels = [[level for level, _ in HEADING.findall(prose(page))] for page in (english, japanese)]
     assert levels[0] == levels[1]
     assert blocks(japanese) == blocks(english)
-    assert set(LINK.findall(text_of(japanese))) - {"README.md"} == set(LINK.findall(text_of(english))) - {
-        "README.ja.md"
-    }
+    # Some pictures are of the Japanese dashboard.
+    linked = {link.replace("-ja.png", ".png") for link in LINK.findall(text_of(japanese))}
+    assert linked - {"README.md"} == set(LINK.findall(text_of(english))) - {"README.ja.md"}
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md"])

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.journal import Journal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.models import Job, JournalEntry, RunStatus, TaskStatus
+from pyoco_server.models import DeadLetter, Job, JournalEntry, RunStatus, TaskStatus
 
 from .support.gateway import RunningGateway
 from .support.journals import journalled_runs
@@ -251,3 +252,41 @@ async def test_a_rerun_that_fails_half_way_leaves_no_journal_behind(
         return await stored_run_ids(gateway) == await journalled_runs(gateway) == {origin}
 
     await eventually(only_the_origin_is_left, within=5, describe="the rerun is withdrawn")
+
+
+# Runs that have waited for people
+
+
+async def has_waited(gateway: RunningGateway) -> str:
+    """A run that has waited twice, and then failed."""
+    run_id = await end(gateway, await gateway.submit("chain", params={"x": 1}))
+    stored = await gateway.inside.runs.get(run_id)
+    assert stored is not None
+    waited = structs.replace(stored.snapshot, generation=2, reason="execution_error")
+    await gateway.inside.runs.replace(waited, revision=stored.revision)
+    return run_id
+
+
+@pytest.mark.parametrize(
+    "wish", [{"mode": "start"}, {"mode": "failed"}, {"mode": "task", "task": "load"}, None]
+)
+async def test_the_repetition_of_a_run_that_has_waited_is_executed(
+    config: NatsBackendConfig, gateway: RunningGateway, wish: dict[str, str] | None
+) -> None:
+    """Without a wish: by its dead letter."""
+    run_id = await has_waited(gateway)
+    if wish is None:
+        letters = DeadLetters(gateway.inside.connection)
+        letter = DeadLetter(timestamp=1.0, reason="execution_error", error="x", run_id=run_id, tag="default")
+        await letters.publish(letter, tag="default")
+        [item] = (await gateway.http.get("/dlq")).json()["items"]
+        answer = await gateway.http.post(f"/dlq/{item['seq']}/replay")
+        assert answer.status_code == 200, answer.text
+        accepted = answer.json()
+    else:
+        accepted = await rerun(gateway, run_id, **wish)
+    async with serving_worker(config):
+        run = await gateway.ends(accepted["run_id"])
+    assert (run["status"], run["origin_run_id"]) == ("COMPLETED", run_id)
+    # It is another run, and has not waited for anybody.
+    assert run["generation"] == 0

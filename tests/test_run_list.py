@@ -18,7 +18,7 @@ SUMMARY = {
     "run_id", "flow_name", "status", "tag", "tags", "updated_at", "submitted_at", "start_time", "end_time",
     "duration_sec", "worker_id", "attempt", "reason", "error", "cancel_requested_at", "origin_run_id",
     "workflow_yaml_sha256", "tenant_id", "tasks_total", "tasks_over",
-    "wait_message", "wait_deadline_at", "open_waits",
+    "wait_message", "wait_schema", "wait_deadline_at", "open_waits",
 }  # fmt: skip
 
 

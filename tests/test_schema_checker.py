@@ -1,16 +1,19 @@
 """Answers are checked without holding up the gateway, whatever the schema is."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from pyoco_server.errors import InvalidAnswer
+from pyoco_server.errors import AnswersBusy, InvalidAnswer
 from pyoco_server.human.schema_checker import SchemaChecker
 
 from .support.processes import is_alive
+from .support.waiting import eventually
 
 ENDLESS = {"type": "string", "pattern": "^(a+)+$"}
 SLOW_VALUE = "a" * 40 + "!"
@@ -23,34 +26,94 @@ async def checker() -> AsyncIterator[SchemaChecker]:
     await checker.close()
 
 
-async def refusal(checker: SchemaChecker, value: Any, schema: dict[str, Any] | bool) -> str:
+async def refusal(
+    checker: SchemaChecker, value: Any, schema: dict[str, Any] | bool, whose: str = "ann"
+) -> str:
     with pytest.raises(InvalidAnswer) as refused:
-        await checker.check(value, schema, at="payload")
+        await checker.check(value, schema, at="payload", whose=whose)
     return str(refused.value)
 
 
+def pids(checker: SchemaChecker) -> list[int]:
+    """Of the processes that it has."""
+    return [process.pid for process in checker._processes if process.pid is not None]
+
+
+def seconds_per_tick(longest: list[float]) -> "asyncio.Task[None]":
+    """How long the loop is held up, at most."""
+
+    async def tick() -> None:
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0.01)
+            longest[0], last = max(longest[0], time.monotonic() - last), time.monotonic()
+
+    return asyncio.create_task(tick())
+
+
 async def test_a_pattern_that_never_ends_is_refused_and_the_loop_goes_on(checker: SchemaChecker) -> None:
-    longest, last = 0.0, time.monotonic()
-    checking = asyncio.create_task(refusal(checker, SLOW_VALUE, ENDLESS))
-    while not checking.done():
-        await asyncio.sleep(0.01)
-        longest, last = max(longest, time.monotonic() - last), time.monotonic()
-    assert "takes longer than 0.5 s to check: mend its patterns" in await checking
+    longest = [0.0]
+    ticking = seconds_per_tick(longest)
+    assert "takes longer than 0.5 s to check: simplify it" in await refusal(checker, SLOW_VALUE, ENDLESS)
+    ticking.cancel()
     # A tenth of what the check itself would take.
-    assert longest < 1.0
+    assert longest[0] < 1.0
+
+
+async def test_a_schema_that_multiplies_with_the_answer_is_not_tried_in_the_gateway(
+    checker: SchemaChecker,
+) -> None:
+    """Small, and each word of it harmless: 8 kB that take many seconds."""
+    longest = [0.0]
+    ticking = seconds_per_tick(longest)
+    branches = [{"type": "string", "minLength": number} for number in range(150)]
+    schema = {"items": {"anyOf": [*branches, {"type": "integer"}]}}
+    said = await refusal(checker, [1] * 1500, schema)
+    assert "takes longer than 0.5 s" in said
+    few = {"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}
+    assert "payload.1" in await refusal(checker, ["a", 1], few)
+    ticking.cancel()
+    assert longest[0] < 1.0
+    assert pids(checker)
+
+
+async def test_slow_schemas_of_one_hold_up_nobody_else(checker: SchemaChecker) -> None:
+    """Each takes half a second to be given up: all of them together several."""
+    await checker.check("a", ENDLESS, at="payload", whose="bob")
+    slow = [asyncio.create_task(refusal(checker, SLOW_VALUE, ENDLESS)) for _ in range(8)]
+    await asyncio.sleep(0)
+    began = time.monotonic()
+    await checker.check("a", ENDLESS, at="payload", whose="bob")
+    assert time.monotonic() - began < 2.0
+    assert not slow[-1].done()
+    assert all("takes longer" in said for said in await asyncio.gather(*slow))
+    # Of one owner one at a time: the others need no process of their own.
+    assert len(pids(checker)) <= 2
+
+
+async def test_who_comes_when_too_many_wait_already_is_told_to_come_again(checker: SchemaChecker) -> None:
+    slow = [asyncio.create_task(refusal(checker, SLOW_VALUE, ENDLESS)) for _ in range(10)]
+    await asyncio.sleep(0)
+    with pytest.raises(AnswersBusy) as busy:
+        await checker.check("a", ENDLESS, at="payload", whose="ann")
+    assert busy.value.headers["Retry-After"] == "2"
+    await checker.check("a", ENDLESS, at="payload", whose="bob")
+    await asyncio.gather(*slow)
+    # And then there is room again.
+    await checker.check("a", ENDLESS, at="payload", whose="ann")
 
 
 async def test_the_next_answer_is_checked_by_another_process(checker: SchemaChecker) -> None:
     await refusal(checker, SLOW_VALUE, ENDLESS)
     assert "payload='b'" in await refusal(checker, "b", ENDLESS)
-    await checker.check("aaa", ENDLESS, at="payload")
+    await checker.check("aaa", ENDLESS, at="payload", whose="ann")
 
 
 async def test_a_check_that_nobody_waits_for_any_more_does_not_answer_the_next_one(
     checker: SchemaChecker,
 ) -> None:
-    await checker.check("a", ENDLESS, at="payload")
-    checking = asyncio.create_task(checker.check(SLOW_VALUE, ENDLESS, at="payload"))
+    await checker.check("a", ENDLESS, at="payload", whose="ann")
+    checking = asyncio.create_task(checker.check(SLOW_VALUE, ENDLESS, at="payload", whose="ann"))
     await asyncio.sleep(0.05)
     checking.cancel()
     await asyncio.gather(checking, return_exceptions=True)
@@ -59,8 +122,26 @@ async def test_a_check_that_nobody_waits_for_any_more_does_not_answer_the_next_o
 
 async def test_a_plain_schema_needs_no_process(checker: SchemaChecker) -> None:
     assert "payload='x'" in await refusal(checker, "x", {"type": "integer"})
-    await checker.check(3, {"type": "integer"}, at="payload")
-    assert checker._process is None
+    await checker.check(3, {"type": "integer"}, at="payload", whose="ann")
+    form = {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}, "why": {}}}
+    await checker.check({"ok": True, "why": "as agreed"}, form, at="payload", whose="ann")
+    assert pids(checker) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        ([1] * 200, {"items": {"type": "integer"}}),
+        (1, {"properties": {f"p{number}": {"type": "integer"} for number in range(30)}}),
+        ("x" * 5000, {"type": "string"}),
+    ],
+    ids=["many values", "a long schema", "a long value"],
+)
+async def test_what_is_much_is_checked_elsewhere(
+    checker: SchemaChecker, value: Any, schema: dict[str, Any]
+) -> None:
+    await checker.check(value, schema, at="payload", whose="ann")
+    assert len(pids(checker)) == 1
 
 
 async def test_a_schema_that_is_none_is_told_as_such(checker: SchemaChecker) -> None:
@@ -70,17 +151,17 @@ async def test_a_schema_that_is_none_is_told_as_such(checker: SchemaChecker) -> 
 
 async def test_the_process_ends_with_the_checker() -> None:
     checker = SchemaChecker()
-    await checker.check("a", ENDLESS, at="payload")
-    assert checker._process is not None
-    pid = checker._process.pid
+    await checker.check("a", ENDLESS, at="payload", whose="ann")
+    [pid] = pids(checker)
     assert is_alive(pid)
     await checker.close()
     assert not is_alive(pid)
 
 
 async def test_a_process_that_has_died_is_replaced(checker: SchemaChecker) -> None:
-    await checker.check("a", ENDLESS, at="payload")
-    assert checker._process is not None
-    checker._process.kill()
-    await checker._process.wait()
-    await checker.check("a", ENDLESS, at="payload")
+    await checker.check("a", ENDLESS, at="payload", whose="ann")
+    [pid] = pids(checker)
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: not is_alive(pid), within=5, describe="the process has ended")
+    await checker.check("a", ENDLESS, at="payload", whose="ann")
+    assert pids(checker) != [pid]

@@ -31,6 +31,7 @@ from pyoco_server.models import (
     encode,
     pending_snapshot,
 )
+from pyoco_server.runs import sweep_rules
 from pyoco_server.runs.ownership import OwnedRun, claim
 from pyoco_server.runs.submit import new_job
 from pyoco_server.worker import PyocoNatsWorker
@@ -53,6 +54,12 @@ FAKE_ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.PYOCO_WORK.pyoco_wor
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     """Rounds that a test can wait for."""
     return replace(config, sweep_interval_sec=0.2, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
+
+
+@pytest.fixture
+def _no_submissions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that submit nothing while the sweep acts: it need not wait for the end of submissions."""
+    monkeypatch.setattr(sweep_rules, "_SUBMISSION_SEC", 0.5)
 
 
 class DeadWorker:
@@ -137,6 +144,7 @@ async def rounds(gateway: RunningGateway, count: int) -> None:
 # A job that was never published, or is gone
 
 
+@pytest.mark.usefixtures("_no_submissions")
 async def test_a_run_whose_job_was_never_published_is_published_and_executed_once(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -154,6 +162,7 @@ async def test_a_run_whose_job_was_never_published_is_published_and_executed_onc
     assert (said.run_id, said.flow_name, said.tag) == (job.run_id, "counting", "default")  # type: ignore[attr-defined]
 
 
+@pytest.mark.usefixtures("_no_submissions")
 async def test_a_lost_job_is_rebuilt_as_it_was(gateway: RunningGateway) -> None:
     job = await store_without_job(
         gateway, tag="later", tags=["later", "x"], params={"a": [1, None]}, workflow_yaml=YAML.encode()
@@ -167,6 +176,7 @@ async def test_a_lost_job_is_rebuilt_as_it_was(gateway: RunningGateway) -> None:
     assert await eventually(published, within=10, describe="the job is in the queue") == encode(job)
 
 
+@pytest.mark.usefixtures("_no_submissions")
 async def test_a_run_whose_flow_yaml_is_lost_fails_and_says_so(gateway: RunningGateway) -> None:
     job = await store_without_job(gateway, workflow_yaml=YAML.encode())
     run = await gateway.ends(job.run_id)
@@ -560,6 +570,7 @@ async def test_a_run_that_moves_on_is_not_touched(
     assert gateway.inside.sweeper.actions == {"deliveries_exhausted": 1}
 
 
+@pytest.mark.usefixtures("_no_submissions")
 async def test_what_cannot_be_read_does_not_stop_the_sweep(
     gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -585,6 +596,7 @@ async def test_what_cannot_be_read_does_not_stop_the_sweep(
 # One gateway at a time
 
 
+@pytest.mark.usefixtures("_no_submissions")
 async def test_one_of_two_gateways_sweeps_and_the_other_follows_when_it_is_killed(
     config: NatsBackendConfig, nats_url: str, tmp_path: Path
 ) -> None:
@@ -637,6 +649,7 @@ async def test_a_gateway_that_lost_the_lease_stops_acting(
     assert not sweeper.actions
 
 
+@pytest.mark.usefixtures("_no_submissions")
 async def test_an_outage_is_told_once_and_does_not_end_the_sweep(
     config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -709,7 +722,7 @@ async def test_a_run_is_removed_only_when_it_is_old_enough(
     config: NatsBackendConfig, forgetful: RunningGateway
 ) -> None:
     async with serving_worker(config):
-        for _ in range(3):
+        for _ in range(2):
             run = await forgetful.ends(await forgetful.submit("noop"))
 
             async def removed(run_id: str = run["run_id"]) -> float | None:

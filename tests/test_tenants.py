@@ -300,6 +300,26 @@ async def test_a_worker_does_not_tell_whose_else_runs_it_has(
     }
 
 
+async def test_whose_the_runs_of_a_worker_are_is_asked_of_nats_only_when_one_is_not_known_yet(
+    tenants: Tenants, busy_worker: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists, asked = tenants.acme.inside.index, 0
+    catch_up = lists._fresh.caught_up_if_made
+
+    async def counted() -> None:
+        nonlocal asked
+        asked += 1
+        await catch_up()
+
+    await lists.caught_up()
+    monkeypatch.setattr(lists._fresh, "caught_up_if_made", counted)
+    [worker] = await tenants.acme.json("/workers")
+    assert (worker["current_run_ids"], asked) == ([busy_worker[0]], 0)
+    unknown = "0" * 32
+    assert await lists.of_tenant([busy_worker[0], unknown], "acme") == {busy_worker[0]}
+    assert asked == 1
+
+
 async def test_an_explanation_does_not_tell_which_runs_of_others_are_ahead(
     tenants: Tenants, busy_worker: tuple[str, str]
 ) -> None:

@@ -63,16 +63,18 @@ async def test_the_due_are_the_open_ones_whose_deadline_is_over(index: WaitIndex
     assert await index.due(9.0, 10) == [later.wait_id, late.wait_id]
     assert await index.due(10.0, 10) == [later.wait_id, late.wait_id, coming.wait_id]
     assert await index.due(9.0, 1) == [later.wait_id]
-    assert await index.next_deadline() == 1.0
+    assert await index.next_deadline(0.0) == 1.0
+    # What is due and cannot be dealt with does not hide what comes next.
+    assert await index.next_deadline(2.0) == 10.0
 
 
 async def test_without_open_waits_there_is_no_deadline(index: WaitIndex) -> None:
-    assert await index.next_deadline() is None
+    assert await index.next_deadline(0.0) is None
     one = wait(deadline_at=5.0)
     await put(index, one)
-    assert await index.next_deadline() == 5.0
+    assert await index.next_deadline(0.0) == 5.0
     await put(index, decided(one, WaitState.EXPIRED))
-    assert await index.next_deadline() is None
+    assert await index.next_deadline(0.0) is None
     assert await index.due(10.0, 10) == []
 
 
@@ -128,7 +130,7 @@ async def test_there_are_no_answers_before_all_is_read(tmp_path: Path) -> None:
     await made.start()
     try:
         await made.begin(BUCKET)
-        for question in (made.next_deadline(), made.open_waits(), made.due(1.0, 1), made.decided(["x"])):
+        for question in (made.next_deadline(0.0), made.open_waits(), made.due(1.0, 1), made.decided(["x"])):
             with pytest.raises(IndexNotReady):
                 await question
     finally:
@@ -140,7 +142,7 @@ async def test_ten_thousand_open_waits_are_asked_about_quickly(index: WaitIndex)
     batch = [SeenWait(each.wait_id, number, item_of(each)) for number, each in enumerate(many, 1)]
     await index.apply(batch, upto=len(batch))
     began = time.perf_counter()
-    assert await index.next_deadline() == 1e9
+    assert await index.next_deadline(0.0) == 1e9
     assert len(await index.due(1e9 + 99, 1000)) == 100
     assert (await index.list(WaitFilter(states=frozenset({WaitState.OPEN})), limit=50)).total == 10_000
     assert time.perf_counter() - began < 1.0

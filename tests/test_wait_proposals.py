@@ -39,9 +39,36 @@ async def test_a_proposal_is_approved_as_it_was_shown(connection: Connection, an
     assert receipt.decision is Decision.APPROVED
     wait = await run.wait()
     assert wait.answer == {"decision": "approved", "value": PROPOSAL, "note": None}
+    # A task gets a plain text, whatever it does with it.
+    assert type(wait.answer["decision"]) is str
     assert (await answers.respond(run.wait_id, approval, ANYBODY, ANN)).repeated
     [_, event] = await run.events()
     assert event.decision is Decision.APPROVED
+
+
+@pytest.mark.parametrize("digest", [None, "0" * 64])
+async def test_an_approval_of_something_else_is_another_answer(
+    connection: Connection, answers: Answers, digest: str | None
+) -> None:
+    run = await waiting_run(connection, {"proposal": PROPOSAL})
+    approval = Answer(decision=Decision.APPROVED, digest=digest_of(PROPOSAL), decision_id="d")
+    await answers.respond(run.wait_id, approval, ANYBODY, ANN)
+    with pytest.raises(WaitConflict) as caught:
+        await answers.respond(run.wait_id, structs.replace(approval, digest=digest), ANYBODY, ANN)
+    assert caught.value.word == "already_decided"
+
+
+async def test_a_rejection_may_leave_the_digest_out_when_it_is_repeated(
+    connection: Connection, answers: Answers
+) -> None:
+    run = await waiting_run(connection, {"proposal": PROPOSAL})
+    rejection = Answer(decision=Decision.REJECTED, digest=digest_of(PROPOSAL), decision_id="d")
+    await answers.respond(run.wait_id, rejection, ANYBODY, ANN)
+    assert (
+        await answers.respond(run.wait_id, structs.replace(rejection, digest=None), ANYBODY, ANN)
+    ).repeated
+    with pytest.raises(WaitConflict):
+        await answers.respond(run.wait_id, structs.replace(rejection, digest="0" * 64), ANYBODY, ANN)
 
 
 @pytest.mark.parametrize("digest", [None, "0" * 64, digest_of({**PROPOSAL, "amount": 1000})])

@@ -85,13 +85,24 @@ async def test_resume_of_a_run_that_does_not_wait_is_an_invalid_state(
 ) -> None:
     never = snapshot()
     await RunStore(connection).create(never)
-    asking = await waiting_run(connection, suspended=False)
+    ending = await waiting_run(connection)
+    await ending.becomes(status=RunStatus.CANCELLING)
     answered = await waiting_run(connection)
     await answers.resume(answered.run_id, 1, ANYBODY, ANN)
-    for run_id in (never.run_id, asking.run_id, answered.run_id):
+    for run_id in (never.run_id, ending.run_id, answered.run_id):
         with pytest.raises(WaitConflict, match="Run is not waiting_human") as caught:
             await answers.resume(run_id, 1, ANYBODY, ANN)
         assert caught.value.word == "invalid_state"
+
+
+async def test_resume_answers_a_run_whose_other_tasks_still_run(
+    connection: Connection, answers: Answers
+) -> None:
+    run = await waiting_run(connection, suspended=False)
+    assert (await answers.resume(run.run_id, 1, ANYBODY, ANN)).wait_id == run.wait_id
+    assert await run.states() == ["answered"]
+    # Its worker looks for answers when nothing else of it can run.
+    assert await run.jobs() == []
 
 
 async def test_resume_of_a_run_that_nobody_answered_in_time_is_expired(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
@@ -21,7 +22,10 @@ from pyoco_server.runs.tenancy import ANYBODY, Caller
 from pyoco_server.wait_models import Actor, WaitState
 
 from .support.connections import connected
+from .support.gateway import RunningGateway
+from .support.waiting import eventually
 from .support.waiting_runs import WaitingRun, waiting_run
+from .support.workers import serving_worker
 from .test_wait_expiry import caring
 
 ANN = Actor(name="ann")
@@ -117,7 +121,7 @@ async def test_it_can_expire_and_be_asked_again_as_often_as_one_likes(connection
         assert (await run.now()).reason == "human_timeout"
 
 
-async def test_what_was_closed_with_it_is_asked_again_and_what_was_answered_is_not(
+async def test_what_was_closed_with_it_is_asked_again_and_what_was_answered_goes_on(
     connection: Connection,
 ) -> None:
     run = await waiting_run(connection, {}, {}, {}, {"default": 5})
@@ -131,8 +135,50 @@ async def test_what_was_closed_with_it_is_asked_again_and_what_was_answered_is_n
     assert await run.states() == ["expired", "cancelled", "answered", "expired"]
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     waits = [await run.wait(wait_id) for wait_id in awaited(again)]
-    assert [(wait.task, wait.arming) for wait in waits] == [(late.task, 2), (closed.task, 2)]
+    # The answers that no task has got yet count, and nobody waits for the others with them.
+    assert [(wait.task, wait.arming, wait.resolved) for wait in waits] == [
+        (late.task, 2, False),
+        (closed.task, 2, False),
+        (answered.task, 1, True),
+        (defaulted.task, 1, True),
+    ]
     assert {again.tasks[wait.task] for wait in waits} == {TaskStatus.WAITING}
+    assert again.wait_message == late.message
+    generations = [job.generation for job in await run.jobs()]
+    assert generations[-1] == again.generation
+    opened = [event.wait_id for event in await run.events() if event.kind == "opened"]
+    assert opened[4:] == [wait.wait_id for wait in waits[:2]]
+
+
+async def test_an_answer_that_its_task_has_got_already_does_not_make_the_run_go_on(
+    connection: Connection,
+) -> None:
+    run = await waiting_run(connection, {}, {}, {"task": "approve", "name": "second"})
+    late, used, earlier = run.waits
+    for wait in (used, earlier):
+        await Answers(connection).respond(wait.wait_id, ONE, ANYBODY, ANN)
+    await run.becomes(tasks={late.task: TaskStatus.WAITING, used.task: TaskStatus.SUCCEEDED})
+    with pytest.raises(WaitExpired):
+        await Answers(connection, clock=lambda: late.deadline_at).respond(late.wait_id, ONE, ANYBODY, ANN)
+    before = len(await run.jobs())
+    again = await retry_run(connection, run.run_id, ANYBODY, ANN)
+    # The other answer of the task that asks again is found when that one is there.
+    assert [wait.task for wait in again.open_waits or []] == [late.task]
+    assert again.tasks == {late.task: TaskStatus.WAITING, used.task: TaskStatus.SUCCEEDED}
+    assert len(await run.jobs()) == before
+
+
+async def test_the_dead_letter_goes_with_the_failure(connection: Connection) -> None:
+    letters = DeadLetters(connection)
+    other = await failed_run(connection)
+    run = await failed_run(connection)
+
+    async def named() -> list[str | None]:
+        return [stored.letter.run_id async for window in letters.newest_first() for stored in window.letters]
+
+    assert await named() == [run.run_id, other.run_id]
+    await retry_run(connection, run.run_id, ANYBODY, ANN)
+    assert await named() == [other.run_id]
 
 
 async def test_only_a_run_that_nobody_answered_is_retried(connection: Connection) -> None:
@@ -208,3 +254,36 @@ async def test_who_closes_the_waits_of_a_run_that_is_over_does_not_close_those_o
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     await Continuations(connection).close_waits(run.run_id)
     assert (await run.wait(awaited(again)[0])).state is WaitState.OPEN
+
+
+async def test_a_branch_that_had_its_answer_goes_on_after_a_retry(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config):
+        run_id = await gateway.submit("two_branches", params={"soon_ms": 4000})
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
+    ids = {wait["task"]: wait["wait_id"] for wait in run["open_waits"]}
+    # Nobody is there to go on with it before the other one is too late.
+    answers = Answers(gateway.inside.connection)
+    await answers.respond(ids["later"], ONE, ANYBODY, ANN)
+    failed = await gateway.reaches(run_id, "FAILED")
+    assert (failed["tasks"]["soon"], failed["tasks"]["later"]) == ("FAILED", "CANCELLED")
+    again = await gateway.http.post(f"/runs/{run_id}/retry")
+    assert again.status_code == 200, again.text
+
+    async def other_branch_is_done() -> bool:
+        now = (await gateway.http.get(f"/runs/{run_id}")).json()
+        return bool(now["status"] == "WAITING_HUMAN" and now["tasks"]["after_later"] == "SUCCEEDED")
+
+    async with serving_worker(config):
+        await eventually(other_branch_is_done, within=20, describe="the answered branch goes on")
+        now = (await gateway.http.get(f"/runs/{run_id}")).json()
+        assert now["tasks"] == {
+            "soon": "WAITING",
+            "after_soon": "PENDING",
+            "later": "SUCCEEDED",
+            "after_later": "SUCCEEDED",
+        }
+        [wait] = now["open_waits"]
+        await answers.respond(wait["wait_id"], ONE, ANYBODY, ANN)
+        assert (await gateway.ends(run_id))["status"] == "COMPLETED"

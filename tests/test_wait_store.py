@@ -87,9 +87,37 @@ async def test_an_event_that_is_told_again_counts_once(config: NatsBackendConfig
             await events.publish(event)
         assert (await stream_state(connection, "PYOCO_WAIT_EVENTS")).messages == 2
         # Beyond the server's memory of ids it is stored again.
-        await publish_acked(connection, f"pyoco.wait_events.{wait.run_id}", encode(opened))
+        await publish_acked(connection, f"pyoco.wait_events.{wait.wait_id}.opened", encode(opened))
         assert await events.of_run(wait.run_id) == [opened, closed]
-        assert await events.of_run(wait.run_id, limit=1) == [opened]
+        assert await events.of_wait(wait.wait_id) == [opened, closed]
+
+
+async def test_attempts_that_are_refused_hide_neither_the_decision_nor_other_waits(
+    config: NatsBackendConfig,
+) -> None:
+    async with connected(config) as connection:
+        events = WaitEvents(connection)
+        run = snapshot()
+        flooded, quiet = wait_of(run), wait_of(run, name="other")
+        opened = event_of(flooded, WaitEventKind.OPENED)
+        await events.publish(opened)
+        refused = [
+            structs.replace(
+                opened, kind=WaitEventKind.REFUSED, event_id=f"{flooded.wait_id}.refused.{number}"
+            )
+            for number in range(1200)
+        ]
+        await asyncio.gather(*map(events.publish, refused))
+        decided = event_of(flooded, WaitEventKind.ANSWERED)
+        asked = event_of(quiet, WaitEventKind.OPENED)
+        for event in (decided, asked):
+            await events.publish(event)
+
+        found = await events.of_wait(flooded.wait_id)
+        assert (found[0], found[-1]) == (opened, decided)
+        # Of the others the newest are kept.
+        assert found[1:-1] == refused[-100:]
+        assert await events.of_wait(quiet.wait_id) == [asked]
 
 
 async def test_what_is_no_event_does_not_hide_the_others(
@@ -98,7 +126,7 @@ async def test_what_is_no_event_does_not_hide_the_others(
     async with connected(config) as connection:
         events = WaitEvents(connection)
         opened = event_of(wait_of(snapshot()), WaitEventKind.OPENED)
-        await publish_acked(connection, f"pyoco.wait_events.{opened.run_id}", b"[]")
+        await publish_acked(connection, f"pyoco.wait_events.{opened.wait_id}.opened", b"[]")
         await events.publish(opened)
         assert await events.of_run(opened.run_id) == [opened]
         assert "is no event of a wait" in caplog.text

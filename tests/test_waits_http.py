@@ -8,13 +8,18 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec import UNSET, structs
 
+from pyoco_server.broker.connection import PayloadTooLarge
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsForbidden, NatsUnavailable
+from pyoco_server.human.answering import Answers
+from pyoco_server.models import encode, new_run_id
 from pyoco_server.wait_models import WaitRecord, WaitState
 
 from .support.gateway import RunningGateway, running_gateway
 from .support.stored_runs import snapshot, write
-from .support.stored_waits import ask, decide
+from .support.stored_waits import ask, decide, waiting_run
 from .support.tenants import OPERATOR, Tenant, a_key, having_tenants
 from .test_submit import queued_job
 
@@ -406,3 +411,64 @@ async def test_the_body_of_an_error_is_json_with_the_words_of_the_draft(gateway:
     answer = await gateway.http.post("/resume", json={"runId": UNKNOWN_RUN, "payload": None})
     assert set(json.loads(answer.content)) >= WORDS
     assert not WORDS & set((await gateway.http.get(f"/runs/{UNKNOWN_RUN}")).json())
+
+
+async def test_who_is_refused_at_the_door_is_told_in_the_same_words(tenants: list[Tenant]) -> None:
+    acme, _, _ = tenants
+    [wait] = await ask(acme.inside, tenant_id="acme")
+    paths = (f"/waits/{wait.wait_id}/respond", "/resume", f"/runs/{wait.run_id}/retry")
+    async with httpx.AsyncClient(base_url=acme.http.base_url) as nobody:
+        for path in paths:
+            assert_worded(await nobody.post(path), 401, 14, "unauthorized")
+            assert_worded(await nobody.post(path, headers={"X-API-Key": "x"}), 403, 15, "forbidden")
+        assert_worded(await nobody.get("/waits"), 401, 14, "unauthorized")
+        assert not WORDS & set((await nobody.get("/runs")).json())
+
+
+@pytest.mark.parametrize("kind", [NatsUnavailable, NatsForbidden, PayloadTooLarge])
+async def test_every_trouble_with_nats_has_the_same_word(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, kind: type[NatsUnavailable]
+) -> None:
+    async def away(self: object, *args: object, **more: object) -> None:
+        raise kind("for a test")
+
+    monkeypatch.setattr(Answers, "resume", away)
+    answer = await gateway.http.post("/resume", json={"runId": UNKNOWN_RUN, "payload": None})
+    assert_worded(answer, 503, 3, "unavailable")
+
+
+async def test_who_answers_while_too_many_are_checked_is_told_when_to_come_again(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.human.schema_checker._MOST_OF_ALL", 0)
+    [wait] = await ask(gateway.inside, schema={"type": "string", "pattern": "^a$"})
+    answer = await respond(gateway, wait, payload="a")
+    assert_worded(answer, 503, 43, "busy")
+    assert answer.headers["retry-after"] == "2"
+    shown = (await gateway.http.get(f"/waits/{wait.wait_id}")).json()
+    # It was not looked at: nothing has happened to the wait.
+    assert (shown["state"], shown["events"]) == ("open", [])
+
+
+async def test_what_was_decided_is_told_where_the_record_has_it_only_once(gateway: RunningGateway) -> None:
+    [wait] = await ask(gateway.inside, proposal={"amount": 1})
+    approval = {"decision": "approved", "digest": wait.proposal_digest}
+    assert (await respond(gateway, wait, **approval)).status_code == 200
+    stored = await gateway.inside.wait_store.get_from_leader(wait.wait_id)
+    assert stored is not None
+    assert stored.record.payload is UNSET
+    assert (await gateway.http.get(f"/waits/{wait.wait_id}")).json()["payload"] == {"amount": 1}
+    [late] = await ask(gateway.inside, default=None, deadline_at=time.time())
+    await respond(gateway, late, payload=1)
+    shown = (await gateway.http.get(f"/waits/{late.wait_id}")).json()
+    assert (shown["state"], shown["payload"]) == ("expired", None)
+
+
+async def test_a_list_has_the_schema_if_it_is_short(gateway: RunningGateway) -> None:
+    run, _ = waiting_run()
+    schemas = {"short": '{"type":"boolean"}', "long": encode({"description": "x" * 2000}).decode()}
+    for schema in schemas.values():
+        run = structs.replace(run, run_id=new_run_id(), wait_schema=schema)
+        await gateway.inside.runs.create(run)
+    items = (await gateway.http.get("/runs", params={"status": "waiting_human"})).json()
+    assert {item["wait_schema"] for item in items} == {schemas["short"], None}

@@ -16,5 +16,6 @@ export default defineConfig({
   },
   // `npm run dev`: the page from here, the API from a gateway that runs beside.
   server: { proxy: { [API.source]: { target: GATEWAY, changeOrigin: true } } },
-  test: { environment: "jsdom", include: ["src/**/*.test.{ts,tsx}"], restoreMocks: true },
+  // One DOM for all files: making one takes longer than most tests.
+  test: { environment: "jsdom", isolate: false, include: ["src/**/*.test.{ts,tsx}"], restoreMocks: true },
 });

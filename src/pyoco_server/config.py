@@ -148,7 +148,7 @@ class NatsBackendConfig:
     wait_event_subject_prefix: str = setting(
         "Waits for people",
         "pyoco.wait_events",
-        "What happened to a wait is published to this prefix, a dot, and the id of its run.",
+        "What happened to a wait is published to this prefix, the id of the wait, and a word for it.",
         form=SUBJECT,
     )
     wait_event_max_age_sec: int = setting(

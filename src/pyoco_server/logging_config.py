@@ -18,7 +18,7 @@ from typing import Final, TextIO
 from uuid import UUID
 
 from .config import NatsBackendConfig
-from .errors import Err
+from .error_table import Err
 from .redaction import redact, redact_exception
 
 __all__ = ["CONTEXT_FIELDS", "configure_logging", "exception_fields", "redact", "redact_exception"]

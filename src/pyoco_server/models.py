@@ -75,9 +75,16 @@ class TaskStatus(StrEnum):
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
 
-    def when_run_ends(self, run: RunStatus) -> "TaskStatus":
-        """The state of a task whose run ended without its executor."""
-        begun = self in (TaskStatus.RUNNING, TaskStatus.WAITING)
+    def when_run_ends(self, run: RunStatus, *, unanswered: bool = False) -> "TaskStatus":
+        """The state of a task whose run ended without its executor, or while it waited.
+
+        Of the tasks that wait, only the one whose question nobody answered in time (`unanswered`) has failed;
+        the others are not needed any more.
+        """
+        if self is TaskStatus.WAITING:
+            failed = unanswered and run is RunStatus.FAILED
+            return TaskStatus.FAILED if failed else TaskStatus.CANCELLED
+        begun = self is TaskStatus.RUNNING
         if run is RunStatus.CANCELLED and (begun or self is TaskStatus.PENDING):
             return TaskStatus.CANCELLED
         return TaskStatus.FAILED if begun else self
@@ -146,6 +153,7 @@ class OpenWait(Struct, kw_only=True):
     wait_id: str
     task: str
     name: str
+    # Its first 300 characters; empty where there are more waits than a snapshot has room for.
     message: str
     deadline_at: float
 

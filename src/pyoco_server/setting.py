@@ -217,7 +217,10 @@ _HOST: Final = _matches(
 )
 HOSTS: Final = Form(
     "names of hosts separated by commas, such as gateway.example.com, gateway:8000, *.example.com or *",
-    lambda text: all(_HOST(name) for name in [part.strip() for part in text.split(",") if part.strip()] or [""]),
+    # Of an empty part nothing is wanted, but of all of them together at least one name.
+    lambda text: (
+        bool(text.strip(" ,")) and all(_HOST(part.strip()) for part in text.split(",") if part.strip())
+    ),
 )
 HEADER: Final = Form("the name of an HTTP header", _matches(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"))
 NATS_URLS: Final = Form(

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from pyoco_server.errors import Lang
+from pyoco_server.error_table import Lang
 
 
 def system_language(environ: Mapping[str, str] = os.environ) -> Lang:

@@ -106,7 +106,8 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     decided_by: Actor | None = None
     # Of a wait with a proposal.
     decision: Decision | None = None
-    # What the task gets: the answer, or of a proposal what it was edited to, or the proposal itself.
+    # The answer, or what a proposal was edited to. A default and a proposal are in the record already: they
+    # are read where they are (`value`), so that a decision never makes it much larger than the question was.
     payload: Any = UNSET
     note: str | None = None
     # The caller's own name for its answer: the same answer under the same name is the same answer.
@@ -115,16 +116,27 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     @property
     def resolved(self) -> bool:
         """Whether its task can go on: somebody has answered, or the default did."""
-        has_default = self.state is WaitState.EXPIRED and self.payload is not UNSET
+        has_default = self.state is WaitState.EXPIRED and self.default is not UNSET
         return self.state is WaitState.ANSWERED or has_default
+
+    @property
+    def value(self) -> Any:
+        """What was decided on: the answer, the approved proposal, or the default; UNSET if there is none."""
+        if self.payload is not UNSET:
+            return self.payload
+        if self.decision is Decision.APPROVED:
+            return self.proposal
+        return self.default if self.state is WaitState.EXPIRED else UNSET
 
     @property
     def answer(self) -> Any:
         """What `ctx.human` returns for a resolved wait."""
-        payload = None if self.payload is UNSET else self.payload
+        value = None if self.value is UNSET else self.value
         if self.proposal is UNSET:
-            return payload
-        return {"decision": self.decision, "value": payload, "note": self.note}
+            return value
+        # A plain text: what a task makes of it must not need this package.
+        decision = None if self.decision is None else self.decision.value
+        return {"decision": decision, "value": value, "note": self.note}
 
 
 class WaitEventKind(StrEnum):
@@ -137,7 +149,7 @@ class WaitEventKind(StrEnum):
 
 
 class WaitEvent(Struct, kw_only=True, omit_defaults=True):
-    """Something that happened to a wait: one message of `<wait events prefix>.<run_id>`.
+    """Something that happened to a wait: one message of `<wait events prefix>.<wait_id>.<kind>`.
 
     It may be there more than once, under the same id.
     """

@@ -23,6 +23,8 @@ async def test_a_restart_of_the_gateway_needs_no_reload(
     async with opened_tab(browser, gateway) as tab:
         await tab.open("/runs")
         await expect(tab.page.get_by_text("No runs yet")).to_be_visible()
+        # As the command does it: a stream of events ends with its gateway.
+        gateway.inside.stopping.set()
         await first.__aexit__(None, None, None)
         await expect(tab.page.get_by_text("Gateway does not answer")).to_be_visible()
         await expect(tab.page.get_by_text("Reconnecting…")).to_be_visible()
@@ -31,3 +33,4 @@ async def test_a_restart_of_the_gateway_needs_no_reload(
             run_id = await second.submit("noop")
             await expect(tab.page.locator(f"[data-run='{run_id}']")).to_be_visible(timeout=15_000)
             await expect(tab.page.get_by_text("Connected")).to_be_visible()
+            await tab.page.close()

@@ -123,3 +123,17 @@ def _beside_work() -> Flow:
 
 
 beside_work_flow = _beside_work()
+
+
+@task
+def prepared(notes: str, released: str) -> None:
+    _note(notes, "prepared")
+    _until_there(released)
+
+
+@task
+def ask_late(ctx: Any) -> Any:
+    return ctx.human("Yes or no?")
+
+
+late_question_flow = Flow("late_question") >> prepared >> ask_late

@@ -38,10 +38,10 @@ def clean(extract: dict[str, Any]) -> int:
 _tries: dict[str, int] = {}
 
 
-def rates(ctx: Any) -> dict[str, float]:
+def rates(ctx: Any, flaky: bool = False) -> dict[str, float]:
     run_id = ctx.run_context.run_id
     _tries[run_id] = _tries.get(run_id, 0) + 1
-    if _tries[run_id] < 3:
+    if flaky and _tries[run_id] < 3:
         raise ConnectionError("rates.example did not answer")
     return {"USD": 1.09, "JPY": 163.2}
 
@@ -90,15 +90,17 @@ def _sales() -> Flow:
 sales = _sales()
 
 
-def _thousand(count: int = 1000, width: int = 25) -> Flow:
+def _layers(name: str, count: int, width: int) -> Flow:
     """Layers of tasks, each behind one or two of the layer before."""
     tasks = [Task(func=lambda: None, name=f"step_{number:04}") for number in range(count)]
     lines = [(tasks[max(number - width, 0)], tasks[number]) for number in range(1, count)]
     lines += [(tasks[number - width - 1], tasks[number]) for number in range(width + 1, count, 3)]
-    return _linked(Flow("thousand"), tasks, *lines)
+    return _linked(Flow(name), tasks, *lines)
 
 
-thousand = _thousand()
+thousand = _layers("thousand", 1000, 25)
+layers = _layers("layers", 80, 8)
+beside = _linked(Flow("beside"), [Task(func=lambda: None, name=f"part_{number}") for number in range(30)])
 
 
 def batch(ctx: Any) -> int:

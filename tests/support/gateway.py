@@ -1,14 +1,16 @@
-"""A real gateway in the test's own event loop, reached over real HTTP."""
+"""A real gateway in the test's own process, reached over real HTTP."""
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 import uvicorn
+from anyio.from_thread import start_blocking_portal
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
@@ -73,8 +75,24 @@ async def running_gateway(
         try:
             if ready:
                 await gateway.connection.wait_ready(10)
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
+            # Without TLS: to read the certificates for it takes longer than all of the start.
+            async with httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{port}", timeout=10, verify=False
+            ) as http:
                 yield RunningGateway(http, gateway)
         finally:
+            # As a signal does: streams that are followed would hold the server up.
+            gateway.stopping.set()
             server.should_exit = True
             await serving
+
+
+@contextmanager
+def gateway_beside(nats_url: str, folder: Path) -> Iterator[str]:
+    """The address of a gateway in a thread, for a test without an event loop; it keeps its files there."""
+    config = NatsBackendConfig(nats_url=nats_url, index_dir=str(folder / "index"), load_dotenv=False)
+    with (
+        start_blocking_portal(backend_options={"use_uvloop": True}) as portal,
+        portal.wrap_async_context_manager(running_gateway(config)) as gateway,
+    ):
+        yield str(gateway.http.base_url).rstrip("/")

@@ -56,6 +56,6 @@ async def a_key(gateway: RunningGateway, tenant_id: str) -> AsyncIterator[Tenant
     await ApiKeys(gateway.inside.connection).create(record)
     await gateway.inside.keys.confirm()
     async with httpx.AsyncClient(
-        base_url=gateway.http.base_url, timeout=10, headers={"X-API-Key": token.text()}
+        base_url=gateway.http.base_url, timeout=10, headers={"X-API-Key": token.text()}, verify=False
     ) as http:
         yield Tenant(http, gateway.inside, tenant_id, token.key_id)

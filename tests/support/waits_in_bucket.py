@@ -19,8 +19,9 @@ class WaitsInBucket:
         due = [wait for wait in await self._open() if wait.deadline_at <= now]
         return [wait.wait_id for wait in sorted(due, key=lambda wait: wait.deadline_at)][:limit]
 
-    async def next_deadline(self) -> float | None:
-        return min((wait.deadline_at for wait in await self._open()), default=None)
+    async def next_deadline(self, after: float) -> float | None:
+        later = (wait.deadline_at for wait in await self._open() if wait.deadline_at > after)
+        return min(later, default=None)
 
     async def open_waits(self) -> list[tuple[str, str, float]]:
         return [(wait.wait_id, wait.run_id, wait.created_at) for wait in await self._open()]

@@ -30,7 +30,8 @@ from pyoco_server.broker.stream_reads import (
     read_batch,
     stream_state,
 )
-from pyoco_server.errors import Err, ErrorSpec, IndexNotReady, NatsUnavailable, PyocoError
+from pyoco_server.error_table import Err, ErrorSpec
+from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 
 log = logging.getLogger(__name__)
 

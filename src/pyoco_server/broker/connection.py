@@ -12,7 +12,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import nats.errors
@@ -25,7 +25,8 @@ from pyoco_server.broker.direct_client import DirectClient
 from pyoco_server.broker.message import Message, MessageSink
 from pyoco_server.broker.pending_requests import PendingRequests
 from pyoco_server.config import NatsBackendConfig, safe_url
-from pyoco_server.errors import Err, NatsForbidden, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsForbidden, NatsUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +36,27 @@ MessageHandler = Callable[[Msg], Awaitable[None]]
 _RETRY_SEC = 0.25
 _NO_RESPONDERS = "503"
 _ENVELOPE_BYTES = 4096
+_UNSERVED_CURE = (
+    "JetStream is off, a stream of this version is missing (`pyoco-server-admin nats-setup` makes it), or "
+    "the NATS user may not use it (`pyoco-server-admin nats-config` prints what this version needs)"
+)
 _DENIED = re.compile(r'permissions violation for publish to "(?P<subject>[^"]+)"', re.IGNORECASE)
 # How the server, and we, say that it is there but does not let us.
-_FORBIDDEN = re.compile(r"(permissions|authorization) violation|this user may not|authentication", re.IGNORECASE)
+_FORBIDDEN = re.compile(
+    r"(permissions|authorization) violation|this user may not|authentication", re.IGNORECASE
+)
 
 
 class PayloadTooLarge(NatsUnavailable):
-    """A message is larger than the server, or one of its streams, takes."""
+    """A message is larger than the server, or one of its streams, takes: waiting does not help."""
+
+    error = replace(
+        Err.NATS_UNAVAILABLE,
+        en="A record is larger than NATS takes",
+        ja="NATSの上限を超える大きさです",
+        cure_en="Make it smaller, or raise `max_payload` of the NATS server.",
+        cure_ja="小さくするか、NATSサーバーの `max_payload` を上げてください。",
+    )
 
 
 class NoResponders(NatsUnavailable):
@@ -175,7 +190,8 @@ class Connection:
         # A stream that was deleted under us: the hooks make it anew.
         self._ready.clear()
         self._prepare_again.set()
-        return NoResponders(self._explain(f"nothing answers on {subject}"))
+        cure = "" if not subject.startswith("$JS.API.") else f": {_UNSERVED_CURE}"
+        return NoResponders(self._explain(f"nothing answers on {subject}{cure}"))
 
     async def request_many(self, subject: str, payload: bytes = b"") -> AsyncIterator[Message]:
         """Publish and yield each answer as it comes; the caller knows the last one and stops there."""

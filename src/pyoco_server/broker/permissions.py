@@ -65,7 +65,7 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
             f"$KV.{config.workers_kv_bucket}.*",
             f"{config.journal_subject_prefix}.*",
             f"{config.run_log_subject_prefix}.*",
-            f"{config.wait_event_subject_prefix}.*",
+            f"{config.wait_event_subject_prefix}.*.*.*",
             f"{config.dlq_subject_prefix}.>",
         ],
         streamed=[
@@ -121,7 +121,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             f"{config.dlq_subject_prefix}.>",
             f"{config.journal_subject_prefix}.*",
             f"{config.run_log_subject_prefix}.*",
-            f"{config.wait_event_subject_prefix}.*",
+            f"{config.wait_event_subject_prefix}.*.*.*",
             wake_up_subject("*"),
         ],
         subscribe=[

@@ -24,6 +24,9 @@ _MIN_SERVER = "2.14"
 # Longer than any retry of a publish by us, so that a repeated publish of one job is stored once.
 _DEDUPLICATION_WINDOW_SEC = 120.0
 
+# Of one wait: of an attempt that is refused again and again, the newest are enough.
+_WAIT_EVENTS_OF_A_KIND = 100
+
 # Of what is not dealt with because no gateway lives; the runs themselves are found without as well.
 _ADVISORY_MAX_AGE_SEC = 30 * 86400.0
 _ADVISORY_MAX_MSGS = 1_000_000
@@ -69,8 +72,8 @@ async def _ensure_guarded(connection: Connection, wanted: StreamConfig) -> None:
     except (jetstream_api.ApiRefused, NatsUnavailable) as refused:
         # Not worth an outage: everything works as it did before.
         log.warning(
-            "%s can be erased by whoever may write a record there (Nats-Rollup), which this user of NATS could "
-            "not change (%s): run `pyoco-server-admin nats-setup`",
+            "%s can be erased by whoever may write a record there (Nats-Rollup), which this user of NATS "
+            "could not change (%s): run `pyoco-server-admin nats-setup`",
             wanted.name,
             refused,
         )
@@ -164,8 +167,9 @@ def _wait_event_stream(config: NatsBackendConfig) -> StreamConfig:
     return _stream(
         config,
         config.wait_event_stream,
-        [f"{config.wait_event_subject_prefix}.*"],
+        [f"{config.wait_event_subject_prefix}.*.*.*"],
         max_age=config.wait_event_max_age_sec,
+        max_msgs_per_subject=_WAIT_EVENTS_OF_A_KIND,
         duplicate_window=_DEDUPLICATION_WINDOW_SEC,
     )
 

@@ -1,7 +1,8 @@
 """What happened to waits, in order: who answered, who was refused, what expired.
 
-One subject per run. An event may be published more than once, by whoever finds that it may be missing; under
-its id it counts once.
+One subject per wait and kind of event: what happened to one wait is read by itself, and of many attempts that
+were refused the newest are kept (the stream has a limit per subject). An event may be published more than
+once, by whoever finds that it may be missing; under its id it counts once.
 """
 
 import logging
@@ -25,19 +26,26 @@ class WaitEvents:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._stream = connection.config.wait_event_stream
+        self._prefix = connection.config.wait_event_subject_prefix
 
     async def publish(self, event: WaitEvent) -> None:
         """Store one event; one that was stored a moment ago is not stored again."""
         headers = {"Nats-Msg-Id": event.event_id}
-        await publish_acked(self._connection, self._subject(event.run_id), encode(event), headers)
+        subject = f"{self._prefix}.{event.wait_id}.{event.kind}"
+        await publish_acked(self._connection, subject, encode(event), headers)
 
-    async def of_run(self, run_id: str, limit: int = 1000) -> list[WaitEvent]:
-        """The first events of the run, each once, in the order in which they were stored."""
+    async def of_wait(self, wait_id: str) -> list[WaitEvent]:
+        """The events of the wait, each once, in the order in which they were stored."""
+        return await self._read(f"{self._prefix}.{wait_id}.*")
+
+    async def of_run(self, run_id: str) -> list[WaitEvent]:
+        """The same of all waits of the run."""
+        return await self._read(f"{self._prefix}.{run_id}.*.*")
+
+    async def _read(self, subject: str) -> list[WaitEvent]:
         found: dict[str, WaitEvent] = {}
         after = 0
-        while batch := await read_batch(
-            self._connection, self._stream, self._subject(run_id), after=after, limit=_BATCH
-        ):
+        while batch := await read_batch(self._connection, self._stream, subject, after=after, limit=_BATCH):
             for message in batch:
                 try:
                     event = decode_wait_event(message.data)
@@ -45,15 +53,10 @@ class WaitEvents:
                     log.error("message %d is no event of a wait: %s", message.sequence, error)
                     continue
                 found.setdefault(event.event_id, event)
-                if len(found) == limit:
-                    return list(found.values())
             if len(batch) < _BATCH:
                 break
             after = batch[-1].sequence
         return list(found.values())
 
     async def remove_run(self, run_id: str) -> None:
-        await jetstream_api.purge(self._connection, self._stream, self._subject(run_id))
-
-    def _subject(self, run_id: str) -> str:
-        return f"{self._connection.config.wait_event_subject_prefix}.{run_id}"
+        await jetstream_api.purge(self._connection, self._stream, f"{self._prefix}.{run_id}.*.*")

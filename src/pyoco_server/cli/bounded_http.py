@@ -139,8 +139,9 @@ class BoundedHttp(HttpToolsProtocol):
         for name, value in self.headers:
             if name == b"connection":
                 tokens = [token.strip() for token in value.split(b",")]
-                value = b", ".join(token for token in tokens if token.lower() not in _UPGRADES)
-            if name not in _UPGRADES:
+                kept = b", ".join(token for token in tokens if token.lower() not in _UPGRADES)
+                lines.append(b"connection: " + kept)
+            elif name not in _UPGRADES:
                 lines.append(b"%s: %s" % (name, value))
         return b"\r\n".join([*lines, b"", b""])
 

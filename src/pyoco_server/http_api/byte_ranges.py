@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pyoco_server.errors import Err, FieldProblem, InvalidRequest, shortened
+from pyoco_server.error_table import Err
+from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 
 _RANGE: Final = re.compile(r"bytes\s*=\s*(\d{0,19})\s*-\s*(\d{0,19})", re.IGNORECASE)
 

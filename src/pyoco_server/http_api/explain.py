@@ -9,7 +9,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import Lang
+from pyoco_server.error_table import Lang
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.language import preferred_language

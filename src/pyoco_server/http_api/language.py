@@ -1,6 +1,6 @@
 """Which of our two languages a reader wants, by Accept-Language."""
 
-from pyoco_server.errors import Lang
+from pyoco_server.error_table import Lang
 
 
 def preferred_language(accept_language: str | None) -> Lang:

@@ -8,12 +8,12 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import FieldProblem, IndexNotReady, InvalidListQuery, shortened
+from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.run_query import FILTERS, QueryReader, Refused, filter_in, whole_number
 from pyoco_server.http_api.sse import Event, EventSource, EventStream
-from pyoco_server.http_api.watching import WatchTime
+from pyoco_server.http_api.watching import WatchTime, position_in_header
 from pyoco_server.models import RunId
 from pyoco_server.runs.list_following import ListedChange, ListNews, LostTrack
 from pyoco_server.runs.recent_changes import Position
@@ -63,7 +63,7 @@ async def watch_list(
     reader.check()
     if last_event_id:
         # A browser that reconnects sends its first address again, and this: it is newer.
-        after = _position_in_header(last_event_id)
+        after = position_in_header(last_event_id, _POSITION_WANTED)
     gateway = gateway_of(request)
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
@@ -113,11 +113,4 @@ def _position(text: str) -> Position:
     position = Position.parse(text)
     if position is None:
         raise Refused(_POSITION_WANTED)
-    return position
-
-
-def _position_in_header(text: str) -> Position:
-    position = Position.parse(text)
-    if position is None:
-        raise InvalidListQuery(problems=[FieldProblem("Last-Event-ID", _POSITION_WANTED, shortened(text))])
     return position

@@ -10,21 +10,17 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from msgspec import UNSET, Struct, UnsetType
+from starlette._utils import get_route_path
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
-from pyoco_server.errors import (
-    ErrorSpec,
-    FieldProblem,
-    InvalidRequest,
-    NatsUnavailable,
-    PyocoError,
-    shortened,
-)
+from pyoco_server.error_table import ErrorSpec
+from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, PyocoError, shortened
 from pyoco_server.http_api import security_headers
 from pyoco_server.http_api.language import preferred_language
+from pyoco_server.http_api.wait_words import word_on
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +99,8 @@ def problem_answer(request: Request, error: PyocoError) -> Response:
         msg_id=spec.msg_id,
         errors=_field_errors(error.problems),
     )
-    if error.word is not None:
-        problem.success, problem.error = False, error.word
+    if (word := error.word or word_on(get_route_path(request.scope), error)) is not None:
+        problem.success, problem.error = False, word
         problem.message = error.detail or "; ".join(map(str, error.problems)) or problem.title
     return _answer(problem, language, error.headers)
 

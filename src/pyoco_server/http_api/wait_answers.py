@@ -1,10 +1,8 @@
 """Answering waits: `POST /waits/{wait_id}/respond`, `POST /resume`, and `POST /runs/{run_id}/retry`.
 
-Errors have a word for programs here, all of them: `error` says it.
+Errors have a word for programs here, all of them (wait_words.py): `error` says it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -13,13 +11,7 @@ from msgspec import UNSET, Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import (
-    FieldProblem,
-    InvalidRequest,
-    NatsUnavailable,
-    PyocoError,
-    RunNotFound,
-)
+from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.bodies import limited_body, optional_record
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import gateway_of
@@ -35,11 +27,6 @@ from pyoco_server.wait_models import Actor, Decision, WaitId
 router = APIRouter()
 
 _USER_AGENT_CHARS: Final = 300
-_WORDS: Final[dict[type[PyocoError], str]] = {
-    RunNotFound: "not_found",
-    InvalidRequest: "invalid_request",
-    NatsUnavailable: "unavailable",
-}
 
 DecisionId = Annotated[
     str, Meta(min_length=1, max_length=200, description="The same answer under the same id is one answer.")
@@ -92,18 +79,17 @@ class RetryRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 @router.post("/waits/{wait_id}/respond", response_class=Response)
 async def respond(request: Request, wait_id: str) -> Response:
     """Answer a wait. Of several answers one counts; who comes later is told who was first."""
-    with _words():
-        wish = await _read(request, RespondRequest)
-        _check_depth(wish.payload)
-        answer = Answer(
-            payload=wish.payload,
-            decision=wish.decision,
-            digest=wish.digest,
-            note=wish.note,
-            decision_id=wish.decision_id,
-        )
-        answers = gateway_of(request).answers
-        receipt = await answers.respond(wait_id, answer, caller_of(request), _actor_of(request))
+    wish = await _read(request, RespondRequest)
+    _check_depth(wish.payload)
+    answer = Answer(
+        payload=wish.payload,
+        decision=wish.decision,
+        digest=wish.digest,
+        note=wish.note,
+        decision_id=wish.decision_id,
+    )
+    answers = gateway_of(request).answers
+    receipt = await answers.respond(wait_id, answer, caller_of(request), _actor_of(request))
     return _json(
         Responded(
             wait_id=receipt.wait_id,
@@ -119,22 +105,20 @@ async def respond(request: Request, wait_id: str) -> Response:
 @router.post("/resume", response_class=Response)
 async def resume(request: Request) -> Response:
     """Answer the only open wait of a run; with several, answer one of them by its own id."""
-    with _words():
-        wish = await _read(request, ResumeRequest)
-        _check_depth(wish.payload)
-        receipt = await gateway_of(request).answers.resume(
-            wish.run_id, wish.payload, caller_of(request), _actor_of(request), decision_id=wish.decision_id
-        )
+    wish = await _read(request, ResumeRequest)
+    _check_depth(wish.payload)
+    receipt = await gateway_of(request).answers.resume(
+        wish.run_id, wish.payload, caller_of(request), _actor_of(request), decision_id=wish.decision_id
+    )
     return _json(Resumed(run_id=receipt.run_id))
 
 
 @router.post("/runs/{run_id}/retry", response_class=Response)
 async def retry(request: Request, run_id: str) -> Response:
     """Ask again what nobody has answered in time; what the run has done before is not done again."""
-    with _words():
-        await optional_record(request, RetryRequest, field="", cure="a retry takes nothing")
-        connection = gateway_of(request).connection
-        snapshot = await retry_run(connection, run_id, caller_of(request), _actor_of(request))
+    await optional_record(request, RetryRequest, field="", cure="a retry takes nothing")
+    connection = gateway_of(request).connection
+    snapshot = await retry_run(connection, run_id, caller_of(request), _actor_of(request))
     snapshot.task_records = UNSET
     return _json(snapshot)
 
@@ -168,17 +152,6 @@ def _actor_of(request: Request) -> Actor:
         ip=None if request.client is None else request.client.host,
         user_agent=None if agent is None else agent[:_USER_AGENT_CHARS],
     )
-
-
-@contextmanager
-def _words() -> Iterator[None]:
-    """Give errors a word that have one only here."""
-    try:
-        yield
-    except PyocoError as error:
-        if error.word is None:
-            error.word = _WORDS.get(type(error))
-        raise
 
 
 def _json(body: Struct) -> Response:

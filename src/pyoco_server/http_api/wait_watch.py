@@ -9,12 +9,12 @@ from msgspec import Raw, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import FieldProblem, IndexNotReady, InvalidListQuery, PyocoError, shortened
+from pyoco_server.errors import IndexNotReady, PyocoError
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.run_query import QueryReader, whole_number
 from pyoco_server.http_api.sse import Event, EventSource, EventStream
-from pyoco_server.http_api.watching import WatchTime
+from pyoco_server.http_api.watching import WatchTime, position_in_header
 from pyoco_server.human.inbox import InboxChange, InboxFollower, LostTrack
 from pyoco_server.human.wait_items import WaitItem
 from pyoco_server.runs.recent_changes import Position
@@ -22,6 +22,8 @@ from pyoco_server.runs.recent_changes import Position
 log = logging.getLogger(__name__)
 
 router = APIRouter()
+
+_POSITION_WANTED = "wanted the id of an event, such as 1a2b3c4d-4711"
 
 
 class OpenWaitsEvent(Struct, kw_only=True):
@@ -62,7 +64,7 @@ async def watch_waits(
     reader.refuse_unknown({"timeout_sec"})
     timeout_sec = reader.one("timeout_sec", whole_number(1, 600), None)
     reader.check()
-    after = _position(last_event_id) if last_event_id else None
+    after = position_in_header(last_event_id, _POSITION_WANTED) if last_event_id else None
     gateway = gateway_of(request)
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
@@ -113,11 +115,3 @@ def _event(change: InboxChange) -> bytes:
     assert change.known is not None
     data = WaitChanged(wait=change.known, ts=time.time())
     return Event(name="opened" if change.opened else "closed", data=data).encode()
-
-
-def _position(text: str) -> Position:
-    position = Position.parse(text)
-    if position is None:
-        wanted = "wanted the id of an event, such as 1a2b3c4d-4711"
-        raise InvalidListQuery(problems=[FieldProblem("Last-Event-ID", wanted, shortened(text))])
-    return position

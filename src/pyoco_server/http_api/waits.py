@@ -89,9 +89,10 @@ async def get_wait(request: Request, wait_id: str) -> Response:
     if stored is None or not caller_of(request).sees(stored.record.tenant_id):
         raise WaitNotFound(f"there is no wait {wait_id!r}")
     record = stored.record
-    events = await gateway.wait_events.of_run(record.run_id)
-    own = [event for event in events if event.wait_id == wait_id]
-    return _json(WaitView(**structs.asdict(record), events=own))
+    events = await gateway.wait_events.of_wait(wait_id)
+    # A proposal that was approved and a default are kept once; who reads the wait is told what was decided.
+    shown = structs.replace(record, payload=record.value)
+    return _json(WaitView(**structs.asdict(shown), events=events))
 
 
 def _place_in(reader: QueryReader, cursors: Cursors | None, wanted: WaitFilter) -> Place | None:

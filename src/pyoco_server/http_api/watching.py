@@ -1,8 +1,18 @@
-"""What all watches have in common: how long they last, and how long they may be silent."""
+"""What all watches have in common: where they begin, how long they last, how long they may be silent."""
 
 import asyncio
 
+from pyoco_server.errors import FieldProblem, InvalidListQuery, shortened
 from pyoco_server.http_api import sse
+from pyoco_server.runs.recent_changes import Position
+
+
+def position_in_header(text: str, wanted: str) -> Position:
+    """What `Last-Event-ID` says; a browser that reconnects sends it by itself."""
+    position = Position.parse(text)
+    if position is None:
+        raise InvalidListQuery(problems=[FieldProblem("Last-Event-ID", wanted, shortened(text))])
+    return position
 
 
 class WatchTime:

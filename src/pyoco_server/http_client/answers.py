@@ -47,6 +47,8 @@ class RunItem(TypedDict):
     # Of a run that waits for people: what the first of its waits asks, and until when. How many they are is
     # `open_waits` of a list; a snapshot has the waits themselves under that name.
     wait_message: NotRequired[str | None]
+    # A JSON Schema as a text; a list leaves a long one out.
+    wait_schema: NotRequired[str | None]
     wait_deadline_at: NotRequired[float | None]
 
 
@@ -66,7 +68,6 @@ class Run(RunItem):
     # How often it has waited for people, and the waits without an answer. Not there before the first wait.
     generation: NotRequired[int]
     open_waits: NotRequired[list[OpenWait]]
-    wait_schema: NotRequired[str | None]
     waiting_since: NotRequired[float | None]
     waited_sec: NotRequired[float]
     # With `include=["records"]`.

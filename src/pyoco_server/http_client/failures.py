@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 
-from pyoco_server.errors import Err, FieldProblem, PyocoError
+from pyoco_server.error_table import Err
+from pyoco_server.errors import FieldProblem, PyocoError
 
 from .requests import object_in
 

@@ -49,21 +49,22 @@ def answer_in(wait: WaitRecord, payload: Any, decision_id: str | None) -> Answer
     )
 
 
-def value_of(wait: WaitRecord, answer: Answer) -> Any:
-    """What the task gets of this answer."""
-    return wait.proposal if answer.decision is Decision.APPROVED else answer.payload
-
-
 def is_same(wait: WaitRecord, answer: Answer) -> bool:
     """Whether this is the answer that the wait has got, under the same name."""
     if answer.decision_id is None or answer.decision_id != wait.decision_id:
         return False
-    given = value_of(wait, answer)
-    if given is UNSET or wait.payload is UNSET:
-        same_value = given is wait.payload
+    if answer.payload is UNSET or wait.payload is UNSET:
+        same_payload = answer.payload is wait.payload
     else:
-        same_value = canonical(given) == canonical(wait.payload)
-    return same_value and answer.decision is wait.decision and answer.note == wait.note
+        same_payload = canonical(answer.payload) == canonical(wait.payload)
+    same_words = answer.decision is wait.decision and answer.note == wait.note
+    return same_payload and same_words and _is_about(wait, answer)
+
+
+def _is_about(wait: WaitRecord, answer: Answer) -> bool:
+    """Whether it is an answer to the proposal of this wait. Only an approval has to say so."""
+    may_leave_out = answer.decision is not Decision.APPROVED
+    return answer.digest == wait.proposal_digest or (answer.digest is None and may_leave_out)
 
 
 def check_form(wait: WaitRecord, answer: Answer) -> None:

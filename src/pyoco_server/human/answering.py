@@ -17,6 +17,7 @@ from pyoco_server.broker.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import (
+    AnswersBusy,
     FieldProblem,
     InvalidAnswer,
     NatsUnavailable,
@@ -26,8 +27,8 @@ from pyoco_server.errors import (
     WaitExpired,
     WaitNotFound,
 )
-from pyoco_server.human.answer_checks import Answer, answer_in, check_form, is_same, value_of
-from pyoco_server.human.continuation import Continuations, awaited_by
+from pyoco_server.human.answer_checks import Answer, answer_in, check_form, is_same
+from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.outcomes import answered, expired
 from pyoco_server.human.schema_checker import SchemaChecker
 from pyoco_server.models import RunSnapshot, RunStatus
@@ -79,7 +80,7 @@ class Answers:
             wait = await self._find(wait_id, caller)
             try:
                 receipt = await self._try(wait, answer, caller, actor)
-            except NatsUnavailable:
+            except (NatsUnavailable, AnswersBusy):
                 raise
             except PyocoError as refusal:
                 await self._record_refusal(wait.record, answer, actor, refusal)
@@ -107,10 +108,9 @@ class Answers:
             await self._expire(wait, now)
             return None
         await self._check_run(record)
-        # In a thread: a schema can take its time, and the others need not wait for it.
         check_form(record, answer)
         if record.schema is not None and answer.payload is not UNSET:
-            await self._schemas.check(answer.payload, record.schema, at="payload")
+            await self._schemas.check(answer.payload, record.schema, at="payload", whose=_owner_of(record))
         return await self._decide(wait, answer, actor, now)
 
     async def _decide(self, wait: StoredWait, answer: Answer, actor: Actor, now: float) -> Receipt | None:
@@ -119,7 +119,7 @@ class Answers:
             record,
             at=now,
             by=actor,
-            payload=value_of(record, answer),
+            payload=answer.payload,
             decision=answer.decision,
             note=answer.note,
             decision_id=answer.decision_id,
@@ -163,18 +163,23 @@ class Answers:
         return wait
 
     async def _only_open_one(self, snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord:
+        # Others of its tasks may still run; of a run that nobody lets go on, nothing is to be answered.
+        if snapshot.status in (RunStatus.RUNNING, RunStatus.WAITING_HUMAN):
+            ids = {wait.wait_id for wait in snapshot.open_waits or []}
+            ids |= {wait.wait_id for wait in waits if wait.state is WaitState.OPEN}
+        else:
+            ids = set()
         # From the leader: a replica may not have heard of the last decision.
-        awaited = await asyncio.gather(
-            *(self._waits.get_from_leader(wait.wait_id) for wait in awaited_by(snapshot))
-        )
+        awaited = await asyncio.gather(*map(self._waits.get_from_leader, sorted(ids)))
         still_open = [
             wait.record for wait in awaited if wait is not None and wait.record.state is WaitState.OPEN
         ]
         if len(still_open) == 1:
             return still_open[0]
         if still_open:
-            ids = ", ".join(wait.wait_id for wait in still_open)
-            raise WaitConflict("ambiguous_wait", f"the run waits for several answers; respond to one: {ids}")
+            named = ", ".join(wait.wait_id for wait in still_open)
+            detail = f"the run waits for several answers; respond to one: {named}"
+            raise WaitConflict("ambiguous_wait", detail)
         last = max(waits, key=lambda wait: wait.decided_at or 0.0, default=None)
         if last is not None and last.state is WaitState.EXPIRED and not last.resolved:
             raise WaitExpired(f"its deadline was {_moment(last.deadline_at)}")
@@ -213,6 +218,11 @@ def _check_assignee(record: WaitRecord, caller: Caller, actor: Actor) -> None:
         return
     if caller.api_key_id not in record.assignees and actor.name not in record.assignees:
         raise NotAssigned(f"the assignees are {', '.join(record.assignees)}")
+
+
+def _owner_of(record: WaitRecord) -> str:
+    """For whom a slow check takes its time: a tenant, or where there are none, a flow."""
+    return f"tenant {record.tenant_id}" if record.tenant_id is not None else f"flow {record.flow_name}"
 
 
 def _decided_as(decision_id: str | None, waits: list[WaitRecord]) -> WaitRecord | None:

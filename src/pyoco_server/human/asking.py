@@ -7,13 +7,15 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from pyoco_server.wait_models import Decision, Question, WaitRecord
+from pyoco_server.wait_models import Decision, Question, WaitRecord, encode
 
 # Where a task asks for one thing only, it needs no name.
 DEFAULT_NAME: Final = "human"
 MAX_MESSAGE_CHARS: Final = 10_000
 MAX_NAME_CHARS: Final = 200
 MAX_ASSIGNEES: Final = 100
+# In JSON: half of what NATS takes by default, so that the record of the wait has room for an answer as well.
+MAX_QUESTION_BYTES: Final = 512 * 1024
 # 366 days.
 MAX_TIMEOUT_MS: Final = 366 * 86_400_000
 
@@ -51,6 +53,7 @@ def question(
         assignees=_checked_assignees(assignees),
         default=UNSET if default is ... else _json("default", default),
     )
+    _check_size(asked)
     _check_values(asked)
     return asked
 
@@ -107,6 +110,15 @@ def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
     except ValueError as error:
         raise ValueError(f"ctx.human(schema=...): {error}") from None
     return frozen
+
+
+def _check_size(asked: Question) -> None:
+    size = len(encode(asked))
+    if size > MAX_QUESTION_BYTES:
+        parts = {name: getattr(asked, name) for name in ("schema", "proposal", "default")}
+        sizes = ", ".join(f"{name} {len(encode(part))}" for name, part in parts.items() if part is not UNSET)
+        wanted = f"at most {MAX_QUESTION_BYTES} bytes in all; ask with a reference to large data"
+        raise ValueError(f"ctx.human(): the question has {size} bytes in JSON ({sizes}): wanted {wanted}")
 
 
 def _check_values(asked: Question) -> None:

@@ -12,10 +12,11 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from pyoco_server.background import repeat
-from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.queued_runs import QueuedRuns
 from pyoco_server.broker.wait_store import WaitStore
-from pyoco_server.errors import Err, IndexNotReady, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.outcomes import expired
 from pyoco_server.models import RunStatus
@@ -43,8 +44,8 @@ class KnownWaits(Protocol):
         """The open waits whose deadline has passed, the oldest deadline first."""
         ...
 
-    async def next_deadline(self) -> float | None:
-        """The first deadline of an open wait."""
+    async def next_deadline(self, after: float) -> float | None:
+        """The first deadline of an open wait behind this time."""
         ...
 
     async def open_waits(self) -> list[tuple[str, str, float]]:
@@ -76,6 +77,8 @@ class WaitCaretaker:
         open_runs.on_waiting(self._begins_to_wait)
         self._stirred = asyncio.Event()
         self._look_at = 0.0
+        # Up to when it was asked what is due.
+        self._due_until = 0.0
         # Of what the index says that it is due, what has been dealt with.
         self._expired: set[str] = set()
         # The runs with an open wait, as last seen; and those of them that are over since.
@@ -113,25 +116,25 @@ class WaitCaretaker:
         await self._connection.wait_ready()
         self._stirred.clear()
         pause_sec = self._interval_sec
-        try:
-            if self._index.ready:
-                await self._expire_due()
-                await self._close_ended()
-                if time.monotonic() >= self._look_at:
-                    await self._look()
-                pause_sec = await self._pause_sec()
-            self._told_trouble = False
-        except (NatsUnavailable, IndexNotReady) as error:
-            if not self._told_trouble:
-                log.warning("nobody looks after waits: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
-            self._told_trouble = True
+        if self._index.ready:
+            jobs = (self._expire_due, self._close_ended, self._look_if_it_is_time)
+            # One that fails keeps none of the others from being done.
+            troubles = [trouble for job in jobs if (trouble := await _trouble_with(job)) is not None]
+            if troubles and not self._told_trouble:
+                spec = Err.NATS_UNAVAILABLE
+                log.warning("waits are not looked after: %s", troubles[0], extra=spec.log_fields())
+            self._told_trouble = bool(troubles)
+            if not troubles:
+                with suppress(IndexNotReady):
+                    pause_sec = await self._pause_sec()
         with suppress(TimeoutError):
             async with asyncio.timeout(pause_sec):
                 await self._stirred.wait()
 
     async def _pause_sec(self) -> float:
         """Until the next deadline; one that comes early finds nothing due, and comes here again."""
-        deadline = await self._index.next_deadline()
+        # What was due then is dealt with: one that cannot be written must not keep us awake.
+        deadline = await self._index.next_deadline(self._due_until)
         until_look = self._look_at - time.monotonic()
         until_deadline = until_look if deadline is None else deadline - self._clock()
         return max(_INDEX_SEC, min(until_look, until_deadline))
@@ -139,9 +142,11 @@ class WaitCaretaker:
     # Expiry
 
     async def _expire_due(self) -> None:
-        due = set(await self._index.due(self._clock(), _DUE))
+        now = self._clock()
+        due = set(await self._index.due(now, _DUE))
         await _some_at_a_time(self._expire, due - self._expired)
         self._expired = due
+        self._due_until = now if len(due) < _DUE else 0.0
 
     async def _expire(self, wait_id: str) -> None:
         wait = await self._waits.get_from_leader(wait_id)
@@ -157,6 +162,10 @@ class WaitCaretaker:
         """At once for those that the feed tells of; the others are found by the look."""
         ended, self._ended = self._ended, set()
         await _some_at_a_time(self._continuations.close_waits, ended)
+
+    async def _look_if_it_is_time(self) -> None:
+        if time.monotonic() >= self._look_at:
+            await self._look()
 
     async def _look(self) -> None:
         self._look_at = time.monotonic() + self._interval_sec
@@ -194,6 +203,14 @@ class WaitCaretaker:
         await self._continuations.continue_run(run_id, tell_again=True)
 
 
+async def _trouble_with(job: Callable[[], Awaitable[None]]) -> PyocoError | None:
+    try:
+        await job()
+    except (NatsUnavailable, IndexNotReady) as error:
+        return error
+    return None
+
+
 async def _some_at_a_time(act: Callable[[str], Awaitable[None]], ids: Iterable[str]) -> None:
     """Each is seen to its end; one that fails does not keep the others from theirs."""
     waiting = list(ids)
@@ -202,7 +219,9 @@ async def _some_at_a_time(act: Callable[[str], Awaitable[None]], ids: Iterable[s
         for each, outcome in zip(
             some, await asyncio.gather(*map(act, some), return_exceptions=True), strict=True
         ):
-            if isinstance(outcome, NatsUnavailable):
+            if isinstance(outcome, PayloadTooLarge):
+                log.error("what is to be written of a wait is too large (%s): %s", each, outcome)
+            elif isinstance(outcome, NatsUnavailable):
                 raise outcome
-            if isinstance(outcome, BaseException):
+            elif isinstance(outcome, BaseException):
                 log.error("a wait cannot be dealt with (%s)", each, exc_info=outcome)

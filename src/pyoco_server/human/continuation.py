@@ -18,7 +18,7 @@ from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.human.closing import close_wait
-from pyoco_server.human.outcomes import RUN_OVER, asked_anew, failed_its_run, told_of
+from pyoco_server.human.outcomes import RUN_OVER, asked_anew, expiry_text, failed_its_run, told_of
 from pyoco_server.models import OpenWait, Reason, RunSnapshot, RunStatus
 from pyoco_server.runs.mending import Ending, Mender
 from pyoco_server.wait_models import Actor, WaitEvent, WaitRecord, WaitState
@@ -105,9 +105,13 @@ class Continuations:
         return stored is None or stored.snapshot.status.terminal
 
     async def _fail(self, stored: StoredRun, missed: Sequence[WaitRecord]) -> bool:
-        names = ", ".join(f"{wait.task} ({wait.name}: {wait.message[:80]!r})" for wait in missed)
-        error = f"nobody has answered in time: {names}; POST /runs/{stored.snapshot.run_id}/retry asks again"
-        return await self._mender.end(stored, Ending(RunStatus.FAILED, Reason.HUMAN_TIMEOUT, error))
+        ending = Ending(
+            RunStatus.FAILED,
+            Reason.HUMAN_TIMEOUT,
+            expiry_text(missed),
+            unanswered=frozenset(wait.task for wait in missed),
+        )
+        return await self._mender.end(stored, ending)
 
     async def _awaited(self, snapshot: RunSnapshot) -> list[WaitRecord]:
         """The waits that the run waits for, as the leader knows them; those that are missing are made."""

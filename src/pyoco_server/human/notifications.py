@@ -16,7 +16,8 @@ from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.wait_notices import ConsumerGone, WaitNotice, WaitNotices
 from pyoco_server.broker.wait_store import WaitStore
-from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.human.webhook import Outcome, Receiver, body_of
 from pyoco_server.wait_models import WaitEventKind, WaitRecord
 

@@ -1,5 +1,7 @@
 """How a wait ends, and how it is asked again: records out of records, without a broker."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from msgspec import UNSET, structs
@@ -18,6 +20,10 @@ from pyoco_server.wait_models import (
 
 # Why most waits are cancelled; `retry` asks those again.
 RUN_OVER: Final = "the run is over"
+
+# Of those that nobody answered in time, in the error of their run.
+_MOST_NAMED: Final = 10
+_SHOWN_CHARS: Final = 200
 
 _KINDS: Final = {
     WaitState.OPEN: WaitEventKind.OPENED,
@@ -51,12 +57,24 @@ def answered(
 
 def expired(wait: WaitRecord, *, at: float) -> WaitRecord:
     """Nobody has answered in time: what the task said for this case is the answer, if it said anything."""
-    return structs.replace(wait, state=WaitState.EXPIRED, decided_at=at, payload=wait.default)
+    return structs.replace(wait, state=WaitState.EXPIRED, decided_at=at)
 
 
 def failed_its_run(wait: WaitRecord) -> bool:
     """Whether nobody has answered in time, and there is no answer for this case."""
     return wait.state is WaitState.EXPIRED and not wait.resolved
+
+
+def expiry_text(waits: Sequence[WaitRecord]) -> str:
+    """The error of a run that nobody answered in time, with what to do about it."""
+    named = "; ".join(map(_unanswered, waits[:_MOST_NAMED]))
+    more = f"; and {len(waits) - _MOST_NAMED} more" if len(waits) > _MOST_NAMED else ""
+    return f"nobody answered in time: {named}{more}. POST /runs/{waits[0].run_id}/retry asks again"
+
+
+def _unanswered(wait: WaitRecord) -> str:
+    deadline = datetime.fromtimestamp(wait.deadline_at, UTC).isoformat(timespec="seconds")
+    return f"task {wait.task} asked {wait.message[:_SHOWN_CHARS]!r} ({wait.name}) until {deadline}"
 
 
 def next_arming_id(wait: WaitRecord) -> str:

@@ -4,24 +4,33 @@ The run is written first, and the waits that it names are stored after it: whoev
 makes the same one. So a run never waits for what somebody has closed because the run was over.
 """
 
+import logging
 import time
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
 from msgspec import structs
 
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.wait_store import WaitStore
-from pyoco_server.errors import WaitConflict
+from pyoco_server.errors import NatsUnavailable, WaitConflict
 from pyoco_server.human.continuation import Continuations, awaited_by
 from pyoco_server.human.outcomes import RUN_OVER, asked_again, failed_its_run, last_asked
 from pyoco_server.models import Reason, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.runs.compaction import compact_run_snapshot
+from pyoco_server.runs.dead_letter_reading import forget_failure
 from pyoco_server.runs.run_lookup import find_run
 from pyoco_server.runs.tenancy import Caller
 from pyoco_server.runs.waiting import waiting
 from pyoco_server.wait_models import Actor, WaitRecord, WaitState
+
+log = logging.getLogger(__name__)
+
+# What becomes of a task that waits when its run fails for want of an answer.
+_ENDED_WAITING: Final = (TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 
 async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: Actor) -> RunSnapshot:
@@ -39,8 +48,22 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
             await store.replace(compact_run_snapshot(again, room), revision=stored.revision)
         except RevisionConflict:
             continue
-        await continuations.ask_anew(again, awaited_by(again), by=actor)
+        known = {wait.wait_id for wait in asked}
+        new = [wait for wait in awaited_by(again) if wait.wait_id not in known]
+        await continuations.ask_anew(again, new, by=actor)
+        await _follow_up(connection, continuations, stored.snapshot)
         return again
+
+
+async def _follow_up(connection: Connection, continuations: Continuations, failed: RunSnapshot) -> None:
+    """The run waits again, whatever becomes of this: a branch that has its answer goes on at once."""
+    try:
+        await continuations.continue_run(failed.run_id)
+        await forget_failure(DeadLetters(connection), failed)
+    except NatsUnavailable as error:
+        log.warning(
+            "what follows from a retry is left to the caretaker: %s", error, extra={"run_id": failed.run_id}
+        )
 
 
 def _check_reason(snapshot: RunSnapshot) -> None:
@@ -54,16 +77,18 @@ def _check_reason(snapshot: RunSnapshot) -> None:
 
 def _waiting_again(snapshot: RunSnapshot, waits: list[WaitRecord]) -> RunSnapshot:
     now = time.time()
+    last = last_asked(waits)
     again = [
         asked_again(wait, at=now, deadline_at=now + wait.deadline_at - wait.created_at)
-        for wait in last_asked(waits)
+        for wait in last
         if _is_unanswered(wait)
     ]
     if not again:
         raise WaitConflict("invalid_state", "the waits of this run are gone; rerun it instead")
+    again += _answered_in_vain(snapshot, last, {wait.node for wait in again})
     asking = {wait.task for wait in again}
     tasks = {
-        name: TaskStatus.WAITING if name in asking and state is TaskStatus.FAILED else state
+        name: TaskStatus.WAITING if name in asking and state in _ENDED_WAITING else state
         for name, state in snapshot.tasks.items()
     }
     # The time that it was over is nobody's, and does not count against its limit.
@@ -76,6 +101,21 @@ def _waiting_again(snapshot: RunSnapshot, waits: list[WaitRecord]) -> RunSnapsho
         "waited_sec": (snapshot.waited_sec or 0.0) + idle_sec,
     }
     return structs.replace(waiting(snapshot, again, tasks), waiting_since=now, **cleared)
+
+
+def _answered_in_vain(
+    snapshot: RunSnapshot, last: Sequence[WaitRecord], asking: Collection[str]
+) -> list[WaitRecord]:
+    """Those that were answered, and whose task had not gone on when the run failed for want of another one.
+
+    The run waits for them too, so that it goes on with what it has. A task that still asks something else
+    comes to them by itself.
+    """
+    return [
+        wait
+        for wait in last
+        if wait.resolved and wait.node not in asking and snapshot.tasks.get(wait.task) in _ENDED_WAITING
+    ]
 
 
 def _is_unanswered(wait: WaitRecord) -> bool:

@@ -11,13 +11,14 @@ from typing import Final
 
 import msgspec
 
-from pyoco_server.broker.bucket_feed import BucketFeed, Held
+from pyoco_server.broker.bucket_feed import BucketFeed
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import DELETED
 from pyoco_server.broker.stream_reads import StreamMessage, StreamState
 from pyoco_server.human.inbox import Inbox, InboxChange
 from pyoco_server.human.wait_index import SeenWait, WaitIndex
 from pyoco_server.human.wait_items import WaitItem, item_of
+from pyoco_server.runs.index_reading import IndexReading
 from pyoco_server.runs.tenancy import visible_to
 from pyoco_server.wait_models import WaitState, decode_wait, is_wait_id
 
@@ -46,10 +47,11 @@ class DecidedCounts:
         return found
 
 
-class WaitReader:
+class WaitReader(IndexReading):
     """Takes what the feed reads."""
 
     def __init__(self, bucket: str, index: WaitIndex, inbox: Inbox, decided: DecidedCounts) -> None:
+        super().__init__(index)
         self._prefix = f"$KV.{bucket}."
         self._index = index
         self._inbox = inbox
@@ -61,16 +63,8 @@ class WaitReader:
         self._on_changes.append(callback)
 
     @property
-    def held(self) -> Held:
-        return self._index.held
-
-    @property
     def entries(self) -> int:
         return self._index.waits
-
-    @property
-    def ready(self) -> bool:
-        return self._index.ready
 
     async def begin(self, created: str) -> None:
         await self._index.begin(created)
@@ -96,11 +90,6 @@ class WaitReader:
             log.info("the index of waits is ready: %d waits", self.entries)
             self._tell_of_changes()
         await self._index.look_after_file()
-
-    async def others(
-        self, after: int, upto: int, revisions: list[int], *, limit: int
-    ) -> list[tuple[int, str]]:
-        return await self._index.others(after, upto, revisions, limit=limit)
 
     async def drop(self, revisions: list[int]) -> None:
         for item in await self._index.drop(revisions):

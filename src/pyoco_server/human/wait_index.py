@@ -253,12 +253,12 @@ class WaitIndex(KeptIndex[WaitWriter]):
         )
         return await self._read(lambda db: [wait_id for (wait_id,) in db.execute(query, [now, limit])])
 
-    async def next_deadline(self) -> float | None:
-        """Of the open waits; None when there are none."""
-        query = "SELECT min(deadline_at) FROM waits WHERE state = 'open'"
+    async def next_deadline(self, after: float) -> float | None:
+        """The first one of the open waits behind this time; None when there is none."""
+        query = "SELECT min(deadline_at) FROM waits WHERE state = 'open' AND deadline_at > ?"
 
         def read(db: sqlite3.Connection) -> float | None:
-            [(deadline,)] = db.execute(query)
+            [(deadline,)] = db.execute(query, [after])
             return None if deadline is None else float(deadline)
 
         return await self._read(read)

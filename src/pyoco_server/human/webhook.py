@@ -129,6 +129,7 @@ def body_of(event: WaitEvent, wait: WaitRecord, public_url: str) -> bytes:
             "tag": wait.tag,
             "tenant_id": wait.tenant_id,
         },
-        "link": f"{public_url.rstrip('/')}/waits/{wait.wait_id}" if public_url else None,
+        # The dashboard's page. Without the `#` it would be the API's answer, which is no page.
+        "link": f"{public_url.rstrip('/')}/#/waits/{wait.wait_id}" if public_url else None,
     }
     return msgspec.json.encode(told)

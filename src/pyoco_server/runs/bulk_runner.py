@@ -17,7 +17,8 @@ from pyoco_server.broker.bulk_records import BulkError, BulkRecord, BulkRecords,
 from pyoco_server.broker.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.lease import Lease
 from pyoco_server.broker.publishing import RevisionConflict
-from pyoco_server.errors import Err, NatsUnavailable, PyocoError
+from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.runs.bulk_steps import BulkSteps, Step
 from pyoco_server.runs.submit import Submitter
 

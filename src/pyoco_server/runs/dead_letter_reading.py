@@ -10,12 +10,13 @@ from functools import cached_property
 
 from pyoco_server.broker.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.errors import DeadLetterNotFound
-from pyoco_server.models import DeadLetter
+from pyoco_server.models import DeadLetter, RunSnapshot
 from pyoco_server.runs.tenancy import Caller, visible_to
 
 # How many letters one page reads at most, or a little more.
 _PAGE_READS = 5000
 LAST_SEQUENCE = 2**63 - 1
+_CLOCKS_DIFFER_SEC = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +91,20 @@ async def letter_page(
         if not window.last and (len(found) == limit or read >= _PAGE_READS):
             return LetterPage(found, window.lowest)
     return LetterPage(found, None)
+
+
+async def forget_failure(letters: DeadLetters, failed: RunSnapshot) -> None:
+    """Remove the letters of a run that had failed and goes on: nobody has to do anything about it any more.
+
+    They are among those that came after its end; a moment before, by another clock.
+    """
+    since = (failed.end_time or failed.updated_at) - _CLOCKS_DIFFER_SEC
+    async for window in letters.newest_first(tag=failed.tag):
+        for stored in window.letters:
+            if stored.letter.run_id == failed.run_id and stored.letter.reason == failed.reason:
+                await letters.delete(stored.seq)
+        if any(stored.letter.timestamp < since for stored in window.letters):
+            return
 
 
 async def matching_letters(letters: DeadLetters, wanted: LetterFilter, *, limit: int) -> list[int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyoco_server.errors import Lang
+from pyoco_server.error_table import Lang
 from pyoco_server.runs.explain_actions import (
     ANSWER,
     ASK_AGAIN,

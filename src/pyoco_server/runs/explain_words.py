@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pyoco_server.errors import Lang
+from pyoco_server.error_table import Lang
 
 _NOTHING = "-"
 _UNITS: Final[Mapping[Lang, tuple[str, str, str]]] = {"en": (" s", " min", " h"), "ja": ("秒", "分", "時間")}

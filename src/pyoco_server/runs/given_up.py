@@ -7,7 +7,7 @@ import msgspec
 
 from pyoco_server.broker.advisories import UsedUp
 from pyoco_server.broker.stream_reads import StreamMessage
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, decode_job
 from pyoco_server.runs.mending import Ending, Mender
 from pyoco_server.runs.open_runs import OpenRuns

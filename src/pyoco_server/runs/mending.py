@@ -17,7 +17,8 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import CorruptSnapshot, RunStore, StoredRun
 from pyoco_server.broker.work_queue import WorkQueue
-from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, job_of
 from pyoco_server.runs.compaction import compact_run_snapshot
 from pyoco_server.runs.ownership import settle
@@ -33,6 +34,8 @@ class Ending:
     status: RunStatus
     reason: Reason | None
     error: str
+    # The tasks whose questions nobody has answered in time.
+    unanswered: frozenset[str] = frozenset()
 
 
 class _NoJob(Exception):
@@ -129,7 +132,10 @@ class Mender:
         ended = structs.replace(
             snapshot,
             status=ending.status,
-            tasks={name: state.when_run_ends(ending.status) for name, state in snapshot.tasks.items()},
+            tasks={
+                name: state.when_run_ends(ending.status, unanswered=name in ending.unanswered)
+                for name, state in snapshot.tasks.items()
+            },
             reason=ending.reason,
             error=ending.error,
             end_time=now,

@@ -15,7 +15,7 @@ from msgspec import structs
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore, StoredRun
 from pyoco_server.broker.work_queue import WorkQueue
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.models import Job, RunSnapshot, RunStatus, pending_snapshot
 from pyoco_server.runs.compaction import compact_run_snapshot
 from pyoco_server.runs.waiting import not_waiting

@@ -57,6 +57,8 @@ async def rerun_job(
         rerun_mode=mode,
         rerun_task=task,
         api_key_id=caller.api_key_id,
+        # However often the origin has waited for people: the new run has not.
+        generation=0,
     )
 
 

@@ -52,17 +52,14 @@ class RunLists:
         return await self._index.counts(tenant)
 
     async def activity(self, tenant: str | None, span: Span, *, flows: int) -> Activity:
-        """How the runs of a tenant, or all of them, ended lately.
-
-        No waiting for an index that is being made.
-        """
-        await self._fresh.caught_up_if_made()
+        """How the runs of a tenant, or all of them, ended lately."""
+        await self.caught_up()
         return await self._index.activity(tenant, span, flows=flows)
 
     async def of_tenant(self, run_ids: Iterable[str], tenant: str) -> frozenset[str]:
         """Which of these runs are the tenant's; no waiting for an index that is being made."""
         asked = set(run_ids)
-        tenants = await self._index.tenants_of(asked) if asked else {}
+        tenants = await self._index.tenants_of(asked) if asked and self._index.ready else {}
         if asked - tenants.keys():
             # Only what is not known yet is worth a question to NATS.
             await self._fresh.caught_up_if_made()

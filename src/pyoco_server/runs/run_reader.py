@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from pyoco_server.broker.bucket_feed import Held
 from pyoco_server.broker.stream_reads import StreamMessage, StreamState
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import TERMINAL, is_run_id
 from pyoco_server.runs.changes import RunChange, RunChanges
 from pyoco_server.runs.index import RunIndex, SeenWrite
+from pyoco_server.runs.index_reading import IndexReading
 from pyoco_server.runs.open_runs import OpenRuns, decode_state
 from pyoco_server.runs.run_summary import summary_of
 
@@ -24,12 +24,13 @@ log = logging.getLogger(__name__)
 _DELETED: Final = {"DEL", "PURGE"}
 
 
-class RunReader:
+class RunReader(IndexReading):
     """Takes what the feed reads."""
 
     def __init__(
         self, config: NatsBackendConfig, index: RunIndex, open_runs: OpenRuns, changes: RunChanges
     ) -> None:
+        super().__init__(index)
         self._prefix = f"$KV.{config.runs_kv_bucket}."
         self._index = index
         self._open_runs = open_runs
@@ -38,16 +39,8 @@ class RunReader:
         self._loaded = False
 
     @property
-    def held(self) -> Held:
-        return self._index.held
-
-    @property
     def entries(self) -> int:
         return self._index.runs
-
-    @property
-    def ready(self) -> bool:
-        return self._index.ready
 
     async def begin(self, created: str) -> None:
         await self._index.begin(created)
@@ -82,11 +75,6 @@ class RunReader:
         if exact:
             await self._trim_markers(max(0, state.messages - self.entries))
         await self._index.look_after_file()
-
-    async def others(
-        self, after: int, upto: int, revisions: list[int], *, limit: int
-    ) -> list[tuple[int, str]]:
-        return await self._index.others(after, upto, revisions, limit=limit)
 
     async def drop(self, revisions: list[int]) -> None:
         for revision, summary in await self._index.drop(revisions):

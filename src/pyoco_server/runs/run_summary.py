@@ -12,6 +12,7 @@ from pyoco_server.models import RunId
 _SHOWN_ERROR: Final = 300
 # And the beginning of what a run asks people.
 _SHOWN_MESSAGE: Final = 300
+_SHOWN_SCHEMA: Final = 2000
 # Searching must stay cheap, whatever somebody puts into the params of a run.
 _SEARCHED_TAGS: Final = 500
 _SEARCHED_ERROR: Final = 1000
@@ -49,6 +50,8 @@ class RunItem(Struct, kw_only=True):
     tasks_over: int = 0
     # Of a run that waits for people: what the first of its waits asks, until when, and how many are open.
     wait_message: str | None = None
+    # A JSON Schema as a text; None where it has more than 2,000 characters.
+    wait_schema: str | None = None
     wait_deadline_at: float | None = None
     open_waits: int = 0
 
@@ -65,6 +68,7 @@ class _Waiting(Struct):
 
     open_waits: list[Raw] = []
     wait_message: str | None = None
+    wait_schema: str | None = None
     wait_deadline_at: float | None = None
 
 
@@ -133,6 +137,9 @@ def _add_waits(item: RunItem, waiting: _Waiting) -> None:
     item.wait_deadline_at = waiting.wait_deadline_at
     if waiting.wait_message is not None:
         item.wait_message = waiting.wait_message[:_SHOWN_MESSAGE]
+    # A part of a schema is none.
+    if waiting.wait_schema is not None and len(waiting.wait_schema) <= _SHOWN_SCHEMA:
+        item.wait_schema = waiting.wait_schema
 
 
 def searched(text: str) -> str:

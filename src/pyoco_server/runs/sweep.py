@@ -13,7 +13,8 @@ from pyoco_server.broker.advisories import Advisories
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.lease import Lease
 from pyoco_server.broker.queued_runs import QueuedRuns
-from pyoco_server.errors import Err, IndexNotReady, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.runs.given_up import GivenUpJobs
 from pyoco_server.runs.gone_workers import GoneWorkers
 from pyoco_server.runs.left_alone import LeftAlone

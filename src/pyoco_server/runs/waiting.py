@@ -5,12 +5,14 @@ It has no owner, no message in the queue and no slot; a job of its generation ma
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, structs
 
 from pyoco_server.models import OpenWait, RunSnapshot, RunStatus, TaskStatus, encode
-from pyoco_server.wait_models import WaitRecord
+from pyoco_server.wait_models import WaitRecord, WaitState
+
+_SHOWN_CHARS: Final = 300
 
 
 def waiting(
@@ -18,7 +20,8 @@ def waiting(
 ) -> RunSnapshot:
     """The snapshot of a run that begins to wait for these."""
     now = time.time()
-    first = min(waits, key=lambda wait: wait.created_at)
+    # One that was answered meanwhile is waited for as well, until the run goes on with it.
+    first = min(waits, key=lambda wait: (wait.state is not WaitState.OPEN, wait.created_at))
     return structs.replace(
         snapshot,
         status=RunStatus.WAITING_HUMAN,
@@ -29,6 +32,7 @@ def waiting(
         waiting_since=now,
         heartbeat_at=now,
         open_waits=open_waits(waits),
+        # Of the first one all of it, as far as there is room (compaction.py).
         wait_message=first.message,
         wait_schema=None if first.schema is None else encode(first.schema).decode(),
         wait_deadline_at=first.deadline_at,
@@ -36,12 +40,13 @@ def waiting(
 
 
 def open_waits(waits: Sequence[WaitRecord]) -> list[OpenWait]:
+    """Every one of them, since the run goes on by their ids; of what they ask the beginning."""
     return [
         OpenWait(
             wait_id=wait.wait_id,
             task=wait.task,
             name=wait.name,
-            message=wait.message,
+            message=wait.message[:_SHOWN_CHARS],
             deadline_at=wait.deadline_at,
         )
         for wait in waits

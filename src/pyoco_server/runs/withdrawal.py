@@ -13,7 +13,8 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
-from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import Job, RunSnapshot, RunStatus
 
 log = logging.getLogger(__name__)

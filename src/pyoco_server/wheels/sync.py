@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import InstalledWheel, SkippedWheel, WheelSyncResult, WheelSyncState
 from pyoco_server.wheels.pip_install import InstallFailed, pip_install
 from pyoco_server.wheels.registry import StoredWheel, WheelRegistry

@@ -3,7 +3,7 @@
 import logging
 import time
 
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.models import RunSnapshot, RunStatus
 from pyoco_server.worker.executor import RunExecutor
 

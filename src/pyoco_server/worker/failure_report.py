@@ -5,7 +5,8 @@ import time
 
 from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.work_queue import Delivery
-from pyoco_server.errors import Err, ErrorSpec, NatsUnavailable
+from pyoco_server.error_table import Err, ErrorSpec
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.logging_config import redact_exception
 from pyoco_server.models import DeadLetter, Job, Reason
 from pyoco_server.worker.protocol import Outcome

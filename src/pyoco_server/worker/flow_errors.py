@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyoco_server.errors import Err, FieldProblem, FlowNotFound, PyocoError
+from pyoco_server.error_table import Err
+from pyoco_server.errors import FieldProblem, FlowNotFound, PyocoError
 
 
 class FlowBuildError(PyocoError):

@@ -122,7 +122,10 @@ class FlowRun:
                 self._flow, self._params, self._context, self._calls.attach, self._waits.give_up
             )
         except WaitsForPeople:
-            return self._ended(RunStatus.CANCELLED if self._cancel_requested else RunStatus.WAITING_HUMAN)
+            if not self._cancel_requested:
+                return self._ended(RunStatus.WAITING_HUMAN)
+            self._end_running_tasks("", TaskState.CANCELLED)
+            return self._ended(RunStatus.CANCELLED)
         except BaseException as error:  # noqa: BLE001 - a task may even raise SystemExit
             return self._failed(error)
         if self._cancel_requested or self._context.status is not EngineStatus.COMPLETED:
@@ -165,9 +168,13 @@ class FlowRun:
     def _end_running_tasks(self, error: str, over: TaskState) -> str | None:
         """Mark what the engine left RUNNING, and name the task that failed first."""
         failed: list[tuple[float, str]] = []
+        waiting = self._waits.tasks
         for name, state in list(self._context.tasks.items()):
             record = self._context.ensure_task_record(name)
-            if state is TaskState.RUNNING:
+            if state is TaskState.RUNNING and name in waiting:
+                # It has done nothing wrong.
+                self._context.tasks[name] = record.state = TaskState.CANCELLED
+            elif state is TaskState.RUNNING:
                 self._context.tasks[name] = record.state = over
                 record.ended_at = time.time()
                 record.error = record.error or error

@@ -27,7 +27,7 @@ def left(snapshot: RunSnapshot, outcome: Outcome, open_waits: Sequence[WaitRecor
 def ended(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
     now = time.time()
     status = RunStatus(outcome.status)
-    told = {name: TaskStatus(state) for name, state in outcome.tasks.items()}
+    told = {name: _at_the_end(TaskStatus(state)) for name, state in outcome.tasks.items()}
     return structs.replace(
         snapshot,
         status=status,
@@ -41,3 +41,8 @@ def ended(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
         end_time=now,
         **not_waiting(snapshot),
     )
+
+
+def _at_the_end(state: TaskStatus) -> TaskStatus:
+    """Nothing waits in a run that is over."""
+    return TaskStatus.CANCELLED if state is TaskStatus.WAITING else state

@@ -3,9 +3,13 @@
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+from pyoco_server.broker.connection import PayloadTooLarge
 from pyoco_server.broker.work_queue import Delivery
-from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import Job, JournalEntry, Reason, RerunMode, RunSnapshot, RunStatus, encode
 from pyoco_server.runs.ownership import OwnedRun, RunEnded
 from pyoco_server.worker.executor import ExecutorCrashed, RunExecutor, TaskOverdue
@@ -18,6 +22,8 @@ from pyoco_server.worker.run_recorder import RunRecorder
 from pyoco_server.worker.services import WorkerServices
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _WRITE_RETRY_SEC = 0.25
 _REUSING = {RerunMode.FAILED, RerunMode.TASK}
@@ -48,7 +54,7 @@ class RunExecution:
     async def run(self) -> Outcome | None:
         """Execute and store the end; None when NATS answers but does not take it.
 
-        A run that was not begun has no end, and is not ours any more.
+        A run that was not begun, or that is to go on with an answer, has no end: it goes back to the queue.
         """
         keeper = RunKeeper(self._services, self._delivery, self._owned, self._executor, self._questions)
         run_id = self._job.run_id
@@ -58,6 +64,8 @@ class RunExecution:
                 keeper.start(group)
                 try:
                     outcome = await self._outcome(keeper)
+                    if outcome.go_on:
+                        return outcome
                     keeper.leave_snapshot_alone()
                     if outcome.not_begun:
                         if await self._unclaim():
@@ -82,8 +90,11 @@ class RunExecution:
         await self._recorder.close()
 
     async def close_waits(self) -> None:
-        """The run is over: nobody has to answer it any more."""
-        await self._questions.close()
+        """The run is over: nobody has to answer it any more. A gateway does it as well, a little later."""
+        try:
+            await self._questions.close()
+        except NatsUnavailable as error:
+            log.warning("the waits of a run are closed later: %s", error, extra={"run_id": self._job.run_id})
 
     async def _outcome(self, keeper: RunKeeper) -> Outcome:
         if self._owned.snapshot.cancel_requested_at is not None:
@@ -92,7 +103,7 @@ class RunExecution:
         if keeper.limit.passed:
             return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=keeper.limit.verdict)
         outcome = await self._execute()
-        if outcome.status in (RunStatus.COMPLETED, RunStatus.WAITING_HUMAN):
+        if outcome.status in (RunStatus.COMPLETED, RunStatus.WAITING_HUMAN) or outcome.go_on:
             return outcome
         if keeper.cancellation.forced:
             outcome.status, outcome.reason = RunStatus.CANCELLED, Reason.CANCEL_FORCED
@@ -121,8 +132,7 @@ class RunExecution:
             run.waits = self._questions.encoded()
             outcome = await self._execute_once(run)
             if outcome.status == RunStatus.WAITING_HUMAN:
-                await self._recorder.settle()
-                outcome = await self._questions.settle(outcome)
+                return await self._come_to_wait(outcome)
             if not outcome.go_on:
                 return outcome
             await self._recorder.settle()
@@ -159,30 +169,61 @@ class RunExecution:
             return None
         return f"{self._services.run_dir}/{snapshot.run_id}-{snapshot.attempt}"
 
+    async def _come_to_wait(self, outcome: Outcome) -> Outcome:
+        """What becomes of a run that can only wait, once all that it has done is stored."""
+        limit = self._services.connection.config.consumer_max_deliver
+        # Going on takes a delivery, and there may be many answers: half of them are for other troubles.
+        may_go_on = limit <= 0 or self._delivery.number < limit // 2
+
+        async def settle() -> Outcome:
+            await self._recorder.settle()
+            if not self._recorder.is_settled:
+                raise self._services.connection.unavailable("the journal of the run is not stored yet")
+            return await self._questions.settle(outcome, may_go_on=may_go_on)
+
+        settled = await self._insist(settle)
+        if settled is None:
+            raise self._services.connection.unavailable("a run cannot come to wait")
+        return settled
+
     async def _store_end(self, outcome: Outcome) -> bool:
-        """Write how it ended, or that it waits. An outage is waited out: the work is done and must count."""
-        owned = self._owned
+        """Write how it ended, or that it waits; false when NATS answers but does not take it."""
+        try:
+            return await self._insist(lambda: self._write_end(outcome)) is not None
+        except PayloadTooLarge as error:
+            # Whatever else a snapshot has can be cut.
+            text = f"what the run waits for does not fit into its snapshot: {error.detail}"
+            failed = Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
+            return await self._insist(lambda: self._write_end(failed)) is not None
+
+    async def _write_end(self, outcome: Outcome) -> bool:
+        try:
+            await self._owned.write(lambda snapshot: left(snapshot, outcome, self._questions.awaited))
+        except RunEnded:
+            if self._owned.snapshot.delivery != self._delivery.token:
+                raise
+            # Our own write, whose acknowledgement was lost.
+        return True
+
+    async def _insist(self, act: Callable[[], Awaitable[T]]) -> T | None:
+        """Wait an outage out: the work is done and must count. None: NATS answers, but does not take it."""
+        connection = self._services.connection
         give_up_at = time.monotonic() + self._services.ack_wait_sec
         while True:
             try:
-                await owned.write(lambda snapshot: left(snapshot, outcome, self._questions.open))
-            except RunEnded:
-                if owned.snapshot.delivery != self._delivery.token:
-                    raise
-                # Our own write, whose acknowledgement was lost.
-                return True
+                return await act()
+            except PayloadTooLarge:
+                raise
             except NatsUnavailable as error:
-                if not self._services.connection.ready:
-                    await self._services.connection.wait_ready()
+                if not connection.ready:
+                    await connection.wait_ready()
                     give_up_at = time.monotonic() + self._services.ack_wait_sec
                 elif time.monotonic() > give_up_at:
                     spec = Err.TERMINAL_WRITE_FAILED
-                    log.error("%s: %s", spec.en, error, extra=spec.log_fields(run_id=owned.snapshot.run_id))
-                    return False
+                    log.error("%s: %s", spec.en, error, extra=spec.log_fields(run_id=self._job.run_id))
+                    return None
                 else:
                     await asyncio.sleep(_WRITE_RETRY_SEC)
-            else:
-                return True
 
 
 def _failed_entry(late: Limited, attempt: int, error: str) -> JournalEntry:

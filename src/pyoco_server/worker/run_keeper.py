@@ -7,7 +7,8 @@ import time
 from msgspec import structs
 
 from pyoco_server.broker.work_queue import Delivery
-from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import RunSnapshot, TaskStatus
 from pyoco_server.runs.ownership import OwnedRun
 from pyoco_server.runs.waiting import open_waits

@@ -7,17 +7,17 @@ rest of the flow still runs. What counts for the run is what the bucket says whe
 import asyncio
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from pyoco_server.broker.connection import PayloadTooLarge
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.human.closing import close_wait, event_of
-from pyoco_server.human.outcomes import RUN_OVER
-from pyoco_server.models import Job, Reason, RunStatus
+from pyoco_server.human.outcomes import RUN_OVER, expiry_text
+from pyoco_server.models import Job, Reason, RunStatus, TaskStatus
 from pyoco_server.wait_models import (
     Question,
     WaitEventKind,
@@ -30,6 +30,8 @@ from pyoco_server.wait_models import (
 )
 from pyoco_server.worker.protocol import Outcome
 
+_NEEDLESS: Final = "the run does not need the answer any more"
+
 Place = tuple[str, str]
 
 
@@ -41,6 +43,8 @@ class RunQuestions:
         self._timeout_sec = timeout_sec
         # Of each question the wait that counts, as last seen.
         self._waits: dict[Place, WaitRecord] = {}
+        # Those that the run waits for, since it has come to wait.
+        self.awaited: list[WaitRecord] = []
         self._asking = asyncio.Lock()
 
     @property
@@ -75,7 +79,7 @@ class RunQuestions:
             self._waits[question.node, question.name] = wait
             return wait
 
-    async def settle(self, outcome: Outcome) -> Outcome:
+    async def settle(self, outcome: Outcome, *, may_go_on: bool) -> Outcome:
         """What becomes of a run that can only wait: it does, or goes on with an answer, or is too late.
 
         An answer between this look and the snapshot that says so is found by the caretaker of a gateway.
@@ -86,35 +90,45 @@ class RunQuestions:
             text = f"a question cannot be asked, it is too large for NATS: {error.detail}"
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
         await self._look_again(asked)
-        for question in decode_questions(outcome.unwanted):
-            await self._take_back(question)
-        waits = [self._waits[wait.node, wait.name] for wait in asked]
-        if any(wait.resolved for wait in waits):
+        self.awaited = [self._waits[wait.node, wait.name] for wait in asked]
+        await self._take_back_others()
+        if may_go_on and any(wait.resolved for wait in self.awaited):
             return Outcome(status=RunStatus.RUNNING, go_on=True)
-        if late := [wait for wait in waits if wait.state is WaitState.EXPIRED]:
-            outcome.status, outcome.reason = RunStatus.FAILED, Reason.HUMAN_TIMEOUT
-            outcome.error = expiry_text(late[0])
-        return outcome
+        late = [wait for wait in self.awaited if wait.state is WaitState.EXPIRED and not wait.resolved]
+        if not late:
+            return outcome
+        return structs.replace(
+            outcome,
+            status=RunStatus.FAILED,
+            reason=Reason.HUMAN_TIMEOUT,
+            error=expiry_text(late),
+            tasks=outcome.tasks | {wait.task: TaskStatus.FAILED for wait in late},
+        )
 
     async def close(self) -> None:
         """The run is over: nobody has to answer any more."""
         for wait in self.open:
             await close_wait(self._store, self._events, wait.wait_id, RUN_OVER)
 
-    async def _take_back(self, question: Question) -> None:
-        wait = self._waits.get((question.node, question.name))
-        if wait is not None and wait.state is WaitState.OPEN:
-            why = "another task has made the answer needless"
-            closed = await close_wait(self._store, self._events, wait.wait_id, why)
-            if closed is not None:
-                self._waits[question.node, question.name] = closed
+    async def _take_back_others(self) -> None:
+        """What the flow does not ask any more, or needs no answer to: another task has made it needless."""
+        awaited = {wait.wait_id for wait in self.awaited}
+        for wait in self.open:
+            if wait.wait_id not in awaited:
+                closed = await close_wait(self._store, self._events, wait.wait_id, _NEEDLESS)
+                if closed is not None:
+                    self._waits[wait.node, wait.name] = closed
 
     async def _look_again(self, waits: Sequence[WaitRecord]) -> None:
-        """As the leader knows them: an answer that was accepted is seen."""
+        """As the leader knows them: an answer that was accepted is seen, and that `retry` has asked again."""
         for wait in waits:
-            stored = await self._store.get_from_leader(wait.wait_id)
-            if stored is not None:
+            wait_id, arming = wait.wait_id, wait.arming
+            while (stored := await self._store.get_from_leader(wait_id)) is not None:
                 self._waits[wait.node, wait.name] = stored.record
+                if stored.record.state is not WaitState.EXPIRED:
+                    break
+                arming += 1
+                wait_id = wait_id_of(wait.run_id, wait.node, wait.name, arming)
 
     def _new_wait(self, question: Question, *, arming: int) -> WaitRecord:
         job, now = self._job, time.time()
@@ -138,9 +152,3 @@ class RunQuestions:
             created_at=now,
             deadline_at=now + (question.timeout_sec or self._timeout_sec),
         )
-
-
-def expiry_text(wait: WaitRecord) -> str:
-    """The error of a run that nobody answered in time."""
-    deadline = datetime.fromtimestamp(wait.deadline_at, UTC).isoformat(timespec="seconds")
-    return f"task {wait.task}: nobody answered {wait.message[:200]!r} until {deadline}"

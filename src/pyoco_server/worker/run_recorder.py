@@ -15,7 +15,8 @@ import msgspec
 from pyoco_server.broker.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.run_logs import RunLogs
-from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import JournalEntry, LogLine
 from pyoco_server.runs.ownership import NotOwner
 from pyoco_server.wait_models import Question
@@ -93,6 +94,11 @@ class RunRecorder:
         _, late = await asyncio.wait(self._storing, timeout=_SETTLE_SEC)
         if late:
             log.warning("a run's journal or log is incomplete", extra={"run_id": self._run_id})
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all of it is stored."""
+        return not self._storing
 
     async def close(self) -> None:
         """Nothing more is stored: the run is not ours any more, or over."""

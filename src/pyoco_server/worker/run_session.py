@@ -17,7 +17,8 @@ import msgspec
 
 from pyoco_server import tracing
 from pyoco_server.broker.work_queue import Delivery
-from pyoco_server.errors import Err, NatsUnavailable
+from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import Job, Reason, RunSnapshot, RunStatus, decode_job, is_run_id
 from pyoco_server.runs.ownership import NotOwner, OwnedRun, RunTaken, claim
 from pyoco_server.worker.executor import ExecutorFailedToStart, RunExecutor
@@ -111,23 +112,23 @@ class RunSession:
             return None
         finally:
             await execution.close()
-        if outcome is None or outcome.not_begun:
+        if outcome is None or outcome.not_begun or outcome.go_on:
             await self._hand_back(_NAK_DELAY_SEC if outcome is None else 0.0)
             return None
+        await self._tell(job, owned.snapshot, outcome)
         if owned.snapshot.status.terminal:
             await execution.close_waits()
-        return await self._conclude(job, owned.snapshot, outcome)
+        await self._delivery.ack()
+        return owned.snapshot.status
 
-    async def _conclude(self, job: Job, left: RunSnapshot, outcome: Outcome) -> str:
-        """Tell what became of the run, and let go of its message."""
+    async def _tell(self, job: Job, left: RunSnapshot, outcome: Outcome) -> None:
+        """What became of the run."""
         if left.status is not RunStatus.WAITING_HUMAN:
             tracing.tell_run(left, self._delivery.headers)
         if left.status is RunStatus.FAILED:
             await self._services.failures.tell(job, self._delivery, outcome)
         else:
             log.info("run %s", left.status, extra=self._context(job))
-        await self._delivery.ack()
-        return left.status
 
     async def _reject(self, problem: str) -> str | None:
         """A job that cannot be read: its run, if it names one, fails; the message never comes again."""

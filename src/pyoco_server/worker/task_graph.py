@@ -2,8 +2,8 @@
 
 The rules are the engine's own: a task waits for all tasks before it, or for the first one that succeeds
 (`trigger_policy`); a failure stops the flow, or only what follows (`fail_policy`). Unlike the engine's, this
-scheduler lets other branches go on when a task waits for a person, and looks only at tasks whose turn may
-have come.
+scheduler lets other branches go on when a task waits for a person, looks only at tasks whose turn may have
+come, and tells what follows a task that was skipped in one order, where the engine's depends on chance.
 """
 
 from collections.abc import Callable, Iterable
@@ -161,9 +161,9 @@ class TaskGraph:
         return unwanted
 
     def _matters(self, task: Task, wanted: set[Task]) -> bool:
-        """Whether nothing follows the task, which is what the flow is for, or something wanted does."""
+        """Whether nothing follows it, which is what the flow is for, or something does that has not begun."""
         followers = self._followers(task)
-        return not followers or not wanted.isdisjoint(followers)
+        return not followers or any(each in wanted and each not in self._begun for each in followers)
 
     def _mark_cancelled(self, tasks: Iterable[Task]) -> None:
         for task in tasks:

@@ -1,15 +1,17 @@
-/** How many runs wait for a person: the number beside the inbox. */
+/** How many questions are open: the number beside the inbox.
+ *
+ * Read now and then: a stream for it would take one of the few connections that a browser has to one host.
+ */
 import { api } from "../api/client";
 import { useRead } from "../api/queries";
 
-const EVERY_MS = 15_000;
+const EVERY_MS = 10_000;
 
 export function useWaitingCount(): number {
   const { data } = useRead(
-    ["runs", "waiting-count"],
-    (signal) =>
-      api.GET("/runs", { params: { query: { status: ["WAITING_HUMAN"], limit: 1, total: true } }, signal }),
+    ["waits", "count"],
+    (signal) => api.GET("/waits", { params: { query: { limit: 1 } }, signal }),
     { every: EVERY_MS },
   );
-  return data && "total" in data ? (data.total ?? 0) : 0;
+  return data?.total ?? 0;
 }

@@ -7,7 +7,7 @@ import type { HumanWait } from "./types";
 export type InboxState = "connecting" | "live" | "polling" | "away" | "refused";
 
 export interface InboxHandlers {
-  onEvent(event: InboxEvent): void;
+  onEvents(events: readonly InboxEvent[]): void;
   onList(waits: HumanWait[]): void;
   onState(state: InboxState, problem: unknown): void;
 }
@@ -27,16 +27,16 @@ export async function followInbox(
   let lastId: string | undefined;
   let pause = FIRST_PAUSE_MS;
   let heard = false;
-  const onEvent = (event: InboxEvent) => {
-    lastId = event.id ?? lastId;
+  const onEvents = (events: readonly InboxEvent[]) => {
+    lastId = events.findLast(({ id }) => id)?.id ?? lastId;
     pause = FIRST_PAUSE_MS;
     heard = true;
     handlers.onState("live", null);
-    handlers.onEvent(event);
+    handlers.onEvents(events);
   };
   while (!signal.aborted) {
     heard = false;
-    await readStream(client, lastId, onEvent, signal);
+    await readStream(client, lastId, onEvents, signal);
     // A stream that has broken off is taken up behind its last event.
     if (!heard && !signal.aborted) {
       lastId = undefined;
@@ -74,7 +74,7 @@ function isFinal(problem: unknown): boolean {
 async function readStream(
   client: HumanWaitsClient,
   after: string | undefined,
-  onEvent: (event: InboxEvent) => void,
+  onEvents: (events: readonly InboxEvent[]) => void,
   signal: AbortSignal,
 ): Promise<void> {
   // Of its own, so that what a watchdog ends is not what the caller ends.
@@ -92,13 +92,11 @@ async function readStream(
       if (done || signal.aborted) return;
       const blocks = (rest + value).split(/\r?\n\r?\n/);
       rest = blocks.pop() ?? "";
-      for (const block of blocks) {
-        const event = eventIn(block);
-        if (!event) continue;
-        clearTimeout(watchdog);
-        watchdog = setTimeout(end, SILENCE_MS);
-        onEvent(event);
-      }
+      const events = blocks.map(eventIn).filter((event) => event !== null);
+      if (events.length === 0) continue;
+      clearTimeout(watchdog);
+      watchdog = setTimeout(end, SILENCE_MS);
+      onEvents(events);
     }
   } catch {
     // Broken off, refused, or silent for too long.

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { bodyFor } from "./answering";
 import { eventIn } from "./following";
-import { openWaits, runsOf, withEvent, without } from "./openWaits";
+import { openWaits, runsOf, withEvents, without } from "./openWaits";
 import { aWait } from "./testing";
 
 const ids = (waits: ReturnType<typeof openWaits>) => [...waits.keys()];
@@ -11,14 +11,14 @@ describe("what is open", () => {
   const second = aWait("r2.b", { deadline_at: 100 });
 
   it("is replaced, added to and taken from by events", () => {
-    let open = withEvent(openWaits([]), { event: "open", data: { waits: [first] } });
-    open = withEvent(open, { event: "opened", data: { wait: second } });
+    let open = withEvents(openWaits([]), [{ event: "open", data: { waits: [first] } }]);
+    open = withEvents(open, [{ event: "opened", data: { wait: second } }]);
     expect(ids(open)).toEqual(["r1.a", "r2.b"]);
-    open = withEvent(open, { event: "closed", data: { wait: { ...first, state: "answered" } } });
+    open = withEvents(open, [{ event: "closed", data: { wait: { ...first, state: "answered" } } }]);
     expect(ids(open)).toEqual(["r2.b"]);
-    expect(withEvent(open, { event: "heartbeat", data: { ts: 1 } })).toBe(open);
+    expect(withEvents(open, [{ event: "heartbeat", data: { ts: 1 } }])).toBe(open);
     expect(without(open, "r1.a")).toBe(open);
-    expect(ids(withEvent(open, { event: "open", data: { waits: [] } }))).toEqual([]);
+    expect(ids(withEvents(open, [{ event: "open", data: { waits: [] } }]))).toEqual([]);
   });
 
   it("is told by run, with the next deadline first", () => {

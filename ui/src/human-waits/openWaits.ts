@@ -12,14 +12,18 @@ export interface InboxEvent {
 export const openWaits = (waits: readonly HumanWait[]): OpenWaits =>
   new Map(waits.filter(({ state }) => state === "open").map((wait) => [wait.wait_id, wait]));
 
-export function withEvent(before: OpenWaits, { event, data }: InboxEvent): OpenWaits {
-  if (event === "open") return openWaits((data as { waits: HumanWait[] }).waits);
-  if (event !== "opened" && event !== "closed") return before;
-  const { wait } = data as { wait: HumanWait };
-  const after = new Map(before);
-  if (event === "opened" && wait.state === "open") after.set(wait.wait_id, wait);
-  else after.delete(wait.wait_id);
-  return after;
+/** Several events at once: many may come together, and many may be open. */
+export function withEvents(before: OpenWaits, events: readonly InboxEvent[]): OpenWaits {
+  let after: Map<string, HumanWait> | null = null;
+  for (const { event, data } of events) {
+    if (event === "open") after = new Map(openWaits((data as { waits: HumanWait[] }).waits));
+    if (event !== "opened" && event !== "closed") continue;
+    const { wait } = data as { wait: HumanWait };
+    after ??= new Map(before);
+    if (event === "opened" && wait.state === "open") after.set(wait.wait_id, wait);
+    else after.delete(wait.wait_id);
+  }
+  return after ?? before;
 }
 
 export function without(before: OpenWaits, waitId: string): OpenWaits {

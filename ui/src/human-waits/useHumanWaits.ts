@@ -1,13 +1,13 @@
 /** A React hook for questions to people: what is open, live, and a way to answer.
  *
- *     const { runs, reload, respond } = useHumanWaits({ api: "https://pyoco.example.com" });
+ *     const { runs, reload, respond } = useHumanWaits({ api: "/pyoco" });
  *     await respond(runs[0].id, { decision: "approved" });
  */
 import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { answering, type Respond } from "./answering";
 import { type HumanWaitsOptions, humanWaitsClient } from "./client";
 import { followInbox, type InboxState } from "./following";
-import { type OpenWaits, openWaits, runsOf, withEvent, without } from "./openWaits";
+import { type OpenWaits, openWaits, runsOf, withEvents, without } from "./openWaits";
 import type { WaitingRun } from "./types";
 
 export interface UseHumanWaitsOptions extends HumanWaitsOptions {
@@ -57,8 +57,8 @@ export function useHumanWaits(options: UseHumanWaitsOptions): HumanWaits {
     if (!watched) return;
     const stop = new AbortController();
     const handlers = {
-      onEvent: (event: Parameters<typeof withEvent>[1]) => {
-        setWaits((before) => withEvent(before, event));
+      onEvents: (events: Parameters<typeof withEvents>[1]) => {
+        setWaits((before) => withEvents(before, events));
         setReady(true);
       },
       onList: (list: Parameters<typeof openWaits>[0]) => {

@@ -1,5 +1,5 @@
 /** Moments and durations for people. Moments are unix seconds, as the API has them. */
-import type { Language } from "./language";
+import { currentLanguage, type Language } from "./language";
 
 const UNITS = [
   ["year", 31_536_000],
@@ -24,13 +24,21 @@ export function exactTime(moment: number, language: Language): string {
   return new Date(moment * 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "long" });
 }
 
-/** "1.2 s", "3 m 20 s", "2 h 5 m". */
-export function duration(seconds: number): string {
+const SIGNS = {
+  en: { day: " d", hour: " h", minute: " m", second: " s", gap: " " },
+  ja: { day: "日", hour: "時間", minute: "分", second: "秒", gap: "" },
+};
+
+/** "1.2 s", "3 m 20 s", "2 h 5 m"; in Japanese "3分20秒". */
+export function duration(seconds: number, language: Language = currentLanguage()): string {
+  const sign = SIGNS[language];
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 10) return `${seconds.toFixed(1)}${sign.second}`;
   const whole = Math.round(seconds);
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;
-  if (whole < 86_400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
-  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
+  const pair = (size: number, inner: number, one: string, other: string) =>
+    `${Math.floor(whole / size)}${one}${sign.gap}${Math.floor((whole % size) / inner)}${other}`;
+  if (whole < 60) return `${whole}${sign.second}`;
+  if (whole < 3600) return pair(60, 1, sign.minute, sign.second);
+  if (whole < 86_400) return pair(3600, 60, sign.hour, sign.minute);
+  return pair(86_400, 3600, sign.day, sign.hour);
 }

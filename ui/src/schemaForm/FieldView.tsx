@@ -36,9 +36,9 @@ function Leaf({ field, label, required, path, value, problems, onChange }: Field
   const hint = [field.description, bounds].filter(Boolean).join(" · ");
   const note = problem || hint ? `${id}-note` : undefined;
   // Without a value, a field that must be there is null where that is allowed, and else is missing.
-  const change = (next: Json | undefined) =>
-    onChange(next === undefined && required && field.nullable ? null : next);
-  const wired = { id, label, note, invalid: problem !== undefined, required };
+  const orNull = required && field.nullable && field.shape.kind !== "json";
+  const change = (next: Json | undefined) => onChange(next === undefined && orNull ? null : next);
+  const wired = { id, label, note, invalid: problem !== undefined, required: required && !field.nullable };
   const isGroup = ["boolean", "several"].includes(field.shape.kind) || isRadios(field.shape);
   return (
     <div className={styles.field} data-field={dotted(path)}>

@@ -196,7 +196,7 @@ function Radios({ wired, value, onChange, choices, inline }: RadiosProps) {
           choice={{ value: null, label: t("notGiven") }}
           type="radio"
           name={name}
-          checked={value === undefined}
+          checked={value == null}
           onChange={() => onChange(undefined)}
         />
       )}

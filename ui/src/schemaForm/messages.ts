@@ -37,7 +37,6 @@ export const messages = defineMessages({
     leaveOut: "Leave out {field}",
     notJson: "This is not JSON: {why}",
     answer: "Answer",
-    json: "Answer as JSON",
   },
   ja: {
     missing: "入力してください。",
@@ -75,6 +74,5 @@ export const messages = defineMessages({
     leaveOut: "{field}を省く",
     notJson: "JSON ではありません: {why}",
     answer: "回答",
-    json: "回答（JSON）",
   },
 });

@@ -83,10 +83,10 @@ describe("a schema becomes fields", () => {
   });
 
   it("and begins with its defaults", () => {
-    expect(initialOf(fieldOf(PAYMENT))).toEqual({ urgency: "low", due: null, lines: [] });
+    expect(initialOf(fieldOf(PAYMENT))).toEqual({ urgency: "low", lines: [] });
     expect(initialOf(fieldOf({ type: "boolean" }))).toBeUndefined();
     const nested: Schema = { type: "object", required: ["a"], properties: { a: PAYMENT, b: PAYMENT } };
-    expect(initialOf(fieldOf(nested))).toEqual({ a: { urgency: "low", due: null, lines: [] } });
+    expect(initialOf(fieldOf(nested))).toEqual({ a: { urgency: "low", lines: [] } });
   });
 });
 

@@ -1,9 +1,12 @@
 /** Menus that open at a button, by Radix: arrows, letters, Escape and the roles are theirs. */
 import * as Dropdown from "@radix-ui/react-dropdown-menu";
 import { Check } from "lucide-react";
-import type { ReactNode } from "react";
+import { createContext, type ReactNode, useContext, useRef } from "react";
 import { joined } from "./controls";
 import styles from "./menus.module.css";
+
+/** What is chosen is done once the menu is gone and its button has the focus: a dialog gives it back there. */
+const Chosen = createContext<(act: () => void) => void>((act) => act());
 
 interface MenuProps {
   /** The button, which must take a ref and further props. */
@@ -13,13 +16,31 @@ interface MenuProps {
 }
 
 export function Menu({ trigger, children, align = "start" }: MenuProps) {
+  const chosen = useRef<() => void>(undefined);
+  const onGone = () => {
+    const act = chosen.current;
+    chosen.current = undefined;
+    if (act) queueMicrotask(act);
+  };
   return (
     // Not modal: what is modal puts a style into the page, which the page's policy forbids.
     <Dropdown.Root modal={false}>
       <Dropdown.Trigger asChild>{trigger}</Dropdown.Trigger>
       <Dropdown.Portal>
-        <Dropdown.Content className={styles.menu} align={align} sideOffset={5} collisionPadding={8}>
-          {children}
+        <Dropdown.Content
+          className={styles.menu}
+          align={align}
+          sideOffset={5}
+          collisionPadding={8}
+          onCloseAutoFocus={onGone}
+        >
+          <Chosen
+            value={(act) => {
+              chosen.current = act;
+            }}
+          >
+            {children}
+          </Chosen>
         </Dropdown.Content>
       </Dropdown.Portal>
     </Dropdown.Root>
@@ -34,10 +55,11 @@ interface ItemProps {
 }
 
 export function MenuItem({ children, onSelect, danger, disabled }: ItemProps) {
+  const choose = useContext(Chosen);
   return (
     <Dropdown.Item
       className={joined(styles.item, danger && styles.danger)}
-      onSelect={onSelect}
+      onSelect={() => choose(onSelect)}
       disabled={disabled}
     >
       {children}

@@ -10,7 +10,7 @@ export function useRowKeys<T extends HTMLElement>(labels: {
   const list = useRef<T>(null);
   const move = (step: number) => {
     const rows = [...(list.current?.querySelectorAll<HTMLElement>("[data-row]") ?? [])];
-    const at = rows.findIndex((row) => row === document.activeElement);
+    const at = rows.indexOf(document.activeElement as HTMLElement);
     rows[Math.min(Math.max(at + step, 0), rows.length - 1)]?.focus();
   };
   useShortcut("j", () => move(1), labels.next);

@@ -6,7 +6,7 @@ from the document, for any gateway.
 
 from typing import Any, Final
 
-from pyoco_server.errors import Err, ErrorSpec
+from pyoco_server.error_table import Err, ErrorSpec
 from pyoco_server.http_api.access_table import TABLE
 from pyoco_server.http_api.openapi.parts import content
 from pyoco_server.http_api.problems import PROBLEM_TYPE, Problem

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.http_api.openapi.parts import Answers, Paths, query_parameter, reference
 from pyoco_server.http_api.run_list import (
     INCLUDES,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyoco_server.broker.bulk_records import BulkRecord
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.http_api import bulk, dlq, explain
 from pyoco_server.http_api.openapi.lists import FILTER_PARAMETERS
 from pyoco_server.http_api.openapi.parts import Answers, Paths, json_body, query_parameters

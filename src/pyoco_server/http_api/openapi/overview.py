@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.http_api.openapi.parts import Answers, Paths, query_parameter
 from pyoco_server.http_api.overview import WINDOW_DEFAULT, WINDOWS, Overview
 

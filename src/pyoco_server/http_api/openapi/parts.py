@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pyoco_server.errors import ErrorSpec
+from pyoco_server.error_table import ErrorSpec
 from pyoco_server.http_api.sse import MEDIA_TYPE as EVENT_STREAM
 
 Paths = dict[str, Any]

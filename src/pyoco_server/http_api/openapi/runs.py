@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.http_api.idempotency_header import HEADER, PATTERN, REPLAYED_HEADER
 from pyoco_server.http_api.openapi.parts import Answers, Paths, events, form_with_file, json_body
 from pyoco_server.http_api.reruns import RerunAccepted, RerunRequest

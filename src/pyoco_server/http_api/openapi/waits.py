@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.http_api import wait_answers, wait_watch, waits
 from pyoco_server.http_api.openapi.parts import Answers, Paths, events, json_body, query_parameter
 from pyoco_server.human.wait_items import WaitItem
@@ -32,6 +32,7 @@ _ANSWER_ERRORS = (
     Err.ANSWER_INVALID,
     Err.INVALID_REQUEST,
     Err.NATS_UNAVAILABLE,
+    Err.ANSWERS_BUSY,
 )
 ANSWERS: Final[Answers] = {
     ("/waits", "get"): (waits.WaitPage, _LIST_ERRORS),

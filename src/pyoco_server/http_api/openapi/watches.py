@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.http_api.list_watch import ListedRun, ListNote, UnlistedRun
 from pyoco_server.http_api.openapi.lists import FILTER_PARAMETERS
 from pyoco_server.http_api.openapi.parts import Answers, Paths, events, query_parameter

@@ -3,7 +3,8 @@
 from typing import Final
 
 from pyoco_server.broker.wheel_history import WheelEvent
-from pyoco_server.errors import Err, WheelTooLarge
+from pyoco_server.error_table import Err
+from pyoco_server.errors import WheelTooLarge
 from pyoco_server.http_api.byte_ranges import RangeNotSatisfiable
 from pyoco_server.http_api.openapi.parts import (
     Answers,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pyoco_server.errors import Err
+from pyoco_server.error_table import Err
 from pyoco_server.http_api.health import Health
 from pyoco_server.http_api.metric_page import MEDIA_TYPE
 from pyoco_server.http_api.openapi.parts import (

@@ -17,8 +17,8 @@ from pyoco_server.models import TERMINAL, RunStatus
 from pyoco_server.runs.index.conditions import Condition, among, where
 from pyoco_server.runs.run_summary import RunItem
 
-# Up to so many groups, finding each stretch of each group is faster than sorting all runs into them.
-_SEVERAL_GROUPS: Final = 400
+# Finding a stretch of a group takes as long as sorting so many runs into stretches.
+_SORTED_MEANWHILE: Final = 5
 
 _decode_item = msgspec.json.Decoder(RunItem).decode
 
@@ -101,16 +101,15 @@ def _groups(db: sqlite3.Connection, tenant: str | None) -> dict[int, _Group]:
 
 def _counted(db: sqlite3.Connection, groups: list[_Group], span: Span) -> Iterator[tuple[int, int, int]]:
     """Group, stretch and how many runs ended there, where any did."""
-    ids = json.dumps([group.id for group in groups])
-    if len(groups) <= _SEVERAL_GROUPS:
-        yield from db.execute(
-            "SELECT * FROM (SELECT g.value, s.key, (SELECT count(*) FROM runs"
-            " INDEXED BY grouped_by_updated_at"
-            " WHERE grp = g.value AND updated_at >= max(s.value, ?) AND updated_at < s.value + ?) AS ended"
-            " FROM json_each(?) g CROSS JOIN json_each(?) s) WHERE ended",
-            [span.after, span.stretch_sec, ids, json.dumps(span.begins)],
-        )
-        return
+    sorted_at_once = _SORTED_MEANWHILE * len(groups) * len(span.begins)
+    [(runs,)] = db.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY by_updated_at WHERE updated_at >= ? LIMIT ?)",
+        [span.after, sorted_at_once + 1],
+    )
+    return _sorted(db, groups, span) if runs <= sorted_at_once else _found_one_by_one(db, groups, span)
+
+
+def _sorted(db: sqlite3.Connection, groups: list[_Group], span: Span) -> Iterator[tuple[int, int, int]]:
     own = among("grp", [group.id for group in groups])
     first, last = span.begins[0], span.begins[-1]
     yield from db.execute(
@@ -119,6 +118,19 @@ def _counted(db: sqlite3.Connection, groups: list[_Group], span: Span) -> Iterat
         f" WHERE {own.sql} AND updated_at >= ? AND updated_at < ? GROUP BY 1, 2",
         [first, span.stretch_sec, *own.values, span.after, last + span.stretch_sec],
     )
+
+
+def _found_one_by_one(
+    db: sqlite3.Connection, groups: list[_Group], span: Span
+) -> Iterator[tuple[int, int, int]]:
+    rows = db.execute(
+        "SELECT g.value, s.key, (SELECT count(*) FROM runs INDEXED BY grouped_by_updated_at"
+        " WHERE grp = g.value AND updated_at >= max(s.value, ?) AND updated_at < s.value + ?)"
+        " FROM json_each(?) g CROSS JOIN json_each(?) s",
+        [span.after, span.stretch_sec, json.dumps([group.id for group in groups]), json.dumps(span.begins)],
+    )
+    # Not in SQL, which would count twice.
+    yield from (row for row in rows if row[2])
 
 
 def _newest(db: sqlite3.Connection, groups: list[_Group]) -> RunItem:

@@ -1,11 +1,71 @@
-import { Construction } from "lucide-react";
-import { EmptyState } from "../../ui/feedback";
+/** Health at a glance: what needs attention, how runs end, who waits for whom. */
+import { Play } from "lucide-react";
+import { href, useQueryState } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { ButtonLink, Segments } from "../../ui/controls";
+import { Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
+import type { Window } from "./chart";
+import { EndedChart } from "./EndedChart";
+import { FailingFlows } from "./FailingFlows";
+import { Figures } from "./Figures";
+import { FirstSteps } from "./FirstSteps";
+import styles from "./Home.module.css";
+import { messages } from "./messages";
+import { Queues } from "./Queues";
+import { useFacts } from "./useFacts";
+import { WaitingPeople } from "./WaitingPeople";
+import { WarningList } from "./WarningList";
 
-export default function Screen() {
+const WINDOWS: readonly Window[] = ["1h", "24h", "7d"];
+
+export default function HomeScreen() {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const window = WINDOWS.find((each) => each === query.get("window")) ?? "24h";
+  const { overview, waits, warnings, isSettled } = useFacts(window);
+  const found = overview.data;
+  const isFresh = found !== undefined && Object.values(found.statuses).every((count) => count === 0);
   return (
-    <Page title="home">
-      <EmptyState icon={Construction} title="home" />
+    <Page
+      title={t("title")}
+      actions={
+        <>
+          {!isFresh && (
+            <Segments
+              label={t("window")}
+              value={window}
+              options={WINDOWS.map((value) => ({ value, label: t(`window.${value}`) }))}
+              onChange={(value) => change({ window: value === "24h" ? null : value }, { replace: true })}
+            />
+          )}
+          <ButtonLink kind="primary" href={href("/submit")}>
+            <Play size={14} aria-hidden />
+            {t("submit")}
+          </ButtonLink>
+        </>
+      }
+    >
+      <div className={styles.home}>
+        {isSettled && !isFresh && <WarningList warnings={warnings} />}
+        {isFresh && warnings.length > 0 && <WarningList warnings={warnings} />}
+        {overview.error && !found && <ProblemBox problem={overview.error} onRetry={overview.refetch} />}
+        {isFresh && <FirstSteps workers={found.workers.alive} />}
+        {found && !isFresh && (
+          <>
+            <Figures overview={found} waits={waits} />
+            <EndedChart overview={found} />
+            <div className={styles.columns}>
+              <FailingFlows overview={found} />
+              <div className={styles.column}>
+                <Queues overview={found} />
+                <WaitingPeople waits={waits} />
+              </div>
+            </div>
+          </>
+        )}
+        {!found && !overview.error && <Loading />}
+      </div>
     </Page>
   );
 }

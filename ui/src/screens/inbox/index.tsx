@@ -1,11 +1,196 @@
-import { Construction } from "lucide-react";
-import { EmptyState } from "../../ui/feedback";
+/** What people are asked: a list that keeps itself up to date, and the question that is being answered. */
+import { Inbox as InboxIcon, Maximize2, MousePointerClick, SearchX } from "lucide-react";
+import { useEffect, useRef } from "react";
+import { queryClient } from "../../api/queries";
+import { href, navigate, patched, pathTo, useQueryState } from "../../app/router";
+import { useShortcut } from "../../app/shortcuts";
+import type { HumanWait } from "../../human-waits";
+import { useMessages } from "../../i18n/messages";
+import { useNarrow } from "../../lib/media";
+import { Button, ButtonLink, joined } from "../../ui/controls";
+import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
 import { Page } from "../../ui/Page";
+import { type Inbox, isOpenIn, useInbox } from "../wait/inbox";
+import { WaitPanel } from "../wait/WaitPanel";
+import { isFiltered, matching, NO_FILTERS } from "./filters";
+import styles from "./Inbox.module.css";
+import { InboxFilters } from "./InboxFilters";
+import { messages } from "./messages";
+import { WaitList } from "./WaitList";
 
-export default function Screen() {
+export default function InboxScreen() {
+  const inbox = useInbox();
+  const [query, change] = useQueryState();
+  const narrow = useNarrow();
+  const shown = matching(inbox.waits, query, Date.now() / 1000);
+  const selected = narrow ? null : query.get("wait");
+  useFirstSelected(shown, selected, narrow);
+  useCountInNavigation(inbox);
+  const hrefOf = ({ wait_id }: HumanWait) =>
+    narrow ? href(pathTo("/waits/:id", { id: wait_id })) : href("/inbox", patched(query, { wait: wait_id }));
+  const step = (by: number) => {
+    const place = shown.findIndex(({ wait_id }) => wait_id === selected);
+    const next = shown[Math.min(Math.max(place + by, 0), shown.length - 1)];
+    if (next) change({ wait: next.wait_id }, { replace: true });
+  };
+  // The one behind takes the place of the one that is answered.
+  const goOn = () => {
+    const place = shown.findIndex(({ wait_id }) => wait_id === selected);
+    const next = shown[place + 1] ?? shown[place - 1];
+    change({ wait: next?.wait_id ?? null }, { replace: true });
+  };
   return (
-    <Page title="inbox">
-      <EmptyState icon={Construction} title="inbox" />
+    <Frame inbox={inbox} shown={shown.length}>
+      {!inbox.ready ? (
+        !inbox.problem && <Loading />
+      ) : inbox.waits.length === 0 && !selected ? (
+        <NothingAsked />
+      ) : (
+        <>
+          <InboxFilters waits={inbox.waits} />
+          <div className={styles.panes}>
+            {shown.length > 0 ? (
+              <WaitList waits={shown} selected={selected} hrefOf={hrefOf} />
+            ) : (
+              <NothingMatches filtered={isFiltered(query)} />
+            )}
+            {!narrow && <Side inbox={inbox} selected={selected} onStep={step} onAnswered={goOn} />}
+          </div>
+        </>
+      )}
+    </Frame>
+  );
+}
+
+function Frame({ inbox, shown, children }: { inbox: Inbox; shown: number; children: React.ReactNode }) {
+  const t = useMessages(messages);
+  const count = inbox.waits.length;
+  return (
+    <Page
+      full
+      title={t("title")}
+      note={
+        <>
+          {inbox.ready && (shown === count ? t("open", { count }) : t("shown", { shown, count }))}
+          <span className={joined(styles.live, inbox.state !== "live" && styles.notLive)} role="status">
+            {t(`state.${inbox.state}`)}
+          </span>
+        </>
+      }
+    >
+      {inbox.problem !== null && (
+        <div className={styles.problem}>
+          <ProblemBox problem={inbox.problem} onRetry={() => void inbox.reload().catch(() => undefined)} />
+        </div>
+      )}
+      {children}
     </Page>
+  );
+}
+
+interface SideProps {
+  inbox: Inbox;
+  selected: string | null;
+  onStep: (by: number) => void;
+  onAnswered: () => void;
+}
+
+function Side({ inbox, selected, onStep, onAnswered }: SideProps) {
+  const t = useMessages(messages);
+  const side = useRef<HTMLElement>(null);
+  useShortcut("j", () => onStep(1), t("next"));
+  useShortcut("k", () => onStep(-1), t("previous"));
+  useShortcut("Enter", () => firstControl(side.current)?.focus(), t("answer"));
+  useEffect(() => {
+    if (selected) side.current?.scrollTo(0, 0);
+  }, [selected]);
+  if (!selected)
+    return (
+      <section className={styles.side}>
+        <EmptyState icon={MousePointerClick} title={t("chooseTitle")}>
+          {t("chooseText")}
+        </EmptyState>
+      </section>
+    );
+  const page = href(pathTo("/waits/:id", { id: selected }));
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keys.
+    <section ref={side} className={styles.side} tabIndex={0} aria-label={t("answer")}>
+      <WaitPanel
+        key={selected}
+        id={selected}
+        respond={inbox.respond}
+        isOpen={isOpenIn(inbox, selected)}
+        onAnswered={onAnswered}
+        actions={
+          <ButtonLink kind="plain" href={page} title={t("openPage")} aria-label={t("openPage")}>
+            <Maximize2 size={14} aria-hidden />
+          </ButtonLink>
+        }
+      />
+    </section>
+  );
+}
+
+/** Of the answer itself, rather than of how it is given. */
+function firstControl(side: HTMLElement | null) {
+  const control = ":is(input, textarea, select)";
+  const find = (selector: string) => side?.querySelector<HTMLElement>(selector);
+  return find(`form [data-field] ${control}`) ?? find(`form ${control}`);
+}
+
+/** The most urgent one is opened for who has chosen none; and it stays, whatever becomes more urgent. */
+function useFirstSelected(shown: readonly HumanWait[], selected: string | null, narrow: boolean) {
+  const [query] = useQueryState();
+  const first = shown[0]?.wait_id;
+  useEffect(() => {
+    if (!narrow && !selected && first)
+      navigate(href("/inbox", patched(query, { wait: first })), { replace: true });
+  }, [narrow, selected, first, query]);
+}
+
+/** The number in the navigation is read now and then; here it is known at once. */
+function useCountInNavigation({ ready, waits }: Inbox) {
+  const count = waits.length;
+  useEffect(() => {
+    if (ready) queryClient.setQueryData(["waits", "count"], { items: [], next_cursor: null, total: count });
+  }, [ready, count]);
+}
+
+function NothingAsked() {
+  const t = useMessages(messages);
+  return (
+    <EmptyState
+      icon={InboxIcon}
+      title={t("emptyTitle")}
+      actions={
+        <>
+          <ButtonLink kind="primary" href={href("/submit")}>
+            {t("emptySubmit")}
+          </ButtonLink>
+          <ButtonLink href={href("/runs")}>{t("emptyRuns")}</ButtonLink>
+        </>
+      }
+    >
+      {t("emptyText")}
+      <pre className={styles.example}>{EXAMPLE}</pre>
+    </EmptyState>
+  );
+}
+
+const EXAMPLE = 'ok = ctx.human("Pay 120 EUR to Ada?")';
+
+function NothingMatches({ filtered }: { filtered: boolean }) {
+  const t = useMessages(messages);
+  const [, change] = useQueryState();
+  if (!filtered) return <EmptyState icon={InboxIcon} title={t("emptyTitle")} />;
+  return (
+    <EmptyState
+      icon={SearchX}
+      title={t("nothingTitle")}
+      actions={<Button onClick={() => change(NO_FILTERS)}>{t("clear")}</Button>}
+    >
+      {t("nothingText")}
+    </EmptyState>
   );
 }

@@ -88,6 +88,7 @@ export function useRerun(id: string) {
         body: body<Schemas["RerunRequest"]>(how),
       }),
     {
+      refresh: [["repeats", id]],
       onDone: (answer) => {
         showToast({ tone: "good", title: t("repeated") });
         navigate(href(pathTo("/runs/:id", { id: answer.run_id })));

@@ -41,7 +41,7 @@ export function Why({ run }: { run: Run }) {
         onClick={() => setOpen((before) => !before)}
       >
         <Icon size={16} aria-hidden />
-        <span className={styles.whyText}>{first.message}</span>
+        <span className={joined(styles.whyText, !open && styles.clamped)}>{first.message}</span>
         <span className={styles.whyMore}>
           {t("whyMore")}
           <ChevronRight size={14} aria-hidden className={joined(open && styles.turned)} />

@@ -148,7 +148,7 @@ function Question({ action, counted, wish, onWish }: QuestionProps) {
 const POLL_MS = 400;
 
 /** How far it is. It goes on when the dialog is closed. */
-function Operation({ begun }: { begun: Schemas["BulkRecord"] }) {
+export function Operation({ begun }: { begun: Schemas["BulkRecord"] }) {
   const t = useMessages(messages);
   const path = { bulk_id: begun.bulk_id };
   const [ended, setEnded] = useState(false);

@@ -37,18 +37,17 @@ export default function RunsScreen() {
       full
       title={t("title")}
       note={
-        total && (
-          <>
-            {total.exact ? t("matching", { count: total.count }) : t("moreThan", { count: total.count })}
-            <span
-              className={joined(styles.live, runs.stream === "reconnecting" && styles.notLive)}
-              role="status"
-            >
-              {runs.stream === "live" && t("live")}
-              {runs.stream === "reconnecting" && t("notLive")}
-            </span>
-          </>
-        )
+        <>
+          {total &&
+            (total.exact ? t("matching", { count: total.count }) : t("moreThan", { count: total.count }))}
+          <span
+            className={joined(styles.live, runs.stream === "reconnecting" && styles.notLive)}
+            role="status"
+          >
+            {runs.stream === "live" && t("live")}
+            {runs.stream === "reconnecting" && t("notLive")}
+          </span>
+        </>
       }
       actions={
         <>

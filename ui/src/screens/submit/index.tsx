@@ -1,11 +1,161 @@
-import { Construction } from "lucide-react";
-import { EmptyState } from "../../ui/feedback";
-import { Page } from "../../ui/Page";
+/** A run from the name of a flow and its params, or from a flow.yaml. */
+import { Play } from "lucide-react";
+import { type KeyboardEvent, useEffect } from "react";
+import { useQueryState } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { useStore } from "../../lib/store";
+import { Button, Field, Input, Segments } from "../../ui/controls";
+import { ProblemBox } from "../../ui/feedback";
+import { Card, Page } from "../../ui/Page";
+import { change, draft } from "./draft";
+import { useKnownFlows, useServedTags } from "./known";
+import { messages } from "./messages";
+import { ParamsField } from "./ParamsField";
+import styles from "./Submit.module.css";
+import { useSubmission } from "./useSubmission";
+import { YamlField } from "./YamlField";
 
-export default function Screen() {
+export default function SubmitScreen() {
+  const t = useMessages(messages);
+  const [query, changeQuery] = useQueryState();
+  const kind = query.get("kind") === "yaml" ? "yaml" : "flow";
+  const [flow, tag] = [query.get("flow"), query.get("tag")];
+  useEffect(() => {
+    // A link may say what is to be run.
+    if (flow !== null) change({ flowName: flow });
+    if (tag !== null) change({ tag });
+  }, [flow, tag]);
+  const written = useStore(draft);
+  const submission = useSubmission(kind);
+  const { wrong, problem, isPending, submit } = submission;
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    submit();
+  };
   return (
-    <Page title="submit">
-      <EmptyState icon={Construction} title="submit" />
+    <Page title={t("title")}>
+      <form
+        className={styles.form}
+        noValidate
+        onKeyDown={onKeyDown}
+        onSubmit={(event) => {
+          event.preventDefault();
+          submit();
+        }}
+      >
+        <Segments
+          label={t("kind")}
+          value={kind}
+          options={[
+            { value: "flow", label: t("kind.flow") },
+            { value: "yaml", label: t("kind.yaml") },
+          ]}
+          onChange={(value) => changeQuery({ kind: value === "yaml" ? value : null }, { replace: true })}
+        />
+        <Card>
+          <div className={styles.fields}>
+            <FlowField
+              hint={kind === "flow" ? t("flowHint") : t("yamlNameHint")}
+              error={wrong.fields.flow_name}
+            />
+            {kind === "flow" ? (
+              <ParamsField error={wrong.fields.params} marks={wrong.paramMarks} onSubmit={submit} />
+            ) : (
+              <YamlField marks={wrong.yamlMarks} onSubmit={submit} />
+            )}
+            <div className={styles.row}>
+              <TagField error={wrong.fields.tag} />
+              {kind === "flow" && (
+                <Field label={t("tags")} hint={t("tagsHint")} error={wrong.fields.tags}>
+                  {(wired) => (
+                    <Input
+                      {...wired}
+                      value={written.tags}
+                      onChange={(event) => change({ tags: event.target.value })}
+                    />
+                  )}
+                </Field>
+              )}
+              <Field label={t("timeout")} hint={t("timeoutHint")} error={wrong.fields.timeout_sec}>
+                {(wired) => (
+                  <Input
+                    {...wired}
+                    inputMode="decimal"
+                    value={written.timeoutSec}
+                    onChange={(event) => change({ timeoutSec: event.target.value })}
+                  />
+                )}
+              </Field>
+            </div>
+          </div>
+        </Card>
+        {problem && <ProblemBox problem={problem} />}
+        <div className={styles.actions}>
+          <Button kind="primary" type="submit" aria-disabled={isPending}>
+            <Play size={14} aria-hidden />
+            {isPending ? t("submitting") : t("submit")}
+          </Button>
+          <span className={styles.soft}>{problem?.passing ? t("again") : t("keys")}</span>
+        </div>
+      </form>
     </Page>
+  );
+}
+
+function FlowField({ hint, error }: { hint: string; error: string | undefined }) {
+  const t = useMessages(messages);
+  const { flowName } = useStore(draft);
+  const known = useKnownFlows();
+  return (
+    <Field label={t("flowName")} hint={hint} error={error}>
+      {(wired) => (
+        <>
+          <Input
+            {...wired}
+            list="known-flows"
+            required
+            maxLength={200}
+            autoComplete="off"
+            value={flowName}
+            onChange={(event) => change({ flowName: event.target.value })}
+          />
+          <Suggestions id="known-flows" values={known} />
+        </>
+      )}
+    </Field>
+  );
+}
+
+function TagField({ error }: { error: string | undefined }) {
+  const t = useMessages(messages);
+  const { tag } = useStore(draft);
+  const served = useServedTags();
+  const isUnserved = served.known && tag.trim() !== "" && !served.tags.includes(tag.trim());
+  return (
+    <Field label={t("tag")} hint={isUnserved ? t("nobodyServes") : t("tagHint")} error={error}>
+      {(wired) => (
+        <>
+          <Input
+            {...wired}
+            list="known-tags"
+            autoComplete="off"
+            value={tag}
+            onChange={(event) => change({ tag: event.target.value })}
+          />
+          <Suggestions id="known-tags" values={served.tags} />
+        </>
+      )}
+    </Field>
+  );
+}
+
+function Suggestions({ id, values }: { id: string; values: readonly string[] }) {
+  return (
+    <datalist id={id}>
+      {values.map((value) => (
+        <option key={value} value={value} />
+      ))}
+    </datalist>
   );
 }

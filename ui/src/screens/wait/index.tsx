@@ -1,11 +1,36 @@
-import { Construction } from "lucide-react";
-import { EmptyState } from "../../ui/feedback";
+/** One question on a page of its own: where a notification's link leads. Opening it decides nothing. */
+import { Inbox as InboxIcon, Link as LinkIcon } from "lucide-react";
+import { href } from "../../app/router";
+import type { ScreenProps } from "../../app/screens";
+import { useMessages } from "../../i18n/messages";
+import { ButtonLink } from "../../ui/controls";
 import { Page } from "../../ui/Page";
+import { isOpenIn, useInbox } from "./inbox";
+import { messages } from "./messages";
+import styles from "./Wait.module.css";
+import { WaitPanel } from "./WaitPanel";
 
-export default function Screen() {
+export default function WaitScreen({ params }: ScreenProps) {
+  const t = useMessages(messages);
+  const id = params.id ?? "";
+  const inbox = useInbox();
   return (
-    <Page title="wait">
-      <EmptyState icon={Construction} title="wait" />
+    <Page
+      title={t("title")}
+      actions={
+        <ButtonLink href={href("/inbox")}>
+          <InboxIcon size={14} aria-hidden />
+          {t("toInbox")}
+        </ButtonLink>
+      }
+    >
+      <div className={styles.sheet}>
+        <WaitPanel key={id} id={id} respond={inbox.respond} isOpen={isOpenIn(inbox, id)} />
+        <p className={styles.footnote}>
+          <LinkIcon size={12} aria-hidden />
+          {t("linkNote")}
+        </p>
+      </div>
     </Page>
   );
 }

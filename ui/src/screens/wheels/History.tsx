@@ -102,7 +102,7 @@ function EventRow({ event }: { event: Schemas["WheelEvent"] }) {
         <span className={styles.under}>
           {event.size_bytes !== null && fileSize(event.size_bytes)}
           {event.sha256_hex && <code title={event.sha256_hex}>{event.sha256_hex.slice(0, 12)}</code>}
-          {event.replace && <span>{t("asReplacement")}</span>}
+          {event.replace === false && <span>{t("notReplacing")}</span>}
         </span>
       </td>
       <td>{event.tags.length > 0 ? <Tags tags={event.tags} /> : t("forAll")}</td>

@@ -8,9 +8,9 @@ import { useMessages } from "../../i18n/messages";
 import { fileSize } from "../../i18n/size";
 import { CommandLine } from "../../ui/CommandLine";
 import { CopyButton } from "../../ui/Copy";
-import { Button, ButtonLink, IconButton } from "../../ui/controls";
+import { Button, ButtonLink, IconButton, joined } from "../../ui/controls";
 import { EmptyState } from "../../ui/feedback";
-import { Card } from "../../ui/Page";
+import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
@@ -18,7 +18,15 @@ import { DeleteDialog } from "./DeleteDialog";
 import { downloadWheel } from "./download";
 import { messages } from "./messages";
 import styles from "./Wheels.module.css";
-import { byPackage, type Package, parseWheelName, type Rollout, rolloutOf, type Wheel } from "./wheelName";
+import {
+  byPackage,
+  type Package,
+  parseWheelName,
+  type Rollout,
+  rolloutOf,
+  versionsOf,
+  type Wheel,
+} from "./wheelName";
 
 const WORKERS_EVERY_MS = 5_000;
 const UPLOAD_COMMAND = "pyoco-client wheel-upload --wheel-file dist/mypackage-1.2.0-py3-none-any.whl";
@@ -28,11 +36,10 @@ export function Registry({ wheels, onUpload }: { wheels: readonly Wheel[]; onUpl
   const [query, change] = useQueryState();
   const [deleting, setDeleting] = useState<Wheel | null>(null);
   const rollout = useRollout();
+  const list = useRowKeys<HTMLTableElement>({ next: t("nextWheel"), previous: t("previousWheel") });
   const text = query.get("q") ?? "";
   if (wheels.length === 0) return <NoWheels onUpload={onUpload} />;
   const packages = byPackage(wheels, text);
-  const isLast =
-    deleting && byPackage(wheels).some(({ wheels: [only, ...rest] }) => only === deleting && !rest[0]);
   return (
     <>
       <div className={styles.bar}>
@@ -54,12 +61,34 @@ export function Registry({ wheels, onUpload }: { wheels: readonly Wheel[]; onUpl
           actions={<Button onClick={() => change({ q: null })}>{t("nothingClear")}</Button>}
         />
       )}
-      <div className={styles.packages}>
-        {packages.map((each) => (
-          <PackageCard key={each.name} package={each} rollout={rollout} onDelete={setDeleting} />
-        ))}
-      </div>
-      {deleting && <DeleteDialog wheel={deleting} last={isLast === true} onClose={() => setDeleting(null)} />}
+      {packages.length > 0 && (
+        <div className={styles.frame}>
+          <table ref={list} className={joined(styles.table, styles.registry)}>
+            <thead>
+              <tr>
+                <th scope="col">{t("version")}</th>
+                <th scope="col">{t("workers")}</th>
+                <th scope="col">{t("size")}</th>
+                <th scope="col">{t("sha256")}</th>
+                <th scope="col">{t("uploaded")}</th>
+                <th scope="col">
+                  <span className="hidden-visually">{t("actions")}</span>
+                </th>
+              </tr>
+            </thead>
+            {packages.map((each) => (
+              <PackageRows key={each.name} package={each} rollout={rollout} onDelete={setDeleting} />
+            ))}
+          </table>
+        </div>
+      )}
+      {deleting && (
+        <DeleteDialog
+          wheel={deleting}
+          last={versionsOf(wheels, deleting) === 1}
+          onClose={() => setDeleting(null)}
+        />
+      )}
     </>
   );
 }
@@ -72,46 +101,32 @@ function useRollout(): Rollout | null {
   return data ? rolloutOf(data) : null;
 }
 
-interface PackageCardProps {
+interface PackageRowsProps {
   package: Package;
   rollout: Rollout | null;
   onDelete: (wheel: Wheel) => void;
 }
 
-function PackageCard({ package: { name, wheels }, rollout, onDelete }: PackageCardProps) {
+function PackageRows({ package: { name, wheels }, rollout, onDelete }: PackageRowsProps) {
   const t = useMessages(messages);
   return (
-    <Card
-      className={styles.package}
-      title={name}
-      actions={<span className={styles.faint}>{t("versions", { count: wheels.length })}</span>}
-    >
-      <table className={styles.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("version")}</th>
-            <th scope="col">{t("workers")}</th>
-            <th scope="col">{t("size")}</th>
-            <th scope="col">{t("sha256")}</th>
-            <th scope="col">{t("uploaded")}</th>
-            <th scope="col">
-              <span className="hidden-visually">{t("actions")}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {wheels.map((wheel, at) => (
-            <WheelRow
-              key={wheel.nuid}
-              wheel={wheel}
-              newest={at === 0}
-              rollout={rollout}
-              onDelete={onDelete}
-            />
-          ))}
-        </tbody>
-      </table>
-    </Card>
+    <tbody>
+      <tr className={styles.package}>
+        <th scope="rowgroup" colSpan={6}>
+          <h2>{name}</h2>
+          <span className={styles.faint}>{t("versions", { count: wheels.length })}</span>
+        </th>
+      </tr>
+      {wheels.map((wheel, at) => (
+        <WheelRow
+          key={wheel.nuid}
+          wheel={wheel}
+          newest={at === 0 && wheels.length > 1}
+          rollout={rollout}
+          onDelete={onDelete}
+        />
+      ))}
+    </tbody>
   );
 }
 
@@ -158,6 +173,7 @@ function WheelRow({ wheel, newest, rollout, onDelete }: WheelRowProps) {
       </td>
       <td className={styles.actions}>
         <IconButton
+          data-row
           label={t("download", { wheel: name })}
           icon={<Download size={15} aria-hidden />}
           onClick={() => void downloadWheel(name)}

@@ -3,6 +3,8 @@ import { send } from "../../api/client";
 import { Problem } from "../../api/problem";
 import { showProblem } from "../../ui/toasts";
 
+const KEPT_MS = 60_000;
+
 /** Hands a wheel to the browser's downloads. A link cannot carry the key: then the file is fetched first. */
 export async function downloadWheel(name: string): Promise<void> {
   const path = `/wheels/${encodeURIComponent(name)}`;
@@ -11,7 +13,8 @@ export async function downloadWheel(name: string): Promise<void> {
     const answer = await send(new Request(new URL(path, location.origin)));
     const fetched = URL.createObjectURL(await answer.blob());
     save(fetched, name);
-    URL.revokeObjectURL(fetched);
+    // The browser needs it until it has begun to save.
+    setTimeout(() => URL.revokeObjectURL(fetched), KEPT_MS);
   } catch (error) {
     showProblem(Problem.from(error));
   }

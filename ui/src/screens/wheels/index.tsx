@@ -39,7 +39,7 @@ export default function WheelsScreen() {
               change({ view: next === "registry" ? null : next, wheel: null, action: null, q: null })
             }
           />
-          <Button kind="primary" onClick={() => setUploading(true)}>
+          <Button kind={all.length > 0 ? "primary" : "normal"} onClick={() => setUploading(true)}>
             <Upload size={14} aria-hidden />
             {t("upload")}
           </Button>

@@ -24,13 +24,13 @@ export function uploadWheel({ file, tags, replace }: Parcel, onProgress: (part: 
   form.set("wheel", file);
   const done = new Promise<Schemas["WheelView"]>((resolve, reject) => {
     request.upload.onprogress = ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 0);
-    request.onload = async () => {
+    request.onload = () => {
       const answer = new Response(request.responseText, {
         status: request.status,
         statusText: request.statusText,
       });
-      if (answer.ok) resolve((await answer.json()) as Schemas["WheelView"]);
-      else reject(await Problem.of(answer));
+      if (answer.ok) resolve(answer.json());
+      else void Problem.of(answer).then(reject);
     };
     request.onerror = () => reject(Problem.unreachable());
     request.onabort = () => reject(new UploadAborted());

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "../../api/client";
-import { byPackage, newestVersion, parseWheelName, rolloutOf, type Wheel } from "./wheelName";
+import { byPackage, newestVersion, parseWheelName, rolloutOf, versionsOf, type Wheel } from "./wheelName";
 
 const wheel = (name: string, tags: string[] = []): Wheel =>
   ({ name, tags, nuid: name, size_bytes: 1, modified: 0, bucket: "b", sha256_hex: null }) as Wheel;
@@ -38,6 +38,8 @@ describe("the registry by package", () => {
     expect(byPackage(SHELF, "gpu").map((each) => each.name)).toEqual(["fast"]);
     expect(byPackage(SHELF, "nothing")).toEqual([]);
   });
+  it("knows how many versions a package has", () =>
+    expect(SHELF.map((each) => versionsOf(SHELF, each))).toEqual([1, 2, 2]));
   it("knows the newest version", () => {
     expect(newestVersion(SHELF, "shop")).toBe("1.10");
     expect(newestVersion(SHELF, "other")).toBeNull();

@@ -46,6 +46,12 @@ export function newestVersion(wheels: readonly Wheel[], name: string): string | 
   return parseWheelName(found?.wheels[0]?.name ?? "")?.version ?? null;
 }
 
+/** How many wheels of the same package there are, this one included. */
+export function versionsOf(wheels: readonly Wheel[], { nuid }: Wheel): number {
+  const found = byPackage(wheels).find((each) => each.wheels.some((wheel) => wheel.nuid === nuid));
+  return found?.wheels.length ?? 0;
+}
+
 export type Rollout = ReadonlyMap<string, number>;
 
 /** On how many of the workers that are here each upload is installed, by its nuid. */

@@ -70,30 +70,47 @@ export function WorkerActions({ worker }: { worker: Worker }) {
           {t("drain")}
         </MenuItem>
       </Menu>
-      <Dialog
-        open={asking}
-        onClose={() => setAsking(false)}
-        title={t("drainTitle", { worker: worker_id })}
-        actions={
-          <>
-            <Button onClick={() => setAsking(false)}>{t("keepIt")}</Button>
-            <Button
-              kind="danger"
-              disabled={wish.isPending}
-              onClick={() => wish.mutate({ drain: true }, { onSettled: () => setAsking(false) })}
-            >
-              {t("doDrain")}
-            </Button>
-          </>
-        }
-      >
-        <div className={styles.question}>
-          <p>{t("drainText")}</p>
-          {worker.slots_busy > 0 && <p>{t("drainBusy", { count: worker.slots_busy })}</p>}
-          {worker.state === "DISCONNECTED" && <p>{t("drainAway")}</p>}
-          <p className={styles.faint}>{t("drainForever")}</p>
-        </div>
-      </Dialog>
+      {asking && (
+        <DrainDialog
+          worker={worker}
+          busy={wish.isPending}
+          onClose={() => setAsking(false)}
+          onDrain={() => wish.mutate({ drain: true }, { onSettled: () => setAsking(false) })}
+        />
+      )}
     </div>
+  );
+}
+
+interface DrainDialogProps {
+  worker: Worker;
+  busy: boolean;
+  onClose: () => void;
+  onDrain: () => void;
+}
+
+function DrainDialog({ worker, busy, onClose, onDrain }: DrainDialogProps) {
+  const t = useMessages(messages);
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={t("drainTitle", { worker: worker.worker_id })}
+      actions={
+        <>
+          <Button onClick={onClose}>{t("keepIt")}</Button>
+          <Button kind="danger" disabled={busy} onClick={onDrain}>
+            {t("doDrain")}
+          </Button>
+        </>
+      }
+    >
+      <div className={styles.question}>
+        <p>{t("drainText")}</p>
+        {worker.slots_busy > 0 && <p>{t("drainBusy", { count: worker.slots_busy })}</p>}
+        {worker.state === "DISCONNECTED" && <p>{t("drainAway")}</p>}
+        <p className={styles.faint}>{t("drainForever")}</p>
+      </div>
+    </Dialog>
   );
 }

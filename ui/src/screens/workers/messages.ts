@@ -89,7 +89,7 @@ export const messages = defineMessages({
   ja: {
     title: "ワーカー",
     here: "稼働中 {count} 台",
-    slotsBusy: "{slots} スロット中 {busy} 使用中",
+    slotsBusy: "スロット {busy} / {slots} 使用中",
     search: "ワーカーを探す",
     searchPlaceholder: "名前・タグ・バージョン",
     list: "ワーカー",
@@ -104,7 +104,7 @@ export const messages = defineMessages({
     paused: "一時停止",
     draining: "終了処理中",
     hidden: "非表示",
-    slots: "{slots} 中 {busy} 使用中",
+    slots: "{busy} / {slots} 使用中",
     others: "他テナントの実行 {count} 件",
     more: "ほか {count} 件",
     nothingToDo: "実行なし",

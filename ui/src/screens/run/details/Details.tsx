@@ -39,6 +39,7 @@ export function Details({ run, tasks, selected, onSelect }: DetailsProps) {
   };
   return (
     <aside className={styles.panel} aria-label={t("details")}>
+      <h2 className="hidden-visually">{t("details")}</h2>
       <div className={styles.tabs} role="tablist" aria-label={t("details")} onKeyDown={onKeyDown}>
         {tabs.map((each) => (
           <button

@@ -5,7 +5,8 @@ import { messages } from "../messages";
 import type { Run, Task } from "../run";
 import styles from "./Details.module.css";
 import { JsonValue } from "./JsonValue";
-import { Part, Traceback } from "./TaskDetails";
+import { Part } from "./TaskDetails";
+import { Traceback } from "./Traceback";
 
 const MOST_SHOWN = 3;
 

@@ -4,7 +4,6 @@ import type { ReactNode } from "react";
 import { href, pathTo } from "../../../app/router";
 import { useMessages } from "../../../i18n/messages";
 import { duration } from "../../../i18n/time";
-import { CopyButton } from "../../../ui/Copy";
 import { Button, ButtonLink } from "../../../ui/controls";
 import { isTerminal, StatusBadge } from "../../../ui/status";
 import { Ago, Duration } from "../../../ui/time";
@@ -13,6 +12,7 @@ import { useRerun } from "../RunActions";
 import type { Run, Task } from "../run";
 import styles from "./Details.module.css";
 import { JsonValue } from "./JsonValue";
+import { Traceback } from "./Traceback";
 
 interface TaskDetailsProps {
   run: Run;
@@ -116,39 +116,9 @@ function Took({ run, task: { record } }: { run: Run; task: Task }) {
 export function Part({ title, children }: { title: ReactNode; children: ReactNode }) {
   return (
     <section className={styles.part}>
-      <h4>{title}</h4>
+      <h3>{title}</h3>
       {children}
     </section>
-  );
-}
-
-/** The lines of the user's own code stand out; the last line is what it was. */
-export function Traceback({ text }: { text: string }) {
-  const t = useMessages(messages);
-  const lines = text.trimEnd().split("\n");
-  return (
-    <div className={styles.value}>
-      {/** biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows. */}
-      <pre tabIndex={0} role="region" aria-label={t("traceback")} className={styles.traceback}>
-        {lines.map((line, index) => (
-          <span
-            // biome-ignore lint/suspicious/noArrayIndexKey: lines of one text have no other name.
-            key={index}
-            className={
-              index === lines.length - 1
-                ? styles.lastLine
-                : /^ {2}File .*(site-packages|pyoco_server|lib\/python)/.test(line)
-                  ? styles.foreign
-                  : undefined
-            }
-          >
-            {line}
-            {"\n"}
-          </span>
-        ))}
-      </pre>
-      <CopyButton text={text} />
-    </div>
   );
 }
 

@@ -12,6 +12,8 @@ import { Mosaic } from "./Mosaic";
 
 // A picture of more is neither quick to make nor good to read.
 const MOST_IN_GRAPH = 100;
+// Tasks beside each other, without a line between them.
+const MOST_IN_COLUMN = 12;
 
 interface FlowCardProps {
   tasks: readonly Task[];
@@ -22,7 +24,8 @@ interface FlowCardProps {
 export function FlowCard({ tasks, selected, onSelect }: FlowCardProps) {
   const t = useMessages(messages);
   const near = neighbours(tasks, selected);
-  const Picture = tasks.length > MOST_IN_GRAPH ? Mosaic : Graph;
+  const linked = tasks.some((each) => each.record.after);
+  const Picture = tasks.length > (linked ? MOST_IN_GRAPH : MOST_IN_COLUMN) ? Mosaic : Graph;
   return (
     <Panel title={t("flow")} icon={Workflow} actions={<Counts tasks={tasks} />}>
       <Picture tasks={tasks} selected={selected} near={near} onSelect={onSelect} />

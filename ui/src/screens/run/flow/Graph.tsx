@@ -1,13 +1,13 @@
 /** The flow as a picture: each task behind those it follows, moved and zoomed by hand, read by the keyboard. */
 import { Maximize, Minus, Plus, Repeat2 } from "lucide-react";
-import { memo, type PointerEvent, type RefObject, useEffect, useMemo, useRef, useState } from "react";
+import { memo, type PointerEvent, type RefObject, useEffect, useId, useMemo, useRef, useState } from "react";
 import { useMessages } from "../../../i18n/messages";
 import { IconButton, joined } from "../../../ui/controls";
 import { StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
 import { messages } from "../messages";
 import type { Task } from "../run";
 import styles from "./Flow.module.css";
-import { beside, type Direction, type Layout, laidOut, NODE, type Placed, shapeOf } from "./layout";
+import { beside, type Direction, type Layout, laidOut, NODE_HEIGHT, type Placed, shapeOf } from "./layout";
 
 interface View {
   x: number;
@@ -16,7 +16,11 @@ interface View {
 }
 const SMALLEST = 0.3;
 const LARGEST = 1.6;
-const READABLE = 0.55;
+const READABLE = 0.72;
+const TALLEST_PX = 330;
+// Below the picture, so that they cover nothing of it.
+const TOOLS_PX = 34;
+const EDGE_PX = 120;
 // A press that moves less is a click.
 const MOVED_PX = 4;
 
@@ -32,6 +36,7 @@ export function Graph({ tasks, selected, near, onSelect }: GraphProps) {
   const shape = shapeOf(tasks);
   const layout = useMemo(() => laidOut(shape), [shape]);
   const frame = useRef<HTMLDivElement>(null);
+  const arrow = useId();
   const { view, zoom, fit, drag, show } = useView(frame, layout);
   const states = new Map(tasks.map((each) => [each.name, each]));
   const tabStop = selected !== null && states.has(selected) ? selected : layout.nodes[0]?.name;
@@ -41,7 +46,7 @@ export function Graph({ tasks, selected, near, onSelect }: GraphProps) {
   }, [selected, layout]);
 
   const walk = (from: string, direction: Direction) => {
-    const next = beside(layout.nodes, from, direction);
+    const next = beside(layout, from, direction);
     if (next === null) return;
     onSelect(next);
     requestAnimationFrame(() =>
@@ -54,7 +59,7 @@ export function Graph({ tasks, selected, near, onSelect }: GraphProps) {
     <div
       ref={frame}
       className={styles.frame}
-      style={{ height: Math.min(Math.max(layout.height * Math.min(view.scale, 1), 96) + 8, 340) }}
+      style={{ height: Math.min(layout.height * Math.min(view.scale, 1), TALLEST_PX) + TOOLS_PX }}
       {...drag}
     >
       <div
@@ -68,10 +73,22 @@ export function Graph({ tasks, selected, near, onSelect }: GraphProps) {
         }}
       >
         <svg className={styles.lines} width={layout.width} height={layout.height} aria-hidden>
+          <marker
+            id={arrow}
+            viewBox="0 0 8 8"
+            refX="7"
+            refY="4"
+            markerWidth="6"
+            markerHeight="6"
+            orient="auto"
+          >
+            <path d="M0,0.5L7,4L0,7.5" />
+          </marker>
           {layout.lines.map(({ from, to, path }) => (
             <path
               key={`${from}\n${to}`}
               d={path}
+              markerEnd={`url(#${arrow})`}
               className={joined(
                 toneClass(states.get(from)?.state ?? "PENDING"),
                 states.get(from)?.state === "SUCCEEDED" && styles.passed,
@@ -87,6 +104,7 @@ export function Graph({ tasks, selected, near, onSelect }: GraphProps) {
               <Node
                 key={node.name}
                 node={node}
+                width={layout.nodeWidth}
                 state={task.state}
                 calls={task.record.calls ?? 1}
                 selected={node.name === selected}
@@ -110,6 +128,7 @@ export function Graph({ tasks, selected, near, onSelect }: GraphProps) {
 
 interface NodeProps {
   node: Placed;
+  width: number;
   state: string;
   calls: number;
   selected: boolean;
@@ -120,7 +139,7 @@ interface NodeProps {
 }
 
 const Node = memo(
-  function Node({ node, state, calls, selected, dimmed, tabStop, onSelect, onWalk }: NodeProps) {
+  function Node({ node, width, state, calls, selected, dimmed, tabStop, onSelect, onWalk }: NodeProps) {
     const t = useMessages(messages);
     const word = useStatusWord();
     return (
@@ -133,7 +152,7 @@ const Node = memo(
           selected && styles.chosen,
           dimmed && styles.dimmed,
         )}
-        style={{ left: node.x, top: node.y, width: NODE.width, height: NODE.height }}
+        style={{ left: node.x, top: node.y, width, height: NODE_HEIGHT }}
         data-task={node.name}
         data-state={state}
         aria-pressed={selected}
@@ -169,6 +188,14 @@ const Node = memo(
     before.tabStop === now.tabStop,
 );
 
+/** Where to move the picture along one side, so that a task is in sight with some of what is around it. */
+function into(moved: number, at: number, size: number, picture: number, room: number): number {
+  if (picture <= room && moved >= 0 && moved + picture <= room) return moved;
+  const edge = Math.min(EDGE_PX, (room - size) / 3);
+  const seen = Math.min(Math.max(at + moved, edge), room - edge - size);
+  return Math.min(Math.max(seen - at, Math.min(room - picture, 0)), 0);
+}
+
 /** What part of the picture is in sight, and how large. */
 function useView(frame: RefObject<HTMLDivElement | null>, layout: Layout) {
   const [view, setView] = useState<View>({ x: 0, y: 0, scale: 1 });
@@ -177,7 +204,7 @@ function useView(frame: RefObject<HTMLDivElement | null>, layout: Layout) {
   const fitted = (): View => {
     const room = frame.current?.getBoundingClientRect();
     if (!room || layout.width === 0) return { x: 0, y: 0, scale: 1 };
-    const scale = Math.max(Math.min(room.width / layout.width, 340 / layout.height, 1), READABLE);
+    const scale = Math.max(Math.min(room.width / layout.width, TALLEST_PX / layout.height, 1), READABLE);
     return { x: Math.max((room.width - layout.width * scale) / 2, 0), y: 0, scale };
   };
   // biome-ignore lint/correctness/useExhaustiveDependencies: another picture is shown whole.
@@ -202,14 +229,10 @@ function useView(frame: RefObject<HTMLDivElement | null>, layout: Layout) {
     const room = frame.current?.getBoundingClientRect();
     if (!node || !room) return;
     setView((before) => {
-      const left = node.x * before.scale + before.x;
-      const top = node.y * before.scale + before.y;
-      const width = NODE.width * before.scale;
-      const height = NODE.height * before.scale;
-      const into = (at: number, size: number, whole: number) =>
-        at < 8 ? 8 - at : at + size > whole - 8 ? whole - 8 - at - size : 0;
-      const [x, y] = [into(left, width, room.width), into(top, height, room.height)];
-      return x || y ? { ...before, x: before.x + x, y: before.y + y } : before;
+      const { scale } = before;
+      const x = into(before.x, node.x * scale, layout.nodeWidth * scale, layout.width * scale, room.width);
+      const y = into(before.y, node.y * scale, NODE_HEIGHT * scale, layout.height * scale, room.height);
+      return x === before.x && y === before.y ? before : { ...before, x, y };
     });
   };
 

@@ -1,5 +1,5 @@
 /** Very many tasks: one small tile each, in the order of the flow, with the neighbours of the chosen one marked. */
-import { type KeyboardEvent, memo, useRef } from "react";
+import { type CSSProperties, type KeyboardEvent, memo, useEffect, useRef } from "react";
 import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
 import { toneClass, useStatusWord } from "../../../ui/status";
@@ -7,7 +7,10 @@ import { messages } from "../messages";
 import type { Task } from "../run";
 import styles from "./Flow.module.css";
 
+// With the gap beside it.
 const TILE_PX = 17;
+const SMALL_TILE_PX = 14;
+const MANY = 500;
 
 interface MosaicProps {
   tasks: readonly Task[];
@@ -20,9 +23,13 @@ export function Mosaic({ tasks, selected, near, onSelect }: MosaicProps) {
   const t = useMessages(messages);
   const word = useStatusWord();
   const box = useRef<HTMLDivElement>(null);
+  const tile = tasks.length > MANY ? SMALL_TILE_PX : TILE_PX;
   const at = tasks.findIndex((each) => each.name === selected);
+  useEffect(() => {
+    if (at >= 0) box.current?.children[at]?.scrollIntoView({ block: "nearest" });
+  }, [at]);
   const onKeyDown = (event: KeyboardEvent) => {
-    const row = Math.max(1, Math.floor(((box.current?.clientWidth ?? 0) - 20) / TILE_PX));
+    const row = Math.max(1, Math.floor(((box.current?.clientWidth ?? 0) - 20) / tile));
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: row, ArrowUp: -row }[event.key];
     const next = step === undefined ? undefined : tasks[at < 0 ? 0 : at + step];
     if (!next) return;
@@ -33,6 +40,7 @@ export function Mosaic({ tasks, selected, near, onSelect }: MosaicProps) {
     <div
       ref={box}
       className={styles.mosaic}
+      style={{ "--tile": `${tile}px` } as CSSProperties}
       role="listbox"
       aria-label={t("mosaicLabel")}
       aria-activedescendant={at < 0 ? undefined : `tile-${at}`}

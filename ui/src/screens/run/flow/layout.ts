@@ -2,11 +2,22 @@
 import { Graph, layout } from "@dagrejs/dagre";
 import type { Task } from "../run";
 
-export const NODE = { width: 172, height: 38 };
-const MARGIN = 14;
+export const NODE_HEIGHT = 36;
+const NARROWEST = 96;
+const WIDEST = 196;
+// The icon, and the space around it.
+const BESIDE_NAME = 54;
+const LETTER = 7.4;
+const MARGIN = 12;
+// Its point is at the end of the line.
+const ARROW = 2;
 // A better order takes longer than a reader waits, from here on.
 const CAREFUL = 60;
 
+interface Point {
+  x: number;
+  y: number;
+}
 export interface Placed {
   name: string;
   x: number;
@@ -20,6 +31,8 @@ export interface Line {
 export interface Layout {
   width: number;
   height: number;
+  /** Of each task. */
+  nodeWidth: number;
   nodes: Placed[];
   lines: Line[];
 }
@@ -31,34 +44,48 @@ export const shapeOf = (tasks: readonly Task[]): string =>
 export function laidOut(shape: string): Layout {
   const tasks = JSON.parse(shape) as [string, string[]][];
   const names = new Set(tasks.map(([name]) => name));
+  const nodeWidth = widthFor([...names]);
   const graph = new Graph();
   graph.setGraph({
     rankdir: "LR",
     nodesep: 14,
-    ranksep: 44,
+    ranksep: 36,
     marginx: MARGIN,
     marginy: MARGIN,
     ranker: tasks.length > CAREFUL ? "longest-path" : "network-simplex",
   });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const [name] of tasks) graph.setNode(name, { ...NODE });
+  for (const [name] of tasks) graph.setNode(name, { width: nodeWidth, height: NODE_HEIGHT });
   for (const [name, after] of tasks)
     for (const before of after) if (names.has(before)) graph.setEdge(before, name);
   layout(graph);
   const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
   const nodes = tasks.map(([name]) => {
     const { x, y } = graph.node(name) as { x: number; y: number };
-    return { name, x: x - NODE.width / 2, y: y - NODE.height / 2 };
+    return { name, x: x - nodeWidth / 2, y: y - NODE_HEIGHT / 2 };
   });
   const lines = graph.edges().map(({ v, w }) => {
-    const { points } = graph.edge({ v, w }) as { points: { x: number; y: number }[] };
-    return { from: v, to: w, path: curve(points) };
+    const { points } = graph.edge({ v, w }) as { points: Point[] };
+    const [from, to] = [graph.node(v) as Point, graph.node(w) as Point];
+    // Out of the right side and into the left one; in between as it was laid around other tasks.
+    const between = points.length > 3 ? points.slice(1, -1) : [];
+    const ends = [
+      { x: from.x + nodeWidth / 2, y: from.y },
+      { x: to.x - nodeWidth / 2 - ARROW, y: to.y },
+    ];
+    return { from: v, to: w, path: curve([...ends.slice(0, 1), ...between, ...ends.slice(1)]) };
   });
-  return { width, height, nodes, lines };
+  return { width, height, nodeWidth, nodes, lines };
+}
+
+/** All tasks are as wide as the longest name wants, within reason; a Japanese letter takes two places. */
+function widthFor(names: readonly string[]): number {
+  const places = names.map((name) => [...name].reduce((sum, each) => sum + (each > "\u2e7f" ? 1.8 : 1), 0));
+  return Math.min(Math.max(Math.max(...places) * LETTER + BESIDE_NAME, NARROWEST), WIDEST);
 }
 
 /** A smooth line that leaves and arrives flat. */
-function curve(points: { x: number; y: number }[]): string {
+function curve(points: readonly Point[]): string {
   const [first, ...rest] = points;
   if (!first) return "";
   let path = `M${first.x},${first.y}`;
@@ -74,7 +101,7 @@ function curve(points: { x: number; y: number }[]): string {
 export type Direction = "ArrowLeft" | "ArrowRight" | "ArrowUp" | "ArrowDown";
 
 /** The task that an arrow key leads to: the nearest in that direction. */
-export function beside(nodes: readonly Placed[], from: string, direction: Direction): string | null {
+export function beside({ nodes, nodeWidth }: Layout, from: string, direction: Direction): string | null {
   const here = nodes.find((each) => each.name === from);
   if (!here) return nodes[0]?.name ?? null;
   const sideways = direction === "ArrowLeft" || direction === "ArrowRight";
@@ -83,7 +110,7 @@ export function beside(nodes: readonly Placed[], from: string, direction: Direct
   for (const each of nodes) {
     const along = sign * (sideways ? each.x - here.x : each.y - here.y);
     const across = Math.abs(sideways ? each.y - here.y : each.x - here.x);
-    if (along <= 1 || (!sideways && across > NODE.width / 2)) continue;
+    if (along <= 1 || (!sideways && across > nodeWidth / 2)) continue;
     const cost = along + 2 * across;
     if (!best || cost < best.cost) best = { name: each.name, cost };
   }

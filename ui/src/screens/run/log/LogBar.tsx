@@ -70,7 +70,7 @@ export function LogBar(props: LogBarProps) {
       <Menu
         align="end"
         trigger={
-          <Button className={joined(narrowed && styles.active)}>
+          <Button aria-label={t("show")} className={joined(narrowed && styles.active)}>
             <Filter size={13} aria-hidden />
             <span className={styles.word}>{t("show")}</span>
           </Button>

@@ -11,6 +11,7 @@ import { type LogLine, levelOf, pieces } from "./logLines";
 
 const LINE_PX = 19;
 const NEAR_END_PX = 12;
+const PADDING_PX = 12;
 
 export interface LogRowsHandle {
   toEnd: () => void;
@@ -43,6 +44,7 @@ export function LogRows({ ref, lines, wrap, search, selected, onSelect, onAtEnd 
     <div
       ref={scroller}
       className={joined(styles.scroller, wrap && styles.wrapped)}
+      style={{ height: list.getTotalSize() + PADDING_PX }}
       role="log"
       aria-label={t("log")}
       aria-live="off"
@@ -95,6 +97,7 @@ function Line({ line, search, chosen, onSelect }: LineProps) {
     >
       <time className={styles.time} title={exactTime(line.ts, language)}>
         {clock(line.ts)}
+        <span>.{String(Math.floor((line.ts % 1) * 1000)).padStart(3, "0")}</span>
       </time>
       {task === null ? (
         <span className={styles.task} />
@@ -119,10 +122,9 @@ function Line({ line, search, chosen, onSelect }: LineProps) {
   );
 }
 
-/** 18:02:31.482 */
+/** 18:02:31 */
 const clock = (seconds: number): string => {
   const at = new Date(seconds * 1000);
   const two = (number: number) => String(number).padStart(2, "0");
-  const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
-  return `${clock}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+  return [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
 };

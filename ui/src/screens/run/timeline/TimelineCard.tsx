@@ -5,6 +5,7 @@ import { memo, useEffect, useRef, useState } from "react";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
 import { duration, exactTime } from "../../../i18n/time";
+import { useNarrow } from "../../../lib/media";
 import { joined } from "../../../ui/controls";
 import { isTerminal, StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
 import { messages } from "../messages";
@@ -14,7 +15,11 @@ import { type Bar, place, type Row, rowsOf, type Scale, scaleOf, ticksOf } from 
 import styles from "./Timeline.module.css";
 
 const ROW_PX = 26;
+const TALLEST_PX = 290;
 const TICK_MS = 200;
+// In percent.
+const ROOM_AFTER = 84;
+const ROOM_FOR_TICK = 93;
 
 interface TimelineProps {
   run: Run;
@@ -26,6 +31,7 @@ interface TimelineProps {
 export function TimelineCard({ run, tasks, selected, onSelect }: TimelineProps) {
   const t = useMessages(messages);
   const now = useMoment(!isTerminal(run.status));
+  const narrow = useNarrow();
   const rows = rowsOf(tasks);
   const scale = scaleOf(run, now);
   const scroller = useRef<HTMLDivElement>(null);
@@ -41,6 +47,11 @@ export function TimelineCard({ run, tasks, selected, onSelect }: TimelineProps) 
   useEffect(() => {
     if (chosen >= 0) list.scrollToIndex(chosen, { align: "auto" });
   }, [selected]);
+  const ticks = ticksOf(scale, narrow ? 3 : 6).map((seconds) => ({
+    seconds,
+    left: place(scale.from + seconds, scale),
+  }));
+  const scrolls = rows.length * ROW_PX > TALLEST_PX;
   const queued = run.submitted_at != null ? place(run.start_time ?? run.end_time ?? now, scale) : 0;
   return (
     <Panel
@@ -55,26 +66,25 @@ export function TimelineCard({ run, tasks, selected, onSelect }: TimelineProps) 
         )
       }
     >
-      <div className={styles.head} aria-hidden>
+      <div className={joined(styles.head, scrolls && styles.scrolls)} aria-hidden>
         <span />
         <div className={styles.axis}>
-          {ticksOf(scale).map((seconds) => (
-            <span key={seconds} style={{ left: `${place(scale.from + seconds, scale)}%` }}>
-              {seconds === 0 ? "0" : duration(seconds)}
-            </span>
-          ))}
+          {ticks.map(
+            ({ seconds, left }) =>
+              left < ROOM_FOR_TICK && (
+                <span key={seconds} style={{ left: `${left}%` }}>
+                  {seconds === 0 ? "0" : duration(seconds)}
+                </span>
+              ),
+          )}
         </div>
       </div>
-      <div ref={scroller} className={styles.scroller}>
+      <div ref={scroller} className={joined(styles.scroller, scrolls && styles.scrolls)}>
         <ul className={styles.rows} style={{ height: list.getTotalSize() }} aria-label={t("timeline")}>
           <li className={styles.grid} aria-hidden>
             <span className={styles.queued} style={{ width: `${queued}%` }} />
-            {ticksOf(scale).map((seconds) => (
-              <span
-                key={seconds}
-                className={styles.line}
-                style={{ left: `${place(scale.from + seconds, scale)}%` }}
-              />
+            {ticks.map(({ seconds, left }) => (
+              <span key={seconds} className={styles.line} style={{ left: `${left}%` }} />
             ))}
           </li>
           {list.getVirtualItems().map(({ index, key, start }) => {
@@ -181,17 +191,23 @@ const BarMark = memo(function BarMark({ bar, scale, end, replayed }: BarProps) {
   );
 });
 
-/** Beside the last bar, on whichever side has room. */
+/** Beside the last bar, on whichever side has room; else in it. */
 function Took({ bar, scale, end, text }: { bar?: Bar; scale: Scale; end: number; text: string }) {
   if (!bar) return null;
   const right = place(bar.to ?? end, scale);
   const left = place(bar.from, scale);
-  return right < 88 ? (
-    <span className={styles.took} style={{ left: `${right}%` }}>
-      {text}
-    </span>
-  ) : (
-    <span className={joined(styles.took, styles.tookBefore)} style={{ right: `${100 - left}%` }}>
+  if (right < ROOM_AFTER)
+    return (
+      <span className={styles.took} style={{ left: `${right}%` }}>
+        {text}
+      </span>
+    );
+  const inside = left < 100 - ROOM_AFTER;
+  return (
+    <span
+      className={joined(styles.took, inside ? styles.tookInside : styles.tookBefore)}
+      style={{ right: `${100 - (inside ? right : left)}%` }}
+    >
       {text}
     </span>
   );

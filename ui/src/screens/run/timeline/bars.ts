@@ -66,8 +66,8 @@ const STEPS = [
   3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800,
 ];
 
-/** Round moments, in seconds since the beginning; about five of them. */
-export function ticksOf({ from, to }: Scale): number[] {
-  const step = STEPS.find((each) => (to - from) / each <= 6) ?? STEPS.at(-1) ?? 1;
+/** Round moments, in seconds since the beginning; not more than so many. */
+export function ticksOf({ from, to }: Scale, most: number): number[] {
+  const step = STEPS.find((each) => (to - from) / each <= most) ?? STEPS.at(-1) ?? 1;
   return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, index) => index * step);
 }

@@ -1,0 +1,39 @@
+"""What every reader of a feed says of itself, if it fills an index: how far it is, and what it knows."""
+
+from typing import Protocol
+
+from pyoco_server.broker.bucket_feed import Held
+
+
+class FedIndex(Protocol):
+    """An index that a feed fills."""
+
+    @property
+    def held(self) -> Held: ...
+
+    @property
+    def ready(self) -> bool: ...
+
+    async def others(
+        self, after: int, upto: int, revisions: list[int], *, limit: int
+    ) -> list[tuple[int, str]]: ...
+
+
+class IndexReading:
+    """The part of a `FeedReader` that its index answers."""
+
+    def __init__(self, index: FedIndex) -> None:
+        self._fed = index
+
+    @property
+    def held(self) -> Held:
+        return self._fed.held
+
+    @property
+    def ready(self) -> bool:
+        return self._fed.ready
+
+    async def others(
+        self, after: int, upto: int, revisions: list[int], *, limit: int
+    ) -> list[tuple[int, str]]:
+        return await self._fed.others(after, upto, revisions, limit=limit)

@@ -1,0 +1,143 @@
+"""Dead letters: found by their address, read, replayed one by one or all that match, deleted."""
+
+import time
+from typing import Any
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.models import DeadLetter, RunStatus
+from pyoco_server.worker import PyocoNatsWorker
+
+from ..support.stored_runs import ended, write_many
+from .browser import NARROW, WIDE, Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TROUBLE = (
+    ("execution_error", "ValueError: row 1,204 has no customer id\n  while it was loaded from s3://in/7.csv"),
+    ("timeout", "the task train took longer than its 600 seconds"),
+    ("executor_crashed", "the executor was ended by signal 9 (SIGKILL)"),
+    ("flow_not_found", "no worker has a flow of the name invoice_mial"),
+    ("deliveries_exhausted", "each of its 5 deliveries ended without a result"),
+)
+
+
+async def put(tab: Tab, *letters: DeadLetter) -> None:
+    for each in letters:
+        await tab.gateway.inside.letters.publish(each, tag=each.tag or "default")
+
+
+async def some_letters(tab: Tab, count: int, **fields: Any) -> list[str]:
+    """Letters and their runs, as a bad day leaves them; the ids of the runs."""
+    now = time.time()
+    flows = ("daily_sales", "train_model", "sync_customers")
+    runs = [ended(RunStatus.FAILED, at=now - 300 * at, flow_name=flows[at % 3]) for at in range(count)]
+    await write_many(RunStore(tab.gateway.inside.connection), runs)
+    for at, run in reversed(list(enumerate(runs))):
+        reason, error = TROUBLE[at % len(TROUBLE)]
+        known = {"worker_id": f"worker-{at % 3 + 1}", "num_delivered": 1 + at % 2, "tags": ["night"]}
+        told = {"run_id": run.run_id, "flow_name": run.flow_name, "subject": "pyoco.work.default", **known}
+        await put(tab, DeadLetter(timestamp=now - 300 * at, reason=reason, error=error, **{**told, **fields}))
+    return [run.run_id for run in runs]
+
+
+def rows(tab: Tab) -> Locator:
+    return tab.page.locator("[data-letter]")
+
+
+async def test_letters_are_found_by_their_address(tab: Tab) -> None:
+    await some_letters(tab, 55)
+    await tab.open("/dlq")
+    await expect(rows(tab)).to_have_count(50)
+    await tab.portraits("dlq")
+    await tab.speak("en")
+    await tab.page.get_by_role("button", name="Older").click()
+    await expect(rows(tab)).to_have_count(5)
+    assert "cursor=" in tab.page.url
+    await tab.page.get_by_role("button", name="Newest").click()
+    await expect(rows(tab)).to_have_count(50)
+
+    await tab.page.get_by_role("button", name="Reason").click()
+    await tab.page.get_by_role("menuitemcheckbox", name="Took too long").click()
+    await expect(rows(tab)).to_have_count(11)
+    await tab.page.keyboard.press("Escape")
+    await expect(tab.page.get_by_role("menu")).to_have_count(0)
+    await tab.page.keyboard.press("/")
+    await tab.page.keyboard.type("flow:train_model longer")
+    await tab.page.keyboard.press("Enter")
+    await expect(tab.page).to_have_url(f"{tab.url}/#/dlq?reason=timeout&flow=train_model&q=longer")
+    await expect(rows(tab)).to_have_count(4)
+    await tab.screenshot("dlq-filtered")
+    await tab.is_accessible()
+    await tab.open("/dlq?q=nowhere")
+    await expect(tab.page.get_by_text("No letter matches")).to_be_visible()
+    await tab.page.get_by_role("button", name="Clear the filters").click()
+    await expect(rows(tab)).to_have_count(50)
+
+
+async def test_a_letter_is_replayed_and_deleted(tab: Tab, worker: PyocoNatsWorker) -> None:
+    await tab.open("/dlq")
+    await expect(tab.page.get_by_role("heading", name="No dead letters")).to_be_visible()
+    await tab.screenshot("dlq-empty")
+    failed = await tab.gateway.submit("failing", tags=["night"])
+    await tab.gateway.ends(failed)
+    await tab.page.reload()
+    await expect(rows(tab)).to_have_count(1)
+    await tab.page.keyboard.press("j")
+    await tab.page.keyboard.press("Enter")
+    dialog = tab.page.get_by_role("dialog", name="Dead letter 1")
+    await expect(dialog).to_contain_text("it broke")
+    await expect(dialog).to_contain_text("pyoco.work.default")
+    await expect(dialog.locator("[data-status=FAILED]")).to_be_visible()
+    await tab.resize(NARROW)
+    await tab.screenshot("dlq-letter-390")
+    await tab.resize(WIDE)
+    await tab.screenshot("dlq-letter")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Replay", exact=True).click()
+    await tab.page.get_by_role("link", name="Open the new run").click()
+    await expect(tab.page).not_to_have_url(f"{tab.url}/#/runs/{failed}")
+    again = tab.page.url.rsplit("/", 1)[1]
+    assert (await tab.gateway.ends(again))["origin_run_id"] == failed
+
+    # The first letter went with its replay; the new run failed as well, and has left another.
+    await tab.open("/dlq?seq=1")
+    await expect(dialog).to_contain_text("ERR-PYOCO-0027")
+    await tab.open("/dlq?seq=2")
+    second = tab.page.get_by_role("dialog", name="Dead letter 2")
+    await expect(second.get_by_role("link", name=again)).to_be_visible()
+    await second.get_by_role("button", name="Delete", exact=True).click()
+    await second.get_by_role("button", name="Delete it").click()
+    await expect(tab.page.get_by_role("heading", name="No dead letters")).to_be_visible()
+
+
+async def test_all_that_match_are_counted_first(tab: Tab) -> None:
+    repeated = await some_letters(tab, 10)
+    await put(tab, DeadLetter(timestamp=time.time(), reason="invalid_job", error="this is no job"))
+    await tab.open("/dlq?reason=timeout")
+    await expect(rows(tab)).to_have_count(2)
+    await tab.page.get_by_role("button", name="All matching").click()
+    await tab.page.get_by_role("menuitem", name="Replay all matching…").click()
+    dialog = tab.page.get_by_role("dialog", name="Replay all matching letters")
+    await expect(dialog).to_contain_text("2 letters match")
+    await tab.screenshot("dlq-bulk-replay")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Replay 2").click()
+    await expect(dialog).to_contain_text("2 done")
+    await dialog.get_by_role("button", name="Close").last.click()
+    await expect(tab.page.get_by_text("No letter matches")).to_be_visible()
+    runs = (await tab.gateway.http.get("/runs", params={"origin": repeated[1]})).json()
+    assert len(runs) == 1
+
+    await tab.open("/dlq")
+    await expect(rows(tab)).to_have_count(9)
+    await tab.page.get_by_role("button", name="All matching").click()
+    await tab.page.get_by_role("menuitem", name="Delete all matching…").click()
+    dialog = tab.page.get_by_role("dialog", name="Delete all matching letters")
+    await expect(dialog).to_contain_text("this is every dead letter")
+    await dialog.get_by_role("button", name="Delete 9").click()
+    await expect(dialog).to_contain_text("9 done")
+    await dialog.get_by_role("button", name="Close").last.click()
+    await expect(tab.page.get_by_role("heading", name="No dead letters")).to_be_visible()

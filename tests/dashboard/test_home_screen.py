@@ -1,0 +1,134 @@
+"""The first page: what needs attention, how runs end, and what to do on a fresh server."""
+
+import time
+from typing import Any
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.models import DeadLetter, RunSnapshot, RunStatus, WheelSyncResult, WheelSyncState
+from pyoco_server.worker import PyocoNatsWorker
+
+from ..support.stored_runs import ended, snapshot, write_many
+from ..support.stored_waits import a_wait
+from ..support.worker_records import a_record, put_record
+from .browser import Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ERRORS = {
+    "sync_customers": "ConnectionError: crm.example.internal:443 did not answer within 30 s",
+    "train_model": "torch.cuda.OutOfMemoryError: CUDA out of memory",
+    "invoice_mail": "ValueError: row 1,204 has no customer id",
+}
+
+
+def a_day(now: float) -> list[RunSnapshot]:
+    """Many end by day and few by night; one flow fails for two hours."""
+    runs: list[RunSnapshot] = []
+    flows = ("daily_sales", "sync_customers", "train_model", "invoice_mail", "clean_up")
+    for half_hour in range(48):
+        busy = 3 + (half_hour * 7) % 5 + (6 if 6 < half_hour < 30 else 0)
+        for number in range(busy):
+            flow = flows[(half_hour + number) % 5]
+            at = now - half_hour * 1800 - number * 90 - 60
+            outage = flow == "sync_customers" and 8 < half_hour < 13
+            if outage or (flow in ERRORS and (half_hour + number) % 13 == 0):
+                runs.append(ended(RunStatus.FAILED, at=at, flow_name=flow, error=ERRORS[flow]))
+            elif (half_hour + number) % 17 == 3:
+                runs.append(ended(RunStatus.CANCELLED, at=at, flow_name=flow))
+            else:
+                runs.append(ended(at=at, flow_name=flow))
+    under_way: dict[str, Any] = {"status": RunStatus.RUNNING, "start_time": now - 40, "updated_at": now}
+    return [*runs, *(snapshot(flow_name=flow, **under_way) for flow in flows[:2])]
+
+
+def warning(tab: Tab, kind: str) -> Locator:
+    return tab.page.locator(f"[data-warning='{kind}']")
+
+
+async def test_a_fresh_server_says_what_to_do_first(tab: Tab, worker: PyocoNatsWorker) -> None:
+    await tab.open("/")
+    await expect(tab.page.get_by_text("1 worker is here.")).to_be_visible()
+    await tab.screenshot("home-fresh")
+    await tab.is_accessible()
+    await tab.gateway.ends(await tab.gateway.submit("noop"))
+    await expect(tab.page.get_by_role("heading", name="Ended runs")).to_be_visible()
+    await expect(tab.page.get_by_text("Nothing needs attention")).to_be_visible()
+    await tab.page.get_by_role("link", name="Submit a run").click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/submit")
+
+
+async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_runs(tab: Tab) -> None:
+    inside = tab.gateway.inside
+    now = time.time()
+    runs = a_day(now)
+    await write_many(RunStore(inside.connection), runs)
+    broken = WheelSyncState(
+        enabled=True, last_result=WheelSyncResult.ERROR, error="no wheel fits this Python"
+    )
+    for record in (
+        a_record("build-1", seen_at=now + 600, slots=8, slots_busy=2),
+        a_record("build-2", seen_at=now + 600, slots=4, wheel_sync=broken),
+        a_record("build-3", seen_at=now - 900),
+        a_record("gpu-1", seen_at=now + 600, tags=["gpu"], paused=True),
+    ):
+        await put_record(inside.connection, record)
+    for tag in ("gpu", "edge", "edge"):
+        await tab.gateway.submit("train_model", tag=tag)
+    for number, message in enumerate(
+        ("Release version 4.2 to production?", "Is the amount of 1,240 € right?")
+    ):
+        deadline = now + 1500 + number * 7200
+        await inside.wait_store.create(
+            a_wait(runs[-1].run_id, message, message=message, deadline_at=deadline)
+        )
+    for _ in range(6):
+        letter = DeadLetter(timestamp=now, reason="execution_error", error="x", run_id=None, flow_name=None)
+        await inside.letters.publish(letter, tag="default")
+
+    await tab.open("/")
+    page = tab.page
+    await expect(warning(tab, "noWorker")).to_contain_text("2 runs wait for tag “edge”")
+    await expect(warning(tab, "noWorker")).to_contain_text("pyoco-worker --flows ./flows --tags edge")
+    await expect(warning(tab, "allHeld")).to_contain_text("gpu")
+    await expect(warning(tab, "expiring")).to_contain_text("expires in 2")
+    await expect(warning(tab, "disconnected")).to_contain_text("build-3")
+    await expect(warning(tab, "wheels")).to_contain_text("no wheel fits this Python")
+    await expect(warning(tab, "letters")).to_contain_text("6 dead letters")
+    await tab.portraits("home")
+    await tab.speak("en")
+    await page.set_viewport_size({"width": 1280, "height": 1300})
+    await tab.screenshot("home-whole")
+
+    failed = sum(run.status is RunStatus.FAILED for run in runs)
+    figures = page.get_by_role("list", name="Runs and workers at a glance")
+    await expect(figures.get_by_role("link", name="Failed")).to_contain_text(str(failed))
+    await figures.get_by_role("link", name="Failed").click()
+    await expect(page).to_have_url(f"{tab.url}/#/runs?status=FAILED&since=24h")
+    await expect(page.get_by_role("button", name=f"Failed {failed}")).to_be_visible()
+
+    await tab.open("/?window=1h")
+    bars = page.get_by_role("list", name="Ended runs over time")
+    await bars.get_by_role("link").last.focus()
+    await page.keyboard.press("ArrowLeft")
+    await page.keyboard.press("ArrowLeft")
+    await expect(bars.get_by_role("link").nth(-3)).to_be_focused()
+    [latest] = [run for run in runs if run.updated_at == now - 60]
+    at = latest.updated_at // 60 * 60
+    bar = bars.locator(f"a[href*='updated_after={at:.0f}&']")
+    await bar.click()
+    await expect(page.locator(f"[data-run='{latest.run_id}']")).to_be_visible()
+
+
+async def test_an_outage_is_told_with_the_last_numbers(tab: Tab) -> None:
+    await write_many(RunStore(tab.gateway.inside.connection), [ended(at=time.time() - 5)])
+    await tab.open("/")
+    await expect(tab.page.get_by_role("heading", name="Ended runs")).to_be_visible()
+    await tab.page.route("**/health", lambda route: route.abort())
+    await tab.page.route("**/overview*", lambda route: route.abort())
+    await expect(warning(tab, "unreachable")).to_be_visible(timeout=15_000)
+    await expect(tab.page.get_by_role("heading", name="Ended runs")).to_be_visible()
+    await tab.page.unroute_all()
+    await expect(warning(tab, "unreachable")).to_be_hidden(timeout=15_000)

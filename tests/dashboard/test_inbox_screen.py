@@ -1,0 +1,316 @@
+"""The inbox and the page of one question: what people are asked, live, and their answers."""
+
+import re
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from playwright.async_api import Browser, Locator, Request, Route, expect
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.worker import PyocoNatsWorker
+
+from ..support.gateway import RunningGateway, running_gateway
+from ..support.waiting_runs import WaitingRun, waiting_run
+from .browser import NARROW, WIDE, Tab, opened_tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PAYMENT: dict[str, Any] = {
+    "type": "object",
+    "required": ["amount", "account"],
+    "additionalProperties": False,
+    "properties": {
+        "amount": {
+            "type": "number",
+            "title": "Amount",
+            "exclusiveMinimum": 0,
+            "maximum": 10_000,
+            "description": "in EUR",
+        },
+        "account": {"type": "string", "title": "Account", "pattern": "^[0-9]{4}$"},
+        "letter": {"type": "string", "title": "Letter", "format": "multiline"},
+    },
+}
+PROPOSAL: dict[str, Any] = {
+    "amount": 1250,
+    "account": "4930",
+    "letter": "Dear Blue Bottle,\nwe pay at once.\nBest regards",
+}
+RELEASE: dict[str, Any] = {
+    "type": "object",
+    "required": ["channel", "percent", "checked"],
+    "properties": {
+        "channel": {"title": "Channel", "enum": ["canary", "stable"]},
+        "percent": {"title": "Share", "type": "integer", "minimum": 1, "maximum": 100, "default": 10},
+        "checked": {"title": "Tests looked at", "type": "boolean"},
+        "contact": {"title": "Contact", "type": "string", "format": "email"},
+        "regions": {
+            "title": "Regions",
+            "type": "array",
+            "items": {"enum": ["eu", "us", "jp"]},
+            "uniqueItems": True,
+        },
+        "notes": {"title": "Notes", "type": "array", "items": {"type": "string"}},
+    },
+}
+
+
+def asking(**inputs: Any) -> str:
+    """A flow.yaml with one question."""
+    tasks = {"ask": {"use": "pyoco/human", "inputs": inputs}}
+    return yaml.safe_dump({"version": 1, "flow": {"graph": "ask"}, "tasks": tasks}, sort_keys=False)
+
+
+async def asked(gateway: RunningGateway, **inputs: Any) -> str:
+    """A run that a worker has brought to its question."""
+    answer = await gateway.submit_yaml(asking(**inputs), flow_name="release")
+    assert answer.status_code == 200, answer.text
+    run_id: str = answer.json()["run_id"]
+    await gateway.reaches(run_id, "WAITING_HUMAN")
+    return run_id
+
+
+async def a_question(gateway: RunningGateway, message: str, **fields: Any) -> WaitingRun:
+    """Without a worker."""
+    flow_name = fields.pop("flow_name", "invoices")
+    return await waiting_run(gateway.inside.connection, {"message": message, **fields}, flow_name=flow_name)
+
+
+async def a_morning(gateway: RunningGateway) -> list[WaitingRun]:
+    """What waits for the people of a company when they come to work."""
+    minute = 60.0
+    payment = {"schema": PAYMENT, "proposal": PROPOSAL, "timeout_sec": 42 * minute, "assignees": ["finance"]}
+    return [
+        await a_question(gateway, "Invoice 2041 of Blue Bottle Ltd: is this payment right?", **payment),
+        await a_question(
+            gateway,
+            "Delete 1,204 customers without any order since 2019?",
+            schema={"type": "boolean"},
+            flow_name="clean_up",
+            timeout_sec=4 * minute,
+        ),
+        await a_question(
+            gateway,
+            "Release 4.2: to whom, and how many of them?",
+            schema=RELEASE,
+            flow_name="release",
+            timeout_sec=190 * minute,
+            assignees=["ada", "grace"],
+        ),
+        await a_question(gateway, "Why did the import stop?", flow_name="import", timeout_sec=2900 * minute),
+    ]
+
+
+def row(tab: Tab, asked_in: WaitingRun) -> Locator:
+    return tab.page.locator(f"[data-wait='{asked_in.wait_id}']")
+
+
+def button(tab: Tab, name: str) -> Locator:
+    return tab.page.get_by_role("button", name=name, exact=True)
+
+
+def answer_box(tab: Tab) -> Locator:
+    return tab.page.get_by_role("textbox", name="Answer", exact=True)
+
+
+def badge(tab: Tab) -> Locator:
+    return tab.page.get_by_role("navigation").get_by_role("link", name="Inbox")
+
+
+async def test_questions_arrive_by_themselves_and_are_filtered_by_the_address(tab: Tab) -> None:
+    await tab.open("/inbox")
+    await expect(tab.page.get_by_text("Nobody is asked anything")).to_be_visible()
+    await tab.screenshot("inbox-empty")
+    invoice, clean_up, release, free = await a_morning(tab.gateway)
+    rows = tab.page.locator("[data-wait]")
+    await expect(rows).to_have_count(4)
+    await expect(rows.first).to_contain_text("Delete 1,204 customers")
+    await expect(rows.last).to_contain_text("Why did the import stop?")
+    await expect(badge(tab)).to_contain_text("4")
+
+    await row(tab, invoice).click()
+    await expect(tab.page.get_by_role("article")).to_contain_text("Blue Bottle")
+    await tab.portraits("inbox")
+    await tab.speak("en")
+    await row(tab, release).click()
+    await expect(tab.page.get_by_label("Share")).to_have_value("10")
+    await tab.screenshot("inbox-form")
+    await tab.is_accessible()
+
+    await tab.page.get_by_label("Flow", exact=True).select_option("release")
+    await expect(rows).to_have_count(1)
+    await expect(tab.page).to_have_url(f"{tab.url}/#/inbox?wait={release.wait_id}&flow=release")
+    await button(tab, "Clear the filters").click()
+    await tab.page.keyboard.press("/")
+    await tab.page.keyboard.type("nothing like it")
+    await expect(tab.page.get_by_text("No open question matches")).to_be_visible()
+    await tab.page.get_by_role("button", name="Clear the filters").last.click()
+
+    # A cancel elsewhere takes its question away, here at once.
+    await tab.gateway.http.post(f"/runs/{free.run_id}/cancel")
+    await expect(rows).to_have_count(3)
+    await expect(badge(tab)).to_contain_text("3")
+    await tab.page.keyboard.press("k")
+    await expect(row(tab, invoice)).to_have_attribute("aria-current", "true")
+    await tab.page.keyboard.press("k")
+    await expect(row(tab, clean_up)).to_have_attribute("aria-current", "true")
+    await expect(tab.page.get_by_label("Yes", exact=True)).to_be_visible()
+    await tab.page.keyboard.press("Enter")
+    await expect(tab.page.get_by_label("Yes", exact=True)).to_be_focused()
+
+
+async def test_a_form_is_filled_in_and_the_run_goes_on(tab: Tab, worker: PyocoNatsWorker) -> None:
+    run_id = await asked(tab.gateway, message="Release 4.2?", schema=RELEASE)
+    later = await a_question(tab.gateway, "And this?", timeout_sec=1e6)
+    await tab.open("/inbox")
+    await button(tab, "Send the answer").click()
+    await expect(tab.page.get_by_text("This is needed.")).to_have_count(2)
+    await expect(tab.page.get_by_label("canary")).to_be_focused()
+    await tab.page.keyboard.press("Space")
+    await tab.page.get_by_label("Share").fill("250")
+    await tab.page.get_by_label("Yes", exact=True).check()
+    await tab.page.get_by_label("jp").check()
+    await button(tab, "Add to Notes").click()
+    await tab.page.get_by_label("Entry 1", exact=True).fill("slowly")
+    await button(tab, "Send the answer").click()
+    await expect(tab.page.get_by_text("At most 100.")).to_be_visible()
+    await tab.screenshot("inbox-form-problem")
+    await tab.page.get_by_label("Share").fill("25")
+    await tab.page.get_by_text("JSON", exact=True).click()
+    await expect(answer_box(tab)).to_have_value(re.compile('"notes": .\\s+"slowly"'))
+    await tab.page.keyboard.press("Control+Enter")
+
+    ended = await tab.gateway.ends(run_id)
+    assert ended["status"] == "COMPLETED"
+    answer = {"channel": "canary", "percent": 25, "checked": True, "regions": ["jp"], "notes": ["slowly"]}
+    assert ended["task_records"]["ask"]["output"] == answer
+    await expect(tab.page.get_by_text("Answered: the run goes on")).to_be_visible()
+    # The next one is there at once.
+    await expect(row(tab, later)).to_have_attribute("aria-current", "true")
+    await expect(tab.page.locator("[data-wait]")).to_have_count(1)
+
+
+async def test_a_proposal_is_edited_with_its_changes_in_sight(tab: Tab, worker: PyocoNatsWorker) -> None:
+    message = "Is this payment right?"
+    run_id = await asked(tab.gateway, message=message, schema=PAYMENT, proposal=PROPOSAL)
+    [wait] = (await tab.gateway.get(run_id))["open_waits"]
+    sent: list[Request] = []
+    tab.page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
+    await tab.open(f"/waits/{wait['wait_id']}")
+    await expect(tab.page.get_by_role("region", name="Proposal")).to_contain_text("4930")
+    await tab.page.get_by_text("Edit", exact=True).click()
+    await tab.page.get_by_label("Amount").fill("1000")
+    letter = PROPOSAL["letter"].replace("at once", "next week")
+    await tab.page.get_by_label("Letter").fill(letter)
+    changes = tab.page.get_by_role("region", name="Changes")
+    await expect(changes.locator("del")).to_contain_text(["1250", "we pay at once."])
+    await expect(changes.locator("ins")).to_contain_text(["1000", "we pay next week."])
+    await tab.page.get_by_label("Note (optional)").fill("as agreed on the phone")
+    await tab.screenshot("wait-edit")
+    await tab.is_accessible()
+    await tab.show("dark")
+    await tab.resize(NARROW)
+    await tab.screenshot("wait-edit-dark-390")
+    await tab.show("light")
+    await tab.resize(WIDE)
+    assert sent == [], "whoever only looks decides nothing"
+
+    await tab.page.get_by_label("Account").fill("49")
+    await button(tab, "Send the edited one").click()
+    await expect(tab.page.get_by_text("This must have the form")).to_be_visible()
+    await tab.page.get_by_label("Account").fill("4931")
+    await button(tab, "Send the edited one").dblclick()
+
+    await expect(tab.page.get_by_text("Approved with changes")).to_be_visible()
+    assert len(sent) == 1, "a double click is one answer"
+    ended = await tab.gateway.ends(run_id)
+    edited = {"amount": 1000, "account": "4931", "letter": letter}
+    expected = {"decision": "edited", "value": edited, "note": "as agreed on the phone"}
+    assert ended["task_records"]["ask"]["output"] == expected
+    await expect(tab.page.get_by_role("region", name="What happened")).to_contain_text("Answered (edited)")
+    await tab.portraits("wait-answered")
+
+
+async def test_an_answer_that_does_not_count_is_told_in_plain_words(tab: Tab) -> None:
+    first = await a_question(tab.gateway, "Yes or no?", timeout_sec=500)
+    path = f"/waits/{first.wait_id}"
+    # As if the stream of the inbox were slow: the page does not know that somebody was faster.
+    await tab.page.route("**/waits/watch", lambda route: route.abort())
+    await tab.page.route("**/waits?limit=200", lambda route: route.abort())
+    await tab.open(path)
+    await answer_box(tab).fill("yes")
+    await tab.gateway.http.post(f"{path}/respond", json={"payload": "no", "decision_id": "other"})
+    await button(tab, "Send the answer").click()
+    await expect(tab.page.get_by_role("alert")).to_contain_text("127.0.0.1 had answered already")
+    await expect(tab.page.get_by_text("Somebody else had answered already.")).to_be_visible()
+    await tab.screenshot("wait-conflict")
+
+    late = await a_question(tab.gateway, "Still there?", timeout_sec=0.8)
+    await tab.open(f"/waits/{late.wait_id}")
+    await answer_box(tab).fill("yes")
+    await expect(tab.page.get_by_text("deadline passed")).to_be_visible()
+    await button(tab, "Send the answer").click()
+    await expect(tab.page.get_by_text("The deadline had passed.")).to_be_visible()
+    await expect(tab.page.get_by_text("Nobody answered in time")).to_be_visible()
+    await tab.screenshot("wait-expired")
+    await button(tab, "Ask again").click()
+    await expect(tab.page.get_by_role("heading", name="Inbox")).to_be_visible()
+
+
+async def test_what_the_gateway_refuses_is_shown_where_it_is_wrong(tab: Tab) -> None:
+    asked_in = await a_question(tab.gateway, "Right?", schema=PAYMENT, proposal=PROPOSAL)
+
+    async def with_an_old_digest(route: Route) -> None:
+        answer = await route.fetch()
+        wait = await answer.json()
+        await route.fulfill(response=answer, json={**wait, "proposal_digest": "0" * 64, "schema": None})
+
+    await tab.page.route(f"**/waits/{asked_in.wait_id}", with_an_old_digest, times=1)
+    await tab.open(f"/waits/{asked_in.wait_id}")
+    await button(tab, "Approve this").click()
+    await expect(tab.page.get_by_role("alert")).to_contain_text("not the one you were shown")
+    await tab.screenshot("wait-changed")
+
+    await tab.page.route(f"**/waits/{asked_in.wait_id}", without_schema, times=1)
+    await tab.page.reload()
+    await tab.page.get_by_text("Edit", exact=True).click()
+    await tab.page.get_by_label("amount").fill("20000")
+    await button(tab, "Send the edited one").click()
+    await expect(tab.page.get_by_text("20000 is greater than the maximum of 10000")).to_be_visible()
+    await expect(tab.page.get_by_label("amount")).to_be_focused()
+    await tab.page.get_by_text("Reject", exact=True).click()
+    await tab.page.get_by_label("Why? (optional)").fill("paid already")
+    await button(tab, "Reject this").click()
+    await expect(tab.page.get_by_text("Rejected", exact=True)).to_be_visible()
+    assert (await asked_in.wait()).note == "paid already"
+
+
+async def without_schema(route: Route) -> None:
+    """The page cannot check anything then, so that the gateway does."""
+    answer = await route.fetch()
+    await route.fulfill(response=answer, json={**await answer.json(), "schema": None})
+
+
+async def test_the_inbox_comes_back_with_its_gateway(
+    browser: Browser, config: NatsBackendConfig, dashboard_folder: Path
+) -> None:
+    async with AsyncExitStack() as first:
+        gateway = await first.enter_async_context(running_gateway(config))
+        port = gateway.http.base_url.port
+        assert port is not None
+        before = await a_question(gateway, "Before?", timeout_sec=900)
+        async with opened_tab(browser, gateway) as tab:
+            await tab.open("/inbox")
+            await expect(row(tab, before)).to_be_visible()
+            await answer_box(tab).fill("half an ans")
+            await first.aclose()
+            await expect(tab.page.get_by_text("reconnecting…")).to_be_visible()
+            await expect(row(tab, before)).to_be_visible()
+            async with running_gateway(config, port=port) as second:
+                after = await a_question(second, "After?", timeout_sec=500)
+                await expect(row(tab, after)).to_be_visible(timeout=15_000)
+                await expect(row(tab, before)).to_be_visible()
+                await expect(answer_box(tab)).to_have_value("half an ans")

@@ -1,0 +1,137 @@
+"""Submitting from the browser: a flow with params, a flow.yaml, and what is wrong shown where it is."""
+
+import re
+
+import pytest
+from playwright.async_api import Locator, Route, expect
+
+from pyoco_server.worker import PyocoNatsWorker
+
+from .browser import Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+RUN = re.compile(r"/#/runs/[0-9a-f-]{36}$")
+WRONG_YAML = """version: 1
+flow:
+  graph: load >> clean
+tasks:
+  load:
+    callable: steps:load
+    colour: red
+"""
+
+
+def editor(tab: Tab, language: str) -> Locator:
+    return tab.page.locator(f"[data-editor={language}] .cm-content")
+
+
+async def write(tab: Tab, language: str, text: str) -> None:
+    field = editor(tab, language)
+    await field.click()
+    await tab.page.keyboard.press("ControlOrMeta+a")
+    # Typed texts would be indented by the editor as well.
+    await tab.page.keyboard.insert_text(text)
+
+
+async def test_a_flow_is_submitted_with_its_params_and_the_run_is_shown(
+    tab: Tab, worker: PyocoNatsWorker
+) -> None:
+    earlier = await tab.gateway.submit("chain", params={"x": 41})
+    await tab.gateway.ends(earlier)
+    await tab.open("/submit")
+    page = tab.page
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(page.get_by_text("A name is needed.")).to_be_visible()
+    await expect(page.locator("#known-flows option[value=chain]")).to_be_attached()
+
+    await page.get_by_label("Flow", exact=True).fill("chain")
+    await page.get_by_role("button", name="Take those of its last run").click()
+    await expect(editor(tab, "json")).to_contain_text('"x": 41')
+    await write(tab, "json", '{"x": 42,}')
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(page.get_by_text("This stops being JSON at line 1, column 10.")).to_be_visible()
+    await write(tab, "json", '{"x": 42}')
+    await page.get_by_label("Tag", exact=True).fill("a.b")
+    await page.get_by_label("Further tags").fill("nightly, blue")
+    await page.get_by_label("Timeout in seconds").fill("90")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(page.get_by_label("Tag", exact=True)).to_have_attribute("aria-invalid", "true")
+    await tab.portraits("submit")
+    # What was written is there after a reload.
+    await tab.speak("en")
+    await expect(page.get_by_label("Timeout in seconds")).to_have_value("90")
+    await page.get_by_label("Tag", exact=True).fill("")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(page).to_have_url(RUN)
+    run = await tab.gateway.ends(page.url.rsplit("/", 1)[1])
+    assert (run["params"], run["tags"], run["timeout_sec"]) == ({"x": 42}, ["nightly", "blue"], 90)
+    assert run["status"] == "COMPLETED"
+
+
+async def test_a_double_click_and_a_lost_answer_are_one_run(tab: Tab) -> None:
+    await tab.open("/submit?flow=noop")
+    page = tab.page
+    sent: list[str | None] = []
+    page.on("request", lambda request: sent.append(request.headers.get("idempotency-key")))
+    lost: list[dict[str, str]] = []
+
+    async def lose_first_answer(route: Route) -> None:
+        answer = await route.fetch()
+        if lost:
+            await route.fulfill(response=answer)
+        else:
+            lost.append(await answer.json())
+            await route.abort()
+
+    await page.route(f"{tab.url}/runs", lose_first_answer)
+    submit = page.get_by_role("button", name="Submit", exact=True)
+    await submit.dblclick()
+    await expect(page.get_by_text("Sending it once more is safe")).to_be_visible()
+    await submit.click()
+    await expect(page).to_have_url(RUN)
+    [key] = {key for key in sent if key}
+    assert sent.count(key) == 2
+    assert page.url.endswith(lost[0]["run_id"])
+    listed = await tab.gateway.http.get("/runs", params={"flow": "noop"})
+    assert [run["run_id"] for run in listed.json()] == [page.url.rsplit("/", 1)[1]]
+
+
+async def test_a_flow_yaml_is_mended_at_the_line_and_submitted(tab: Tab) -> None:
+    await tab.open("/submit?kind=yaml")
+    page = tab.page
+    await page.get_by_label("Flow", exact=True).fill("ask-me")
+    await expect(editor(tab, "yaml")).to_contain_text("use: pyoco/human")
+    await write(tab, "yaml", WRONG_YAML)
+    await page.keyboard.press("ControlOrMeta+Enter")
+    marks = page.get_by_role("alert").filter(has_text="to mend")
+    await expect(marks).to_contain_text("colour")
+    await expect(page.locator("[data-editor=yaml] .cm-lintRange-error").first).to_be_visible()
+    await marks.get_by_role("button", name="Line 7, column").click()
+    await expect(editor(tab, "yaml")).to_be_focused()
+    await tab.screenshot("submit-yaml-errors")
+    await tab.is_accessible()
+    await page.get_by_label("Open a file…").last.set_input_files(
+        {"name": "ask.yaml", "mimeType": "application/yaml", "buffer": EXAMPLE.encode()}
+    )
+    await expect(marks).to_be_hidden()
+    await tab.screenshot("submit-yaml")
+    await page.get_by_role("button", name="Submit", exact=True).click()
+    await expect(page).to_have_url(RUN)
+    run = await tab.gateway.get(page.url.rsplit("/", 1)[1])
+    assert run["flow_name"] == "ask-me"
+    assert run["params"] == {"question": "Shall we go on?"}
+
+
+EXAMPLE = """version: 1
+flow:
+  graph: ask
+  defaults:
+    question: Shall we go on?
+tasks:
+  ask:
+    use: pyoco/human
+    inputs:
+      message: $ctx.params.question
+      schema: {type: boolean}
+"""

@@ -1,0 +1,133 @@
+"""The wheels: what is registered, uploads with their progress and objections, history, deletions."""
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from pyoco_server.models import InstalledWheel, WheelSyncResult, WheelSyncState
+
+from ..support.wheel_uploads import registered
+from ..support.wheels import wheel_file
+from ..support.worker_records import a_record, put_record
+from .browser import Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def row(tab: Tab, name: str) -> Locator:
+    return tab.page.locator(f"[data-wheel='{name}']")
+
+
+async def names(tab: Tab) -> list[str]:
+    answer = await tab.gateway.http.get("/wheels")
+    return [wheel["name"] for wheel in answer.json()]
+
+
+async def have_a_worker_with(tab: Tab, wheel: dict[str, Any]) -> None:
+    installed = InstalledWheel(
+        package="shop",
+        version="1.10.0",
+        installed_at=time.time(),
+        **{name: wheel[name] for name in ("name", "nuid", "sha256_hex")},
+    )
+    sync = WheelSyncState(enabled=True, last_result=WheelSyncResult.OK, installed_wheels=[installed])
+    # Seen later than now: it is here for as long as the test lasts.
+    record = a_record("cpu-1", seen_at=time.time() + 60, tags=["cpu"], wheel_sync=sync)
+    await put_record(tab.gateway.inside.connection, record)
+
+
+async def test_a_wheel_is_uploaded(tab: Tab, tmp_path: Path) -> None:
+    await tab.open("/wheels")
+    await expect(tab.page.get_by_role("heading", name="No wheels yet")).to_be_visible()
+    await tab.screenshot("wheels-empty")
+    await tab.page.get_by_role("button", name="Upload a wheel").last.click()
+    dialog = tab.page.get_by_role("dialog", name="Upload a wheel")
+    upload = dialog.get_by_role("button", name="Upload", exact=True)
+    await expect(upload).to_be_disabled()
+
+    (tmp_path / "notes.whl").write_text("no wheel")
+    await dialog.get_by_label("Wheel", exact=True).set_input_files(tmp_path / "notes.whl")
+    await expect(dialog.get_by_role("alert")).to_contain_text("is not the name of a wheel")
+    file = wheel_file(tmp_path, "shop", "1.2.0")
+    await dialog.get_by_label("Wheel", exact=True).set_input_files(file)
+    await expect(dialog).to_contain_text("shop, version 1.2.0 · a new package")
+    tags = dialog.get_by_label("For workers with one of these tags")
+    await tags.fill("gpu, no good")
+    await upload.click()
+    await expect(tags).to_have_attribute("aria-invalid", "true")
+    await expect(dialog.get_by_role("alert")).to_contain_text("the tag 'no good'")
+    await tab.screenshot("wheels-upload-refused")
+    await tab.is_accessible()
+
+    await tags.fill("gpu, linux")
+    await upload.click()
+    await expect(dialog).to_have_count(0)
+    await expect(row(tab, file.name)).to_contain_text("1.2.0")
+    await expect(row(tab, file.name)).to_contain_text("linux")
+    assert await names(tab) == [file.name]
+
+    await tab.page.get_by_role("button", name="Upload a wheel").click()
+    await dialog.get_by_label("Wheel", exact=True).set_input_files(wheel_file(tmp_path, "shop", "1.1.0"))
+    await expect(dialog).to_contain_text("must be above 1.2.0")
+    await upload.click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("1.2.0")
+    await expect(dialog.get_by_label("Wheel", exact=True)).to_have_attribute("aria-invalid", "true")
+
+
+async def test_a_large_upload_shows_how_far_it_is_and_can_be_given_up(tab: Tab, tmp_path: Path) -> None:
+    client = await tab.page.context.new_cdp_session(tab.page)
+    await tab.open("/wheels")
+    await tab.page.get_by_role("button", name="Upload a wheel").last.click()
+    dialog = tab.page.get_by_role("dialog", name="Upload a wheel")
+    file = wheel_file(tmp_path, "slow", "1.0")
+    file.write_bytes(file.read_bytes() + b"\0" * 3_000_000)
+    await dialog.get_by_label("Wheel", exact=True).set_input_files(file)
+    slowly = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 1_000_000}
+    await client.send("Network.emulateNetworkConditions", slowly)
+    await dialog.get_by_role("button", name="Upload", exact=True).click()
+    await expect(dialog.get_by_role("status")).to_contain_text(re.compile(r"Sending [1-9]"))
+    await expect(dialog.get_by_role("progressbar")).to_be_visible()
+    await tab.screenshot("wheels-uploading")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await expect(dialog).to_have_count(0)
+    assert await names(tab) == []
+
+
+async def test_the_registry_and_its_history(tab: Tab) -> None:
+    await registered(tab.gateway, "shop", "1.9.0")
+    shop = await registered(tab.gateway, "shop", "1.10.0", tags="cpu")
+    await registered(tab.gateway, "fast_math", "0.3.1", platform="cp311-cp311-linux_x86_64", tags="gpu,linux")
+    await registered(tab.gateway, "reports", "2026.11")
+    await have_a_worker_with(tab, shop)
+    newest = shop["name"]
+    await tab.open("/wheels")
+    await expect(tab.page.get_by_text("4 wheels")).to_be_visible()
+    await expect(row(tab, newest)).to_contain_text("newest")
+    await expect(row(tab, newest)).to_contain_text("on 1 worker now")
+    await expect(row(tab, "shop-1.9.0-py3-none-any.whl")).not_to_contain_text("newest")
+    await tab.portraits("wheels")
+    await tab.speak("en")
+
+    async with tab.page.expect_download() as downloading:
+        await tab.page.get_by_role("button", name=f"Download {newest}").click()
+    assert (await downloading.value).suggested_filename == newest
+
+    await tab.page.get_by_role("button", name=f"Delete {newest}").click()
+    dialog = tab.page.get_by_role("dialog", name="Delete this wheel?")
+    await tab.screenshot("wheels-delete")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Delete it").click()
+    await expect(row(tab, newest)).to_have_count(0)
+    assert newest not in await names(tab)
+
+    await tab.page.get_by_text("History", exact=True).click()
+    await expect(tab.page.get_by_role("row")).to_have_count(6)
+    await tab.screenshot("wheels-history")
+    await tab.is_accessible()
+    await tab.open(f"/wheels?view=history&wheel={newest}&action=delete")
+    await expect(tab.page.get_by_role("row")).to_have_count(2)
+    await expect(tab.page.get_by_role("row").last).to_contain_text("Deleted")

@@ -1,0 +1,171 @@
+"""The workers: what they do, as it is now, and what an operator wants of them."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from pyoco_server import __version__
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.models import InstalledWheel, SkippedWheel, WheelSyncResult, WheelSyncState, WorkerState
+from pyoco_server.worker import PyocoNatsWorker
+
+from ..support.worker_records import a_record, put_record, worker_is
+from .browser import Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    """With patience for workers that only their record tells of."""
+    return replace(config, worker_disconnect_timeout_sec=60.0)
+
+
+def row(tab: Tab, worker_id: str = "worker") -> Locator:
+    return tab.page.locator(f"[data-worker='{worker_id}']")
+
+
+async def choose(tab: Tab, action: str, worker_id: str = "worker") -> None:
+    await tab.page.get_by_role("button", name=f"Actions for {worker_id}").click()
+    await tab.page.get_by_role("menuitem", name=action).click()
+
+
+async def have_others(tab: Tab) -> None:
+    """Workers that were here, and some with trouble."""
+    now = time.time()
+    known = {"version": __version__, "pyoco_version": "0.6.1", "slots": 4}
+    shop = InstalledWheel(
+        name="shop-1.4.0-py3-none-any.whl",
+        package="shop",
+        version="1.4.0",
+        nuid="a",
+        sha256_hex=None,
+        installed_at=now - 900,
+    )
+    skipped = SkippedWheel(
+        name="fast-2.0-cp312-cp312-win_amd64.whl",
+        reason="it is for cp312-cp312-win_amd64, which this Python does not have",
+    )
+    fine = WheelSyncState(
+        enabled=True,
+        last_result=WheelSyncResult.OK,
+        last_attempt_at=now - 20,
+        last_synced_at=now - 900,
+        installed_wheels=[shop],
+        updated_wheels=[shop.name],
+        skipped_incompatible=[skipped],
+        skipped_incompatible_count=1,
+    )
+    bad = WheelSyncState(
+        enabled=True,
+        last_result=WheelSyncResult.ERROR,
+        error="shop 1.5.0: pip ended with 1: No space left on device. shop 1.4.0 stays in use.",
+        last_attempt_at=now - 40,
+        last_synced_at=now - 86400,
+        installed_wheels=[shop],
+    )
+    records = [
+        a_record("gpu-1", seen_at=now, tags=["gpu", "linux"], wheel_sync=fine, paused=True, **known),
+        a_record(
+            "gpu-2",
+            seen_at=now,
+            last_progress_at=now - 70,
+            tags=["gpu"],
+            wheel_sync=bad,
+            **{**known, "version": "0.0.9"},
+        ),
+        a_record("build-7", seen_at=now - 900, last_progress_at=now - 910, **known),
+        a_record(
+            "build-6",
+            seen_at=now - 4000,
+            state=WorkerState.STOPPED_GRACEFUL,
+            stopped_at=now - 4000,
+            stop_reason="drained",
+            **known,
+        ),
+    ]
+    for record in records:
+        await put_record(tab.gateway.inside.connection, record)
+
+
+async def test_who_has_no_worker_is_told_how_to_start_one(tab: Tab) -> None:
+    await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await tab.open("/workers")
+    await expect(tab.page.get_by_role("heading", name="No workers yet")).to_be_visible()
+    await tab.screenshot("workers-empty")
+    await tab.is_accessible()
+    await tab.page.get_by_role("button", name="Copy").click()
+    await expect(tab.page.get_by_role("button", name="Copied")).to_be_visible()
+    assert await tab.page.evaluate("navigator.clipboard.readText()") == "pyoco-worker --flows ./flows"
+    await put_record(tab.gateway.inside.connection, a_record("late", seen_at=time.time()))
+    await expect(row(tab, "late")).to_contain_text("Idle")
+
+
+async def test_what_each_worker_does_is_seen(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
+    await have_others(tab)
+    run_id = await tab.gateway.submit("waiting", params={"path": str(tmp_path / "go")})
+    await tab.gateway.reaches(run_id, "RUNNING")
+    await tab.open("/workers")
+    await expect(row(tab)).to_contain_text("Running")
+    await expect(row(tab)).to_contain_text("1 of 2 busy")
+    await expect(row(tab, "build-7")).to_contain_text("Disconnected")
+    await expect(row(tab, "build-6")).to_have_count(0)
+    await tab.page.get_by_role("button", name="Stopped 1").click()
+    await expect(row(tab, "build-6")).to_contain_text("Stopped")
+
+    await tab.page.get_by_role("button", name="gpu-1", exact=True).click()
+    await expect(row(tab, "gpu-1")).to_contain_text("which this Python does not have")
+    await expect(tab.page).to_have_url(f"{tab.url}/#/workers?stopped=1&worker=gpu-1")
+    await tab.portraits("workers")
+    await tab.speak("en")
+    await tab.open("/workers?worker=gpu-2")
+    await expect(row(tab, "gpu-2")).to_contain_text("No space left on device")
+    await tab.screenshot("workers-sync-failed")
+
+    for key in ("j", "j", "k", "Enter"):
+        await tab.page.keyboard.press(key)
+    await expect(tab.page).to_have_url(f"{tab.url}/#/workers?worker=gpu-1")
+    await tab.page.keyboard.press("/")
+    await tab.page.keyboard.type("default")
+    await expect(row(tab, "gpu-2")).to_have_count(0)
+    await row(tab).get_by_role("link", name="waiting").click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/runs/{run_id}")
+    (tmp_path / "go").touch()
+    await tab.gateway.ends(run_id)
+    await tab.open("/workers")
+    await expect(row(tab)).to_contain_text("Nothing to do")
+
+
+async def test_pause_hide_and_drain(tab: Tab, worker: PyocoNatsWorker) -> None:
+    await tab.open("/workers")
+    await choose(tab, "Pause")
+    await expect(row(tab)).to_contain_text("Paused")
+    await worker_is(tab.gateway, paused=True)
+    await choose(tab, "Resume")
+    await expect(row(tab)).not_to_contain_text("Paused")
+    await worker_is(tab.gateway, paused=False)
+
+    await choose(tab, "Hide")
+    await expect(row(tab)).to_have_count(0)
+    await worker_is(tab.gateway, hidden=True)
+    await tab.page.get_by_role("link", name="Show hidden workers").click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/workers?hidden=1")
+    await expect(row(tab)).to_contain_text("Hidden")
+    await choose(tab, "Show again")
+    await worker_is(tab.gateway, hidden=False)
+
+    await choose(tab, "Drain…")
+    dialog = tab.page.get_by_role("dialog", name="Drain worker?")
+    await expect(dialog).to_contain_text("cannot be taken back")
+    await tab.screenshot("workers-drain")
+    await tab.is_accessible()
+    await dialog.get_by_role("button", name="Keep it").click()
+    assert not (await worker_is(tab.gateway))["draining"]
+    await expect(tab.page.get_by_role("button", name="Actions for worker")).to_be_focused()
+    await choose(tab, "Drain…")
+    await dialog.get_by_role("button", name="Drain it").click()
+    await expect(row(tab)).to_contain_text("Draining")
+    await worker_is(tab.gateway, draining=True)

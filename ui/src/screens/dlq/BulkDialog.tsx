@@ -1,0 +1,102 @@
+/** Replay or delete every letter that matches: the gateway counts first, and does it only after a yes. */
+import { useEffect, useState } from "react";
+import { api, body, type Schemas } from "../../api/client";
+import { queryClient, useAct } from "../../api/queries";
+import { useMessages } from "../../i18n/messages";
+import { Button } from "../../ui/controls";
+import { Dialog } from "../../ui/Dialog";
+import { ProblemBox } from "../../ui/feedback";
+import { Operation } from "../runs/BulkDialog";
+import styles from "./Dlq.module.css";
+import type { LetterFilter } from "./filters";
+import { messages } from "./messages";
+import { type How, ReplayOptions } from "./ReplayOptions";
+
+export type BulkAction = "replay" | "delete";
+
+interface BulkDialogProps {
+  action: BulkAction;
+  filter: LetterFilter;
+  onClose: () => void;
+}
+
+function post(
+  action: BulkAction,
+  query: LetterFilter,
+  what: { dry_run: true } | { expected_count: number },
+  how: How,
+) {
+  if (action === "delete")
+    return api.POST("/dlq/delete", { params: { query }, body: body<Schemas["BulkRequest"]>(what) });
+  return api.POST("/dlq/replay", {
+    params: { query },
+    body: body<Schemas["BulkReplayRequest"]>({ ...what, ...how }),
+  });
+}
+
+export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
+  const t = useMessages(messages);
+  const [how, setHow] = useState<How>({ mode: "start", delete: true });
+  const count = useAct(() => post(action, filter, { dry_run: true }, how), { quiet: true });
+  const matched = count.data?.matched ?? 0;
+  const begin = useAct(() => post(action, filter, { expected_count: matched }, how), { quiet: true });
+  const { mutate } = count;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: counted once, when it opens.
+  useEffect(() => mutate(), []);
+  const operation = begin.data?.operation ?? null;
+  const isReplay = action === "replay";
+  const close = () => {
+    if (operation) void queryClient.invalidateQueries({ queryKey: ["dlq"] });
+    onClose();
+  };
+  return (
+    <Dialog
+      open
+      onClose={close}
+      title={isReplay ? t("bulkReplayTitle") : t("bulkDeleteTitle")}
+      width={520}
+      actions={
+        operation ? (
+          <Button onClick={close}>{t("close")}</Button>
+        ) : (
+          <>
+            <Button onClick={close}>{t("keepAll")}</Button>
+            <Button
+              kind={isReplay ? "primary" : "danger"}
+              disabled={matched === 0 || begin.isPending}
+              onClick={() => begin.mutate()}
+            >
+              {isReplay ? t("doReplayAll", { count: matched }) : t("doDeleteAll", { count: matched })}
+            </Button>
+          </>
+        )
+      }
+    >
+      <div className={styles.letter}>
+        {count.error && <ProblemBox problem={count.error} onRetry={() => mutate()} />}
+        {begin.error && <ProblemBox problem={begin.error} />}
+        {count.isPending && <p role="status">{t("counting")}</p>}
+        {operation && <Operation begun={operation} />}
+        {!operation && count.data && (
+          <Question action={action} matched={matched} all={Object.keys(filter).length === 0} />
+        )}
+        {!operation && isReplay && matched > 0 && (
+          <ReplayOptions how={how} onChange={setHow} deleteLabel={t("alsoDeleteAll")} />
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+function Question({ action, matched, all }: { action: BulkAction; matched: number; all: boolean }) {
+  const t = useMessages(messages);
+  if (matched === 0) return <p>{t("matchesNone")}</p>;
+  return (
+    <>
+      <p className={styles.headline}>
+        {action === "replay" ? t("willReplay", { count: matched }) : t("willDelete", { count: matched })}
+      </p>
+      {all && <p className={styles.soft}>{t("everyLetter")}</p>}
+    </>
+  );
+}

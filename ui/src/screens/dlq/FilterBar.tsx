@@ -1,0 +1,118 @@
+/** Which letters are shown: text, words such as `flow:etl`, reasons, and a time. */
+import { ChevronDown, X } from "lucide-react";
+import { useQueryState } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { Button, Select } from "../../ui/controls";
+import { Menu, MenuCheck } from "../../ui/menus";
+import { SearchField } from "../../ui/SearchField";
+import styles from "./Dlq.module.css";
+import { NO_FILTERS, parseTyped, REASONS, SPANS, type Span, spanOf, WORDS } from "./filters";
+import { messages } from "./messages";
+import { useReasonWord } from "./reasons";
+
+export function FilterBar() {
+  const t = useMessages(messages);
+  const [query, change] = useQueryState();
+  const spans: (Span | "any")[] = ["any", ...(Object.keys(SPANS) as Span[])];
+  return (
+    <div className={styles.bar}>
+      <SearchField
+        label={t("search")}
+        placeholder={t("searchPlaceholder")}
+        value={query.get("q") ?? ""}
+        onSearch={(text) => {
+          const patch = parseTyped(text);
+          change(patch);
+          return typeof patch.q === "string" ? patch.q : "";
+        }}
+      />
+      <ReasonMenu />
+      <Select
+        className={styles.span}
+        aria-label={t("since")}
+        value={spanOf(query) ?? "any"}
+        onChange={({ target }) =>
+          change({ since: target.value === "any" ? null : target.value, cursor: null })
+        }
+      >
+        {spans.map((span) => (
+          <option key={span} value={span}>
+            {t(`span.${span}`)}
+          </option>
+        ))}
+      </Select>
+      <Chips />
+    </div>
+  );
+}
+
+function ReasonMenu() {
+  const t = useMessages(messages);
+  const word = useReasonWord();
+  const [query, change] = useQueryState();
+  const chosen = query.getAll("reason");
+  const toggle = (reason: string) =>
+    change({ reason: chosen.includes(reason) ? without(chosen, reason) : [...chosen, reason], cursor: null });
+  return (
+    <Menu
+      trigger={
+        <Button>
+          {t("reasons")}
+          <ChevronDown size={13} aria-hidden />
+        </Button>
+      }
+    >
+      {REASONS.map((reason) => (
+        <MenuCheck key={reason} checked={chosen.includes(reason)} onChange={() => toggle(reason)}>
+          {word(reason)}
+        </MenuCheck>
+      ))}
+    </Menu>
+  );
+}
+
+const without = (words: readonly string[], word: string) => words.filter((each) => each !== word);
+
+function Chips() {
+  const t = useMessages(messages);
+  const reasonWord = useReasonWord();
+  const [query, change] = useQueryState();
+  const reasons = query.getAll("reason");
+  const set = [
+    ...reasons.map((reason) => ({
+      key: reason,
+      name: t("word.reason"),
+      value: reasonWord(reason),
+      remove: { reason: without(reasons, reason), cursor: null },
+    })),
+    ...[...WORDS, "q" as const]
+      .filter((name) => query.get(name))
+      .map((name) => ({
+        key: name,
+        name: t(`word.${name}`),
+        value: query.get(name) ?? "",
+        remove: { [name]: null, cursor: null },
+      })),
+  ];
+  if (set.length === 0) return null;
+  return (
+    <div className={styles.chips}>
+      {set.map(({ key, name, value, remove }) => (
+        <span key={key} className={styles.chip}>
+          <span className={styles.chipName}>{name}</span>
+          <span className={styles.chipValue}>{value}</span>
+          <button
+            type="button"
+            aria-label={t("removeFilter", { filter: `${name} ${value}` })}
+            onClick={() => change(remove)}
+          >
+            <X size={12} aria-hidden />
+          </button>
+        </span>
+      ))}
+      <Button kind="plain" onClick={() => change(NO_FILTERS)}>
+        {t("clearAll")}
+      </Button>
+    </div>
+  );
+}

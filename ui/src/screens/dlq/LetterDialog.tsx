@@ -1,0 +1,206 @@
+/** One letter with all that it says, its run as it is now, and what can be done. */
+import { useState } from "react";
+import { api, body, type Schemas } from "../../api/client";
+import type { Problem } from "../../api/problem";
+import { useAct, useRead } from "../../api/queries";
+import { href, pathTo } from "../../app/router";
+import { useLanguage } from "../../i18n/language";
+import { useMessages } from "../../i18n/messages";
+import { exactTime } from "../../i18n/time";
+import { CopyButton } from "../../ui/Copy";
+import { Button } from "../../ui/controls";
+import { Dialog } from "../../ui/Dialog";
+import { Loading, ProblemBox } from "../../ui/feedback";
+import { StatusBadge } from "../../ui/status";
+import { Tags } from "../../ui/Tags";
+import { Ago } from "../../ui/time";
+import { showToast } from "../../ui/toasts";
+import styles from "./Dlq.module.css";
+import type { Letter } from "./letters";
+import { messages } from "./messages";
+import { type How, ReplayOptions } from "./ReplayOptions";
+import { useReasonWord } from "./reasons";
+
+interface LetterDialogProps {
+  seq: string;
+  onClose: () => void;
+}
+
+const REFRESH = [["dlq"]];
+
+export function LetterDialog({ seq, onClose }: LetterDialogProps) {
+  const t = useMessages(messages);
+  const [how, setHow] = useState<How>({ mode: "start", delete: true });
+  const params = { path: { seq } };
+  const letter = useRead(["dlq", "one", seq], (signal) => api.GET("/dlq/{seq}", { params, signal }));
+  const { replay, remove } = useLetterActions(seq, how, onClose);
+  const problem: Problem | null = letter.error ?? replay.error ?? remove.error;
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      width={680}
+      title={t("letter", { seq })}
+      actions={
+        letter.data && (
+          <Actions
+            replayable={letter.data.replayable}
+            busy={replay.isPending || remove.isPending}
+            onReplay={() => replay.mutate()}
+            onDelete={() => remove.mutate()}
+          />
+        )
+      }
+    >
+      <div className={styles.letter}>
+        {problem && <ProblemBox problem={problem} />}
+        {letter.isPending && <Loading />}
+        {letter.data && <Facts letter={letter.data} />}
+        {letter.data?.replayable && (
+          <section className={styles.replay}>
+            <h3>{t("replayTitle")}</h3>
+            <p className={styles.soft}>{t("replayText")}</p>
+            <ReplayOptions how={how} onChange={setHow} deleteLabel={t("alsoDelete")} />
+          </section>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+function useLetterActions(seq: string, how: How, onClose: () => void) {
+  const t = useMessages(messages);
+  const params = { path: { seq } };
+  const replay = useAct(
+    () => api.POST("/dlq/{seq}/replay", { params, body: body<Schemas["ReplayRequest"]>(how) }),
+    {
+      quiet: true,
+      refresh: REFRESH,
+      onDone: ({ run_id }) => {
+        const link = { href: href(pathTo("/runs/:id", { id: run_id })), label: t("openRun") };
+        showToast({ tone: "good", title: t("replayed"), link });
+        onClose();
+      },
+    },
+  );
+  const remove = useAct(() => api.DELETE("/dlq/{seq}", { params }), {
+    quiet: true,
+    refresh: REFRESH,
+    onDone: () => {
+      showToast({ tone: "good", title: t("deleted", { seq }) });
+      onClose();
+    },
+  });
+  return { replay, remove };
+}
+
+interface ActionsProps {
+  replayable: boolean;
+  busy: boolean;
+  onReplay: () => void;
+  onDelete: () => void;
+}
+
+/** A letter that is deleted is gone: it takes a second click. */
+function Actions({ replayable, busy, onReplay, onDelete }: ActionsProps) {
+  const t = useMessages(messages);
+  const [sure, setSure] = useState(false);
+  if (sure)
+    return (
+      <>
+        <span className={styles.sure}>{t("deleteSure")}</span>
+        <Button onClick={() => setSure(false)}>{t("keepIt")}</Button>
+        <Button kind="danger" disabled={busy} onClick={onDelete}>
+          {t("doDelete")}
+        </Button>
+      </>
+    );
+  return (
+    <>
+      <Button kind="danger" onClick={() => setSure(true)}>
+        {t("delete")}
+      </Button>
+      <Button kind="primary" disabled={!replayable || busy} onClick={onReplay}>
+        {t("replay")}
+      </Button>
+    </>
+  );
+}
+
+function Facts({ letter }: { letter: Letter }) {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  const reason = useReasonWord();
+  return (
+    <>
+      <p className={styles.headline}>
+        {reason(letter.reason)} <code>{letter.reason}</code>
+      </p>
+      {letter.error && (
+        <div className={styles.errorBox}>
+          <pre>{letter.error}</pre>
+          <CopyButton text={letter.error} />
+        </div>
+      )}
+      <dl className={styles.facts}>
+        <dt>{t("run")}</dt>
+        <dd>{letter.run_id ? <RunNow id={letter.run_id} /> : t("noRun")}</dd>
+        <dt>{t("flow")}</dt>
+        <dd>{letter.flow_name ?? t("noFlow")}</dd>
+        <dt>{t("time")}</dt>
+        <dd>
+          {exactTime(letter.timestamp, language)}{" "}
+          <span className={styles.faint}>
+            <Ago at={letter.timestamp} />
+          </span>
+        </dd>
+        <dt>{t("worker")}</dt>
+        <dd>
+          {letter.worker_id && (
+            <a href={href("/workers", { worker: letter.worker_id, stopped: "1", hidden: "1" })}>
+              {letter.worker_id}
+            </a>
+          )}
+        </dd>
+        <dt>{t("tag")}</dt>
+        <dd>{letter.tag && <Tags tags={[letter.tag]} />}</dd>
+        <dt>{t("tags")}</dt>
+        <dd>
+          <Tags tags={letter.tags ?? []} />
+        </dd>
+        <dt>{t("delivered")}</dt>
+        <dd>{letter.num_delivered}</dd>
+        <dt>{t("subject")}</dt>
+        <dd>{letter.subject && <code>{letter.subject}</code>}</dd>
+        {letter.tenant_id && (
+          <>
+            <dt>{t("tenant")}</dt>
+            <dd>{letter.tenant_id}</dd>
+          </>
+        )}
+      </dl>
+    </>
+  );
+}
+
+/** The run of the letter: it may have been repeated or removed since. */
+function RunNow({ id }: { id: string }) {
+  const t = useMessages(messages);
+  const { data, error } = useRead(["run", id, "brief"], (signal) =>
+    api.GET("/runs/{run_id}", { params: { path: { run_id: id } }, signal }),
+  );
+  if (error?.status === 404)
+    return (
+      <>
+        <code>{id}</code> <span className={styles.faint}>{t("runGone")}</span>
+      </>
+    );
+  return (
+    <span className={styles.run}>
+      <a href={href(pathTo("/runs/:id", { id }))}>
+        <code>{id}</code>
+      </a>
+      {data && <StatusBadge status={data.status} />}
+    </span>
+  );
+}

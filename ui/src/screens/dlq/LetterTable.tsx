@@ -1,0 +1,56 @@
+import { useQueryState } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { useRowKeys } from "../../ui/rowKeys";
+import { Ago } from "../../ui/time";
+import styles from "./Dlq.module.css";
+import type { Letter } from "./letters";
+import { messages } from "./messages";
+import { useReasonWord } from "./reasons";
+
+/** One row for each letter; a click opens it. */
+export function LetterTable({ letters }: { letters: readonly Letter[] }) {
+  const t = useMessages(messages);
+  const reason = useReasonWord();
+  const [, change] = useQueryState();
+  const body = useRowKeys<HTMLTableSectionElement>({ next: t("nextLetter"), previous: t("previousLetter") });
+  return (
+    <div className={styles.frame}>
+      <table className={styles.table}>
+        <thead>
+          <tr>
+            <th scope="col">{t("when")}</th>
+            <th scope="col">{t("why")}</th>
+            <th scope="col">{t("flow")}</th>
+            <th scope="col">{t("worker")}</th>
+            <th scope="col">{t("error")}</th>
+          </tr>
+        </thead>
+        <tbody ref={body}>
+          {letters.map((letter) => (
+            <tr key={letter.seq} data-letter={letter.seq}>
+              <td>
+                <Ago at={letter.timestamp} />
+              </td>
+              <td className={styles.reason}>{reason(letter.reason)}</td>
+              <th scope="row">
+                <button
+                  type="button"
+                  data-row
+                  className={styles.open}
+                  onClick={() => change({ seq: String(letter.seq) })}
+                >
+                  {letter.flow_name ?? t("noFlow")}
+                  {letter.run_id && <code>{letter.run_id.slice(0, 8)}</code>}
+                </button>
+              </th>
+              <td>{letter.worker_id}</td>
+              <td className={styles.error} title={letter.error ?? undefined}>
+                {letter.error}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,38 @@
+import { useMessages } from "../../i18n/messages";
+import { Segments } from "../../ui/controls";
+import styles from "./Dlq.module.css";
+import { messages } from "./messages";
+
+export interface How {
+  mode: "start" | "failed";
+  delete: boolean;
+}
+
+interface ReplayOptionsProps {
+  how: How;
+  onChange: (how: How) => void;
+  deleteLabel: string;
+}
+
+/** From where a run is repeated, and what becomes of its letter. */
+export function ReplayOptions({ how, onChange, deleteLabel }: ReplayOptionsProps) {
+  const t = useMessages(messages);
+  return (
+    <div className={styles.options}>
+      <Segments
+        label={t("mode")}
+        value={how.mode}
+        options={(["start", "failed"] as const).map((value) => ({ value, label: t(`mode.${value}`) }))}
+        onChange={(mode) => onChange({ ...how, mode })}
+      />
+      <label className={styles.check}>
+        <input
+          type="checkbox"
+          checked={how.delete}
+          onChange={({ target }) => onChange({ ...how, delete: target.checked })}
+        />
+        {deleteLabel}
+      </label>
+    </div>
+  );
+}

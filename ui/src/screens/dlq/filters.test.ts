@@ -1,0 +1,33 @@
+import { describe, expect, it } from "vitest";
+import { apiFilter, parseTyped, spanOf } from "./filters";
+
+const of = (query: string) => apiFilter(new URLSearchParams(query), 1_000_000.7);
+
+describe("the address", () => {
+  it("is the filter of the API", () =>
+    expect(of("reason=timeout&reason=invalid_job&flow=etl&run_id=9b&q=row+7&seq=3&cursor=9")).toEqual({
+      reason: "timeout,invalid_job",
+      flow: "etl",
+      run_id: "9b",
+      q: "row 7",
+    }));
+  it("has times that go with the clock", () => {
+    expect(of("since=1h")).toEqual({ since: 996_400 });
+    expect(of("since=yesterday")).toEqual({});
+    expect(spanOf(new URLSearchParams("since=toString"))).toBeNull();
+  });
+  it("may say nothing", () => expect(of("")).toEqual({}));
+});
+
+describe("what is typed", () => {
+  it("has words that are filters, and begins at the first page", () =>
+    expect(parseTyped('flow:"my etl" run:9b1d reason:timeout,invalid_job  lost  row')).toEqual({
+      flow: "my etl",
+      run_id: "9b1d",
+      reason: ["timeout", "invalid_job"],
+      q: "lost row",
+      cursor: null,
+    }));
+  it("leaves other words alone", () =>
+    expect(parseTyped("ValueError: x http://a")).toEqual({ q: "ValueError: x http://a", cursor: null }));
+});

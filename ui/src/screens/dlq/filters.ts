@@ -1,0 +1,72 @@
+/** What the address says about which dead letters are shown. */
+import type { QueryPatch } from "../../app/router";
+
+export const REASONS = [
+  "execution_error",
+  "timeout",
+  "human_timeout",
+  "flow_not_found",
+  "invalid_job",
+  "executor_crashed",
+  "deliveries_exhausted",
+  "cancel_forced",
+  "unreadable",
+] as const;
+export type Reason = (typeof REASONS)[number];
+export const isReason = (word: string): word is Reason => REASONS.some((each) => each === word);
+
+/** Filters with one value each, which can be written into the search field: `flow:etl`. */
+export const WORDS = ["flow", "tag", "worker", "run_id"] as const;
+export type Word = (typeof WORDS)[number];
+const isWord = (name: string): name is Word => WORDS.some((each) => each === name);
+
+export const SPANS = { "1h": 3_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000 } as const;
+export type Span = keyof typeof SPANS;
+
+export function spanOf(query: URLSearchParams): Span | null {
+  const given = query.get("since");
+  return (Object.keys(SPANS) as Span[]).find((each) => each === given) ?? null;
+}
+
+/** A filter as the API takes it; `since` is relative in the address, so that it means the same tomorrow. */
+export interface LetterFilter {
+  reason?: string;
+  flow?: string;
+  tag?: string;
+  worker?: string;
+  run_id?: string;
+  since?: number;
+  q?: string;
+}
+
+export function apiFilter(query: URLSearchParams, now: number): LetterFilter {
+  const filter: LetterFilter = {};
+  const reasons = query.getAll("reason");
+  if (reasons.length > 0) filter.reason = reasons.join(",");
+  for (const name of [...WORDS, "q"] as const) {
+    const value = query.get(name);
+    if (value) filter[name] = value;
+  }
+  const span = spanOf(query);
+  if (span) filter.since = Math.floor(now) - SPANS[span];
+  return filter;
+}
+
+/** What was typed: words such as `flow:etl` become filters of their own, the rest is looked for. */
+export function parseTyped(text: string): QueryPatch {
+  const patch: QueryPatch = {};
+  const rest = text.replace(/(?:^|\s)(\w+):(?:"([^"]+)"|(\S+))/g, (whole, name: string, quoted, plain) => {
+    const value: string = quoted ?? plain;
+    if (name === "reason") patch.reason = value.split(",");
+    else if (name === "run") patch.run_id = value;
+    else if (isWord(name)) patch[name] = value;
+    else return whole;
+    return " ";
+  });
+  // Another filter has other pages.
+  return { ...patch, q: rest.trim().replace(/\s+/g, " ") || null, cursor: null };
+}
+
+export const NO_FILTERS: QueryPatch = Object.fromEntries(
+  ["reason", "q", "since", "cursor", ...WORDS].map((name) => [name, null]),
+);

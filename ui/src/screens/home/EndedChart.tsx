@@ -1,0 +1,155 @@
+/** How runs ended over time: one bar for each stretch of the window, and each bar leads to its runs. */
+import { type KeyboardEvent, useRef, useState } from "react";
+import { useLanguage } from "../../i18n/language";
+import { useMessages } from "../../i18n/messages";
+import { useNarrow } from "../../lib/media";
+import { joined } from "../../ui/controls";
+import { Card } from "../../ui/Page";
+import { toneClass } from "../../ui/status";
+import {
+  countOf,
+  ENDS,
+  type End,
+  endedHref,
+  labelled,
+  roundedUp,
+  type Stretch,
+  stretchHref,
+  stretchLabel,
+  sumOf,
+  timeLabel,
+} from "./chart";
+import styles from "./EndedChart.module.css";
+import { messages } from "./messages";
+import type { Overview } from "./warnings";
+
+const STATUS_OF: Record<End, string> = { completed: "COMPLETED", cancelled: "CANCELLED", failed: "FAILED" };
+
+export function EndedChart({ overview }: { overview: Overview }) {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  const narrow = useNarrow();
+  const { ended, stretch_sec: stretchSec, window } = overview;
+  // The bar that somebody points at; else all of them.
+  const [pointed, setPointed] = useState<number | null>(null);
+  const stretch = pointed === null ? undefined : ended[pointed];
+  const top = roundedUp(Math.max(...ended.map(countOf)));
+  const isQuiet = ended.every((each) => countOf(each) === 0);
+  return (
+    <Card
+      title={t("chart")}
+      actions={
+        <Legend
+          counts={stretch ?? sumOf(ended)}
+          time={stretch ? stretchLabel(stretch, stretchSec, language) : t(`within.${window}`)}
+          to={(end) => (stretch ? stretchHref(stretch, stretchSec, end) : endedHref(window, end))}
+        />
+      }
+    >
+      <div className={styles.chart}>
+        <div className={styles.scale} aria-hidden>
+          {[top, top / 2, 0].map((mark) => (
+            <span key={mark} style={{ bottom: `${(mark / top) * 100}%` }}>
+              {mark.toLocaleString(language)}
+            </span>
+          ))}
+        </div>
+        <div className={styles.plot}>
+          <Bars overview={overview} top={top} onPoint={setPointed} />
+          {isQuiet && <p className={styles.quiet}>{t("quiet", { within: t(`within.${window}`) })}</p>}
+        </div>
+        <div className={styles.times} aria-hidden>
+          {labelled(ended, stretchSec, narrow ? 5 : 9).map((number) => (
+            <span key={number} style={{ left: `${(number / ended.length) * 100}%` }}>
+              {timeLabel(ended[number]?.at ?? 0, window, language)}
+            </span>
+          ))}
+        </div>
+      </div>
+    </Card>
+  );
+}
+
+interface LegendProps {
+  counts: Record<End, number>;
+  time: string;
+  to: (end: End) => string;
+}
+
+function Legend({ counts, time, to }: LegendProps) {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  return (
+    <p className={styles.legend}>
+      <span className={styles.legendTime}>{time}</span>
+      {ENDS.map((end) => (
+        <a
+          key={end}
+          href={to(end)}
+          className={joined(styles.legendItem, styles[end], toneClass(STATUS_OF[end]))}
+        >
+          {t(`end.${end}`)} <strong>{counts[end].toLocaleString(language)}</strong>
+        </a>
+      ))}
+    </p>
+  );
+}
+
+interface BarsProps {
+  overview: Overview;
+  /** What a bar of full height stands for. */
+  top: number;
+  onPoint: (number: number | null) => void;
+}
+
+function Bars({ overview, top, onPoint }: BarsProps) {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  const { ended, stretch_sec: stretchSec } = overview;
+  // One stop for the Tab key, and the arrows from there on.
+  const [stop, setStop] = useState(ended.length - 1);
+  const list = useRef<HTMLOListElement>(null);
+  const step = (event: KeyboardEvent) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    const next = Math.min(ended.length - 1, Math.max(0, stop + by));
+    list.current?.children[next]?.querySelector("a")?.focus();
+  };
+  const label = (stretch: Stretch) =>
+    t("barLabel", { ...stretch, time: stretchLabel(stretch, stretchSec, language) });
+  return (
+    <ol ref={list} className={styles.bars} aria-label={t("chartLabel")} onMouseLeave={() => onPoint(null)}>
+      {ended.map((stretch, number) => (
+        <li key={stretch.at}>
+          <a
+            href={stretchHref(stretch, stretchSec)}
+            className={styles.bar}
+            aria-label={label(stretch)}
+            tabIndex={number === Math.min(stop, ended.length - 1) ? 0 : -1}
+            onMouseEnter={() => onPoint(number)}
+            onFocus={() => {
+              setStop(number);
+              onPoint(number);
+            }}
+            onBlur={() => onPoint(null)}
+            onKeyDown={step}
+          >
+            {[...ENDS]
+              .reverse()
+              .map(
+                (end) =>
+                  stretch[end] > 0 && (
+                    <span
+                      key={end}
+                      className={joined(styles.part, styles[end], toneClass(STATUS_OF[end]))}
+                      style={{ height: `${(stretch[end] / top) * 100}%` }}
+                    />
+                  ),
+              )}
+          </a>
+        </li>
+      ))}
+    </ol>
+  );
+}

@@ -1,0 +1,100 @@
+/** The few numbers that say how things are, each a link to what it counts. */
+import type { ReactNode } from "react";
+import type { Schemas } from "../../api/client";
+import { href } from "../../app/router";
+import { useLanguage } from "../../i18n/language";
+import { useMessages } from "../../i18n/messages";
+import { relativeTime } from "../../i18n/time";
+import { useNow } from "../../lib/clock";
+import { joined } from "../../ui/controls";
+import { toneClass } from "../../ui/status";
+import { age } from "./age";
+import { endedHref, sumOf } from "./chart";
+import styles from "./Home.module.css";
+import { messages } from "./messages";
+import type { Overview } from "./warnings";
+
+interface FiguresProps {
+  overview: Overview;
+  waits: Schemas["WaitPage"] | undefined;
+}
+
+export function Figures({ overview, waits }: FiguresProps) {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  const now = useNow();
+  const { statuses, workers, window } = overview;
+  const ended = sumOf(overview.ended);
+  const all = ended.completed + ended.failed + ended.cancelled;
+  const oldest = Math.max(0, ...overview.queues.map((queue) => queue.oldest_sec));
+  const next = waits?.items[0];
+  return (
+    <ul className={styles.figures} aria-label={t("figures")}>
+      <Figure
+        to={href("/runs", { status: "RUNNING" })}
+        label={t("running")}
+        status="RUNNING"
+        count={statuses.RUNNING}
+      >
+        {t("now")}
+      </Figure>
+      <Figure
+        to={href("/runs", { status: "PENDING" })}
+        label={t("pending")}
+        status="PENDING"
+        count={statuses.PENDING}
+      >
+        {oldest > 0 ? t("oldestWaits", { time: age(oldest) }) : t("noneQueued")}
+      </Figure>
+      <Figure
+        to={href("/inbox")}
+        label={t("waiting")}
+        status="WAITING_HUMAN"
+        count={waits?.total ?? statuses.WAITING_HUMAN}
+      >
+        {next
+          ? t("nextDeadline", { when: relativeTime(next.deadline_at, now, language) ?? t("now") })
+          : t("now")}
+      </Figure>
+      <Figure to={endedHref(window, "failed")} label={t("end.failed")} status="FAILED" count={ended.failed}>
+        {all > 0 ? t("failedShare", { share: share(ended.failed / all, language) }) : t(`within.${window}`)}
+      </Figure>
+      <Figure
+        to={endedHref(window, "completed")}
+        label={t("end.completed")}
+        status="COMPLETED"
+        count={ended.completed}
+      >
+        {t(`within.${window}`)}
+      </Figure>
+      <Figure to={href("/workers")} label={t("workersAlive")} count={workers.alive}>
+        {t("slotsBusy", { busy: workers.slots_busy, slots: workers.slots })}
+      </Figure>
+    </ul>
+  );
+}
+
+const share = (part: number, language: string): string =>
+  part.toLocaleString(language, { style: "percent", maximumFractionDigits: part < 0.1 ? 1 : 0 });
+
+interface FigureProps {
+  to: string;
+  label: string;
+  /** Whose colour it has; none: that of text. */
+  status?: string;
+  count: number | undefined;
+  children: ReactNode;
+}
+
+function Figure({ to, label, status, count = 0, children }: FigureProps) {
+  const language = useLanguage();
+  return (
+    <li>
+      <a href={to} className={joined(styles.figure, status && toneClass(status), count === 0 && styles.none)}>
+        <span className={styles.figureLabel}>{label}</span>
+        <span className={styles.figureCount}>{count.toLocaleString(language)}</span>
+        <span className={styles.figureNote}>{children}</span>
+      </a>
+    </li>
+  );
+}

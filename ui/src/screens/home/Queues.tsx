@@ -1,0 +1,65 @@
+/** What waits for a worker, tag by tag. */
+import { href } from "../../app/router";
+import { useLanguage } from "../../i18n/language";
+import { useMessages } from "../../i18n/messages";
+import { joined } from "../../ui/controls";
+import { Card } from "../../ui/Page";
+import { age } from "./age";
+import styles from "./Home.module.css";
+import { messages } from "./messages";
+import type { Overview } from "./warnings";
+
+const SHOWN = 8;
+
+export function Queues({ overview }: { overview: Overview }) {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  const shown = overview.queues.slice(0, SHOWN);
+  const rest = overview.queues.length - shown.length;
+  return (
+    <Card title={t("queues")} className={styles.list}>
+      {shown.length === 0 ? (
+        <p className={styles.nothing}>{t("noQueues")}</p>
+      ) : (
+        <table className={styles.queues}>
+          <thead>
+            <tr>
+              <th scope="col">{t("queueTag")}</th>
+              <th scope="col">{t("queueWaiting")}</th>
+              <th scope="col">{t("queueAge")}</th>
+              <th scope="col">{t("queueInWork")}</th>
+              <th scope="col">{t("queueWorkers")}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((queue) => (
+              <tr
+                key={queue.tag}
+                className={joined(queue.waiting > 0 && queue.workers === 0 && styles.unserved)}
+              >
+                <th scope="row">
+                  <a href={href("/runs", { tag: queue.tag })}>{queue.tag}</a>
+                </th>
+                <td>
+                  <a href={href("/runs", { tag: queue.tag, status: "PENDING" })}>
+                    {queue.waiting.toLocaleString(language)}
+                  </a>
+                </td>
+                <td>{queue.waiting > 0 ? age(queue.oldest_sec) : "–"}</td>
+                <td>
+                  <a href={href("/runs", { tag: queue.tag, status: "RUNNING" })}>
+                    {queue.in_work.toLocaleString(language)}
+                  </a>
+                </td>
+                <td>
+                  <a href={href("/workers", { q: queue.tag })}>{queue.workers.toLocaleString(language)}</a>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {rest > 0 && <p className={styles.nothing}>{t("and", { count: rest })}</p>}
+    </Card>
+  );
+}

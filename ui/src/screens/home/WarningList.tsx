@@ -1,0 +1,138 @@
+/** What needs attention, each with the next thing to do; or the good word that nothing does. */
+import { CircleCheck, TriangleAlert } from "lucide-react";
+import type { ReactNode } from "react";
+import { href } from "../../app/router";
+import { useLanguage } from "../../i18n/language";
+import { useMessages } from "../../i18n/messages";
+import { relativeTime } from "../../i18n/time";
+import { useNow } from "../../lib/clock";
+import { CopyButton } from "../../ui/Copy";
+import { age } from "./age";
+import styles from "./Home.module.css";
+import { messages } from "./messages";
+import type { Warning } from "./warnings";
+
+/** More names than this are a number. */
+const NAMED = 3;
+
+export function WarningList({ warnings }: { warnings: readonly Warning[] }) {
+  const t = useMessages(messages);
+  const say = useWords();
+  if (warnings.length === 0)
+    return (
+      <p className={styles.well} role="status">
+        <CircleCheck size={15} aria-hidden />
+        {t("allWell")}
+      </p>
+    );
+  return (
+    <section className={styles.warnings} aria-label={t("attention")}>
+      <ul>
+        {warnings.map((warning) => (
+          <li key={JSON.stringify(keyOf(warning))} className={styles.warning} data-warning={warning.kind}>
+            <TriangleAlert size={15} aria-hidden />
+            <span className={styles.warningText}>{say(warning)}</span>
+            <Next warning={warning} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** What tells two of a kind apart. */
+const keyOf = (warning: Warning) => [
+  warning.kind,
+  "tag" in warning && warning.tag,
+  "worker" in warning && warning.worker,
+];
+
+function useWords(): (warning: Warning) => string {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  const now = useNow();
+  return (warning) => {
+    switch (warning.kind) {
+      case "unreachable":
+        return t("warn.unreachable");
+      case "nats":
+        return t("warn.nats", { detail: warning.detail });
+      case "index":
+        return t("warn.index", { runs: warning.runs, behind: warning.behind });
+      case "noWorker": {
+        const { tag, waiting: count, oldestSec } = warning;
+        return t("warn.noWorker", { tag, count, time: age(oldestSec) });
+      }
+      case "allHeld":
+        return t("warn.allHeld", { tag: warning.tag, count: warning.waiting });
+      case "slow": {
+        const { tag, waiting: count, oldestSec } = warning;
+        return t("warn.slow", { tag, count, time: age(oldestSec) });
+      }
+      case "expiring": {
+        const when = relativeTime(warning.deadline, now, language) ?? t("now");
+        return t("warn.expiring", { count: warning.count, when });
+      }
+      case "disconnected": {
+        const { workers } = warning;
+        const rest = workers.length - NAMED;
+        const names = [...workers.slice(0, NAMED), ...(rest > 0 ? [t("and", { count: rest })] : [])];
+        return t("warn.disconnected", { count: workers.length, names: names.join(", ") });
+      }
+      case "wheels":
+        return t("warn.wheels", { worker: warning.worker, error: warning.error });
+      case "letters": {
+        const count = warning.more ? t("orMore", { count: warning.count }) : warning.count;
+        return t("warn.letters", { count, before: warning.before });
+      }
+    }
+  };
+}
+
+function Next({ warning }: { warning: Warning }): ReactNode {
+  const t = useMessages(messages);
+  switch (warning.kind) {
+    case "unreachable":
+    case "index":
+      return null;
+    case "nats":
+      return <span className={styles.warningNext}>{t("act.health")}</span>;
+    case "noWorker":
+      return (
+        <span className={styles.warningNext}>
+          <Command text={`pyoco-worker --flows ./flows --tags ${warning.tag}`} />
+          <a href={href("/runs", { tag: warning.tag, status: "PENDING" })}>{t("act.runs")}</a>
+        </span>
+      );
+    case "allHeld":
+      return <NextLink to={href("/workers", { q: warning.tag })}>{t("act.resume")}</NextLink>;
+    case "slow":
+      return <NextLink to={href("/workers", { q: warning.tag })}>{t("act.workers")}</NextLink>;
+    case "expiring":
+      return <NextLink to={href("/inbox")}>{t("act.inbox")}</NextLink>;
+    case "disconnected":
+      return <NextLink to={href("/workers")}>{t("act.hide")}</NextLink>;
+    case "wheels":
+      return <NextLink to={href("/workers", { worker: warning.worker })}>{t("act.wheels")}</NextLink>;
+    case "letters":
+      return <NextLink to={href("/dlq")}>{t("act.letters")}</NextLink>;
+  }
+}
+
+function NextLink({ to, children }: { to: string; children: string }) {
+  return (
+    <span className={styles.warningNext}>
+      <a href={to}>{children}</a>
+    </span>
+  );
+}
+
+/** Something to type into a terminal. */
+export function Command({ text }: { text: string }) {
+  return (
+    <span className={styles.command}>
+      <code>{text}</code>
+      <CopyButton text={text} />
+    </span>
+  );
+}

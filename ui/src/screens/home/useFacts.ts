@@ -1,0 +1,50 @@
+/** All that the first page is made of, read again every few seconds. */
+import { api } from "../../api/client";
+import { useRead } from "../../api/queries";
+import { useNow } from "../../lib/clock";
+import type { Window } from "./chart";
+import { type Facts, findWarnings } from "./warnings";
+
+const OFTEN_MS = 3_000;
+const SOMETIMES_MS = 10_000;
+const TWO_HOURS_SEC = 7_200;
+const MANY = 200;
+
+export function useFacts(window: Window) {
+  const now = useNow();
+  const overview = useRead(
+    ["overview", window],
+    (signal) => api.GET("/overview", { params: { query: { window } }, signal }),
+    { every: OFTEN_MS, keep: true },
+  );
+  const health = useRead(["health"], (signal) => api.GET("/health", { signal }), { every: OFTEN_MS });
+  const waits = useRead(
+    ["waits", "home"],
+    (signal) => api.GET("/waits", { params: { query: { limit: 50 } }, signal }),
+    { every: OFTEN_MS },
+  );
+  const workers = useRead(
+    ["workers", "home"],
+    (signal) => api.GET("/workers", { params: { query: { scope: "all", limit: 500 } }, signal }),
+    { every: SOMETIMES_MS },
+  );
+  const letters = useRead(
+    ["dlq", "home"],
+    (signal) => {
+      const since = Math.floor(Date.now() / 1000) - TWO_HOURS_SEC;
+      return api.GET("/dlq", { params: { query: { since, limit: MANY } }, signal });
+    },
+    { every: SOMETIMES_MS },
+  );
+  const facts: Facts = {
+    health: health.data,
+    noHealth: health.error,
+    overview: overview.data,
+    workers: workers.data ?? [],
+    waits: waits.data?.items ?? [],
+    letters: letters.data?.items ?? [],
+    moreLetters: letters.data?.next_cursor != null && letters.data.items.length >= MANY,
+    now,
+  };
+  return { overview, waits: waits.data, warnings: findWarnings(facts), isSettled: !health.isPending };
+}

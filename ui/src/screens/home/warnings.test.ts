@@ -1,0 +1,87 @@
+import { describe, expect, it } from "vitest";
+import type { Schemas } from "../../api/client";
+import { Problem } from "../../api/problem";
+import { type Facts, findWarnings, type Overview } from "./warnings";
+
+const NOW = 1_760_000_000;
+
+const health = (nats: boolean, index = true): Schemas["Health"] => ({
+  status: "ok",
+  version: "1",
+  nats: { status: nats ? "connected" : "reconnecting", ready: nats, since: NOW, detail: "" },
+  index: { ready: index, revision: 1, behind: 7, runs: 40 },
+});
+
+const queue = (over: Partial<Overview["queues"][number]>): Overview => {
+  const own = { tag: "gpu", waiting: 3, in_work: 0, oldest_sec: 9, workers: 1, workers_held: 0, ...over };
+  return { queues: [own] } as Overview;
+};
+
+const worker = (id: string, state: string, wheels = "ok") =>
+  ({
+    worker_id: id,
+    state,
+    wheel_sync: { last_result: wheels, error: wheels === "error" ? "no such wheel" : null },
+  }) as Schemas["WorkerView"];
+
+const letters = (...ages: number[]) => ages.map((age) => ({ timestamp: NOW - age }) as Schemas["LetterView"]);
+const wait = (inSec: number) => ({ deadline_at: NOW + inSec }) as Schemas["WaitItem"];
+
+const facts = (over: Partial<Facts>): Facts => ({
+  health: health(true),
+  noHealth: null,
+  overview: undefined,
+  workers: [],
+  waits: [],
+  letters: [],
+  moreLetters: false,
+  now: NOW,
+  ...over,
+});
+
+const kinds = (over: Partial<Facts>) => findWarnings(facts(over)).map(({ kind }) => kind);
+
+describe("what needs attention", () => {
+  it("is nothing when all is well", () => {
+    const overview = queue({});
+    const workers = [worker("a", "RUNNING"), worker("b", "STOPPED_GRACEFUL", "error")];
+    expect(
+      findWarnings(facts({ overview, workers, waits: [wait(7_200)], letters: letters(10, 20) })),
+    ).toEqual([]);
+  });
+
+  it("is the gateway, NATS or the index, whichever comes first", () => {
+    expect(kinds({ health: undefined, noHealth: Problem.unreachable() })).toEqual(["unreachable"]);
+    expect(kinds({ health: health(false, false) })).toEqual(["nats"]);
+    expect(kinds({ health: health(true, false) })).toEqual(["index"]);
+  });
+
+  it("is a queue that nobody serves, that nobody may serve, or that is served too slowly", () => {
+    expect(findWarnings(facts({ overview: queue({ workers: 0 }) }))).toEqual([
+      { kind: "noWorker", tag: "gpu", waiting: 3, oldestSec: 9 },
+    ]);
+    expect(kinds({ overview: queue({ workers: 0, workers_held: 2 }) })).toEqual(["allHeld"]);
+    expect(kinds({ overview: queue({ oldest_sec: 301 }) })).toEqual(["slow"]);
+    expect(kinds({ overview: queue({ waiting: 0, workers: 0, oldest_sec: 900 }) })).toEqual([]);
+  });
+
+  it("is a wait that ends within the hour", () => {
+    expect(findWarnings(facts({ waits: [wait(60), wait(3_000), wait(4_000)] }))).toEqual([
+      { kind: "expiring", count: 2, deadline: NOW + 60 },
+    ]);
+  });
+
+  it("is a worker that is gone, or whose wheels cannot be installed", () => {
+    const workers = [worker("a", "DISCONNECTED", "error"), worker("b", "IDLE", "error")];
+    expect(findWarnings(facts({ workers }))).toEqual([
+      { kind: "disconnected", workers: ["a"] },
+      { kind: "wheels", worker: "b", error: "no such wheel" },
+    ]);
+  });
+
+  it("is dead letters that become more, not that there are some", () => {
+    expect(kinds({ letters: letters(1, 2, 3, 4, 5, 4_000) })).toEqual(["letters"]);
+    expect(kinds({ letters: letters(1, 2, 3, 4) })).toEqual([]);
+    expect(kinds({ letters: letters(1, 2, 3, 4, 5, 4_000, 4_001, 4_002, 4_003, 4_004) })).toEqual([]);
+  });
+});

@@ -1,0 +1,97 @@
+/** What needs somebody's attention, the most urgent first. Each kind knows where to go next. */
+import type { Schemas } from "../../api/client";
+import type { Problem } from "../../api/problem";
+
+export type Overview = Schemas["Overview"];
+type Health = Schemas["Health"];
+type Worker = Schemas["WorkerView"];
+type Wait = Schemas["WaitItem"];
+type Letter = Schemas["LetterView"];
+
+export type Warning =
+  | { kind: "unreachable" }
+  | { kind: "nats"; detail: string }
+  | { kind: "index"; runs: number; behind: number }
+  | { kind: "noWorker"; tag: string; waiting: number; oldestSec: number }
+  | { kind: "allHeld"; tag: string; waiting: number; held: number }
+  | { kind: "slow"; tag: string; waiting: number; oldestSec: number }
+  | { kind: "expiring"; count: number; deadline: number }
+  | { kind: "disconnected"; workers: readonly string[] }
+  | { kind: "wheels"; worker: string; error: string }
+  | { kind: "letters"; count: number; before: number; more: boolean };
+
+export interface Facts {
+  health: Health | undefined;
+  /** Why there is no health. */
+  noHealth: Problem | null;
+  overview: Overview | undefined;
+  workers: readonly Worker[];
+  /** Open ones, the next deadline first. */
+  waits: readonly Wait[];
+  /** Of the last two hours, newest first, and whether there are more. */
+  letters: readonly Letter[];
+  moreLetters: boolean;
+  /** Unix seconds. */
+  now: number;
+}
+
+/** A queue that is served, and waits longer than this, has too few workers. */
+const SLOW_SEC = 300;
+const EXPIRING_SEC = 3_600;
+const HOUR_SEC = 3_600;
+/** Fewer dead letters than this are single failures, which the failing flows tell already. */
+const SEVERAL_LETTERS = 5;
+
+export function findWarnings(facts: Facts): Warning[] {
+  return [
+    ...ofGateway(facts),
+    ...ofQueues(facts.overview),
+    ...ofWaits(facts),
+    ...ofWorkers(facts.workers),
+    ...ofLetters(facts),
+  ];
+}
+
+function ofGateway({ health, noHealth }: Facts): Warning[] {
+  if (noHealth) return [{ kind: "unreachable" }];
+  if (!health) return [];
+  if (!health.nats.ready) return [{ kind: "nats", detail: health.nats.detail || health.nats.status }];
+  const { ready, runs, behind } = health.index;
+  return ready ? [] : [{ kind: "index", runs, behind }];
+}
+
+function ofQueues(overview: Overview | undefined): Warning[] {
+  return (overview?.queues ?? []).flatMap((queue): Warning[] => {
+    const { tag, waiting, oldest_sec: oldestSec, workers, workers_held: held } = queue;
+    if (waiting === 0) return [];
+    if (workers === 0 && held > 0) return [{ kind: "allHeld", tag, waiting, held }];
+    if (workers === 0) return [{ kind: "noWorker", tag, waiting, oldestSec }];
+    return oldestSec > SLOW_SEC ? [{ kind: "slow", tag, waiting, oldestSec }] : [];
+  });
+}
+
+function ofWaits({ waits, now }: Facts): Warning[] {
+  const soon = waits.filter(({ deadline_at: at }) => at - now < EXPIRING_SEC);
+  const [first] = soon;
+  return first ? [{ kind: "expiring", count: soon.length, deadline: first.deadline_at }] : [];
+}
+
+function ofWorkers(workers: readonly Worker[]): Warning[] {
+  const silent = workers.filter(({ state }) => state === "DISCONNECTED").map(({ worker_id: id }) => id);
+  const alive = workers.filter(({ state }) => state === "RUNNING" || state === "IDLE");
+  const failed = alive.filter(({ wheel_sync: sync }) => sync.last_result === "error");
+  return [
+    ...(silent.length > 0 ? [{ kind: "disconnected", workers: silent } as const] : []),
+    ...failed.map(({ worker_id: worker, wheel_sync: sync }): Warning => {
+      return { kind: "wheels", worker, error: sync.error ?? "" };
+    }),
+  ];
+}
+
+/** Dead letters that become more: several within the hour, and more than in the hour before. */
+function ofLetters({ letters, moreLetters, now }: Facts): Warning[] {
+  const count = letters.filter(({ timestamp }) => timestamp > now - HOUR_SEC).length;
+  const before = letters.length - count;
+  if (count < SEVERAL_LETTERS || count <= before) return [];
+  return [{ kind: "letters", count, before, more: moreLetters }];
+}

@@ -1,0 +1,83 @@
+/** The open questions, the next deadline first. Only those in sight are in the page. */
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { FileDiff, Users } from "lucide-react";
+import { useEffect, useRef } from "react";
+import type { HumanWait } from "../../human-waits";
+import { useMessages } from "../../i18n/messages";
+import { Ago } from "../../ui/time";
+import { Deadline } from "../wait/Deadline";
+import styles from "./Inbox.module.css";
+import { messages } from "./messages";
+
+const ROW_PX = 84;
+
+interface WaitListProps {
+  waits: readonly HumanWait[];
+  selected: string | null;
+  hrefOf: (wait: HumanWait) => string;
+}
+
+export function WaitList({ waits, selected, hrefOf }: WaitListProps) {
+  const t = useMessages(messages);
+  const box = useRef<HTMLDivElement>(null);
+  const rows = useVirtualizer({
+    count: waits.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW_PX,
+    getItemKey: (at) => waits[at]?.wait_id ?? at,
+    overscan: 6,
+  });
+  const place = waits.findIndex(({ wait_id }) => wait_id === selected);
+  useEffect(() => {
+    if (place >= 0) rows.scrollToIndex(place);
+  }, [place, rows]);
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keys.
+    <div ref={box} className={styles.list} role="region" aria-label={t("list")} tabIndex={0}>
+      <ul style={{ height: rows.getTotalSize() }}>
+        {rows.getVirtualItems().map(({ index, start, key }) => {
+          const wait = waits[index];
+          return (
+            wait && (
+              <li key={key} style={{ transform: `translateY(${start}px)`, height: ROW_PX }}>
+                <WaitRow wait={wait} current={wait.wait_id === selected} href={hrefOf(wait)} />
+              </li>
+            )
+          );
+        })}
+      </ul>
+    </div>
+  );
+}
+
+function WaitRow({ wait, current, href }: { wait: HumanWait; current: boolean; href: string }) {
+  const t = useMessages(messages);
+  return (
+    <a className={styles.row} href={href} aria-current={current || undefined} data-wait={wait.wait_id}>
+      <span className={styles.line}>
+        <span className={styles.message}>{wait.message}</span>
+        <Deadline at={wait.deadline_at} />
+      </span>
+      <span className={styles.facts}>
+        <span className={styles.place}>
+          <strong>{wait.flow_name}</strong> · {wait.task}
+        </span>
+        {wait.proposal_digest !== null && (
+          <span className={styles.fact}>
+            <FileDiff size={12} aria-hidden />
+            {t("proposal")}
+          </span>
+        )}
+        {wait.assignees.length > 0 && (
+          <span className={styles.fact}>
+            <Users size={12} aria-hidden />
+            {wait.assignees.join(", ")}
+          </span>
+        )}
+        <span className={styles.asked}>
+          <Ago at={wait.created_at} />
+        </span>
+      </span>
+    </a>
+  );
+}

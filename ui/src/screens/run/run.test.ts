@@ -1,0 +1,223 @@
+import { describe, expect, it } from "vitest";
+import { eventsOf, type Wait } from "./details/events";
+import { ownPieces, piecesOf } from "./details/traceback";
+import { beside, laidOut, shapeOf } from "./flow/layout";
+import { asText, type LogFilter, type LogLine, levelOf, pieces, STREAMS, shown } from "./log/logLines";
+import { counted, neighbours, type Run, type Task, type TaskRecord, tasksOf } from "./run";
+import { place, rowsOf, scaleOf, ticksOf } from "./timeline/bars";
+
+const task = (name: string, state: Task["state"], record: TaskRecord = {}): Task => ({ name, state, record });
+
+function run(fields: Partial<Run> = {}): Run {
+  return {
+    run_id: "r",
+    flow_name: "etl",
+    status: "RUNNING",
+    params: {},
+    tasks: {},
+    submitted_at: 100,
+    start_time: 102,
+    end_time: null,
+    attempt: 1,
+    worker_id: "w",
+    ...fields,
+  } as Run;
+}
+
+const DIAMOND = [
+  task("start", "SUCCEEDED"),
+  task("left", "RUNNING", { after: ["start"] }),
+  task("right", "FAILED", { after: ["start"] }),
+  task("end", "PENDING", { after: ["left", "right"] }),
+];
+
+describe("tasks", () => {
+  it("have their record, or an empty one", () => {
+    const tasks = tasksOf(run({ tasks: { a: "RUNNING", b: "PENDING" }, task_records: { a: { calls: 2 } } }));
+    expect(tasks).toEqual([task("a", "RUNNING", { calls: 2 }), task("b", "PENDING")]);
+  });
+
+  it("are counted by state, what matters most first", () => {
+    expect(counted(DIAMOND)).toEqual([
+      ["FAILED", 1],
+      ["RUNNING", 1],
+      ["SUCCEEDED", 1],
+      ["PENDING", 1],
+    ]);
+  });
+
+  it("know who is before and behind them", () => {
+    expect([...neighbours(DIAMOND, "left")].sort()).toEqual(["end", "start"]);
+    expect(neighbours(DIAMOND, null).size).toBe(0);
+  });
+});
+
+describe("the graph", () => {
+  const layout = laidOut(shapeOf(DIAMOND));
+
+  it("goes from left to right, and states do not move it", () => {
+    const x = Object.fromEntries(layout.nodes.map((node) => [node.name, node.x]));
+    expect(x.start).toBeLessThan(x.left ?? 0);
+    expect(x.left).toBe(x.right);
+    expect(x.right).toBeLessThan(x.end ?? 0);
+    expect(layout.lines).toHaveLength(4);
+    expect(shapeOf(DIAMOND.map((each) => ({ ...each, state: "SUCCEEDED" })))).toBe(shapeOf(DIAMOND));
+  });
+
+  it("leaves out lines to tasks that are not there", () => {
+    expect(laidOut(shapeOf([task("only", "RUNNING", { after: ["gone"] })])).lines).toEqual([]);
+  });
+
+  it("is walked by arrows", () => {
+    expect(["left", "right"]).toContain(beside(layout, "start", "ArrowRight"));
+    expect(beside(layout, "end", "ArrowRight")).toBeNull();
+    const other = beside(layout, "left", "ArrowDown") ?? beside(layout, "left", "ArrowUp");
+    expect(other).toBe("right");
+  });
+});
+
+describe("the timeline", () => {
+  it("has the tasks as they began, and those that have not at the end", () => {
+    const rows = rowsOf([
+      task("later", "RUNNING", { started_at: 5 }),
+      task("never", "PENDING"),
+      task("first", "SUCCEEDED", { started_at: 3, ended_at: 4 }),
+    ]);
+    expect(rows.map((row) => row.name)).toEqual(["first", "later", "never"]);
+    expect(rows[1]?.bars).toEqual([{ from: 5, to: null, state: "RUNNING" }]);
+  });
+
+  it("has a bar for each try", () => {
+    const latest_calls = [
+      { started_at: 1, ended_at: 2, error: "no" },
+      { started_at: 3, ended_at: 4 },
+    ];
+    const [row] = rowsOf([task("t", "SUCCEEDED", { started_at: 1, ended_at: 4, calls: 2, latest_calls })]);
+    expect(row?.bars.map((bar) => bar.state)).toEqual(["FAILED", "SUCCEEDED"]);
+  });
+
+  it("reaches from the submission to the end, or a little ahead of now", () => {
+    expect(scaleOf(run({ end_time: 110 }), 500).to).toBeCloseTo(110.1);
+    expect(scaleOf(run(), 110).to).toBeCloseTo(110.8);
+  });
+
+  it("places moments in percent, and never outside", () => {
+    expect([90, 100, 150, 300].map((at) => place(at, { from: 100, to: 200 }))).toEqual([0, 0, 50, 100]);
+  });
+
+  it("has round ticks, and not too many", () => {
+    expect(ticksOf({ from: 0, to: 9 }, 6)).toEqual([0, 2, 4, 6, 8]);
+    expect(ticksOf({ from: 0, to: 3 * 86_400 }, 6).length).toBeLessThan(8);
+  });
+});
+
+describe("the log", () => {
+  const line = (text: string, fields: Partial<LogLine> = {}): LogLine => ({
+    id: text,
+    ts: 0,
+    task: "t",
+    stream: "stdout",
+    text,
+    attempt: 1,
+    ...fields,
+  });
+  const all: LogFilter = { task: null, streams: new Set(STREAMS), level: "other", search: "" };
+
+  it("knows how serious a line is", () => {
+    expect(levelOf(line("2026-11-15 ERROR it broke"))).toBe("error");
+    expect(levelOf(line("ValueError: bad row"))).toBe("error");
+    expect(levelOf(line("UserWarning: old"))).toBe("warning");
+    expect(levelOf(line("3 lines dropped", { stream: "note" }))).toBe("warning");
+    expect(levelOf(line("no errors were found"))).toBe("other");
+  });
+
+  it("is narrowed by task, stream, level and text", () => {
+    const lines = [
+      line("Hello", { task: "a" }),
+      line("WARNING world", { stream: "stderr" }),
+      line("ERROR", { task: null }),
+    ];
+    const texts = (filter: Partial<LogFilter>) =>
+      shown(lines, { ...all, ...filter }).map((each) => each.text);
+    expect(shown(lines, all)).toBe(lines);
+    expect(texts({ task: "a" })).toEqual(["Hello"]);
+    expect(texts({ streams: new Set(["stderr"]) })).toEqual(["WARNING world"]);
+    expect(texts({ level: "warning" })).toEqual(["WARNING world", "ERROR"]);
+    expect(texts({ search: "hEL" })).toEqual(["Hello"]);
+  });
+
+  it("is cut where it was searched for", () => {
+    expect(pieces("a Bc b", "b")).toEqual(["a ", "B", "c ", "b", ""]);
+    expect(pieces("text", "")).toEqual(["text"]);
+  });
+
+  it("can be taken away", () => {
+    expect(asText([line("Hello")])).toBe("1970-01-01T00:00:00.000Z stdout t | Hello\n");
+  });
+});
+
+describe("what happened", () => {
+  it("is told in order, with tries, questions and the end", () => {
+    const latest_calls = [
+      { started_at: 102, ended_at: 103, error: "no luck" },
+      { started_at: 104, ended_at: 105 },
+    ];
+    const wait = {
+      wait_id: "w",
+      task: "ask",
+      message: "Yes?",
+      state: "answered",
+      created_at: 106,
+      decided_at: 108,
+      decided_by: { name: "Ann" },
+      decision: null,
+    } as unknown as Wait;
+    const events = eventsOf(
+      run({
+        status: "CANCELLED",
+        end_time: 110,
+        cancel_requested_at: 109,
+        cancel_reason: "enough",
+        attempt: 2,
+      }),
+      [task("t", "SUCCEEDED", { latest_calls })],
+      [wait],
+    );
+    expect(events.map((each) => each.kind)).toEqual([
+      "submitted",
+      "begun",
+      "begunAgain",
+      "retried",
+      "asked",
+      "answered",
+      "cancelRequested",
+      "cancelled",
+    ]);
+    expect(events[5]?.who).toBe("Ann");
+  });
+});
+
+describe("a traceback", () => {
+  const text = `Traceback (most recent call last):
+  File "/x/site-packages/pyoco/core/engine.py", line 1, in run
+    result = task.func()
+             ^^^^^^^^^^^
+  File "/home/me/flows.py", line 7, in load
+    raise ValueError("bad row")
+ValueError: bad row
+`;
+
+  it("shows the frames of the flow, and what it was", () => {
+    const shown = ownPieces(piecesOf(text))
+      .flatMap((each) => each.lines)
+      .join("\n");
+    expect(shown).toContain("flows.py");
+    expect(shown).toContain("ValueError: bad row");
+    expect(shown).not.toContain("engine.py");
+  });
+
+  it("is whole where no frame is the flow's own", () => {
+    const foreign = text.replace("/home/me/flows.py", "/x/lib/python3.11/json/decoder.py");
+    expect(ownPieces(piecesOf(foreign))).toEqual(piecesOf(foreign));
+  });
+});

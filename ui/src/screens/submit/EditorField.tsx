@@ -1,0 +1,73 @@
+/** The editor as a field of the form: with its label, what can be done with its text, and what is wrong. */
+import { lazy, type ReactNode, type Ref, Suspense } from "react";
+import { joined } from "../../ui/controls";
+import { Skeleton } from "../../ui/feedback";
+import type { EditorHandle } from "./CodeEditor";
+import styles from "./Submit.module.css";
+import type { Mark } from "./submission";
+
+// It is heavier than all the rest of the screen, which therefore does not wait for it.
+const loading = import("./CodeEditor");
+const CodeEditor = lazy(() => loading);
+
+interface EditorFieldProps {
+  label: string;
+  hint: string;
+  error?: string;
+  language: "yaml" | "json";
+  value: string;
+  marks: readonly Mark[];
+  onChange: (value: string) => void;
+  onSubmit: () => void;
+  actions: ReactNode;
+  tall?: boolean;
+  ref?: Ref<EditorHandle>;
+  children?: ReactNode;
+}
+
+export function EditorField(props: EditorFieldProps) {
+  const { label, hint, error, language, value, marks, onChange, onSubmit, actions, tall, ref, children } =
+    props;
+  return (
+    <div className={styles.editorField}>
+      <div className={styles.editorHead}>
+        {/* The editor names itself: a label cannot point into it. */}
+        <span className={styles.label} aria-hidden>
+          {label}
+        </span>
+        <span className={styles.editorActions}>{actions}</span>
+      </div>
+      <div
+        className={joined(styles.editor, tall && styles.tall, (error || marks.length > 0) && styles.wrong)}
+        data-editor={language}
+      >
+        <Suspense
+          fallback={
+            <div className={styles.loading}>
+              <Skeleton width={160} />
+            </div>
+          }
+        >
+          <CodeEditor
+            ref={ref}
+            className={styles.code}
+            label={`${label}. ${hint}`}
+            language={language}
+            value={value}
+            marks={marks}
+            onChange={onChange}
+            onSubmit={onSubmit}
+          />
+        </Suspense>
+      </div>
+      {error ? (
+        <p className={styles.error} role="alert">
+          {error}
+        </p>
+      ) : (
+        !children && <p className={styles.soft}>{hint}</p>
+      )}
+      {children || null}
+    </div>
+  );
+}

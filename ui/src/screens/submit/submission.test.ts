@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import { Problem } from "../../api/problem";
+import { Attempt } from "./attempt";
+import { wrongPosition } from "./jsonPosition";
+import { parseParams, runBody, sorted, tagsIn, yamlForm } from "./submission";
+
+const draft = { flowName: " etl ", params: "{}", yaml: "version: 1\n", tag: "", tags: "", timeoutSec: "" };
+
+describe("params", () => {
+  it("are a JSON object, or nothing", () => {
+    expect(parseParams('{"a": 1}')).toEqual({ value: { a: 1 } });
+    expect(parseParams("  \n")).toEqual({ value: {} });
+    for (const other of ["[1]", "null", "3"]) expect(parseParams(other)).toEqual({ place: null });
+  });
+
+  it("are marked where they are no JSON", () => {
+    expect(parseParams('{\n  "a": x\n}')).toEqual({ place: { line: 2, column: 8 } });
+    expect(parseParams("{")).toEqual({ place: { line: 1, column: 2 } });
+  });
+
+  it.each([
+    ['{"a": 1,}', 8],
+    ["{'a': 1}", 1],
+    ['{"a" 1}', 5],
+    ['{"a": 1} x', 9],
+    ['{"a": "\n"}', 6],
+    ["[1, 2", 5],
+    ["[01]", 2],
+  ])("stop being JSON in %s at %d", (text, position) => {
+    expect(() => JSON.parse(text)).toThrow();
+    expect(wrongPosition(text)).toBe(position);
+  });
+
+  it.each(['{"a": [1, -2.5e3, {"b": "\\u00e9"}], "c": {}}', " [ ] ", '"x"', "true"])(
+    "are JSON in %s",
+    (text) => {
+      expect(JSON.parse(text)).toBeDefined();
+      expect(wrongPosition(text)).toBeNull();
+    },
+  );
+});
+
+describe("a request", () => {
+  it("has only what was given", () => {
+    expect(runBody(draft, {})).toEqual({ flow_name: "etl", params: {} });
+    expect(runBody({ ...draft, tag: "gpu", tags: "a, b,", timeoutSec: "1.5" }, { x: 1 })).toEqual({
+      flow_name: "etl",
+      params: { x: 1 },
+      tag: "gpu",
+      tags: ["a", "b"],
+      timeout_sec: 1.5,
+    });
+    expect([...yamlForm(draft).keys()]).toEqual(["flow_name", "workflow"]);
+  });
+
+  it("splits tags at commas", () => expect(tagsIn(" a ,,b ")).toEqual(["a", "b"]));
+});
+
+describe("what the gateway found wrong", () => {
+  it("goes to its place", () => {
+    const problem = new Problem("Not valid", "", 422, "ERR-PYOCO-0002", [
+      { field: "tag", message: "wanted letters" },
+      { field: "params.rows", message: "too deep" },
+      { field: "tasks.a.use", message: "unknown", line: 4, column: 7 },
+      { field: "workflow", message: "bad indentation", line: 9 },
+      { field: "colour", message: "unknown field" },
+    ]);
+    expect(sorted(problem)).toEqual({
+      fields: { tag: "wanted letters", params: "params.rows: too deep" },
+      marks: [
+        { line: 4, column: 7, message: "tasks.a.use: unknown" },
+        { line: 9, column: 1, message: "bad indentation" },
+      ],
+      rest: [{ field: "colour", message: "unknown field" }],
+    });
+    expect(sorted(null)).toEqual({ fields: {}, marks: [], rest: [] });
+  });
+});
+
+describe("the key of a submission", () => {
+  it("stays while the same is sent, and changes with the content and after a run", () => {
+    const attempt = new Attempt();
+    const first = attempt.keyFor("a");
+    expect(attempt.keyFor("a")).toBe(first);
+    const second = attempt.keyFor("b");
+    expect(second).not.toBe(first);
+    attempt.accepted();
+    expect(attempt.keyFor("b")).not.toBe(second);
+    expect(first).toMatch(/^[\x21-\x7e]{1,255}$/);
+  });
+});

@@ -1,0 +1,117 @@
+/** One submission: checked here as far as it can be, then sent; what is wrong goes to its place in the form. */
+import { useMemo, useRef, useState } from "react";
+import { api, type Schemas, send } from "../../api/client";
+import type { Problem } from "../../api/problem";
+import { useAct } from "../../api/queries";
+import { href, navigate, pathTo } from "../../app/router";
+import { useMessages } from "../../i18n/messages";
+import { useStore } from "../../lib/store";
+import { Attempt } from "./attempt";
+import { type Draft, draft } from "./draft";
+import { messages } from "./messages";
+import {
+  type FieldName,
+  type Mark,
+  parseParams,
+  type RunBody,
+  runBody,
+  sorted,
+  yamlForm,
+} from "./submission";
+
+export type Kind = "flow" | "yaml";
+type Accepted = Schemas["RunAccepted"];
+
+interface Wrong {
+  fields: Partial<Record<FieldName, string>>;
+  paramMarks: readonly Mark[];
+  yamlMarks: readonly Mark[];
+}
+
+const NO_MARKS: readonly Mark[] = [];
+
+async function sendYaml(form: FormData, key: string): Promise<{ data: Accepted }> {
+  const headers = { "Idempotency-Key": key };
+  const answer = await send(
+    new Request(new URL("/runs/yaml", location.origin), { method: "POST", body: form, headers }),
+  );
+  return { data: (await answer.json()) as Accepted };
+}
+
+const sendRun = (run: RunBody, key: string) =>
+  api.POST("/runs", {
+    params: { header: { "Idempotency-Key": key } },
+    body: run as Schemas["RunSubmitRequest"],
+  });
+
+/** What the gateway answered about this text; it does not hold for another. */
+interface Answered {
+  content: string;
+  problem: Problem;
+}
+
+const contentOf = (kind: Kind, { flowName, tag, tags, timeoutSec, params, yaml }: Draft): string =>
+  JSON.stringify([kind, flowName, tag, timeoutSec, ...(kind === "flow" ? [tags, params] : [yaml])]);
+
+export function useSubmission(kind: Kind) {
+  const written = useStore(draft);
+  const content = contentOf(kind, written);
+  const attempt = useRef(new Attempt());
+  // Nobody is told that something is missing before having tried.
+  const [tried, setTried] = useState<string | null>(null);
+  const [answered, setAnswered] = useState<Answered | null>(null);
+  const own = useOwnFindings(kind, written, tried === kind);
+  const act = useAct(
+    () => {
+      const key = attempt.current.keyFor(content);
+      const params = parseParams(written.params);
+      return kind === "yaml"
+        ? sendYaml(yamlForm(written), key)
+        : sendRun(runBody(written, "value" in params ? params.value : {}), key);
+    },
+    {
+      quiet: true,
+      refresh: [["runs"], ["overview"]],
+      onDone: ({ run_id: id }) => {
+        attempt.current.accepted();
+        navigate(href(pathTo("/runs/:id", { id })));
+      },
+    },
+  );
+  const submit = () => {
+    setTried(kind);
+    // Who clicks twice means one run.
+    if (act.isPending || own.isWrong) return;
+    setAnswered(null);
+    act.mutate(undefined, { onError: (problem) => setAnswered({ content, problem }) });
+  };
+  const problem = answered?.content === content ? answered.problem : null;
+  const told = useMemo(() => sorted(problem), [problem]);
+  const isShownInPlace = problem !== null && problem.fields.length > 0 && told.rest.length === 0;
+  const wrong: Wrong = {
+    fields: { ...told.fields, ...own.fields },
+    paramMarks: own.marks,
+    yamlMarks: told.marks,
+  };
+  return { wrong, problem: isShownInPlace ? null : problem, isPending: act.isPending, submit };
+}
+
+/** What can be seen without the gateway. */
+function useOwnFindings(kind: Kind, written: Draft, tried: boolean) {
+  const t = useMessages(messages);
+  const { flowName, timeoutSec, params } = written;
+  return useMemo(() => {
+    const fields: Wrong["fields"] = {};
+    const parsed = kind === "flow" ? parseParams(params) : { value: {} };
+    let marks = NO_MARKS;
+    if (flowName.trim() === "") fields.flow_name = t("required");
+    if (timeoutSec.trim() !== "" && !(Number(timeoutSec) > 0)) fields.timeout_sec = t("badNumber");
+    if ("place" in parsed) {
+      const { place } = parsed;
+      fields.params = place ? t("badJson", { line: place.line, column: place.column }) : t("badObject");
+      if (place) marks = [{ ...place, message: fields.params }];
+    }
+    const isWrong = Object.keys(fields).length > 0;
+    return { isWrong, fields: tried ? fields : {}, marks: tried ? marks : NO_MARKS };
+  }, [t, kind, flowName, timeoutSec, params, tried]);
+}

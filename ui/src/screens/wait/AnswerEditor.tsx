@@ -1,0 +1,82 @@
+/** Where an answer is written: in a form from its schema, or as JSON. */
+import { useState } from "react";
+import { useMessages } from "../../i18n/messages";
+import type { Problems } from "../../schemaForm/checking";
+import { type Field, fieldOf } from "../../schemaForm/fields";
+import type { Json, Schema } from "../../schemaForm/json";
+import { SchemaForm } from "../../schemaForm/SchemaForm";
+import { Segments } from "../../ui/controls";
+import styles from "./Answer.module.css";
+import { messages } from "./messages";
+
+type Mode = "form" | "text" | "yesNo" | "json";
+
+interface AnswerEditorProps {
+  /** Null: any JSON is an answer. */
+  schema: Schema | null;
+  value: Json | undefined;
+  problems: Problems;
+  onChange: (value: Json | undefined) => void;
+}
+
+const AS_JSON: Field = { shape: { kind: "json" }, nullable: false };
+const AS_TEXT: Field = { shape: { kind: "text", as: "multiline" }, nullable: false };
+const AS_YES_NO: Field = { shape: { kind: "boolean" }, nullable: false };
+
+export function AnswerEditor({ schema, value, problems, onChange }: AnswerEditorProps) {
+  const t = useMessages(messages);
+  const form = schema === null || schema === true ? null : fieldOf(schema);
+  const modes: Mode[] =
+    form === null ? ["text", "yesNo", "json"] : form.shape.kind === "json" ? ["json"] : ["form", "json"];
+  const [chosen, setChosen] = useState<Mode>(modes[0] ?? "json");
+  const fields: Record<Mode, Field> = {
+    form: form ?? AS_JSON,
+    text: AS_TEXT,
+    yesNo: AS_YES_NO,
+    json: { ...AS_JSON, description: form?.description },
+  };
+  const choose = (mode: Mode) => {
+    setChosen(mode);
+    // A text is no yes, and a yes is no text; as JSON, each of them is what it is.
+    if (form === null && mode !== "json") onChange(undefined);
+  };
+  const unplaced = [...problems].filter(([place]) => !isShown(fields[chosen], place));
+  return (
+    <div className={styles.editor}>
+      {modes.length > 1 && (
+        <div className={styles.modes}>
+          <Segments
+            label={t("answerAs")}
+            value={chosen}
+            options={modes.map((mode) => ({ value: mode, label: t(`mode.${mode}`) }))}
+            onChange={choose}
+          />
+        </div>
+      )}
+      {unplaced.length > 0 && (
+        <ul className={styles.unplaced} role="alert">
+          {unplaced.map(([place, message]) => (
+            <li key={place}>
+              {place && <code>{place}</code>} {message}
+            </li>
+          ))}
+        </ul>
+      )}
+      <SchemaForm field={fields[chosen]} value={value} problems={problems} onChange={onChange} />
+    </div>
+  );
+}
+
+/** Whether a form has a field at this place, which then says what is wrong there. */
+export function isShown(field: Field, place: string): boolean {
+  if (place === "") return true;
+  const [name = "", ...rest] = place.split(".");
+  const { shape } = field;
+  const inner =
+    shape.kind === "object"
+      ? shape.fields.find((each) => each.name === name)
+      : shape.kind === "list" && /^\d+$/.test(name)
+        ? shape.item
+        : undefined;
+  return inner !== undefined && isShown(inner, rest.join("."));
+}

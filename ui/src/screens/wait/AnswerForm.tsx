@@ -1,0 +1,57 @@
+/** The answer to a question without a proposal. */
+import { useRef, useState } from "react";
+import { useShortcut } from "../../app/shortcuts";
+import { useLanguage } from "../../i18n/language";
+import { useMessages } from "../../i18n/messages";
+import { problemsOf } from "../../schemaForm/checking";
+import { fieldOf, initialOf } from "../../schemaForm/fields";
+import type { Json } from "../../schemaForm/json";
+import { Button } from "../../ui/controls";
+import { ProblemBox } from "../../ui/feedback";
+import styles from "./Answer.module.css";
+import { AnswerEditor } from "./AnswerEditor";
+import { messages } from "./messages";
+import { useAnswering } from "./useAnswering";
+import { useFirstProblem } from "./useFirstProblem";
+import type { Answerable, Wait } from "./wait";
+import { schemaOf } from "./wait";
+
+export function AnswerForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  const schema = schemaOf(wait);
+  const form = useRef<HTMLFormElement>(null);
+  const [value, setValue] = useState<Json | undefined>(() =>
+    schema === null ? undefined : initialOf(fieldOf(schema)),
+  );
+  const { send, sending, problem, problems, setProblems } = useAnswering({
+    waitId: wait.wait_id,
+    ...handlers,
+  });
+  useFirstProblem(form, problems);
+  const submit = () => {
+    const wrong = problemsOf(value, schema, language);
+    if (wrong.size > 0) setProblems(wrong);
+    else if (!sending) void send(value);
+  };
+  useShortcut("mod+Enter", submit, t("send"));
+  return (
+    <form
+      ref={form}
+      className={styles.form}
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <AnswerEditor schema={schema} value={value} problems={problems} onChange={setValue} />
+      {problem && <ProblemBox problem={problem} />}
+      <div className={styles.actions}>
+        <Button kind="primary" type="submit" disabled={sending}>
+          {sending ? t("sending") : t("send")}
+        </Button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,112 @@
+/** A proposal: approve it as it is shown, send another one in its place, or reject it. */
+import { Check, PencilLine, X } from "lucide-react";
+import { useRef, useState } from "react";
+import { useShortcut } from "../../app/shortcuts";
+import type { Decision } from "../../human-waits";
+import { useLanguage } from "../../i18n/language";
+import { useMessages } from "../../i18n/messages";
+import { problemsOf } from "../../schemaForm/checking";
+import { schemaLike } from "../../schemaForm/fields";
+import type { Json } from "../../schemaForm/json";
+import { Button, Field, Segments, TextArea } from "../../ui/controls";
+import { ProblemBox } from "../../ui/feedback";
+import styles from "./Answer.module.css";
+import { AnswerEditor } from "./AnswerEditor";
+import { Changes } from "./Changes";
+import { JsonView } from "./JsonView";
+import { messages } from "./messages";
+import { useAnswering } from "./useAnswering";
+import { useFirstProblem } from "./useFirstProblem";
+import { type Answerable, schemaOf, type Wait } from "./wait";
+
+const NOTE_CHARS = 10_000;
+const ICONS = { approved: Check, edited: PencilLine, rejected: X };
+
+export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
+  const t = useMessages(messages);
+  const language = useLanguage();
+  const form = useRef<HTMLFormElement>(null);
+  const [decision, setDecision] = useState<Decision>("approved");
+  const [value, setValue] = useState<Json | undefined>(wait.proposal as Json);
+  const [note, setNote] = useState("");
+  const { send, sending, problem, problems, setProblems } = useAnswering({
+    waitId: wait.wait_id,
+    ...handlers,
+  });
+  useFirstProblem(form, problems);
+  const schema = schemaOf(wait);
+  const submit = () => {
+    const wrong = decision === "edited" ? problemsOf(value, schema, language) : new Map<string, string>();
+    if (wrong.size > 0) return setProblems(wrong);
+    // The digest says which proposal was on the screen: another one is not approved by mistake.
+    const answer = { decision, digest: wait.proposal_digest, note: note.trim() };
+    if (!sending) void send(decision === "edited" ? { ...answer, value } : answer);
+  };
+  useShortcut("mod+Enter", submit, t("send"));
+  const Icon = ICONS[decision];
+  return (
+    <form
+      ref={form}
+      className={styles.form}
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <section className={styles.proposal} aria-label={t("proposal")}>
+        <h3>{t("proposal")}</h3>
+        <JsonView value={wait.proposal} />
+      </section>
+      <div className={styles.decisions}>
+        <Segments
+          label={t("decision")}
+          value={decision}
+          options={(["approved", "edited", "rejected"] as const).map((each) => ({
+            value: each,
+            label: t(`decide.${each}`),
+          }))}
+          onChange={setDecision}
+        />
+      </div>
+      {decision === "edited" && (
+        <>
+          <AnswerEditor
+            schema={schema ?? schemaLike(wait.proposal)}
+            value={value}
+            problems={problems}
+            onChange={setValue}
+          />
+          <Changes before={wait.proposal} after={value} />
+        </>
+      )}
+      <Field label={decision === "rejected" ? t("noteWhy") : t("note")} hint={t("noteHint")}>
+        {(wired) => (
+          <TextArea
+            {...wired}
+            rows={2}
+            maxLength={NOTE_CHARS}
+            value={note}
+            onChange={({ target }) => setNote(target.value)}
+          />
+        )}
+      </Field>
+      {decision !== "edited" && problems.size > 0 && (
+        <ul className={styles.unplaced} role="alert">
+          {[...problems].map(([place, message]) => (
+            <li key={place}>
+              <code>{place}</code> {message}
+            </li>
+          ))}
+        </ul>
+      )}
+      {problem && <ProblemBox problem={problem} />}
+      <div className={styles.actions}>
+        <Button kind={decision === "rejected" ? "danger" : "primary"} type="submit" disabled={sending}>
+          <Icon size={15} aria-hidden />
+          {sending ? t("sending") : t(`submit.${decision}`)}
+        </Button>
+      </div>
+    </form>
+  );
+}

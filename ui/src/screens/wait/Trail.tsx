@@ -1,0 +1,63 @@
+/** What happened to a question, and who did it: nothing of it is ever changed. */
+import { Ban, CircleCheck, Clock, type LucideIcon, MessageCircleQuestion, ShieldX } from "lucide-react";
+import { useMessages } from "../../i18n/messages";
+import { Ago } from "../../ui/time";
+import { messages } from "./messages";
+import styles from "./Wait.module.css";
+import { nameOf, type Wait } from "./wait";
+
+type WaitEvent = Wait["events"][number];
+
+const ICONS: Record<WaitEvent["kind"], LucideIcon> = {
+  opened: MessageCircleQuestion,
+  answered: CircleCheck,
+  refused: ShieldX,
+  expired: Clock,
+  cancelled: Ban,
+};
+
+const WORDS = [
+  "already_decided",
+  "expired",
+  "invalid_answer",
+  "invalid_state",
+  "not_assigned",
+  "proposal_changed",
+] as const;
+
+export function Trail({ events }: { events: readonly WaitEvent[] }) {
+  const t = useMessages(messages);
+  if (events.length === 0) return null;
+  return (
+    <section className={styles.trail} aria-label={t("trail")}>
+      <h3>{t("trail")}</h3>
+      <ol>
+        {events.map((event) => (
+          <Entry key={event.event_id} event={event} />
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+function Entry({ event }: { event: WaitEvent }) {
+  const t = useMessages(messages);
+  const Icon = ICONS[event.kind];
+  const who = nameOf(event.actor);
+  const word = WORDS.find((each) => each === event.why);
+  const from = [event.actor?.ip, event.actor?.user_agent].filter((each) => each && each !== who);
+  return (
+    <li>
+      <Icon size={14} aria-hidden />
+      <div>
+        <p>
+          {t(`event.${event.kind}`)}
+          {event.decision && ` (${t(`decision.${event.decision}`)})`}
+          {who && ` ${t("by", { who })}`} <Ago at={event.at} />
+        </p>
+        {event.why && <p className={styles.why}>{word ? t(`why.${word}`) : event.why}</p>}
+        {from.length > 0 && <p className={styles.agent}>{from.join(" · ")}</p>}
+      </div>
+    </li>
+  );
+}

@@ -1,0 +1,151 @@
+/** One question: what is asked and until when, and its form, or what became of it. */
+import { Activity, TriangleAlert, Users } from "lucide-react";
+import { type ReactNode, useEffect, useState } from "react";
+import { api } from "../../api/client";
+import { queryClient, useRead } from "../../api/queries";
+import { href, pathTo } from "../../app/router";
+import type { Receipt, Respond } from "../../human-waits";
+import { useMessages } from "../../i18n/messages";
+import { Loading, ProblemBox } from "../../ui/feedback";
+import { Ago } from "../../ui/time";
+import { showToast } from "../../ui/toasts";
+import { AnswerForm } from "./AnswerForm";
+import { Deadline } from "./Deadline";
+import { JsonView } from "./JsonView";
+import { messages } from "./messages";
+import { Outcome } from "./Outcome";
+import { ProposalForm } from "./ProposalForm";
+import { Trail } from "./Trail";
+import type { Refusal } from "./useAnswering";
+import styles from "./Wait.module.css";
+import { nameOf, type Wait } from "./wait";
+
+interface WaitPanelProps {
+  id: string;
+  respond: Respond;
+  /** Whether it is among the open ones, as far as that is known: who loses it from there looks again. */
+  isOpen: boolean | null;
+  onAnswered?: () => void;
+  /** Beside the question. */
+  actions?: ReactNode;
+}
+
+export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPanelProps) {
+  const t = useMessages(messages);
+  const key = ["waits", "one", id];
+  const read = useRead(key, (signal) =>
+    api.GET("/waits/{wait_id}", { params: { path: { wait_id: id } }, signal }),
+  );
+  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const wait = read.data;
+  const isBehind = wait?.state === "open" && isOpen === false;
+  const { refetch } = read;
+  useEffect(() => {
+    if (isBehind) void refetch();
+  }, [isBehind, refetch]);
+
+  if (!wait) return read.error ? <ProblemBox problem={read.error} onRetry={() => refetch()} /> : <Loading />;
+  const answered = (receipt: Receipt) => {
+    showToast({
+      tone: "good",
+      title: t("answeredToast"),
+      detail: wait.message,
+      link: { href: href(pathTo("/runs/:id", { id: receipt.run_id })), label: t("showRun") },
+    });
+    void queryClient.invalidateQueries({ queryKey: ["waits"] });
+    onAnswered?.();
+  };
+  const refused = (why: Refusal) => {
+    setRefusal(why);
+    void queryClient.invalidateQueries({ queryKey: ["waits"] });
+  };
+  const Form = wait.proposal_digest === null ? AnswerForm : ProposalForm;
+  return (
+    <article className={styles.wait} aria-label={wait.message}>
+      <Question wait={wait} actions={actions} />
+      {refusal && <Refused refusal={refusal} wait={wait} />}
+      {wait.state === "open" ? (
+        <>
+          <Form
+            // Another proposal is another form: what was decided about the one before does not hold.
+            key={wait.proposal_digest}
+            wait={wait}
+            respond={respond}
+            onAnswered={answered}
+            onRefused={refused}
+          />
+          <Otherwise wait={wait} />
+        </>
+      ) : (
+        <Outcome wait={wait} />
+      )}
+      <Trail events={wait.events} />
+    </article>
+  );
+}
+
+function Question({ wait, actions }: { wait: Wait; actions?: ReactNode }) {
+  const t = useMessages(messages);
+  const place = wait.name === "human" ? wait.task : `${wait.task} · ${wait.name}`;
+  return (
+    <header className={styles.question}>
+      <div className={styles.head}>
+        <h2 className={styles.message}>{wait.message}</h2>
+        {actions}
+      </div>
+      <p className={styles.facts}>
+        <a className={styles.run} href={href(pathTo("/runs/:id", { id: wait.run_id }))}>
+          <Activity size={13} aria-hidden />
+          {wait.flow_name}
+        </a>
+        <span>{place}</span>
+        <span>
+          {t("asked")} <Ago at={wait.created_at} />
+        </span>
+        {wait.assignees.length > 0 && (
+          <span className={styles.who}>
+            <Users size={13} aria-hidden />
+            {t("for", { who: wait.assignees.join(", ") })}
+          </span>
+        )}
+        {wait.arming > 1 && <span>{t("askedAgain", { count: wait.arming })}</span>}
+        {wait.state === "open" && <Deadline at={wait.deadline_at} />}
+      </p>
+    </header>
+  );
+}
+
+/** That an answer did not count is said in plain words, with who was first and when. */
+function Refused({ refusal, wait }: { refusal: Refusal; wait: Wait }) {
+  const t = useMessages(messages);
+  const who = nameOf(wait.decided_by ?? null) ?? t("somebody");
+  return (
+    <div className={styles.notice} role="alert">
+      <TriangleAlert size={16} aria-hidden />
+      <p>
+        <strong>{t("notCounted")}</strong>{" "}
+        {refusal === "conflict" && wait.state === "answered" ? (
+          <>
+            {t("firstWas", { who })} (<Ago at={wait.decided_at} />)
+          </>
+        ) : refusal === "conflict" ? (
+          t("refused.over")
+        ) : (
+          t(`refused.${refusal}`)
+        )}
+      </p>
+    </div>
+  );
+}
+
+/** What happens if nobody answers. */
+function Otherwise({ wait }: { wait: Wait }) {
+  const t = useMessages(messages);
+  if (!("default" in wait)) return <p className={styles.otherwise}>{t("elseFails")}</p>;
+  return (
+    <div className={styles.otherwise}>
+      {t("elseDefault")}
+      <JsonView value={wait.default} />
+    </div>
+  );
+}

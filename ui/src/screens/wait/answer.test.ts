@@ -1,0 +1,50 @@
+import { describe, expect, it } from "vitest";
+import { Problem } from "../../api/problem";
+import { fieldOf } from "../../schemaForm/fields";
+import { isShown } from "./AnswerEditor";
+import { columnsOf } from "./JsonView";
+import { atTheirFields } from "./useAnswering";
+import { nameOf } from "./wait";
+
+describe("what the gateway finds wrong", () => {
+  it("is told at the field of the form", () => {
+    const fields = [
+      { field: "payload.lines.0.amount", message: "too much" },
+      { field: "payload", message: "not this" },
+      { field: "note", message: "too long" },
+    ];
+    const told = atTheirFields(new Problem("", "", 422, null, fields));
+    expect(Object.fromEntries(told)).toEqual({
+      "lines.0.amount": "too much",
+      "": "not this",
+      note: "too long",
+    });
+  });
+
+  it("or above it, if the form has no such field", () => {
+    const line = { type: "object", properties: { amount: { type: "number" } } };
+    const form = fieldOf({ type: "object", properties: { lines: { type: "array", items: line } } });
+    expect(isShown(form, "")).toBe(true);
+    expect(isShown(form, "lines.3.amount")).toBe(true);
+    expect(isShown(form, "lines.first")).toBe(false);
+    expect(isShown(form, "other")).toBe(false);
+  });
+});
+
+describe("a list is a table", () => {
+  it("if its entries are alike and flat", () => {
+    expect(columnsOf([{ a: 1, b: 2 }, { a: 3 }])).toEqual(["a", "b"]);
+    expect(columnsOf([{ a: [1] }])).toBeNull();
+    expect(columnsOf([{ a: 1 }, 2])).toBeNull();
+    expect(columnsOf([{ a: 1 }, { b: 1 }, { c: 1 }])).toBeNull();
+    expect(columnsOf([{}])).toBeNull();
+  });
+});
+
+describe("whoever did it", () => {
+  it("is called by the best name there is", () => {
+    expect(nameOf({ name: "ada", api_key_id: "k1", ip: "10.0.0.1" })).toBe("ada");
+    expect(nameOf({ name: null, api_key_id: null, ip: "10.0.0.1" })).toBe("10.0.0.1");
+    expect(nameOf(null)).toBeNull();
+  });
+});

@@ -1,0 +1,21 @@
+/** The hook for questions to people, at the gateway that this page came from and with the key of this tab. */
+import { send } from "../../api/client";
+import { type HumanWait, type HumanWaits, useHumanWaits } from "../../human-waits";
+
+export type { HumanWait };
+
+export interface Inbox extends HumanWaits {
+  waits: HumanWait[];
+}
+
+export function useInbox(): Inbox {
+  const inbox = useHumanWaits({ api: "", fetch: send });
+  const waits = inbox.runs.flatMap((run) => run.waits).sort((a, b) => a.deadline_at - b.deadline_at);
+  return { ...inbox, waits };
+}
+
+/** Whether a question is among the open ones; null as long as that is not known. */
+export function isOpenIn({ state, waits }: Inbox, id: string): boolean | null {
+  const isKnown = state === "live" || state === "polling";
+  return isKnown ? waits.some(({ wait_id }) => wait_id === id) : null;
+}

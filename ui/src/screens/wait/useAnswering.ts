@@ -1,0 +1,46 @@
+/** Sending an answer, and what comes back if it does not count. */
+import { useState } from "react";
+import { Problem } from "../../api/problem";
+import type { Receipt, Respond } from "../../human-waits";
+import { NO_PROBLEMS, type Problems } from "../../schemaForm/checking";
+
+/** Why an answer did not count, where the question itself has changed meanwhile. */
+export type Refusal = "conflict" | "expired" | "changed";
+
+const REFUSALS: Record<number, Refusal> = { 409: "conflict", 410: "expired", 412: "changed" };
+
+interface Options {
+  waitId: string;
+  respond: Respond;
+  onAnswered: (receipt: Receipt) => void;
+  onRefused: (refusal: Refusal) => void;
+}
+
+export function useAnswering({ waitId, respond, onAnswered, onRefused }: Options) {
+  const [sending, setSending] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [problems, setProblems] = useState<Problems>(NO_PROBLEMS);
+
+  const send = async (answer: unknown) => {
+    setSending(true);
+    setProblem(null);
+    setProblems(NO_PROBLEMS);
+    try {
+      onAnswered(await respond(waitId, answer));
+    } catch (thrown) {
+      const what = Problem.from(thrown);
+      const refusal = REFUSALS[what.status];
+      if (refusal) onRefused(refusal);
+      else if (what.status === 422 && what.fields.length > 0) setProblems(atTheirFields(what));
+      else setProblem(what);
+    } finally {
+      setSending(false);
+    }
+  };
+  return { send, sending, problem, problems, setProblems };
+}
+
+/** The gateway names a place in the whole request: `payload.amount`. */
+export function atTheirFields({ fields }: Problem): Problems {
+  return new Map(fields.map(({ field, message }) => [field.replace(/^payload(\.|$)/, ""), message]));
+}
