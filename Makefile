@@ -86,9 +86,10 @@ clean: ## Remove all that make and the product created here, the data of the dem
 	@$(BIN)/python -m pip install -qq --group dev
 	@touch $@
 
+# Not `npm ci`: it wants every platform's own packages in the lock file, also where a registry has only ours.
 $(NODE_MODULES): ui/package.json ui/package-lock.json
 	@echo 'Installing what builds the dashboard into ui/node_modules ...'
-	@npm --prefix ui ci --silent
+	@npm --prefix ui install --no-save --silent
 	@touch $@
 
 $(DASHBOARD): $(NODE_MODULES) $(UI_SOURCES)

@@ -26,7 +26,7 @@ class DashboardBuild(BuildHookInterface):  # type: ignore[type-arg]
             self.app.display_warning("npm was not found: the package is built without the dashboard")
             return
         try:
-            for command in (["ci"], ["run", "build"]):
+            for command in (["install", "--no-save"], ["run", "build"]):
                 subprocess.run([npm, *command], cwd=Path(self.root) / SOURCES, check=True)
         except subprocess.CalledProcessError as error:
             self.app.display_warning(f"{error}: the package is built without the dashboard")
