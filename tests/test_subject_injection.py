@@ -65,6 +65,9 @@ async def test_a_path_parameter(gateway: RunningGateway, published: list[str], h
             continue
         parts = [quote(hostile, safe="") if part.startswith("{") else part for part in template.split("/")]
         answer = await gateway.http.request(method, "/".join(parts))
+        if answer.url.path == "/":
+            # The client has gone up the path itself, to the dashboard.
+            continue
         assert 400 <= answer.status_code < 500, (method, template, answer.text)
     assert [subject for subject in published if names(subject, hostile)] == []
 

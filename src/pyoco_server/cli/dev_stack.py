@@ -4,11 +4,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
+
+import httpx
 
 from pyoco_server.broker.credentials import CREDENTIALS
 from pyoco_server.broker.embedded import EmbeddedNats
@@ -30,6 +32,8 @@ _FOLDERS: Final = {
 }
 # What is known to end soon, beyond what it may take by its own settings.
 _MARGIN_SEC: Final = 10.0
+_READY_SEC: Final = 10.0
+_POLL_SEC: Final = 0.02
 _NATS_PAUSE_SEC: Final = 1.0
 
 
@@ -60,6 +64,24 @@ def dev_settings(data_dir: Path | None, **given: Any) -> NatsBackendConfig:
         given |= {setting: str(data_dir / folder) for setting, folder in _FOLDERS.items()}
     config = settings_with(log_format="text", **given)
     return config if is_said("PYOCO_LOG_LEVEL", config) else replace(config, log_level="WARNING")
+
+
+async def _until_it_takes_runs(gateway_url: str) -> None:
+    """A gateway listens before it has its streams; who reads that all is there may submit at once."""
+    # It is our own child, whose certificate may be anybody's.
+    async with httpx.AsyncClient(base_url=gateway_url, trust_env=False, verify=False) as http:  # noqa: S501
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_READY_SEC):
+                while not await _is_ready(http):  # noqa: ASYNC110 - another process tells nobody
+                    await asyncio.sleep(_POLL_SEC)
+
+
+async def _is_ready(http: httpx.AsyncClient) -> bool:
+    try:
+        return (await http.get("/health", params={"ready": 1})).is_success
+    except httpx.TransportError:
+        # It has ended: whoever looks after it starts it again, or says so.
+        return False
 
 
 async def _end(task: asyncio.Task[None]) -> None:
@@ -100,6 +122,7 @@ class DevStack:
             await worker.start()
             self.gateway_url = (await gateway.ready())["url"]
             self.worker_facts = WorkerFacts(**await worker.ready())
+            await _until_it_takes_runs(self.gateway_url)
             self._undo = undo.pop_all()
         return self
 

@@ -40,8 +40,7 @@ class SchemaProcess:
     async def ask(self, line: bytes) -> Found:
         async with self._turn:
             try:
-                process = await self._started()
-                return await self._exchange(process, line, self._limit_sec)
+                return await self._answer(line)
             except TimeoutError:
                 text = f"its schema takes longer than {self._limit_sec:g} s to check: simplify it"
                 return Found(schema=text)
@@ -53,6 +52,17 @@ class SchemaProcess:
                 # Cancelled or too late, its answer would be the next one's.
                 if self._process is not None and not self._answered:
                     await self._end()
+
+    async def _answer(self, line: bytes) -> Found:
+        was_there = self._process is not None
+        try:
+            return await self._exchange(await self._started(), line, self._limit_sec)
+        except (OSError, EOFError):
+            if not was_there:
+                raise
+            # It had ended before it was asked, perhaps: then this is not the schema's doing.
+            await self._end()
+            return await self._exchange(await self._started(), line, self._limit_sec)
 
     async def _started(self) -> Process:
         self._answered = False

@@ -27,10 +27,11 @@ _OWN: Final = frozenset({"pyoco_server", "__main__", "__mp_main__"})
 # Wherever the server is installed these are too, and `yaml:unsafe_load` or `pip:main` run anything.
 # fmt: off
 _DEPENDENCIES: Final = frozenset({
-    "_yaml", "annotated_doc", "annotated_types", "anyio", "certifi", "click", "dotenv", "fastapi", "h11",
-    "httpcore", "httptools", "httpx", "idna", "markdown_it", "mdurl", "msgspec", "multipart", "nats",
-    "opentelemetry", "packaging", "prometheus_client", "pydantic", "pydantic_core", "pygments", "pyoco",
-    "python_multipart", "rich", "shellingham", "starlette", "typer", "typing_extensions",
+    "_yaml", "annotated_doc", "annotated_types", "anyio", "attr", "attrs", "certifi", "click", "dotenv",
+    "fastapi", "h11", "httpcore", "httptools", "httpx", "idna", "jsonschema", "jsonschema_specifications",
+    "markdown_it", "mdurl", "msgspec", "multipart", "nats", "opentelemetry", "packaging",
+    "prometheus_client", "pydantic", "pydantic_core", "pygments", "pyoco", "python_multipart",
+    "referencing", "rich", "rpds", "shellingham", "starlette", "typer", "typing_extensions",
     "typing_inspection", "uvicorn", "uvloop", "yaml",
     # what older versions of them need, or other systems
     "colorama", "exceptiongroup", "importlib_metadata", "sniffio", "zipp",

@@ -188,8 +188,11 @@ class RunExecution:
 
     async def _store_end(self, outcome: Outcome) -> bool:
         """Write how it ended, or that it waits; false when NATS answers but does not take it."""
+        is_waiting = outcome.status == RunStatus.WAITING_HUMAN
         try:
-            return await self._insist(lambda: self._write_end(outcome)) is not None
+            return (
+                await self._insist(lambda: self._write_end(outcome), at_any_size=not is_waiting) is not None
+            )
         except PayloadTooLarge as error:
             # Whatever else a snapshot has can be cut.
             text = f"what the run waits for does not fit into its snapshot: {error.detail}"
@@ -205,16 +208,16 @@ class RunExecution:
             # Our own write, whose acknowledgement was lost.
         return True
 
-    async def _insist(self, act: Callable[[], Awaitable[T]]) -> T | None:
+    async def _insist(self, act: Callable[[], Awaitable[T]], *, at_any_size: bool = True) -> T | None:
         """Wait an outage out: the work is done and must count. None: NATS answers, but does not take it."""
         connection = self._services.connection
         give_up_at = time.monotonic() + self._services.ack_wait_sec
         while True:
             try:
                 return await act()
-            except PayloadTooLarge:
-                raise
             except NatsUnavailable as error:
+                if isinstance(error, PayloadTooLarge) and not at_any_size:
+                    raise
                 if not connection.ready:
                     await connection.wait_ready()
                     give_up_at = time.monotonic() + self._services.ack_wait_sec
