@@ -165,8 +165,9 @@ def test_the_inbox_is_watched_in_lines(account: Account) -> None:
 
 
 def test_the_inbox_is_watched_on_a_terminal(account: Account) -> None:
+    account.ask({"message": "There before?"})
     with at(account, "waits", "--watch") as terminal:
-        terminal.shows("Question")
+        terminal.shows("There before?")
         account.ask({"message": "Shown while it is watched?"})
         terminal.shows("Shown while it is watched?")
         terminal.type(CTRL_C)
