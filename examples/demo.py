@@ -99,7 +99,7 @@ def drawing(snapshot: Run) -> RenderableType:
 
 def show_next(stack: DevStack, screen: Screen, run_id: str, waiting: Run) -> None:
     url = stack.gateway_url
-    screen.console.print(Text.assemble(("This run:", "bold"), f" {url}/runs/{run_id}"), soft_wrap=True)
+    screen.console.print(Text.assemble(("This run:", "bold"), f" {url}/#/runs/{run_id}"), soft_wrap=True)
     show_question(screen, url, waiting)
     yaml_file = os.path.relpath(FLOWS / "check_orders.yaml")
     submit_yaml = ("submit-yaml", "--workflow-file", yaml_file, "--flow-name", "check_orders", "--wait")

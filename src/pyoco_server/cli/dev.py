@@ -6,17 +6,21 @@ import sysconfig
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+import pyoco_server
 from pyoco_server import __version__
 from pyoco_server.cli.console import printable
 from pyoco_server.cli.dev_stack import DevOptions, DevStack
 from pyoco_server.cli.listening import USUAL_PORT, open_to_others
 from pyoco_server.cli.serving import StopRequest
+
+_DASHBOARD: Final = Path(pyoco_server.__file__).parent / "dashboard" / "index.html"
 
 
 class Screen:
@@ -40,7 +44,7 @@ class Screen:
             )
             return
         for name, value in [(title, ""), *_what_runs(stack)]:
-            self.console.print(Text(printable(f"{name:9}{value}")), soft_wrap=True)
+            self.console.print(Text(printable(f"{name:11}{value}")), soft_wrap=True)
 
     def show_commands(self, commands: Sequence[str]) -> None:
         self.console.print(Text("Next, in another terminal:", style="bold"))
@@ -107,6 +111,7 @@ def _what_runs(stack: DevStack) -> list[tuple[str, str]]:
     slots = "1 slot" if worker.slots == 1 else f"{worker.slots} slots"
     warning = open_to_others(stack.options.host, stack.options.config)
     return [
+        *([("Dashboard", f"{stack.gateway_url}/")] if _DASHBOARD.is_file() else []),
         ("Gateway", f"{stack.gateway_url}  (API: {stack.gateway_url}/openapi.json)"),
         ("Worker", f"{worker.worker_id}, {slots}, tags {', '.join(worker.tags)}"),
         ("Flows", ", ".join(worker.flows) or "none"),

@@ -66,9 +66,16 @@ class File:
         return Response(self.content, media_type=self.media_type, headers=headers)
 
 
-@cache
 def load(folder: Path) -> dict[str, File]:
-    """Every file by its name, a megabyte in all. There are only these names: no path leads elsewhere."""
+    """Every file by its name, a megabyte in all. There are only these names: no path leads elsewhere.
+
+    Read once, but not before it is there: it may be built while the gateway runs.
+    """
+    return _read(folder) if (folder / _INDEX).is_file() else {}
+
+
+@cache
+def _read(folder: Path) -> dict[str, File]:
     return {
         (name := path.relative_to(folder).as_posix()): File.of(name, path.read_bytes(), _compressed(path))
         for path in sorted(folder.rglob("*"))
