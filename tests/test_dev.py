@@ -85,8 +85,8 @@ def test_it_shows_what_runs_and_what_to_try_and_completes_a_run(everything: Dev)
     screen, data = everything.program.stdout, everything.folder / ".pyoco"
     assert "Worker     dev, 2 slots, tags default" in screen
     assert "Flows      check_orders, greet, invoice, invoice_approval, sales_report" in screen
-    assert f"Data         {data / 'nats'}" in screen
-    assert f"Logs         {data / 'logs'}" in screen
+    assert f"Data       {data / 'nats'}" in screen
+    assert f"Logs       {data / 'logs'}" in screen
     everything.completes_a_run()
 
     commands = [line.strip() for line in screen.splitlines() if line.startswith("  ")]
