@@ -4,15 +4,13 @@ import "./app/theme";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app/App";
+import { loadPart } from "./app/loading";
 import { parseHash } from "./app/router";
-import { findScreen, loadScreen } from "./app/screens";
-
-// After an update of the gateway, the screens of the old page are gone: the new page has the new ones.
-window.addEventListener("vite:preloadError", () => window.location.reload());
+import { findScreen } from "./app/screens";
 
 // The screen is on its way while the rest of the page is drawn; what fails is shown in its place.
 const first = findScreen(parseHash(location.hash).path);
-if (first) loadScreen(first.screen).catch(() => undefined);
+if (first) loadPart(first.screen.load).catch(() => undefined);
 
 const root = document.getElementById("root");
 if (root)

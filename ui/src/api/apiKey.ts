@@ -1,6 +1,9 @@
 /** The API key of this tab: forgotten when the tab is closed, and never written anywhere else. */
 import { storedValue } from "../lib/store";
 
-const isText = (value: unknown): value is string => typeof value === "string";
+/** Whether a header can carry it: of anything else, the browser refuses to send the request at all. */
+export const isSendable = (key: string): boolean => /^[\x21-\x7e]*$/.test(key);
 
-export const apiKey = storedValue<string>(sessionStorage, "pyoco.api-key", "", isText);
+const isKey = (value: unknown): value is string => typeof value === "string" && isSendable(value);
+
+export const apiKey = storedValue<string>(sessionStorage, "pyoco.api-key", "", isKey);

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { apiKey } from "./apiKey";
 import type { ServerEvent } from "./eventParser";
 import { followEvents, type StreamState } from "./eventStream";
+import * as streamPlaces from "./streamPlaces";
 
 function answering(...answers: (string | Response | Error)[]) {
   const requests: Request[] = [];
@@ -51,6 +52,55 @@ describe("following a stream", () => {
       "live",
       "ended",
     ]);
+  });
+
+  it("gives its connection back as soon as nobody looks, and takes it up again behind the last event", async () => {
+    vi.useFakeTimers();
+    const hidden = vi.spyOn(document, "hidden", "get");
+    const show = (shown: boolean) => {
+      hidden.mockReturnValue(!shown);
+      document.dispatchEvent(new Event("visibilitychange"));
+    };
+    let isOpen = true;
+    const open = new ReadableStream({
+      start: (body) => body.enqueue(new TextEncoder().encode("id: 7\nevent: line\ndata: 1\n\n")),
+      cancel() {
+        isOpen = false;
+      },
+    });
+    const requests = answering(new Response(open), END);
+    try {
+      const following = follow();
+      await vi.advanceTimersByTimeAsync(100);
+      show(false);
+      await vi.advanceTimersByTimeAsync(1_500);
+      expect(isOpen).toBe(false);
+      await vi.advanceTimersByTimeAsync(60_000);
+      expect(requests).toHaveLength(1);
+      show(true);
+      await following;
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(requests[1]?.headers.get("Last-Event-ID")).toBe("7");
+  });
+
+  it("without a place of its own, hears what is new in turns and stays live", async () => {
+    vi.useFakeTimers();
+    const places = vi.spyOn(streamPlaces, "withPlace").mockImplementation((_, use) => use("turn"));
+    const open = new ReadableStream({
+      start: (body) => body.enqueue(new TextEncoder().encode("id: 7\nevent: line\ndata: 1\n\n")),
+    });
+    const requests = answering(new Response(open), END);
+    try {
+      const following = follow();
+      await vi.advanceTimersByTimeAsync(4_000);
+      expect((await following).states).toEqual(["connecting", "live", "live", "ended"]);
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(requests[1]?.headers.get("Last-Event-ID")).toBe("7");
+    expect(places).toHaveBeenCalledTimes(2);
   });
 
   it("sends the key of the tab", async () => {

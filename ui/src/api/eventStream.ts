@@ -4,6 +4,7 @@ import { send } from "./client";
 import { eventParser, type ServerEvent } from "./eventParser";
 import { Problem } from "./problem";
 import { queryClient } from "./queries";
+import { withPlace } from "./streamPlaces";
 
 export type StreamState = "connecting" | "live" | "reconnecting" | "ended" | "failed";
 
@@ -15,8 +16,13 @@ export interface StreamHandlers {
 
 // The gateway says something every 15 seconds.
 const SILENCE_MS = 45_000;
-// A browser has six connections to a gateway for all its tabs: one that nobody looks at gives its own back.
-const HIDDEN_MS = 20_000;
+// A tab that nobody looks at gives its connections back; who only passes by it does not cut them.
+const HIDDEN_MS = 1_000;
+// Who has no place of their own (streamPlaces.ts) hears what is new in a turn, and comes back later.
+// The turn is over when nothing came for a moment, or when it has taken long enough.
+const TURN_MS = 1_000;
+const QUIET_MS = 200;
+const BETWEEN_TURNS_MS = 2_000;
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 5_000;
 
@@ -37,10 +43,17 @@ export async function followEvents(
     await seen(signal);
     let problem: Problem | undefined;
     try {
-      const answer = await connect(url, lastId, signal);
-      handlers.onState?.("live");
-      pause = FIRST_PAUSE_MS;
-      if ((await readEvents(answer, onEvent, signal)) === "end") return handlers.onState?.("ended");
+      const left = await withPlace(signal, async (kind) => {
+        const answer = await connect(url, lastId, signal);
+        handlers.onState?.("live");
+        pause = FIRST_PAUSE_MS;
+        return readEvents(answer, onEvent, signal, kind === "turn");
+      });
+      if (left === "end") return handlers.onState?.("ended");
+      if (left === "turn") {
+        await sleep(BETWEEN_TURNS_MS, signal);
+        continue;
+      }
     } catch (error) {
       if (signal.aborted) return;
       problem = Problem.from(error);
@@ -62,24 +75,36 @@ async function readEvents(
   answer: Response,
   onEvent: StreamHandlers["onEvent"],
   signal: AbortSignal,
-): Promise<"end" | undefined> {
+  isTurn: boolean,
+): Promise<"end" | "turn" | undefined> {
   if (!answer.body) return undefined;
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   const parse = eventParser();
   const cancel = () => void reader.cancel().catch(() => undefined);
   let watchdog = setTimeout(cancel, SILENCE_MS);
+  let isOver = false;
+  const leave = () => {
+    isOver = true;
+    cancel();
+  };
+  const turnEnds = isTurn ? setTimeout(leave, TURN_MS) : undefined;
+  let quiet: ReturnType<typeof setTimeout> | undefined;
   signal.addEventListener("abort", cancel, { once: true });
   const noLongerHidden = onHidden(cancel);
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return undefined;
+      if (done) return isOver ? "turn" : undefined;
       clearTimeout(watchdog);
       watchdog = setTimeout(cancel, SILENCE_MS);
+      clearTimeout(quiet);
+      if (isTurn) quiet = setTimeout(leave, QUIET_MS);
       for (const event of parse(value)) if (onEvent(event) === "end") return "end";
     }
   } finally {
     clearTimeout(watchdog);
+    clearTimeout(turnEnds);
+    clearTimeout(quiet);
     signal.removeEventListener("abort", cancel);
     noLongerHidden();
     cancel();

@@ -12,10 +12,11 @@ import { CommandPalette } from "./CommandPalette";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { KeyboardHelp } from "./KeyboardHelp";
 import { KeyGate } from "./KeyGate";
+import { usePart } from "./loading";
 import { messages } from "./messages";
 import { href, navigate, usePlace } from "./router";
 import { Shell } from "./Shell";
-import { findScreen, NAVIGATION, type Screen, type ScreenProps, useScreen } from "./screens";
+import { findScreen, NAVIGATION, type Screen, type ScreenProps } from "./screens";
 import { type Shortcut, useShortcut, useShortcuts } from "./shortcuts";
 
 export function App() {
@@ -57,9 +58,9 @@ function CurrentScreen() {
 }
 
 function OpenScreen({ screen, params }: { screen: Screen } & ScreenProps) {
-  const Component = useScreen(screen);
-  if (!Component) return <Loading />;
-  const content = <Component params={params} />;
+  const loaded = usePart(screen.load);
+  if (!loaded) return <Loading />;
+  const content = <loaded.default params={params} />;
   return screen.nav === "settings" ? content : <KeyGate>{content}</KeyGate>;
 }
 

@@ -1,6 +1,6 @@
 /** Where an API key is entered. */
 import { type FormEvent, useState } from "react";
-import { apiKey } from "../api/apiKey";
+import { apiKey, isSendable } from "../api/apiKey";
 import { useMessages } from "../i18n/messages";
 import { Button, Field, Input } from "../ui/controls";
 import styles from "./KeyForm.module.css";
@@ -9,14 +9,17 @@ import { messages } from "./messages";
 export function KeyForm() {
   const t = useMessages(messages);
   const [key, setKey] = useState("");
+  const [refused, setRefused] = useState(false);
   const use = (event: FormEvent) => {
     event.preventDefault();
-    apiKey.set(key.trim());
+    const given = key.trim();
+    if (!isSendable(given)) return setRefused(true);
+    apiKey.set(given);
     setKey("");
   };
   return (
     <form className={styles.form} onSubmit={use}>
-      <Field label={t("keyLabel")}>
+      <Field label={t("keyLabel")} error={refused ? t("keyCharacters") : undefined}>
         {(wired) => (
           <Input
             {...wired}
@@ -24,7 +27,10 @@ export function KeyForm() {
             autoComplete="off"
             spellCheck={false}
             value={key}
-            onChange={(event) => setKey(event.target.value)}
+            onChange={(event) => {
+              setKey(event.target.value);
+              setRefused(false);
+            }}
           />
         )}
       </Field>

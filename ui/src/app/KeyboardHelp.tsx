@@ -5,10 +5,9 @@ import { useStore } from "../lib/store";
 import { Kbd } from "../ui/controls";
 import { Dialog } from "../ui/Dialog";
 import styles from "./KeyboardHelp.module.css";
+import { keyNames } from "./keyNames";
 import { messages } from "./messages";
 import { activeShortcuts } from "./shortcuts";
-
-const SHOWN: Record<string, string> = { mod: "⌘/Ctrl", Enter: "↵", Escape: "Esc", shift: "⇧" };
 
 export function KeyboardHelp({ open, onClose }: { open: boolean; onClose: () => void }) {
   const t = useMessages(messages);
@@ -22,8 +21,8 @@ export function KeyboardHelp({ open, onClose }: { open: boolean; onClose: () => 
               {keys.split(" ").map((part, at) => (
                 <Fragment key={part}>
                   {at > 0 && <span className={styles.then}> {t("andThen")} </span>}
-                  {part.split("+").map((key) => (
-                    <Kbd key={key}>{SHOWN[key] ?? key}</Kbd>
+                  {keyNames(part).map((key) => (
+                    <Kbd key={key}>{key}</Kbd>
                   ))}
                 </Fragment>
               ))}

@@ -5,6 +5,7 @@ import { useMessages } from "../i18n/messages";
 import { IconButton, joined, Kbd } from "../ui/controls";
 import { Dialog } from "../ui/Dialog";
 import { useHealth } from "./health";
+import { keyNames } from "./keyNames";
 import { messages } from "./messages";
 import { href, usePlace } from "./router";
 import styles from "./Shell.module.css";
@@ -90,7 +91,7 @@ function Side({ onSearch }: { onSearch: () => void }) {
       <button type="button" className={styles.search} onClick={onSearch}>
         <Search size={14} aria-hidden />
         <span>{t("search")}</span>
-        <Kbd>⌘K</Kbd>
+        <Kbd>{keyNames("mod+K").join(" ")}</Kbd>
       </button>
       <div className={styles.nav}>{first.map(link)}</div>
       <div className={styles.last}>

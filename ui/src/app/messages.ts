@@ -40,6 +40,8 @@ export const messages = defineMessages({
     keyText: "An operator makes one with “pyoco-server-admin api-key create”. It is kept for this tab only.",
     keyLabel: "API key",
     keyUse: "Use this key",
+    keyCharacters:
+      "A key has only ASCII letters, digits and signs, and no spaces. Copy it again as it was shown.",
   },
   ja: {
     "nav.home": "ホーム",
@@ -80,5 +82,7 @@ export const messages = defineMessages({
     keyText: "運用者が「pyoco-server-admin api-key create」で発行します。キーはこのタブにだけ保持されます。",
     keyLabel: "API キー",
     keyUse: "このキーを使う",
+    keyCharacters:
+      "キーに使えるのは半角の英数字と記号だけです(空白は不可)。表示されたとおりにコピーし直してください。",
   },
 });

@@ -1,6 +1,6 @@
 /** Every screen with its address. A screen is loaded when it is first opened. */
 import { Activity, Boxes, House, Inbox, type LucideIcon, MailX, Play, Server, Settings } from "lucide-react";
-import { type ComponentType, useEffect, useState } from "react";
+import type { ComponentType } from "react";
 import { match } from "./router";
 
 export interface ScreenProps {
@@ -58,23 +58,4 @@ export function findScreen(path: string): { screen: Screen; params: Record<strin
     if (params) return { screen: each, params };
   }
   return null;
-}
-
-const loaded = new Map<Load, ScreenComponent>();
-
-export async function loadScreen({ load }: Screen): Promise<ScreenComponent> {
-  const { default: component } = await load();
-  loaded.set(load, component);
-  return component;
-}
-
-/** The component of a screen, as soon as it is loaded. React's own `lazy` would wait for 300 ms on purpose. */
-export function useScreen(wanted: Screen): ScreenComponent | null {
-  const [, drawAgain] = useState({});
-  const [failure, setFailure] = useState<unknown>(null);
-  useEffect(() => {
-    if (!loaded.has(wanted.load)) loadScreen(wanted).then(() => drawAgain({}), setFailure);
-  }, [wanted]);
-  if (failure !== null) throw failure;
-  return loaded.get(wanted.load) ?? null;
 }

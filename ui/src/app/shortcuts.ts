@@ -13,6 +13,8 @@ export interface Shortcut {
 }
 
 const SEQUENCE_MS = 1_200;
+/** Opens and closes the palette, wherever one is. */
+const EVERYWHERE = "mod+k";
 const active: Store<readonly Shortcut[]> = createStore<readonly Shortcut[]>([]);
 let begun = "";
 let begunAt = 0;
@@ -50,15 +52,16 @@ export function nameOf(event: KeyboardEvent): string {
 function onKeyDown(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing) return;
   const name = nameOf(event);
-  const free = name.startsWith("mod+") || !(isTyping(event.target) || isBehindSomething());
-  if (!free) return;
+  if (name !== EVERYWHERE && (isTyping(event.target) || isBehindSomething())) return;
+  if (isPressing(event)) return;
   const sequence = event.timeStamp - begunAt < SEQUENCE_MS && begun ? `${begun} ${name}` : name;
   begun = "";
-  const found = active.get().find(({ keys }) => keys === sequence || keys === name);
+  const taken = active.get();
+  const found = taken.find(({ keys }) => keys === sequence) ?? taken.find(({ keys }) => keys === name);
   if (found) {
     event.preventDefault();
     found.run();
-  } else if (active.get().some(({ keys }) => keys.startsWith(`${name} `))) {
+  } else if (taken.some(({ keys }) => keys.startsWith(`${name} `))) {
     begun = name;
     begunAt = event.timeStamp;
   }
@@ -68,6 +71,12 @@ function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   const isText = target instanceof HTMLInputElement && !["checkbox", "radio", "button"].includes(target.type);
   return isText || target.isContentEditable || ["TEXTAREA", "SELECT"].includes(target.tagName);
+}
+
+/** Enter and the space bar belong to the link or the button that has the focus. */
+function isPressing({ key, target }: KeyboardEvent): boolean {
+  if (key !== "Enter" && key !== " ") return false;
+  return target instanceof Element && target.closest("a, button, summary, [role=tab]") !== null;
 }
 
 const isBehindSomething = () => document.querySelector("dialog[open], [role=menu]") !== null;

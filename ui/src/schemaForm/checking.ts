@@ -3,7 +3,7 @@ import { type Schema as AnySchema, type OutputUnit, Validator } from "@cfworker/
 import type { Language } from "../i18n/language";
 import { translator } from "../i18n/messages";
 import { at } from "./fields";
-import { dotted, type Json, type Schema } from "./json";
+import { dotted, isInexact, isObject, type Json, type Schema } from "./json";
 import { messages } from "./messages";
 
 /** By place, as the gateway writes it: `lines.0.amount`; `""` is the whole. */
@@ -37,7 +37,8 @@ export function problemsOf(value: Json | undefined, schema: Schema | null, langu
     const wanted = wantedBy(error, schema);
     if (error.keyword === "format" && !KNOWN_FORMATS.has(String(wanted))) continue;
     const place = placeOf(error);
-    if (!found.has(place)) found.set(place, sentence(error, wanted, language));
+    if (!found.has(place))
+      found.set(place, inexact(error, value, language) ?? sentence(error, wanted, language));
   }
   return found;
 }
@@ -51,11 +52,26 @@ function errorsOf(value: Json, schema: Schema): OutputUnit[] {
   }
 }
 
-function placeOf({ instanceLocation, keyword, error }: OutputUnit): string {
-  const path = instanceLocation
+const pathOf = ({ instanceLocation }: OutputUnit): string[] =>
+  instanceLocation
     .split("/")
     .slice(1)
     .map((part) => decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~"));
+
+/** A number is a text here when it has too many digits to be one. */
+function inexact(unit: OutputUnit, root: Json, language: Language): string | null {
+  if (unit.keyword !== "type") return null;
+  let found: Json | undefined = root;
+  for (const part of pathOf(unit))
+    found = Array.isArray(found) ? found[Number(part)] : isObject(found) ? found[part] : undefined;
+  const isNumber = /"(integer|number)"/.test(unit.error);
+  if (!isNumber || typeof found !== "string" || !isInexact(found)) return null;
+  return translator(messages, language)("inexact", { number: found });
+}
+
+function placeOf(unit: OutputUnit): string {
+  const { keyword, error } = unit;
+  const path = pathOf(unit);
   const missing = keyword === "required" ? /property "(.*)"/s.exec(error)?.[1] : undefined;
   return dotted(missing === undefined ? path : [...path, missing]);
 }

@@ -3,7 +3,7 @@ import { type ComponentProps, useId, useState } from "react";
 import { useMessages } from "../i18n/messages";
 import { Input, joined, Select, TextArea } from "../ui/controls";
 import type { Choice, Shape } from "./fields";
-import { type Json, same } from "./json";
+import { isInexact, type Json, same } from "./json";
 import { messages } from "./messages";
 import styles from "./SchemaForm.module.css";
 
@@ -117,12 +117,12 @@ export function NumberInput({ wired, value, onChange }: InputProps) {
   );
 }
 
-/** A number, or the text itself: that it is none is told where values are checked. */
+/** A number, or the text itself: that it is none, or none that could be kept, is told where values are checked. */
 export function numberIn(text: string): Json | undefined {
   const bare = text.trim();
   if (bare === "") return undefined;
   const number = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(bare) ? Number(bare) : Number.NaN;
-  return Number.isFinite(number) ? number : bare;
+  return Number.isFinite(number) && !isInexact(bare) ? number : bare;
 }
 
 export function BooleanInput({ wired, value, onChange }: InputProps) {
@@ -246,7 +246,7 @@ function Tile({ choice, ...input }: { choice: Choice } & ComponentProps<"input">
 export function JsonInput({ wired, value, onChange }: InputProps) {
   const t = useMessages(messages);
   const [text, setText] = useTyped(value, jsonText, (typed) => jsonIn(typed).value);
-  const { why } = jsonIn(text);
+  const { why, inexact } = jsonIn(text);
   return (
     <>
       <TextArea
@@ -265,16 +265,34 @@ export function JsonInput({ wired, value, onChange }: InputProps) {
           {t("notJson", { why })}
         </p>
       )}
+      {inexact && (
+        <p className={styles.problem} role="alert">
+          {t("inexact", { number: inexact })}
+        </p>
+      )}
     </>
   );
 }
 
 const jsonText = (value: Json | undefined) => (value === undefined ? "" : JSON.stringify(value, null, 2));
 
-export function jsonIn(text: string): { value: Json | undefined; why?: string } {
+const STRING = /"(?:\\.|[^"\\])*"/g;
+const NUMBER = /-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi;
+
+interface ReadJson {
+  value: Json | undefined;
+  /** Why it is no JSON. */
+  why?: string;
+  /** A number in it that would become another one. */
+  inexact?: string;
+}
+
+export function jsonIn(text: string): ReadJson {
   if (text.trim() === "") return { value: undefined };
   try {
-    return { value: JSON.parse(text) };
+    const value: Json = JSON.parse(text);
+    const inexact = text.replace(STRING, "").match(NUMBER)?.find(isInexact);
+    return inexact === undefined ? { value } : { value: undefined, inexact };
   } catch (error) {
     return { value: undefined, why: error instanceof Error ? error.message : String(error) };
   }

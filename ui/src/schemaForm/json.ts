@@ -26,3 +26,7 @@ export function withMember(object: JsonObject, name: string, value: Json | undef
   const { [name]: _, ...rest } = object;
   return rest;
 }
+
+/** Whether the text is a whole number of more digits than this page keeps: it would become another number. */
+export const isInexact = (text: string): boolean =>
+  /^[+-]?\d+$/.test(text) && !Number.isSafeInteger(Number(text));

@@ -36,6 +36,8 @@ export const messages = defineMessages({
     fillIn: "Fill in {field}",
     leaveOut: "Leave out {field}",
     notJson: "This is not JSON: {why}",
+    inexact:
+      "{number} has more digits than this page can keep: at most 9007199254740991. Send it with the API or the command line.",
     answer: "Answer",
   },
   ja: {
@@ -73,6 +75,8 @@ export const messages = defineMessages({
     fillIn: "{field}を入力する",
     leaveOut: "{field}を省く",
     notJson: "JSON ではありません: {why}",
+    inexact:
+      "{number} は桁数が多く、この画面では正確に扱えません（最大 9007199254740991）。API かコマンドラインから送ってください。",
     answer: "回答",
   },
 });

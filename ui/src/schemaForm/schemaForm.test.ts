@@ -152,6 +152,22 @@ describe("what is typed", () => {
     expect(jsonIn("{a").why).toBeTruthy();
   });
 
+  it("never as another number than was typed", () => {
+    expect(numberIn("9007199254740991")).toBe(Number.MAX_SAFE_INTEGER);
+    expect(numberIn("9007199254740993")).toBe("9007199254740993");
+    expect(jsonIn('{"id": [12345678901234567890]}')).toEqual({
+      value: undefined,
+      inexact: "12345678901234567890",
+    });
+    expect(jsonIn('{"id": "12345678901234567890", "x": 1e300}').inexact).toBeUndefined();
+    for (const type of ["integer", "number", ["integer", "null"]]) {
+      const found = problemsOf({ id: "9007199254740993" }, { properties: { id: { type } } } as Schema, "en");
+      expect(found.get("id")).toContain("9007199254740993 has more digits");
+    }
+    const text = problemsOf({ id: "9007199254740993" }, { properties: { id: { type: "boolean" } } }, "en");
+    expect(text.get("id")).not.toContain("digits");
+  });
+
   it("changes one member, and compares by value", () => {
     expect(withMember({ a: 1, b: 2 }, "a", undefined)).toEqual({ b: 2 });
     expect(same({ a: [1, { b: null }] }, { a: [1, { b: null }] })).toBe(true);

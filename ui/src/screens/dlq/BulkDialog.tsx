@@ -1,12 +1,13 @@
 /** Replay or delete every letter that matches: the gateway counts first, and does it only after a yes. */
-import { useEffect, useState } from "react";
+import { useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
-import { queryClient, useAct } from "../../api/queries";
+import { queryClient } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
 import { Button } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
 import { Operation } from "../runs/BulkDialog";
+import { type Asked, useBulk } from "../runs/useBulk";
 import styles from "./Dlq.module.css";
 import type { LetterFilter } from "./filters";
 import { messages } from "./messages";
@@ -20,12 +21,7 @@ interface BulkDialogProps {
   onClose: () => void;
 }
 
-function post(
-  action: BulkAction,
-  query: LetterFilter,
-  what: { dry_run: true } | { expected_count: number },
-  how: How,
-) {
+function post(action: BulkAction, query: LetterFilter, what: Asked, how: How) {
   if (action === "delete")
     return api.POST("/dlq/delete", { params: { query }, body: body<Schemas["BulkRequest"]>(what) });
   return api.POST("/dlq/replay", {
@@ -37,13 +33,8 @@ function post(
 export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
   const t = useMessages(messages);
   const [how, setHow] = useState<How>({ mode: "start", delete: true });
-  const count = useAct(() => post(action, filter, { dry_run: true }, how), { quiet: true });
-  const matched = count.data?.matched ?? 0;
-  const begin = useAct(() => post(action, filter, { expected_count: matched }, how), { quiet: true });
-  const { mutate } = count;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: counted once, when it opens.
-  useEffect(() => mutate(), []);
-  const operation = begin.data?.operation ?? null;
+  const bulk = useBulk((asked) => post(action, filter, asked, how));
+  const { matched, operation } = bulk;
   const isReplay = action === "replay";
   const close = () => {
     if (operation) void queryClient.invalidateQueries({ queryKey: ["dlq"] });
@@ -63,8 +54,8 @@ export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
             <Button onClick={close}>{t("keepAll")}</Button>
             <Button
               kind={isReplay ? "primary" : "danger"}
-              disabled={matched === 0 || begin.isPending}
-              onClick={() => begin.mutate()}
+              disabled={matched === 0 || bulk.starting}
+              onClick={bulk.start}
             >
               {isReplay ? t("doReplayAll", { count: matched }) : t("doDeleteAll", { count: matched })}
             </Button>
@@ -73,11 +64,14 @@ export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
       }
     >
       <div className={styles.letter}>
-        {count.error && <ProblemBox problem={count.error} onRetry={() => mutate()} />}
-        {begin.error && <ProblemBox problem={begin.error} />}
-        {count.isPending && <p role="status">{t("counting")}</p>}
+        {bulk.countProblem && <ProblemBox problem={bulk.countProblem} onRetry={bulk.recount} />}
+        {bulk.startProblem && <ProblemBox problem={bulk.startProblem} />}
+        {bulk.before !== null && (
+          <p role="alert">{t("countChanged", { before: bulk.before, count: matched })}</p>
+        )}
+        {bulk.counting && <p role="status">{t("counting")}</p>}
         {operation && <Operation begun={operation} />}
-        {!operation && count.data && (
+        {!operation && bulk.counted && (
           <Question action={action} matched={matched} all={Object.keys(filter).length === 0} />
         )}
         {!operation && isReplay && matched > 0 && (

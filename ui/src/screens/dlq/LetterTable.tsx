@@ -39,7 +39,9 @@ export function LetterTable({ letters }: { letters: readonly Letter[] }) {
                   className={styles.open}
                   onClick={() => change({ seq: String(letter.seq) })}
                 >
-                  {letter.flow_name ?? t("noFlow")}
+                  <span className={styles.name} title={letter.flow_name ?? undefined}>
+                    {letter.flow_name ?? t("noFlow")}
+                  </span>
                   {letter.run_id && <code>{letter.run_id.slice(0, 8)}</code>}
                 </button>
               </th>

@@ -81,6 +81,7 @@ export const messages = defineMessages({
     bulkReplayTitle: "Replay all matching letters",
     bulkDeleteTitle: "Delete all matching letters",
     counting: "Counting…",
+    countChanged: "Nothing was done: the number has changed meanwhile. It was {before}, and is {count} now.",
     matchesNone: "None matches.",
     willReplay: {
       one: "{count} letter matches. Its run is repeated as a new one.",
@@ -175,6 +176,7 @@ export const messages = defineMessages({
     bulkReplayTitle: "該当するデッドレターをすべて再実行",
     bulkDeleteTitle: "該当するデッドレターをすべて削除",
     counting: "数えています…",
+    countChanged: "件数が {before} 件から {count} 件に変わったため、まだ何もしていません。",
     matchesNone: "該当するものはありません。",
     willReplay: "{count} 件が該当します。それぞれの実行を 1 回ずつ、新しい実行として投入します。",
     willDelete: "{count} 件が該当し、削除されます。実行は残ります。",

@@ -23,7 +23,7 @@ export default function HomeScreen() {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
   const window = WINDOWS.find((each) => each === query.get("window")) ?? "24h";
-  const { overview, waits, warnings, isSettled } = useFacts(window);
+  const { overview, waits, warnings, isAllKnown, problem } = useFacts(window);
   const found = overview.data;
   const isFresh = found !== undefined && Object.values(found.statuses).every((count) => count === 0);
   return (
@@ -47,8 +47,12 @@ export default function HomeScreen() {
       }
     >
       <div className={styles.home}>
-        {isSettled && !isFresh && <WarningList warnings={warnings} />}
-        {isFresh && warnings.length > 0 && <WarningList warnings={warnings} />}
+        {(warnings.length > 0 || (isAllKnown && !isFresh)) && <WarningList warnings={warnings} />}
+        {found && problem && warnings.length === 0 && (
+          <p className={styles.unknown} role="status">
+            {t("notAllRead", { why: problem.message })}
+          </p>
+        )}
         {overview.error && !found && <ProblemBox problem={overview.error} onRetry={overview.refetch} />}
         {isFresh && <FirstSteps workers={found.workers.alive} />}
         {found && !isFresh && (

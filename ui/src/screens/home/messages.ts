@@ -45,6 +45,7 @@ export const messages = defineMessages({
     noWaits: "Nobody is being asked for anything.",
     attention: "Needs attention",
     allWell: "Nothing needs attention",
+    notAllRead: "Not everything could be read, so something may need attention: {why}",
     "warn.unreachable": "The gateway does not answer. The numbers below are the last that it told.",
     "warn.nats": "The gateway has no connection to NATS, so no run can be accepted ({detail}).",
     "warn.index":
@@ -134,6 +135,7 @@ export const messages = defineMessages({
     noWaits: "回答を待っている質問はありません。",
     attention: "対応が必要です",
     allWell: "対応が必要なことはありません",
+    notAllRead: "一部の情報を取得できないため、対応が必要なことを見落としている可能性があります: {why}",
     "warn.unreachable": "ゲートウェイが応答しません。下の数字は最後に取得したものです。",
     "warn.nats": "ゲートウェイが NATS に接続できないため、実行を受け付けられません（{detail}）。",
     "warn.index":

@@ -3,7 +3,7 @@ import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
 import { useNow } from "../../lib/clock";
 import type { Window } from "./chart";
-import { type Facts, findWarnings } from "./warnings";
+import { type Facts, findWarnings, isAllKnown } from "./warnings";
 
 const OFTEN_MS = 3_000;
 const SOMETIMES_MS = 10_000;
@@ -46,5 +46,12 @@ export function useFacts(window: Window) {
     moreLetters: letters.data?.next_cursor != null && letters.data.items.length >= MANY,
     now,
   };
-  return { overview, waits: waits.data, warnings: findWarnings(facts), isSettled: !health.isPending };
+  const reads = [overview, health, waits, workers, letters];
+  return {
+    overview,
+    waits: waits.data,
+    warnings: findWarnings(facts),
+    isAllKnown: isAllKnown(reads),
+    problem: reads.find((each) => each.error)?.error ?? null,
+  };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Schemas } from "../../api/client";
 import { Problem } from "../../api/problem";
-import { type Facts, findWarnings, type Overview } from "./warnings";
+import { type Facts, findWarnings, isAllKnown, type Overview } from "./warnings";
 
 const NOW = 1_760_000_000;
 
@@ -83,5 +83,18 @@ describe("what needs attention", () => {
     expect(kinds({ letters: letters(1, 2, 3, 4, 5, 4_000) })).toEqual(["letters"]);
     expect(kinds({ letters: letters(1, 2, 3, 4) })).toEqual([]);
     expect(kinds({ letters: letters(1, 2, 3, 4, 5, 4_000, 4_001, 4_002, 4_003, 4_004) })).toEqual([]);
+  });
+});
+
+describe("all is known", () => {
+  const read = { data: [], error: null };
+
+  it("when every read has an answer", () => {
+    expect(isAllKnown([read, read])).toBe(true);
+  });
+
+  it("not while one is to come, or after one has failed", () => {
+    expect(isAllKnown([read, { data: undefined, error: null }])).toBe(false);
+    expect(isAllKnown([read, { data: [], error: new Problem("gone", "", 0, null) }])).toBe(false);
   });
 });

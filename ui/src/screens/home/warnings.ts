@@ -35,6 +35,10 @@ export interface Facts {
   now: number;
 }
 
+/** Only who has read everything, and just now, can say that nothing is the matter. */
+export const isAllKnown = (reads: readonly { data: unknown; error: unknown }[]): boolean =>
+  reads.every(({ data, error }) => data !== undefined && !error);
+
 /** A queue that is served, and waits longer than this, has too few workers. */
 const SLOW_SEC = 300;
 const EXPIRING_SEC = 3_600;

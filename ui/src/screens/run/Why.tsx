@@ -11,7 +11,7 @@ import { isTerminal, toneClass } from "../../ui/status";
 import { JsonValue } from "./details/JsonValue";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
-import type { Run } from "./run";
+import { type Run, saidOnce } from "./run";
 
 type Finding = Schemas["FindingView"];
 const EVERY_MS = 5_000;
@@ -41,7 +41,7 @@ export function Why({ run }: { run: Run }) {
         onClick={() => setOpen((before) => !before)}
       >
         <Icon size={16} aria-hidden />
-        <span className={joined(styles.whyText, !open && styles.clamped)}>{first.message}</span>
+        <span className={joined(styles.whyText, !open && styles.clamped)}>{saidOnce(first.message)}</span>
         <span className={styles.whyMore}>
           {t("whyMore")}
           <ChevronRight size={14} aria-hidden className={joined(open && styles.turned)} />
@@ -62,7 +62,7 @@ function FindingItem({ finding, repeated }: { finding: Finding; repeated: boolea
   const t = useMessages(messages);
   return (
     <li className={styles.finding}>
-      {!repeated && <p className={styles.findingText}>{finding.message}</p>}
+      {!repeated && <p className={styles.findingText}>{saidOnce(finding.message)}</p>}
       <p>
         <strong>{t("byItself")}</strong> {finding.next.by_itself}
       </p>

@@ -1,9 +1,20 @@
 import { describe, expect, it } from "vitest";
+import { cutOf } from "./details/cut";
 import { eventsOf, type Wait } from "./details/events";
 import { ownPieces, piecesOf } from "./details/traceback";
 import { beside, laidOut, shapeOf } from "./flow/layout";
-import { asText, type LogFilter, type LogLine, levelOf, pieces, STREAMS, shown } from "./log/logLines";
-import { counted, neighbours, type Run, type Task, type TaskRecord, tasksOf } from "./run";
+import {
+  asText,
+  type LogFilter,
+  type LogLine,
+  levelOf,
+  nothingIn,
+  pieces,
+  readable,
+  STREAMS,
+  shown,
+} from "./log/logLines";
+import { counted, neighbours, type Run, saidOnce, type Task, type TaskRecord, tasksOf } from "./run";
 import { place, rowsOf, scaleOf, ticksOf } from "./timeline/bars";
 
 const task = (name: string, state: Task["state"], record: TaskRecord = {}): Task => ({ name, state, record });
@@ -151,6 +162,26 @@ describe("the log", () => {
     expect(pieces("text", "")).toEqual(["text"]);
   });
 
+  it("says why nothing is shown", () => {
+    const lines = [line("Hello", { task: "a" })];
+    expect(nothingIn([], "a", true)).toBe("ofRun");
+    expect(nothingIn([], null, false)).toBe("yet");
+    expect(nothingIn(lines, "b", true)).toBe("ofTask");
+    expect(nothingIn(lines, "b", false)).toBe("ofTaskYet");
+    expect(nothingIn(lines, "a", true)).toBe("matches");
+    expect(nothingIn(lines, null, true)).toBe("matches");
+  });
+
+  it.each([
+    ["\x1b[31mred\x1b[0m", "red"],
+    ["\x1b[1;38;5;208mbold\x1b[m and plain", "bold and plain"],
+    ["\x1b]8;;https://x.example\x1b\\link\x1b]8;;\x1b\\", "link"],
+    ["\x1b]0;title\x07text", "text"],
+    ["\x1b[2K\x1b[1Gdone", "done"],
+    ["\x1b(Bascii\x1b7", "ascii"],
+    ["[31m is text", "[31m is text"],
+  ])("has no escape sequences: %j", (text, read) => expect(readable(line(text)).text).toBe(read));
+
   it("can be taken away", () => {
     expect(asText([line("Hello")])).toBe("1970-01-01T00:00:00.000Z stdout t | Hello\n");
   });
@@ -219,5 +250,24 @@ ValueError: bad row
   it("is whole where no frame is the flow's own", () => {
     const foreign = text.replace("/home/me/flows.py", "/x/lib/python3.11/json/decoder.py");
     expect(ownPieces(piecesOf(foreign))).toEqual(piecesOf(foreign));
+  });
+});
+
+describe("what is said of a run", () => {
+  it("is said once", () => {
+    const said =
+      "Nobody has answered in time: nobody answered in time: task pay asked 'Pay?' (ok) until noon. POST /runs/ab12/retry asks again";
+    expect(saidOnce(said)).toBe("Nobody has answered in time: task pay asked 'Pay?' (ok) until noon.");
+    expect(saidOnce("It took longer than it may: 3 s")).toBe("It took longer than it may: 3 s");
+  });
+
+  it("is a first part where it was cut", () => {
+    expect(cutOf({ truncated: true, bytes: 163_000, preview: "[1," })).toEqual({
+      bytes: 163_000,
+      preview: "[1,",
+    });
+    expect(cutOf({ truncated: true, bytes: 1, preview: "x", more: 1 })).toBeNull();
+    expect(cutOf([1, 2, 3])).toBeNull();
+    expect(cutOf(null)).toBeNull();
   });
 });

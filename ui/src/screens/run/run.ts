@@ -56,3 +56,9 @@ export function neighbours(tasks: readonly Task[], name: string | null): Readonl
   const behind = tasks.filter((each) => each.record.after?.includes(name)).map((each) => each.name);
   return new Set([...before, ...behind]);
 }
+
+/** The explanation of an expired question quotes the run's error, which says the same, and is for callers of the API. */
+export const saidOnce = (message: string): string =>
+  message
+    .replace(/: nobody answered in time: /, ": ")
+    .replace(/ POST \/runs\/[^/\s]+\/retry asks again\.?$/, "");

@@ -8,6 +8,7 @@ import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
 import styles from "./BulkDialog.module.css";
 import { messages } from "./messages";
+import { type Asked, useBulk } from "./useBulk";
 
 export type BulkAction = "cancel" | "rerun";
 type Mode = "start" | "failed";
@@ -27,12 +28,7 @@ export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
   return action && <OpenBulkDialog action={action} filter={filter} onClose={onClose} />;
 }
 
-function post(
-  action: BulkAction,
-  filter: string,
-  how: { dry_run: true } | { expected_count: number },
-  wish: Wish,
-) {
+function post(action: BulkAction, filter: string, how: Asked, wish: Wish) {
   const given = new URLSearchParams(filter);
   const query = Object.fromEntries([...new Set(given.keys())].map((name) => [name, given.getAll(name)]));
   // The parameters are those of the list, which the address was checked for.
@@ -51,13 +47,8 @@ function post(
 function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action: BulkAction }) {
   const t = useMessages(messages);
   const [wish, setWish] = useState<Wish>({ reason: "", mode: "start" });
-  const count = useAct(() => post(action, filter, { dry_run: true }, wish), { quiet: true });
-  const matched = count.data?.matched ?? 0;
-  const begin = useAct(() => post(action, filter, { expected_count: matched }, wish), { quiet: true });
-  const { mutate } = count;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: counted once, when it opens.
-  useEffect(() => mutate(), []);
-  const operation = begin.data?.operation ?? null;
+  const bulk = useBulk((asked) => post(action, filter, asked, wish));
+  const { matched, operation } = bulk;
   const isCancel = action === "cancel";
   return (
     <Dialog
@@ -73,8 +64,8 @@ function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action:
             <Button onClick={onClose}>{t("keepAll")}</Button>
             <Button
               kind={isCancel ? "danger" : "primary"}
-              disabled={matched === 0 || begin.isPending}
-              onClick={() => begin.mutate()}
+              disabled={matched === 0 || bulk.starting}
+              onClick={bulk.start}
             >
               {isCancel ? t("doCancel", { count: matched }) : t("doRerun", { count: matched })}
             </Button>
@@ -83,13 +74,16 @@ function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action:
       }
     >
       <div className={styles.content}>
-        {count.error && <ProblemBox problem={count.error} onRetry={() => mutate()} />}
-        {begin.error && <ProblemBox problem={begin.error} />}
-        {count.isPending && <p role="status">{t("counting")}</p>}
+        {bulk.countProblem && <ProblemBox problem={bulk.countProblem} onRetry={bulk.recount} />}
+        {bulk.startProblem && <ProblemBox problem={bulk.startProblem} />}
+        {bulk.before !== null && (
+          <p role="alert">{t("countChanged", { before: bulk.before, count: matched })}</p>
+        )}
+        {bulk.counting && <p role="status">{t("counting")}</p>}
         {operation ? (
           <Operation begun={operation} />
         ) : (
-          count.data && <Question action={action} counted={count.data} wish={wish} onWish={setWish} />
+          bulk.counted && <Question action={action} counted={bulk.counted} wish={wish} onWish={setWish} />
         )}
       </div>
     </Dialog>

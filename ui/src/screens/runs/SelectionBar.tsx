@@ -1,11 +1,13 @@
 /** What can be done with the runs that are marked. */
 import { X } from "lucide-react";
 import { useState } from "react";
-import { api } from "../../api/client";
+import { api, body, type Schemas } from "../../api/client";
 import { Problem } from "../../api/problem";
 import { useMessages } from "../../i18n/messages";
-import { Button, IconButton } from "../../ui/controls";
-import { showToast } from "../../ui/toasts";
+import { Button, Field, IconButton, Input } from "../../ui/controls";
+import { Dialog } from "../../ui/Dialog";
+import { showProblem, showToast } from "../../ui/toasts";
+import dialogStyles from "./BulkDialog.module.css";
 import { messages } from "./messages";
 import styles from "./Runs.module.css";
 
@@ -19,12 +21,17 @@ interface SelectionBarProps {
 export function SelectionBar({ selected, onClear }: SelectionBarProps) {
   const t = useMessages(messages);
   const [busy, setBusy] = useState(false);
+  const [asking, setAsking] = useState(false);
   if (selected.size === 0) return null;
-  const act = async (action: "cancel" | "rerun") => {
+  const act = async (action: "cancel" | "rerun", reason = "") => {
+    setAsking(false);
     setBusy(true);
     const failures = await forEach([...selected], (run_id) =>
       action === "cancel"
-        ? api.POST("/runs/{run_id}/cancel", { params: { path: { run_id } } })
+        ? api.POST("/runs/{run_id}/cancel", {
+            params: { path: { run_id } },
+            body: body<Schemas["CancelRequest"]>({ reason: reason.trim() || null }),
+          })
         : api.POST("/runs/{run_id}/rerun", { params: { path: { run_id } } }),
     );
     setBusy(false);
@@ -35,23 +42,79 @@ export function SelectionBar({ selected, onClear }: SelectionBarProps) {
         tone: "good",
         title: action === "cancel" ? t("doneCancel", { count }) : t("doneRerun", { count }),
       });
-    if (failures[0])
-      showToast({
-        tone: "bad",
-        title: t("someFailed", { count: failures.length, why: failures[0].message }),
-      });
+    const [first] = failures;
+    if (first) {
+      const title = t("someFailed", { count: failures.length, why: first.title });
+      showProblem(new Problem(title, first.detail, first.status, first.errId));
+    }
   };
   return (
-    <section className={styles.selection} aria-label={t("selected", { count: selected.size })}>
-      {t("selected", { count: selected.size })}
-      <Button disabled={busy} onClick={() => void act("rerun")}>
-        {t("rerun")}
-      </Button>
-      <Button kind="danger" disabled={busy} onClick={() => void act("cancel")}>
-        {t("cancel")}
-      </Button>
-      <IconButton label={t("clearSelection")} icon={<X size={15} />} onClick={onClear} />
-    </section>
+    <>
+      <section className={styles.selection} aria-label={t("selected", { count: selected.size })}>
+        {t("selected", { count: selected.size })}
+        <Button disabled={busy} onClick={() => void act("rerun")}>
+          {t("rerun")}
+        </Button>
+        <Button kind="danger" disabled={busy} onClick={() => setAsking(true)}>
+          {t("cancel")}
+        </Button>
+        <IconButton label={t("clearSelection")} icon={<X size={15} />} onClick={onClear} />
+      </section>
+      {asking && (
+        <CancelDialog
+          count={selected.size}
+          onCancel={(reason) => void act("cancel", reason)}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </>
+  );
+}
+
+interface CancelDialogProps {
+  count: number;
+  onCancel: (reason: string) => void;
+  onClose: () => void;
+}
+
+function CancelDialog({ count, onCancel, onClose }: CancelDialogProps) {
+  const t = useMessages(messages);
+  const [reason, setReason] = useState("");
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={t("cancelSelected", { count })}
+      width={460}
+      actions={
+        <>
+          <Button onClick={onClose}>{t("keepAll")}</Button>
+          <Button kind="danger" onClick={() => onCancel(reason)}>
+            {t("doCancel", { count })}
+          </Button>
+        </>
+      }
+    >
+      <form
+        className={dialogStyles.content}
+        onSubmit={(event) => {
+          event.preventDefault();
+          onCancel(reason);
+        }}
+      >
+        <p className={dialogStyles.soft}>{t("endedStay")}</p>
+        <Field label={t("reason")} hint={t("reasonHint")}>
+          {(wired) => (
+            <Input
+              {...wired}
+              value={reason}
+              maxLength={500}
+              onChange={(event) => setReason(event.target.value)}
+            />
+          )}
+        </Field>
+      </form>
+    </Dialog>
   );
 }
 

@@ -1,6 +1,6 @@
 /** The list of runs: live, filtered by its address, and as long as it needs to be. */
 import { Activity, Columns3, Layers, SearchX } from "lucide-react";
-import { useCallback, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
@@ -19,7 +19,11 @@ import styles from "./Runs.module.css";
 import { RunsTable } from "./RunsTable";
 import { SelectionBar } from "./SelectionBar";
 import { useLiveRuns } from "./useLiveRuns";
+import { useSelection } from "./useSelection";
 import { ViewsMenu } from "./ViewsMenu";
+
+/** "The last hour" is another moment with every look at it, and the same filter. */
+const SAME_MOMENT = 0;
 
 export default function RunsScreen() {
   const t = useMessages(messages);
@@ -28,7 +32,7 @@ export default function RunsScreen() {
   const narrow = useNarrow();
   const [still, setStill] = useState(false);
   const [bulk, setBulk] = useState<BulkAction | null>(null);
-  const [selected, toggle, clear] = useSelection();
+  const [selected, toggle, clear] = useSelection(apiFilter(query, SAME_MOMENT).toString());
   const runs = useLiveRuns({ filter, ordering: orderingOf(query), still, onChanged: refreshCounts });
   const counts = useCounts(filter, runs.ready);
   const total = counts?.matching;
@@ -90,21 +94,6 @@ export default function RunsScreen() {
       <BulkDialog action={bulk} filter={filter} onClose={() => setBulk(null)} />
     </Page>
   );
-}
-
-function useSelection() {
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  const toggle = useCallback(
-    (id: string) =>
-      setSelected((before) => {
-        const next = new Set(before);
-        if (!next.delete(id)) next.add(id);
-        return next;
-      }),
-    [],
-  );
-  const clear = useCallback(() => setSelected(new Set()), []);
-  return [selected, toggle, clear] as const;
 }
 
 function ColumnsMenu() {

@@ -1,5 +1,6 @@
 /** The editor as a field of the form: with its label, what can be done with its text, and what is wrong. */
-import { lazy, type ReactNode, type Ref, Suspense } from "react";
+import type { ReactNode, Ref } from "react";
+import { loadPart, usePart } from "../../app/loading";
 import { joined } from "../../ui/controls";
 import { Skeleton } from "../../ui/feedback";
 import type { EditorHandle } from "./CodeEditor";
@@ -7,8 +8,8 @@ import styles from "./Submit.module.css";
 import type { Mark } from "./submission";
 
 // It is heavier than all the rest of the screen, which therefore does not wait for it.
-const loading = import("./CodeEditor");
-const CodeEditor = lazy(() => loading);
+const loadEditor = () => import("./CodeEditor");
+loadPart(loadEditor).catch(() => undefined);
 
 interface EditorFieldProps {
   label: string;
@@ -28,6 +29,7 @@ interface EditorFieldProps {
 export function EditorField(props: EditorFieldProps) {
   const { label, hint, error, language, value, marks, onChange, onSubmit, actions, tall, ref, children } =
     props;
+  const editor = usePart(loadEditor);
   return (
     <div className={styles.editorField}>
       <div className={styles.editorHead}>
@@ -41,14 +43,8 @@ export function EditorField(props: EditorFieldProps) {
         className={joined(styles.editor, tall && styles.tall, (error || marks.length > 0) && styles.wrong)}
         data-editor={language}
       >
-        <Suspense
-          fallback={
-            <div className={styles.loading}>
-              <Skeleton width={160} />
-            </div>
-          }
-        >
-          <CodeEditor
+        {editor ? (
+          <editor.default
             ref={ref}
             className={styles.code}
             label={`${label}. ${hint}`}
@@ -58,7 +54,11 @@ export function EditorField(props: EditorFieldProps) {
             onChange={onChange}
             onSubmit={onSubmit}
           />
-        </Suspense>
+        ) : (
+          <div className={styles.loading}>
+            <Skeleton width={160} />
+          </div>
+        )}
       </div>
       {error ? (
         <p className={styles.error} role="alert">

@@ -1,6 +1,5 @@
 /** The answer to a question without a proposal. */
 import { useRef, useState } from "react";
-import { useShortcut } from "../../app/shortcuts";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { problemsOf } from "../../schemaForm/checking";
@@ -11,6 +10,7 @@ import { ProblemBox } from "../../ui/feedback";
 import styles from "./Answer.module.css";
 import { AnswerEditor } from "./AnswerEditor";
 import { messages } from "./messages";
+import { onSendKey, SEND_KEYS } from "./sendKey";
 import { useAnswering } from "./useAnswering";
 import { useFirstProblem } from "./useFirstProblem";
 import type { Answerable, Wait } from "./wait";
@@ -34,12 +34,12 @@ export function AnswerForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
     if (wrong.size > 0) setProblems(wrong);
     else if (!sending) void send(value);
   };
-  useShortcut("mod+Enter", submit, t("send"));
   return (
     <form
       ref={form}
       className={styles.form}
       noValidate
+      onKeyDown={onSendKey(submit)}
       onSubmit={(event) => {
         event.preventDefault();
         submit();
@@ -48,7 +48,13 @@ export function AnswerForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
       <AnswerEditor schema={schema} value={value} problems={problems} onChange={setValue} />
       {problem && <ProblemBox problem={problem} />}
       <div className={styles.actions}>
-        <Button kind="primary" type="submit" disabled={sending}>
+        <Button
+          kind="primary"
+          type="submit"
+          disabled={sending}
+          aria-keyshortcuts={SEND_KEYS}
+          title={t("sendKeys")}
+        >
           {sending ? t("sending") : t("send")}
         </Button>
       </div>

@@ -1,7 +1,6 @@
 /** A proposal: approve it as it is shown, send another one in its place, or reject it. */
 import { Check, PencilLine, X } from "lucide-react";
 import { useRef, useState } from "react";
-import { useShortcut } from "../../app/shortcuts";
 import type { Decision } from "../../human-waits";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
@@ -15,6 +14,7 @@ import { AnswerEditor } from "./AnswerEditor";
 import { Changes } from "./Changes";
 import { JsonView } from "./JsonView";
 import { messages } from "./messages";
+import { onSendKey, SEND_KEYS } from "./sendKey";
 import { useAnswering } from "./useAnswering";
 import { useFirstProblem } from "./useFirstProblem";
 import { type Answerable, schemaOf, type Wait } from "./wait";
@@ -42,13 +42,13 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
     const answer = { decision, digest: wait.proposal_digest, note: note.trim() };
     if (!sending) void send(decision === "edited" ? { ...answer, value } : answer);
   };
-  useShortcut("mod+Enter", submit, t("send"));
   const Icon = ICONS[decision];
   return (
     <form
       ref={form}
       className={styles.form}
       noValidate
+      onKeyDown={onSendKey(submit)}
       onSubmit={(event) => {
         event.preventDefault();
         submit();
@@ -102,7 +102,13 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
       )}
       {problem && <ProblemBox problem={problem} />}
       <div className={styles.actions}>
-        <Button kind={decision === "rejected" ? "danger" : "primary"} type="submit" disabled={sending}>
+        <Button
+          kind={decision === "rejected" ? "danger" : "primary"}
+          type="submit"
+          disabled={sending}
+          aria-keyshortcuts={SEND_KEYS}
+          title={t("sendKeys")}
+        >
           <Icon size={15} aria-hidden />
           {sending ? t("sending") : t(`submit.${decision}`)}
         </Button>

@@ -1,5 +1,9 @@
 /** A value as JSON that people can read, with a way to copy it. */
+import { useMessages } from "../../../i18n/messages";
+import { fileSize } from "../../../i18n/size";
 import { CopyButton } from "../../../ui/Copy";
+import { messages } from "../messages";
+import { cutOf } from "./cut";
 import styles from "./Details.module.css";
 
 interface JsonValueProps {
@@ -12,15 +16,20 @@ const TOKEN = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?
 const MOST_COLOURED = 20_000;
 
 export function JsonValue({ value, label }: JsonValueProps) {
-  const text = JSON.stringify(value, null, 2) ?? "null";
+  const t = useMessages(messages);
+  const cut = cutOf(value);
+  const text = cut ? cut.preview : (JSON.stringify(value, null, 2) ?? "null");
   return (
-    <div className={styles.value}>
-      {/** biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows. */}
-      <pre tabIndex={0} aria-label={label} role="region">
-        {text.length > MOST_COLOURED ? text : coloured(text)}
-      </pre>
-      <CopyButton text={typeof value === "string" ? value : text} />
-    </div>
+    <>
+      {cut && <p className={styles.soft}>{t("firstPart", { size: fileSize(cut.bytes) })}</p>}
+      <div className={styles.value}>
+        {/** biome-ignore lint/a11y/noNoninteractiveTabindex: whoever has no mouse scrolls it with the arrows. */}
+        <pre tabIndex={0} aria-label={label} role="region">
+          {cut || text.length > MOST_COLOURED ? text : coloured(text)}
+        </pre>
+        <CopyButton text={typeof value === "string" ? value : text} />
+      </div>
+    </>
   );
 }
 

@@ -11,7 +11,7 @@ import { Panel } from "../Panel";
 import styles from "./Log.module.css";
 import { LogBar } from "./LogBar";
 import { LogRows, type LogRowsHandle } from "./LogRows";
-import { type Level, type LogFilter, STREAMS, shown } from "./logLines";
+import { type Level, type LogFilter, nothingIn, STREAMS, shown } from "./logLines";
 import { useLog } from "./useLog";
 
 const isBoolean = (value: unknown): value is boolean => typeof value === "boolean";
@@ -83,7 +83,7 @@ export function LogCard({ id, selected, onSelect }: LogCardProps) {
         />
       ) : (
         <p className={styles.nothing} role="status">
-          {log.lines.length > 0 ? t("logNoMatch") : log.complete ? t("logEmpty") : t("logWaiting")}
+          {t(`nothing.${nothingIn(log.lines, filter.task, log.complete)}`, { task: filter.task ?? "" })}
         </p>
       )}
       {!following && lines.length > 0 && (

@@ -40,6 +40,22 @@ export function shown(lines: readonly LogLine[], filter: LogFilter): readonly Lo
   );
 }
 
+/** Why no line is shown: none was printed, or none matches. */
+export function nothingIn(lines: readonly LogLine[], task: string | null, complete: boolean) {
+  if (lines.length === 0) return complete ? "ofRun" : "yet";
+  if (task === null || lines.some((line) => line.task === task)) return "matches";
+  return complete ? "ofTask" : "ofTaskYet";
+}
+
+// Colours (CSI), titles and links (OSC), and the short ones: they are for a terminal.
+const ESCAPES =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what is looked for.
+  /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\^-~])/g;
+
+/** The line as people read it. */
+export const readable = (line: LogLine): LogLine =>
+  line.text.includes("\x1b") ? { ...line, text: line.text.replace(ESCAPES, "") } : line;
+
 /** The text cut where it was searched for: every second piece is what was found. */
 export function pieces(text: string, search: string): string[] {
   if (!search) return [text];

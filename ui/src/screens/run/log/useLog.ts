@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import { useEventStream } from "../../../api/eventStream";
 import type { Problem } from "../../../api/problem";
-import type { LogLine } from "./logLines";
+import { type LogLine, readable } from "./logLines";
 
 export interface Log {
   lines: readonly LogLine[];
@@ -29,7 +29,7 @@ export function useLog(id: string): Log {
       return "end";
     }
     if (event !== "line") return undefined;
-    waiting.current.push(data as LogLine);
+    waiting.current.push(readable(data as LogLine));
     frame.current ||= requestAnimationFrame(() => flush(false));
     return undefined;
   });

@@ -1,0 +1,53 @@
+"""What the page needs of the browser: a connection for every tab, and its parts when they are needed."""
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from pyoco_server.worker import PyocoNatsWorker
+
+from .browser import Tab
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_many_tabs_with_a_live_run_leave_a_connection_for_what_is_asked(
+    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
+) -> None:
+    release = tmp_path / "release"
+    run_id = await tab.gateway.submit("sales", params={"release": str(release), "flaky": True})
+    pages = [await tab.page.context.new_page() for _ in range(3)]
+    for page in pages:
+        await page.goto(f"{tab.url}/#/runs/{run_id}")
+    for page in pages:
+        await expect(page.get_by_text("joining orders and rates").first).to_be_visible()
+    await tab.open("/workers")
+    await expect(tab.page.get_by_text("1 worker").first).to_be_visible()
+    release.touch()
+    for page in pages:
+        await expect(page.locator("header [data-status=COMPLETED]")).to_be_visible()
+
+
+async def test_a_part_that_does_not_come_leaves_the_page_as_it_is(tab: Tab) -> None:
+    page = await tab.page.context.new_page()
+    loads: list[str] = []
+    page.on("load", lambda loaded: loads.append(loaded.url))
+    await page.goto(f"{tab.url}/#/runs")
+    await expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+    screens = f"{tab.url}/static/assets/**"
+    await page.route(screens, lambda route: route.abort())
+    await page.route(f"{tab.url}/", lambda route: route.abort())
+    await page.get_by_role("link", name="Workers").click()
+    problem = page.get_by_role("alert").filter(has_text="The gateway does not answer")
+    await expect(problem).to_be_visible()
+    # The gateway is back, without the part: said, rather than tried for ever.
+    await page.unroute(f"{tab.url}/")
+    await page.get_by_role("link", name="Submit").click()
+    await expect(page.get_by_text("Something unexpected happened")).to_be_visible()
+    assert len(loads) == 1
+    # With the part: one click has it.
+    await page.unroute(screens)
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_role("heading", name="Submit")).to_be_visible()
+    assert len(loads) == 2

@@ -1,0 +1,48 @@
+import { afterEach, expect, it, vi } from "vitest";
+import { withPlace } from "./streamPlaces";
+
+/** As much of the browser's locks as is used here. */
+function fakeLocks() {
+  const held = new Map<string, Promise<unknown>>();
+  return {
+    async request(
+      name: string,
+      { ifAvailable }: { ifAvailable?: boolean },
+      use: (lock: unknown) => Promise<unknown>,
+    ) {
+      if (ifAvailable && held.has(name)) return use(null);
+      while (held.has(name)) await held.get(name);
+      const using = use({ name }).finally(() => held.delete(name));
+      held.set(name, using);
+      return using;
+    },
+  };
+}
+
+afterEach(() => vi.unstubAllGlobals());
+
+it("gives three streams a place of their own, and one at a time a turn", async () => {
+  vi.stubGlobal("navigator", { locks: fakeLocks() });
+  const { signal } = new AbortController();
+  const got: string[] = [];
+  const leave: (() => void)[] = [];
+  const stay = (kind: string) => {
+    got.push(kind);
+    return new Promise<void>((resolve) => leave.push(resolve));
+  };
+  const all = [1, 2, 3, 4, 5].map(() => withPlace(signal, stay));
+  await vi.waitFor(() => expect(got).toEqual(["own", "own", "own", "turn"]));
+  leave[3]?.();
+  await vi.waitFor(() => expect(got).toEqual(["own", "own", "own", "turn", "turn"]));
+  leave[0]?.();
+  await all[0];
+  const next = withPlace(signal, stay);
+  await vi.waitFor(() => expect(got.at(-1)).toBe("own"));
+  for (const each of leave) each();
+  await Promise.all([...all, next]);
+});
+
+it("does without where the browser has no locks", async () => {
+  vi.stubGlobal("navigator", {});
+  expect(await withPlace(new AbortController().signal, async (kind) => kind)).toBe("own");
+});

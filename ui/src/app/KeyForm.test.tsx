@@ -1,0 +1,35 @@
+import { cleanup, fireEvent, render, screen } from "@testing-library/react";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { apiKey } from "../api/apiKey";
+import { KeyForm } from "./KeyForm";
+
+const field = () => document.querySelector("input") as HTMLInputElement;
+
+function enter(key: string) {
+  fireEvent.change(field(), { target: { value: key } });
+  fireEvent.submit(field());
+}
+
+beforeEach(() => {
+  apiKey.set("");
+  render(<KeyForm />);
+});
+afterEach(() => {
+  cleanup();
+  apiKey.set("");
+});
+
+it("takes a key, without the spaces around it", () => {
+  enter(" pyoco_abc-123 ");
+  expect(apiKey.get()).toBe("pyoco_abc-123");
+});
+
+it.each(["キー", "pyoco–abc", "two words"])("says at the field that no header can carry %s", (key) => {
+  enter(key);
+  expect(apiKey.get()).toBe("");
+  expect(field().getAttribute("aria-invalid")).toBe("true");
+  expect(field().value).toBe(key);
+  expect(screen.getByRole("alert").textContent).toMatch(/ASCII|半角/);
+  fireEvent.change(field(), { target: { value: "a" } });
+  expect(screen.queryByRole("alert")).toBeNull();
+});

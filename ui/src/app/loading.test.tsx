@@ -1,0 +1,78 @@
+import { cleanup, fireEvent, render, screen } from "@testing-library/react";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { ErrorBoundary } from "./ErrorBoundary";
+import { browser, usePart } from "./loading";
+
+const page = (entry: string) => `<script type="module" src="${entry}"></script>`;
+const missing = () => Promise.reject(new TypeError("Failed to fetch dynamically imported module"));
+
+function Part({ load }: { load: () => Promise<string> }) {
+  return usePart(load) ?? "loading";
+}
+
+const show = (load: () => Promise<string>) =>
+  render(
+    <ErrorBoundary>
+      <Part load={load} />
+    </ErrorBoundary>,
+  );
+
+/** What the gateway serves: a page with this first script, or nothing at all. */
+function serving(entry: string | null) {
+  vi.stubGlobal("fetch", async () => {
+    if (entry === null) throw new TypeError("refused");
+    return new Response(page(entry));
+  });
+}
+
+describe("a part of the page", () => {
+  const reload = vi.fn();
+  const entry = document.createElement("script");
+  beforeEach(() => {
+    vi.spyOn(console, "error").mockImplementation(() => undefined);
+    vi.spyOn(browser, "reload").mockImplementation(reload);
+    reload.mockClear();
+    entry.type = "module";
+    entry.setAttribute("src", "/static/assets/index-old.js");
+    document.head.prepend(entry);
+  });
+  afterEach(() => {
+    cleanup();
+    entry.remove();
+    vi.unstubAllGlobals();
+  });
+
+  it("is shown when it has come", async () => {
+    show(async () => "here it is");
+    expect(await screen.findByText("here it is")).toBeTruthy();
+  });
+
+  it("leaves the page as it is while the gateway is away, and comes with a new page when it is back", async () => {
+    serving(null);
+    show(() => missing());
+    expect(await screen.findByText(/gateway does not answer|ゲートウェイが応答しません/)).toBeTruthy();
+    fireEvent.click(screen.getByRole("button"));
+    await screen.findByRole("button");
+    expect(reload).not.toHaveBeenCalled();
+    serving("/static/assets/index-old.js");
+    fireEvent.click(screen.getByRole("button"));
+    await vi.waitFor(() => expect(reload).toHaveBeenCalledOnce());
+  });
+
+  it("that the same build does not have is no reason for the same page again", async () => {
+    serving("/static/assets/index-old.js");
+    show(() => missing());
+    expect(await screen.findByText(/dynamically imported/)).toBeTruthy();
+    expect(reload).not.toHaveBeenCalled();
+  });
+
+  it("of another build comes with its page, which is asked for only once", async () => {
+    serving("/static/assets/index-new.js");
+    show(() => missing());
+    await vi.waitFor(() => expect(reload).toHaveBeenCalledOnce());
+    cleanup();
+    show(() => missing());
+    expect(await screen.findByText(/dynamically imported/)).toBeTruthy();
+    expect(reload).toHaveBeenCalledOnce();
+  });
+});

@@ -1,0 +1,43 @@
+/** A bulk operation: counted first, begun after a yes, and counted again when the number has changed meanwhile. */
+import { useEffect, useState } from "react";
+import type { Schemas } from "../../api/client";
+import { useAct } from "../../api/queries";
+
+const REFUSED = "ERR-PYOCO-0030";
+
+export type Asked = { dry_run: true } | { expected_count: number };
+
+export function useBulk(post: (asked: Asked) => Promise<{ data?: Schemas["BulkAnswer"] }>) {
+  const [refused, setRefused] = useState<number | null>(null);
+  const count = useAct(() => post({ dry_run: true }), { quiet: true });
+  const begin = useAct((expected: number) => post({ expected_count: expected }), { quiet: true });
+  const matched = count.data?.matched ?? 0;
+  const { mutate } = count;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: counted once, when it opens.
+  useEffect(() => mutate(), []);
+  const start = () => {
+    setRefused(null);
+    begin.mutate(matched, {
+      onError: ({ errId }) => {
+        if (errId !== REFUSED) return;
+        setRefused(matched);
+        mutate();
+      },
+    });
+  };
+  const recounting = refused !== null && count.isPending;
+  // How many there were when it was refused, if they are others now: a refusal for another reason is told as such.
+  const before = refused !== null && count.data && count.data.matched !== refused ? refused : null;
+  return {
+    counted: count.data,
+    counting: count.isPending,
+    countProblem: count.error,
+    recount: () => mutate(),
+    matched,
+    before,
+    start,
+    starting: begin.isPending,
+    startProblem: recounting || before !== null ? null : begin.error,
+    operation: begin.data?.operation ?? null,
+  };
+}

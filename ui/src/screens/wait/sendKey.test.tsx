@@ -1,0 +1,26 @@
+import { cleanup, fireEvent, render, screen } from "@testing-library/react";
+import { afterEach, expect, it, vi } from "vitest";
+import { onSendKey } from "./sendKey";
+
+afterEach(cleanup);
+
+it("sends the form that one is in, and not while one types elsewhere", () => {
+  const send = vi.fn();
+  render(
+    <>
+      <input aria-label="search" />
+      <form onKeyDown={onSendKey(send)}>
+        <textarea aria-label="note" />
+      </form>
+    </>,
+  );
+  const press = (label: string, how: object) =>
+    fireEvent.keyDown(screen.getByLabelText(label), { key: "Enter", ...how });
+  press("search", { ctrlKey: true });
+  press("note", {});
+  press("note", { ctrlKey: true, isComposing: true });
+  expect(send).not.toHaveBeenCalled();
+  press("note", { ctrlKey: true });
+  press("note", { metaKey: true });
+  expect(send).toHaveBeenCalledTimes(2);
+});

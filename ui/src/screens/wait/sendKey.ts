@@ -1,0 +1,11 @@
+/** Ctrl or Cmd and Enter sends the form that one is in, and no other: an answer cannot be taken back. */
+import type { KeyboardEvent } from "react";
+
+export const SEND_KEYS = "Control+Enter Meta+Enter";
+
+export const onSendKey = (send: () => void) => (event: KeyboardEvent) => {
+  const isSend = event.key === "Enter" && (event.ctrlKey || event.metaKey);
+  if (!isSend || event.nativeEvent.isComposing || event.defaultPrevented) return;
+  event.preventDefault();
+  send();
+};
