@@ -206,7 +206,7 @@ async def test_a_time_limit_holds_in_line_too(
         # It does not line up a second time: nobody is handed back again and again.
         await line.look_for_more(worker)
         buffer = worker._intake._tags[0].buffer
-        await eventually(lambda: buffer, within=15, describe="it has come again")
+        await eventually(lambda: buffer, within=5, describe="it has come again")
         assert (await gateway.get(line.behind[1]))["status"] == "PENDING"
         for run_id in (line.lasting, line.behind[0], line.behind[2]):
             assert (await gateway.get(run_id))["status"] == "RUNNING"

@@ -26,23 +26,23 @@ CANCELLED = {"patient": 3, "stubborn": 2, "chain": 2, "noop": 1}
 TWO_GATEWAYS = Size(gateways=2, workers=1)
 
 SCENARIOS = {
-    "workers-killed": Scenario([Crime.KILL_WORKER] * 2, Mix(EVERYTHING, nap_sec=0.06), runs=36),
-    "executors-killed": Scenario([Crime.KILL_EXECUTOR] * 3, Mix(EVERYTHING, nap_sec=0.06), runs=40),
+    "workers-killed": Scenario([Crime.KILL_WORKER] * 2, Mix(EVERYTHING, nap_sec=0.06), runs=60),
+    "executors-killed": Scenario([Crime.KILL_EXECUTOR] * 3, Mix(EVERYTHING, nap_sec=0.06), runs=60),
     # Long runs: the executors of the paused worker are at work when it wakes up.
     "a-worker-paused": Scenario(
-        [Crime.PAUSE_WORKER] * 2, Mix(ENDLESS, nap_sec=0.3, cancel_within_sec=2), runs=15, most_open=5
+        [Crime.PAUSE_WORKER] * 2, Mix(ENDLESS, nap_sec=0.3, cancel_within_sec=3), runs=20, most_open=5
     ),
     "gateways-killed": Scenario(
-        [Crime.KILL_GATEWAY] * 2, Mix({"noop": 1}, nap_sec=0, keyed=0.7), runs=80, size=TWO_GATEWAYS
+        [Crime.KILL_GATEWAY] * 3, Mix({"noop": 1}, nap_sec=0, keyed=0.7), runs=120, size=TWO_GATEWAYS
     ),
-    "nats-killed": Scenario([Crime.KILL_NATS] * 2, Mix(EVERYTHING, nap_sec=0.06), runs=45),
+    "nats-killed": Scenario([Crime.KILL_NATS] * 2, Mix(EVERYTHING, nap_sec=0.06), runs=60),
     "a-leader-killed": Scenario(
-        [Crime.KILL_LEADER], Mix(EVERYTHING, nap_sec=0.06), runs=40, size=Size(nats=3)
+        [Crime.KILL_LEADER], Mix(EVERYTHING, nap_sec=0.06), runs=90, size=Size(nats=3)
     ),
-    "killed-during-recovery": Scenario([Crime.KILL_SUCCESSOR], Mix(LONG, nap_sec=0.2), runs=24),
+    "killed-during-recovery": Scenario([Crime.KILL_SUCCESSOR], Mix(LONG, nap_sec=0.2), runs=40),
     # Few at once, so that cancels find them begun.
     "killed-during-cancel": Scenario(
-        [Crime.KILL_CANCELLER] * 2, Mix(CANCELLED, nap_sec=0.06), runs=30, most_open=5
+        [Crime.KILL_CANCELLER] * 2, Mix(CANCELLED, nap_sec=0.06), runs=40, most_open=5
     ),
 }
 
