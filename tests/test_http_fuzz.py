@@ -67,6 +67,7 @@ class Target:
                 while block := connection.recv(65536):
                     answer += block
             except ConnectionResetError:
+                # The gateway closes on what it does not read; its answer may have come before.
                 pass
         return answer
 

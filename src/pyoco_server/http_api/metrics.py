@@ -92,6 +92,7 @@ async def _tell_waits(gateway: Gateway, page: MetricPage, tenant: str | None) ->
     try:
         waiting = await gateway.waits.open_of(tenant)
     except IndexNotReady:
+        # No number is better than a wrong one; whether the index is ready is a metric of its own.
         pass
     else:
         page.put("pyoco_waits_open", waiting.count)
