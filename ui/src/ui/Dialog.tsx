@@ -3,7 +3,7 @@
  * The usual libraries put a <style> into the page to stop it from scrolling, which our policy forbids.
  */
 import { X } from "lucide-react";
-import { type CSSProperties, type ReactNode, useEffect, useId, useRef } from "react";
+import { type CSSProperties, type ReactNode, useId, useLayoutEffect, useRef } from "react";
 import { useMessages } from "../i18n/messages";
 import { IconButton, joined } from "./controls";
 import styles from "./Dialog.module.css";
@@ -38,7 +38,8 @@ function OpenDialog({
   const t = useMessages(messages);
   const ref = useRef<HTMLDialogElement>(null);
   const titleId = useId();
-  useEffect(() => {
+  // Before the dialog leaves the page, not a moment later: the focus would be taken from who types elsewhere by then.
+  useLayoutEffect(() => {
     const dialog = ref.current;
     const before = document.activeElement;
     dialog?.showModal();

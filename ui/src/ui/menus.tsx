@@ -17,7 +17,13 @@ interface MenuProps {
 
 export function Menu({ trigger, children, align = "start" }: MenuProps) {
   const chosen = useRef<() => void>(undefined);
-  const onGone = () => {
+  const button = useRef<HTMLButtonElement>(null);
+  const leftByClick = useRef(false);
+  const onGone = (event: Event) => {
+    // Radix says so a moment after the menu is gone, and would take the focus from whoever types elsewhere by now.
+    event.preventDefault();
+    if (!leftByClick.current && hasNoFocusElsewhere(event.target)) button.current?.focus();
+    leftByClick.current = false;
     const act = chosen.current;
     chosen.current = undefined;
     if (act) queueMicrotask(act);
@@ -25,13 +31,18 @@ export function Menu({ trigger, children, align = "start" }: MenuProps) {
   return (
     // Not modal: what is modal puts a style into the page, which the page's policy forbids.
     <Dropdown.Root modal={false}>
-      <Dropdown.Trigger asChild>{trigger}</Dropdown.Trigger>
+      <Dropdown.Trigger ref={button} asChild>
+        {trigger}
+      </Dropdown.Trigger>
       <Dropdown.Portal>
         <Dropdown.Content
           className={styles.menu}
           align={align}
           sideOffset={5}
           collisionPadding={8}
+          onInteractOutside={() => {
+            leftByClick.current = true;
+          }}
           onCloseAutoFocus={onGone}
         >
           <Chosen
@@ -45,6 +56,12 @@ export function Menu({ trigger, children, align = "start" }: MenuProps) {
       </Dropdown.Portal>
     </Dropdown.Root>
   );
+}
+
+/** Whether the focus went with the menu: then it is nowhere, which for a browser is the page's body. */
+function hasNoFocusElsewhere(menu: EventTarget | null): boolean {
+  const { activeElement } = document;
+  return !activeElement || activeElement === document.body || (menu as Node).contains(activeElement);
 }
 
 interface ItemProps {
