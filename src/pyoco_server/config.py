@@ -5,20 +5,13 @@ A field `nats_url` is the environment variable `PYOCO_NATS_URL`; nothing else ha
 
 from __future__ import annotations
 
-import difflib
-import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from itertools import combinations
-from pathlib import Path
 from typing import Any, Final
 
-from dotenv import dotenv_values
-
-from .errors import ConfigError, FieldProblem
+from .errors import ConfigError
 from .setting import (
-    ENV_PREFIX,
     HEADER,
     HOSTS,
     HTTP_URL,
@@ -32,28 +25,12 @@ from .setting import (
     setting_of,
     split_urls,
 )
+from .setting_conflicts import conflicts
+from .setting_environment import read_env_file, warn_about_unknown
 
 __all__ = ["SETTINGS", "NatsBackendConfig", "Setting", "safe_url"]
 
-_log = logging.getLogger(__name__)
-
 _MIB: Final = 1024 * 1024
-
-# Read by the engine and its plug-ins, so no typing mistakes of ours.
-_ENGINE_VARIABLES: Final = frozenset(
-    ENV_PREFIX + name
-    for name in (
-        "CUTE",
-        "DISCOVERY_MODULES",
-        "MAX_LOG_BYTES",
-        "MAX_RUN_HISTORY",
-        "RUN_ARCHIVE_DIR",
-        "WEBHOOK_RETRIES",
-        "WEBHOOK_SECRET",
-        "WEBHOOK_TIMEOUT",
-        "WEBHOOK_URL",
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -426,7 +403,7 @@ class NatsBackendConfig:
     def __post_init__(self) -> None:
         problems = [row.problem(value) for row, value in self._rows() if not row.accepts(value)]
         # A comparison of values that are wrong by themselves would only add noise, or fail.
-        problems = problems or list(self._contradictions())
+        problems = problems or list(conflicts(self._rows()))
         if problems:
             raise ConfigError(problems=problems)
 
@@ -434,9 +411,9 @@ class NatsBackendConfig:
     def from_env(cls, environ: Mapping[str, str] | None = None) -> NatsBackendConfig:
         """The settings of the environment and the environment file; every bad one in one ConfigError."""
         real = os.environ if environ is None else environ
-        from_file, problems = _read_env_file(real)
+        from_file, problems = read_env_file(real, load=_LOAD_ENV_FILE, named=_ENV_FILE)
         given = {**from_file, **real}
-        _warn_about_unknown(given)
+        warn_about_unknown(given, SETTINGS)
         values: dict[str, Any] = {}
         for row in SETTINGS:
             text = given.get(row.name, "")
@@ -463,75 +440,6 @@ class NatsBackendConfig:
         for row in SETTINGS:
             yield row, getattr(self, row.field)
 
-    def _contradictions(self) -> Iterator[FieldProblem]:
-        yield from self._wrong_order("ack_progress_interval_sec", "consumer_ack_wait_sec")
-        yield from self._wrong_order("worker_heartbeat_interval_sec", "worker_disconnect_timeout_sec")
-        yield from self._lonely("nats_user", "nats_password")
-        yield from self._lonely("nats_tls_cert_file", "nats_tls_key_file")
-        yield from self._lonely("http_tls_cert_file", "http_tls_key_file")
-        yield from self._several_users()
-        yield from self._same_name(
-            "work_stream",
-            "dlq_stream",
-            "journal_stream",
-            "run_log_stream",
-            "advisory_stream",
-            "wait_event_stream",
-        )
-        yield from self._same_name(
-            "runs_kv_bucket",
-            "workers_kv_bucket",
-            "auth_kv_bucket",
-            "wheel_history_kv_bucket",
-            "idempotency_kv_bucket",
-            "lease_kv_bucket",
-            "bulk_kv_bucket",
-            "waits_kv_bucket",
-        )
-        yield from self._overlapping(
-            "work_subject_prefix",
-            "dlq_subject_prefix",
-            "journal_subject_prefix",
-            "run_log_subject_prefix",
-            "wait_event_subject_prefix",
-        )
-
-    def _lonely(self, one: str, other: str) -> Iterator[FieldProblem]:
-        for given, missing in ((one, other), (other, one)):
-            if getattr(self, given) and not getattr(self, missing):
-                yield self._contradiction(missing, "a value beside", given)
-
-    def _several_users(self) -> Iterator[FieldProblem]:
-        """One connection is one user, told in one way."""
-        ways = ("nats_user", "nats_nkey_seed_file", "nats_creds_file")
-        told = [name for name in ways if getattr(self, name)]
-        if told and any("@" in url for url in self.nats_servers):
-            told.append("nats_url")
-        for name in told[1:]:
-            yield self._contradiction(name, "no user beside", told[0])
-
-    def _overlapping(self, *names: str) -> Iterator[FieldProblem]:
-        for first, second in combinations(names, 2):
-            one, other = f"{getattr(self, first)}.", f"{getattr(self, second)}."
-            if one.startswith(other) or other.startswith(one):
-                yield self._contradiction(second, "a prefix apart from", first, "their subjects overlap")
-
-    def _wrong_order(self, smaller: str, larger: str) -> Iterator[FieldProblem]:
-        if getattr(self, smaller) >= getattr(self, larger):
-            yield self._contradiction(smaller, "less than", larger)
-
-    def _same_name(self, *names: str) -> Iterator[FieldProblem]:
-        first_user: dict[str, str] = {}
-        for name in names:
-            other = first_user.setdefault(getattr(self, name), name)
-            if other != name:
-                yield self._contradiction(name, "another name than", other)
-
-    def _contradiction(self, name: str, relation: str, other: str, why: str = "") -> FieldProblem:
-        row, against = _BY_FIELD[name], _BY_FIELD[other]
-        message = f"wanted {relation} {against.name}={against.shown(getattr(self, other))}"
-        return FieldProblem(row.name, f"{message}: {why}" if why else message, row.shown(getattr(self, name)))
-
     def __repr__(self) -> str:
         shown = ", ".join(f"{row.field}={row.shown(value)}" for row, value in self._rows())
         return f"{type(self).__name__}({shown})"
@@ -539,38 +447,6 @@ class NatsBackendConfig:
 
 SETTINGS: Final[tuple[Setting, ...]] = tuple(setting_of(declared) for declared in fields(NatsBackendConfig))
 
-_BY_FIELD: Final = {row.field: row for row in SETTINGS}
-_KNOWN: Final = frozenset(row.name for row in SETTINGS)
-
-
-def _read_env_file(real: Mapping[str, str]) -> tuple[dict[str, str], list[FieldProblem]]:
-    """Our variables of the environment file. Which file, and whether, only the real environment says."""
-    load, env_file = _BY_FIELD["load_dotenv"], _BY_FIELD["env_file"]
-    try:
-        wanted = load.parse(real.get(load.name) or load.shown_default)
-    except ValueError:
-        return {}, []  # reported with all the other settings
-    if not wanted:
-        return {}, []
-    named = real.get(env_file.name)
-    path = Path(named or str(env_file.default))
-    if not named and not path.exists():
-        return {}, []
-    try:
-        # Opened here, because the library takes a missing file for an empty one.
-        # "utf-8-sig": a byte order mark would otherwise become part of the first name.
-        with path.open(encoding="utf-8-sig") as lines:
-            content = dotenv_values(stream=lines)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = f"wanted a readable file ({error})"
-        return {}, [FieldProblem(env_file.name, reason, env_file.shown(str(path)))]
-    return {name: text or "" for name, text in content.items() if name.startswith(ENV_PREFIX)}, []
-
-
-def _warn_about_unknown(given: Mapping[str, str]) -> None:
-    for name in sorted(given):
-        if name.startswith(ENV_PREFIX) and name not in _KNOWN | _ENGINE_VARIABLES:
-            # Compared without the prefix, which would make everything look alike.
-            nearest = difflib.get_close_matches(name.removeprefix(ENV_PREFIX).lower(), _BY_FIELD, n=1)
-            hint = f"; did you mean {_BY_FIELD[nearest[0]].name}?" if nearest else ""
-            _log.warning("%s is not a setting of this product and has no effect%s", name, hint)
+_LOAD_ENV_FILE, _ENV_FILE = (
+    next(row for row in SETTINGS if row.field == field) for field in ("load_dotenv", "env_file")
+)
