@@ -185,6 +185,11 @@ async def test_a_run_that_outlasts_the_drain_is_handed_back(
         run_id, release = await waiting_run(gateway, tmp_path)
         await ask(gateway, "leaving", drain=True)
         async with serving_worker(patient, worker_id="successor"):
+
+            async def is_taken_over() -> bool:
+                return bool((await gateway.get(run_id))["worker_id"] == "successor")
+
+            await eventually(is_taken_over, within=10, describe="the successor has it")
             release.touch()
             run = await gateway.ends(run_id)
     assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "successor", 2)

@@ -359,6 +359,6 @@ class Intake:
 
     async def _hand_back(self, delivery: Delivery) -> None:
         try:
-            await delivery.nak()
+            await delivery.hand_back()
         except NatsUnavailable as error:
             log.debug("delivery %s comes back after AckWait: %s", delivery.token, error)

@@ -8,10 +8,14 @@ What becomes of it is the table of spec 1, appendix E:
     it waits for people           WAITING_HUMAN                 ACK
     NATS failed on the way        whatever was stored           NAK(delay)
     no executor could begin it    as it was before              NAK
+    the worker leaves             RUNNING                       NAK
+
+A NAK through no fault of the run is an ACK at the last delivery: a gateway then publishes the job anew.
 """
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -52,14 +56,14 @@ class RunSession:
             await self._process_job(job)
         except ExecutorFailedToStart as error:
             log.error("a run goes back to the queue, this worker cannot start an executor: %s", error)
-            await self._hand_back(NO_EXECUTOR_DELAY_SEC)
+            await self._hand_back(self._delivery.nak(NO_EXECUTOR_DELAY_SEC))
             raise
         except NatsUnavailable as error:
             log.warning("a run goes back to the queue: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
-            await self._hand_back(_NAK_DELAY_SEC)
+            await self._hand_back(self._delivery.nak(_NAK_DELAY_SEC))
             return None
         except asyncio.CancelledError:
-            await self._hand_back()
+            await self._hand_back(self._delivery.hand_back())
             raise
         return job.run_id
 
@@ -112,8 +116,11 @@ class RunSession:
             return None
         finally:
             await execution.close()
-        if outcome is None or outcome.not_begun or outcome.go_on:
-            await self._hand_back(_NAK_DELAY_SEC if outcome is None else 0.0)
+        if outcome is None:
+            await self._hand_back(self._delivery.nak(_NAK_DELAY_SEC))
+            return None
+        if outcome.not_begun or outcome.go_on:
+            await self._hand_back(self._delivery.hand_back())
             return None
         await self._tell(job, owned.snapshot, outcome)
         if owned.snapshot.status.terminal:
@@ -147,9 +154,9 @@ class RunSession:
         await self._delivery.term()
         return run_id
 
-    async def _hand_back(self, delay_sec: float = 0.0) -> None:
+    async def _hand_back(self, word: Awaitable[None]) -> None:
         try:
-            await self._delivery.nak(delay_sec)
+            await word
         except NatsUnavailable as error:
             log.warning(
                 "the job comes back after AckWait: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields()
