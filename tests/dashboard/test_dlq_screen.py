@@ -1,5 +1,6 @@
 """Dead letters: found by their address, read, replayed one by one or all that match, deleted."""
 
+import re
 import time
 from typing import Any
 
@@ -71,6 +72,18 @@ async def test_letters_are_found_by_their_address(tab: Tab) -> None:
     await expect(rows(tab)).to_have_count(4)
     await tab.screenshot("dlq-filtered")
     await tab.is_accessible()
+
+    await tab.open("/dlq")
+    await expect(rows(tab)).to_have_count(50)
+    main = tab.page.get_by_role("main")
+    await main.evaluate("main => main.scrollTo(0, 700)")
+    await rows(tab).nth(25).click()
+    await tab.page.get_by_role("dialog").get_by_role("link").first.click()
+    await expect(tab.page).to_have_url(re.compile("/#/runs/"))
+    # Of the letter, and of the list.
+    await tab.page.go_back()
+    await expect(tab.page.get_by_role("dialog")).to_be_visible()
+    assert await main.evaluate("main => main.scrollTop") == 700
     await tab.open("/dlq?q=nowhere")
     await expect(tab.page.get_by_text("No letter matches")).to_be_visible()
     await tab.page.get_by_role("button", name="Clear the filters").click()

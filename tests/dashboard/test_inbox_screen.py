@@ -13,6 +13,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 
 from ..support.gateway import RunningGateway, running_gateway
+from ..support.waiting import eventually
 from ..support.waiting_runs import WaitingRun, waiting_run
 from .browser import NARROW, WIDE, Tab, opened_tab
 
@@ -195,6 +196,63 @@ async def test_a_form_is_filled_in_and_the_run_goes_on(tab: Tab, worker: PyocoNa
     # The next one is there at once.
     await expect(row(tab, later)).to_have_attribute("aria-current", "true")
     await expect(tab.page.locator("[data-wait]")).to_have_count(1)
+
+
+async def test_what_was_typed_is_there_again(tab: Tab) -> None:
+    reply = {"oneOf": [{"title": "Amount", "type": "number"}, {"type": "object", "properties": {"by": {}}}]}
+    free = await a_question(tab.gateway, "Why? \u202egnp.exe", schema=reply, timeout_sec=100)
+    release = await a_question(tab.gateway, "Release 4.2?", schema=RELEASE, timeout_sec=200)
+    payment = await a_question(tab.gateway, "Right?", proposal={"id": 12345678901234567890}, timeout_sec=300)
+    page = tab.page
+    await tab.open("/inbox")
+    await expect(row(tab, free)).to_contain_text("Why? ⟨U+202E⟩gnp.exe")
+    await expect(page.get_by_text('{"by"?: …}')).to_be_visible()
+    await answer_box(tab).fill('{"half": [1,')
+    await row(tab, release).click()
+    await page.get_by_label("Share").fill("2x")
+    await page.get_by_label("stable").check()
+    await row(tab, payment).click()
+    await expect(page.get_by_role("region", name="Proposal")).to_contain_text("12345678901234567890")
+    await page.get_by_text("Edit", exact=True).click()
+    await page.get_by_label("id", exact=True).fill("12345678901234567891")
+    await page.get_by_label("Note (optional)").fill("one more")
+    # A live update of the list, other questions, and a new page.
+    later = await a_question(tab.gateway, "And this?", timeout_sec=400)
+    await expect(row(tab, later)).to_be_visible()
+    await page.reload()
+    await expect(page.get_by_label("Note (optional)")).to_have_value("one more")
+    await row(tab, free).click()
+    await expect(answer_box(tab)).to_have_value('{"half": [1,')
+    await row(tab, release).click()
+    await expect(page.get_by_label("Share")).to_have_value("2x")
+    await expect(page.get_by_label("stable")).to_be_checked()
+    await tab.screenshot("inbox-draft")
+
+    await row(tab, payment).click()
+    await button(tab, "Send the edited one").click()
+    await expect(row(tab, payment)).to_have_count(0)
+    assert (await payment.wait()).payload == {"id": 12345678901234567891}
+
+    async def only_the_others_are_kept() -> bool:
+        kept = await page.evaluate("Object.keys(JSON.parse(sessionStorage.getItem('pyoco.answers')))")
+        return set(kept) == {free.wait_id, release.wait_id}
+
+    await eventually(only_the_others_are_kept, within=8, describe="the draft of the answer is gone")
+
+
+async def test_back_leads_to_where_the_list_was(tab: Tab) -> None:
+    await tab.resize(NARROW)
+    for number in range(16):
+        await a_question(tab.gateway, f"Question {number}?", timeout_sec=100 + number)
+    await tab.open("/inbox")
+    box = tab.page.get_by_role("region", name="Open questions")
+    await expect(box).to_be_visible()
+    await box.evaluate("box => box.scrollTo(0, 500)")
+    await tab.page.get_by_text("Question 9?").click()
+    await expect(tab.page.get_by_role("heading", name="Question 9?")).to_be_visible()
+    await tab.page.go_back()
+    await expect(tab.page.get_by_text("Question 9?")).to_be_visible()
+    assert await box.evaluate("box => box.scrollTop") == 500
 
 
 async def test_a_proposal_is_edited_with_its_changes_in_sight(tab: Tab, worker: PyocoNatsWorker) -> None:

@@ -1,11 +1,13 @@
 """One run: live from its submission to its end, with graph, timeline, log and details about the same task."""
 
+import json
 import re
 import time
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from pyoco_server.worker import PyocoNatsWorker
 
@@ -181,6 +183,34 @@ async def test_the_log_is_searched_narrowed_and_taken_away(
     await expect(log).to_contain_text("No line matches")
 
 
+async def test_of_a_very_long_log_the_page_keeps_the_end(tab: Tab, worker: PyocoNatsWorker) -> None:
+    run_id = await tab.gateway.submit("noop")
+    await tab.gateway.ends(run_id)
+    common = {"ts": 1.0, "task": "nothing", "stream": "stdout", "attempt": 1}
+    lines = [{"id": f"{each}-0", "text": f"line {each}", **common} for each in range(60_000)]
+
+    async def told(route: Route) -> None:
+        asked = parse_qs(urlsplit(route.request.url).query)
+        if "follow" in asked:
+            events = "".join(f"event: line\ndata: {json.dumps(line)}\n\n" for line in lines)
+            await route.fulfill(body=f"{events}event: end\ndata: {{}}\n\n", content_type="text/event-stream")
+            return
+        begin = int(asked["after"][0]) if "after" in asked else 0
+        page = {"run_id": run_id, "lines": lines[begin : begin + 5000], "next_after": str(begin + 5000)}
+        await route.fulfill(json={**page, "complete": begin + 5000 >= len(lines)})
+
+    await tab.page.route(f"**/runs/{run_id}/logs?*", told)
+    await tab.open(f"/runs/{run_id}")
+    log = part(tab, "Log")
+    await expect(log).to_contain_text(re.compile(r"[0-9,]+ earlier lines are left out here"))
+    await expect(log).to_contain_text("line 59999")
+    await tab.screenshot("run-log-left-out")
+    async with tab.page.expect_download() as download:
+        await log.get_by_role("button", name="Download").click()
+    text = Path(await (await download.value).path()).read_text()
+    assert text.count("\n") == len(lines)
+
+
 async def test_a_loop_is_one_task_with_its_count(tab: Tab, worker: PyocoNatsWorker) -> None:
     run_id = await tab.gateway.submit("batches")
     await tab.gateway.ends(run_id)
@@ -214,6 +244,22 @@ async def test_a_question_leads_to_its_answer(tab: Tab, worker: PyocoNatsWorker,
     run = await tab.gateway.get(run_id)
     link = tab.page.get_by_role("link", name="Answer")
     await expect(link).to_have_attribute("href", f"#/waits/{run['open_waits'][0]['wait_id']}")
+
+
+async def test_a_question_that_nobody_answered_is_asked_again(
+    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
+) -> None:
+    params = {"notes": str(tmp_path / "notes"), "timeout_ms": 200}
+    run_id = await tab.gateway.submit("approval", params=params)
+    assert (await tab.gateway.ends(run_id))["reason"] == "human_timeout"
+    await tab.open(f"/runs/{run_id}")
+    await expect(status(tab)).to_have_text("Failed")
+    await tab.screenshot("run-unanswered")
+    await tab.page.get_by_role("button", name="Ask again").click()
+    # Its time may be over before anybody looks: that it was asked again stays.
+    await expect(details(tab)).to_be_visible()
+    await tab.page.get_by_role("tab", name="Events").click()
+    await expect(details(tab).get_by_text("Is the amount right?")).to_have_count(2)
 
 
 async def test_a_thousand_tasks_stay_usable(tab: Tab, worker: PyocoNatsWorker) -> None:

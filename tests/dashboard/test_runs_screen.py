@@ -93,6 +93,14 @@ async def test_the_filters_are_the_address(tab: Tab) -> None:
     await tab.page.go_back()
     await tab.page.go_back()
     await expect(tab.page.get_by_text("60 runs")).to_be_visible()
+    begin = int(time.time()) - 300
+    await tab.open(f"/runs?updated_after={begin}&updated_before={begin + 240}")
+    await expect(tab.page.get_by_text("6 runs")).to_be_visible()
+    await tab.screenshot("runs-between")
+    await tab.page.get_by_role("button", name=re.compile("Remove the filter Updated after")).click()
+    await expect(tab.page).to_have_url(f"{tab.url}/#/runs?updated_before={begin + 240}")
+    await tab.page.get_by_role("button", name="Clear all").click()
+    await expect(tab.page.get_by_text("60 runs")).to_be_visible()
     await tab.open("/runs?q=nowhere")
     await expect(tab.page.get_by_text("No run matches")).to_be_visible()
     await tab.page.get_by_role("button", name="Clear the filters").click()
@@ -110,12 +118,22 @@ async def test_many_runs_scroll_and_stand_still_for_who_reads(tab: Tab) -> None:
     await expect(tab.page.locator("[aria-rowindex='451']")).to_be_attached()
     assert await tab.page.locator("[data-run]").count() < 80, "only rows in sight are in the page"
 
-    await table.evaluate("table => table.scrollTo(0, 4000)")
-    seen = await tab.page.locator("[data-run]").nth(20).get_attribute("data-run")
+    await table.evaluate("table => table.scrollTo(0, 12_000)")
+    seen = tab.page.locator("[aria-rowindex='350']")
+    read = await seen.get_attribute("data-run")
     run_id = await tab.gateway.submit("clean_up")
-    await tab.page.get_by_role("button", name="1 new run").click()
+    # Whoever looks at a run and comes back finds the same place, and what came meanwhile.
+    await expect(tab.page.get_by_role("button", name="1 new run")).to_be_visible()
+    await seen.get_by_role("link").click()
+    await expect(tab.page).to_have_url(re.compile("/#/runs/.{36}$"))
+    another = await tab.gateway.submit("clean_up")
+    await tab.page.go_back()
+    await expect(seen).to_be_visible()
+    await expect(seen).to_have_attribute("data-run", read or "")
+    assert await table.evaluate("table => table.scrollTop") == 12_000
+    await tab.page.get_by_role("button", name="2 new runs").click()
+    await expect(row(tab, another)).to_be_visible()
     await expect(row(tab, run_id)).to_be_visible()
-    assert seen is not None
 
 
 async def test_the_keyboard_walks_and_selects(tab: Tab, worker: PyocoNatsWorker) -> None:
@@ -157,6 +175,25 @@ async def test_all_that_match_are_counted_before_they_are_cancelled(tab: Tab) ->
     await dialog.get_by_role("button", name="Close").last.click()
     await expect(tab.page.locator("[data-status=CANCELLED]")).to_have_count(3)
     assert (await tab.gateway.get(other))["status"] == "PENDING"
+
+
+async def test_some_runs_are_chosen_and_cancelled(tab: Tab) -> None:
+    first, second, other = [await tab.gateway.submit("noop") for _ in range(3)]
+    over = ended(RunStatus.COMPLETED, at=time.time())
+    await write_many(RunStore(tab.gateway.inside.connection), [over])
+    await tab.open("/runs")
+    for run_id in (first, second, over.run_id):
+        await row(tab, run_id).get_by_role("checkbox").check()
+    await tab.page.get_by_role("button", name="Cancel", exact=True).click()
+    dialog = tab.page.get_by_role("dialog", name="Cancel 3 selected runs?")
+    await dialog.get_by_label("Reason").fill("the wrong day")
+    await tab.screenshot("runs-cancel-selected")
+    await dialog.get_by_role("button", name="Cancel 3 runs").click()
+    for run_id in (first, second):
+        await expect(row(tab, run_id)).to_contain_text("Cancelled")
+        assert (await tab.gateway.get(run_id))["cancel_reason"] == "the wrong day"
+    assert (await tab.gateway.get(other))["status"] == "PENDING"
+    assert (await tab.gateway.get(over.run_id))["status"] == "COMPLETED"
 
 
 async def test_a_view_is_kept_in_the_browser(tab: Tab) -> None:

@@ -51,7 +51,9 @@ async def test_a_flow_is_submitted_with_its_params_and_the_run_is_shown(
     await write(tab, "json", '{"x": 42,}')
     await page.get_by_role("button", name="Submit", exact=True).click()
     await expect(page.get_by_text("This stops being JSON at line 1, column 10.")).to_be_visible()
-    await write(tab, "json", '{"x": 42}')
+    await write(tab, "json", '{"x": 9007199254740993, "y": 1.0}')
+    await page.get_by_role("button", name="Tidy up").click()
+    await expect(editor(tab, "json")).to_contain_text('"y": 1.0')
     await page.get_by_label("Tag", exact=True).fill("a.b")
     await page.get_by_label("Further tags").fill("nightly, blue")
     await page.get_by_label("Timeout in seconds").fill("90")
@@ -65,8 +67,13 @@ async def test_a_flow_is_submitted_with_its_params_and_the_run_is_shown(
     await page.get_by_role("button", name="Submit", exact=True).click()
     await expect(page).to_have_url(RUN)
     run = await tab.gateway.ends(page.url.rsplit("/", 1)[1])
-    assert (run["params"], run["tags"], run["timeout_sec"]) == ({"x": 42}, ["nightly", "blue"], 90)
+    assert (run["params"], run["tags"], run["timeout_sec"]) == (
+        {"x": 9007199254740993, "y": 1.0},
+        ["nightly", "blue"],
+        90,
+    )
     assert run["status"] == "COMPLETED"
+    await expect(page.get_by_role("region", name="Parameters")).to_contain_text('"x": 9007199254740993')
 
 
 async def test_a_double_click_and_a_lost_answer_are_one_run(tab: Tab) -> None:

@@ -1,5 +1,3 @@
-import "./styles/tokens.css";
-import "./styles/base.css";
 import "./app/theme";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";

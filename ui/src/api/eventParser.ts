@@ -1,4 +1,6 @@
 /** Takes pieces of a text/event-stream, and gives the events that are complete. */
+import { parseJson } from "../lib/exactJson";
+
 export interface ServerEvent {
   event: string;
   id?: string;
@@ -27,5 +29,5 @@ function parseBlock(block: string): ServerEvent | null {
   }
   // A comment alone says only that the stream lives.
   if (data.length === 0) return null;
-  return { event, id, data: JSON.parse(data.join("\n")) };
+  return { event, id, data: parseJson(data.join("\n")) };
 }

@@ -46,6 +46,14 @@ export function useRead<T>(
   });
 }
 
+/** Starts to read what `useRead` will ask for under the same key. */
+export function readAhead<T>(key: QueryKey, read: (signal: AbortSignal) => Promise<Answer<T>>): void {
+  void queryClient.prefetchQuery({
+    queryKey: key,
+    queryFn: async ({ signal }) => (await read(signal)).data as T,
+  });
+}
+
 interface ActOptions<T> {
   onDone?: (answer: T) => void;
   /** Show the problem yourself, and not as a toast. */

@@ -1,4 +1,5 @@
 /** One field for everything: go somewhere, find a run, switch something. */
+
 import { Command } from "cmdk";
 import { Languages, Moon, Search, Sun } from "lucide-react";
 import { type ReactNode, useDeferredValue, useState } from "react";
@@ -9,6 +10,7 @@ import { useMessages } from "../i18n/messages";
 import { Dialog } from "../ui/Dialog";
 import { StatusBadge } from "../ui/status";
 import { Ago } from "../ui/time";
+import { UserText } from "../ui/UserText";
 import styles from "./CommandPalette.module.css";
 import { messages } from "./messages";
 import { href, navigate, pathTo } from "./router";
@@ -96,7 +98,9 @@ function Palette({ onClose }: { onClose: () => void }) {
                 onSelect={goTo(href(pathTo("/runs/:id", { id: run.run_id })))}
               >
                 <StatusBadge status={run.status} />
-                <span className={styles.name}>{run.flow_name}</span>
+                <span className={styles.name}>
+                  <UserText text={run.flow_name} />
+                </span>
                 <code>{run.run_id.slice(0, 8)}</code>
                 <span className={styles.hint}>
                   <Ago at={run.updated_at} />

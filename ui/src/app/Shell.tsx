@@ -1,6 +1,6 @@
 /** What is around every screen: navigation, search, and whether the gateway is there. */
 import { Menu as MenuIcon, Search } from "lucide-react";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type ReactNode, useLayoutEffect, useRef, useState } from "react";
 import { useMessages } from "../i18n/messages";
 import { IconButton, joined, Kbd } from "../ui/controls";
 import { Dialog } from "../ui/Dialog";
@@ -24,7 +24,8 @@ export function Shell({ onSearch, children }: ShellProps) {
   const [drawer, setDrawer] = useState(false);
   const main = useRef<HTMLElement>(null);
   const arrived = useRef(path);
-  useEffect(() => {
+  // Before the screen's own effects: one that is come back to goes where it was.
+  useLayoutEffect(() => {
     if (arrived.current === path) return;
     arrived.current = path;
     // Who reads with a screen reader is told that another screen is there.

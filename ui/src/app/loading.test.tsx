@@ -1,13 +1,20 @@
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
+import { useLayoutEffect } from "react";
+import { createRoot } from "react-dom/client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ErrorBoundary } from "./ErrorBoundary";
-import { browser, usePart } from "./loading";
+import { browser, loadPart, usePart } from "./loading";
 
 const page = (entry: string) => `<script type="module" src="${entry}"></script>`;
 const missing = () => Promise.reject(new TypeError("Failed to fetch dynamically imported module"));
 
 function Part({ load }: { load: () => Promise<string> }) {
   return usePart(load) ?? "loading";
+}
+
+function PartDrawn({ load, whenDrawn }: { load: () => Promise<string>; whenDrawn: () => void }) {
+  useLayoutEffect(whenDrawn, [whenDrawn]);
+  return <Part load={load} />;
 }
 
 const show = (load: () => Promise<string>) =>
@@ -74,5 +81,20 @@ describe("a part of the page", () => {
     show(() => missing());
     expect(await screen.findByText(/dynamically imported/)).toBeTruthy();
     expect(reload).toHaveBeenCalledOnce();
+  });
+
+  it("is drawn, too, when it comes between the first drawing and its effects", async () => {
+    vi.stubGlobal("IS_REACT_ACT_ENVIRONMENT", false);
+    let arrive: (part: string) => void = () => undefined;
+    const arriving = new Promise<string>((resolve) => {
+      arrive = resolve;
+    });
+    const load = () => arriving;
+    void loadPart(load);
+    const box = document.createElement("div");
+    const root = createRoot(box);
+    root.render(<PartDrawn load={load} whenDrawn={() => arrive("here")} />);
+    await vi.waitFor(() => expect(box.textContent).toBe("here"));
+    root.unmount();
   });
 });

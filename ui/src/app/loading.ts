@@ -48,17 +48,20 @@ async function begin<T>(load: Load<T>): Promise<T> {
 export function usePart<T>(load: Load<T>): T | null {
   const [, drawAgain] = useState({});
   const [failure, setFailure] = useState<unknown>(null);
+  const part = here.get(load) as T | undefined;
+  const isHere = part !== undefined;
   useEffect(() => {
-    if (here.has(load)) return;
+    // As it was drawn: it may have come since, and has to be drawn then.
+    if (isHere) return;
     const fail = (error: unknown) => {
       failed.add(load);
       underWay.delete(load);
       setFailure(error);
     };
     loadPart(load).then(() => drawAgain({}), fail);
-  }, [load]);
+  }, [load, isHere]);
   if (failure !== null) throw failure;
-  return (here.get(load) as T | undefined) ?? null;
+  return part ?? null;
 }
 
 function anotherPage(): Promise<never> {

@@ -13,7 +13,7 @@ export const messages = defineMessages({
     navigation: "Navigation",
     openNavigation: "Open the navigation",
     skip: "Skip to the content",
-    search: "Search or go to…",
+    search: "Find, go to…",
     "health.ok": "Connected",
     "health.unreachable": "Gateway does not answer",
     "health.nats": "NATS is away",

@@ -9,8 +9,15 @@ export type QueryPatch = Record<string, string | readonly string[] | null | unde
 
 const listeners = new Set<() => void>();
 const notify = () => {
+  nameEntry();
   for (const listener of listeners) listener();
 };
+let named = 0;
+const newEntry = () => ({ entry: `${performance.timeOrigin}-${++named}` });
+const nameEntry = () => {
+  if (!window.history.state?.entry) window.history.replaceState(newEntry(), "");
+};
+nameEntry();
 window.addEventListener("hashchange", notify);
 window.addEventListener("popstate", notify);
 
@@ -19,6 +26,7 @@ const subscribe = (listener: () => void) => {
   return () => void listeners.delete(listener);
 };
 const currentHash = () => window.location.hash;
+const currentEntry = (): string => window.history.state?.entry ?? "";
 
 export function parseHash(hash: string): Place {
   const [path = "", query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
@@ -39,8 +47,8 @@ export function pathTo(pattern: string, values: Record<string, string>): string 
 
 export function navigate(target: string, { replace = false } = {}): void {
   if (target === currentHash()) return;
-  if (replace) window.history.replaceState(null, "", target);
-  else window.history.pushState(null, "", target);
+  if (replace) window.history.replaceState(newEntry(), "", target);
+  else window.history.pushState(newEntry(), "", target);
   notify();
 }
 
@@ -57,6 +65,9 @@ export function usePlace(): Place {
   const hash = useSyncExternalStore(subscribe, currentHash);
   return useMemo(() => parseHash(hash), [hash]);
 }
+
+/** The name of the entry of the history that is shown: Back leads to the same one again, a link to a new one. */
+export const useEntry = (): string => useSyncExternalStore(subscribe, currentEntry);
 
 /** The query of the address, and a way to change parts of it: a filter is a place one can come back to. */
 export function useQueryState() {

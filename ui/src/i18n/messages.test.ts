@@ -1,3 +1,4 @@
+import ts from "typescript";
 import { describe, expect, it } from "vitest";
 import { defineMessages, type Message, type Messages, translator } from "./messages";
 
@@ -9,13 +10,62 @@ const files = import.meta.glob<Record<string, unknown>>(
 const sets = Object.entries(files).flatMap(([path, module]) =>
   Object.entries(module).map(([name, set]) => [`${path} ${name}`, set as AnyMessages] as const),
 );
-const sources = Object.values(
-  import.meta.glob<string>(["../**/*.{ts,tsx}", "!../**/*essages.ts", "!../**/*.test.*"], {
-    eager: true,
-    query: "?raw",
-    import: "default",
-  }),
-).join("\n");
+const codes = import.meta.glob<string>(["../**/*.{ts,tsx}", "!../**/*essages.ts", "!../**/*.test.*"], {
+  eager: true,
+  query: "?raw",
+  import: "default",
+});
+const sources = Object.values(codes).join("\n");
+
+/** Words that are the same in every language: names, and what is typed as it is. */
+const SAME_EVERYWHERE = new Set([
+  "flow.yaml",
+  "Pyoco",
+  "JSON",
+  "SHA-256",
+  "NATS",
+  "stdout",
+  "stderr",
+  "/openapi.json",
+  "gpu, linux",
+  "g",
+]);
+const ATTRIBUTES =
+  /^(title|alt|placeholder|label|hint|note|aria-(label|description|roledescription|valuetext))$/;
+const isText = (text: string) => /\p{L}/u.test(text) && !SAME_EVERYWHERE.has(text.trim());
+
+/** The texts in a file that somebody would see, and that are written there rather than among the messages. */
+function literals(path: string, code: string): string[] {
+  const file = ts.createSourceFile(path, code, ts.ScriptTarget.Latest, true, ts.ScriptKind.TSX);
+  const found: string[] = [];
+  const tell = (node: ts.Node, text: string) => {
+    if (isText(text))
+      found.push(`${file.getLineAndCharacterOfPosition(node.getStart()).line + 1}: ${text.trim()}`);
+  };
+  /** The texts that an expression may be: what decides between them is none of them. */
+  const shown = (node: ts.Node): void => {
+    if (ts.isStringLiteralLike(node)) tell(node, node.text);
+    else if (ts.isTemplateExpression(node))
+      tell(node, [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join(" "));
+    else if (ts.isConditionalExpression(node)) [node.whenTrue, node.whenFalse].forEach(shown);
+    else if (ts.isBinaryExpression(node)) {
+      if (node.operatorToken.kind !== ts.SyntaxKind.AmpersandAmpersandToken) shown(node.left);
+      shown(node.right);
+    } else if (ts.isParenthesizedExpression(node)) shown(node.expression);
+  };
+  const look = (node: ts.Node): void => {
+    if (ts.isJsxText(node)) tell(node, node.text);
+    if (ts.isJsxExpression(node) && node.expression && !ts.isJsxAttribute(node.parent))
+      shown(node.expression);
+    if (ts.isJsxAttribute(node) && ATTRIBUTES.test(node.name.getText()) && node.initializer) {
+      const { initializer } = node;
+      shown(ts.isJsxExpression(initializer) ? (initializer.expression ?? initializer) : initializer);
+    }
+    ts.forEachChild(node, look);
+  };
+  look(file);
+  return found;
+}
 
 function placeholders(message: Message): string[] {
   const text = typeof message === "string" ? message : message.other;
@@ -35,6 +85,13 @@ describe("every text is there in both languages", () => {
     }
   });
 
+  it.each(sets)("%s is not the same text twice", (_, { en, ja }) => {
+    const same = Object.entries(en)
+      .filter(([key, message]) => typeof message === "string" && message === ja[key])
+      .filter(([, message]) => isText((message as string).replace(/\{\w+\}/g, "")));
+    expect(same).toEqual([]);
+  });
+
   // A key may be put together where it is used: its beginning is looked for as well.
   it.each(sets)("%s has no text that nobody uses", (_, { en }) => {
     const unused = Object.keys(en).filter((key) => {
@@ -42,6 +99,22 @@ describe("every text is there in both languages", () => {
       return !sources.includes(`"${key}"`) && !(stem && sources.includes(`\`${stem}\${`));
     });
     expect(unused).toEqual([]);
+  });
+});
+
+describe("no text is written elsewhere", () => {
+  const screens = Object.entries(codes).filter(([path]) => path.endsWith(".tsx"));
+
+  it.each(screens)("%s", (path, code) => expect(literals(path, code)).toEqual([]));
+
+  it("or it is found", () => {
+    const code = `const A = ({ on, t }) => (
+      <p title="Shut" data-x="none" aria-label={on ? "On" : t("off")}>
+        {on && "Live"} {t("x")} Hello {on === "a" ? "b" : \`so \${t("y")}\`} · – / <b>flow.yaml</b>
+      </p>
+    );`;
+    const texts = literals("a.tsx", code).map((each) => each.replace(/^\d+: /, ""));
+    expect(texts).toEqual(["Shut", "On", "Live", "Hello", "b", "so"]);
   });
 });
 

@@ -1,5 +1,6 @@
 /** Texts in both languages, with keys and placeholders that the compiler checks. Each screen has its own. */
 import { useMemo } from "react";
+import { isolated } from "../lib/visible";
 import { currentLanguage, type Language, useLanguage } from "./language";
 
 /** A text, or two where the number `count` decides: English has a plural, Japanese has none. */
@@ -40,6 +41,13 @@ export function useMessages<E extends Texts>(messages: Messages<E>): Translate<E
   return useMemo(() => translator(messages, language), [messages, language]);
 }
 
+// Made once: making one takes longer than all that a list has to say.
+const numbers = { en: new Intl.NumberFormat("en"), ja: new Intl.NumberFormat("ja") };
+
+/** Small whole numbers, most of them by far, look the same everywhere. */
+const written = (value: number, language: Language): string =>
+  Number.isInteger(value) && value >= 0 && value < 1000 ? String(value) : numbers[language].format(value);
+
 function fill(message: Message, language: Language, values: Record<string, string | number> = {}): string {
   const text =
     typeof message === "string"
@@ -47,6 +55,6 @@ function fill(message: Message, language: Language, values: Record<string, strin
       : message[values.count === 1 && language === "en" ? "one" : "other"];
   return text.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = values[name] ?? "";
-    return typeof value === "number" ? value.toLocaleString(language) : value;
+    return typeof value === "number" ? written(value, language) : isolated(value);
   });
 }

@@ -10,24 +10,34 @@ const UNITS = [
   ["second", 1],
 ] as const;
 
+/** Making one of these takes far longer than using it, and a list has hundreds of moments. */
+const formatsIn = (language: Language) => ({
+  ago: new Intl.RelativeTimeFormat(language, { numeric: "always", style: "narrow" }),
+  exact: new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long" }),
+});
+const formats = { en: formatsIn("en"), ja: formatsIn("ja") };
+
 /** "2 min. ago"; null for what was just now. */
 export function relativeTime(moment: number, now: number, language: Language): string | null {
   const seconds = Math.round(moment - now);
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
   if (Math.abs(seconds) < 2) return null;
-  const format = new Intl.RelativeTimeFormat(language, { numeric: "always", style: "narrow" });
-  return format.format(Math.trunc(seconds / size), unit);
+  return formats[language].ago.format(Math.trunc(seconds / size), unit);
 }
 
 /** The exact moment, with seconds and time zone. */
 export function exactTime(moment: number, language: Language): string {
-  return new Date(moment * 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "long" });
+  return formats[language].exact.format(moment * 1000);
 }
 
 const SIGNS = {
   en: { day: " d", hour: " h", minute: " m", second: " s", gap: " " },
   ja: { day: "日", hour: "時間", minute: "分", second: "秒", gap: "" },
 };
+
+/** "2 s", "2秒". */
+export const wholeSeconds = (seconds: number, language: Language = currentLanguage()): string =>
+  `${Math.round(seconds)}${SIGNS[language].second}`;
 
 /** "1.2 s", "3 m 20 s", "2 h 5 m"; in Japanese "3分20秒". */
 export function duration(seconds: number, language: Language = currentLanguage()): string {

@@ -1,5 +1,6 @@
 /** A value that lives outside of React: read anywhere, and drawn again where it is used. */
 import { useSyncExternalStore } from "react";
+import { parseJson } from "./exactJson";
 
 export interface Store<T> {
   get(): T;
@@ -51,7 +52,7 @@ export function storedValue<T>(
 
 function read<T>(storage: Storage, key: string, initial: T, valid: (value: unknown) => value is T): T {
   try {
-    const kept: unknown = JSON.parse(storage.getItem(key) ?? "null");
+    const kept: unknown = parseJson(storage.getItem(key) ?? "null");
     return valid(kept) ? kept : initial;
   } catch {
     return initial;

@@ -2,12 +2,15 @@
 import { Plus, Trash2 } from "lucide-react";
 import { type ReactNode, useId } from "react";
 import { useMessages } from "../i18n/messages";
+import { visible } from "../lib/visible";
 import { Button, IconButton, joined } from "../ui/controls";
+import { UserText } from "../ui/UserText";
 import type { Problems } from "./checking";
 import { type Field, initialOf, type NamedField, type Shape } from "./fields";
 import { BooleanInput, ChoiceInput, JsonInput, NumberInput, SeveralInput, TextInput } from "./inputs";
 import { dotted, isObject, type Json, type Path, withMember } from "./json";
 import { messages } from "./messages";
+import type { Taken } from "./outline";
 import styles from "./SchemaForm.module.css";
 
 export interface FieldViewProps {
@@ -33,12 +36,22 @@ function Leaf({ field, label, required, path, value, problems, onChange }: Field
   const id = useId();
   const problem = problems.get(dotted(path));
   const bounds = useBounds(field.shape);
-  const hint = [field.description, bounds].filter(Boolean).join(" · ");
+  const words = [field.description, bounds].filter(Boolean).join(" · ");
+  const takes = field.shape.kind === "json" ? field.shape.takes : undefined;
+  const hint = (words || takes?.length) && <Hint words={words} takes={takes} />;
   const note = problem || hint ? `${id}-note` : undefined;
   // Without a value, a field that must be there is null where that is allowed, and else is missing.
   const orNull = required && field.nullable && field.shape.kind !== "json";
   const change = (next: Json | undefined) => onChange(next === undefined && orNull ? null : next);
-  const wired = { id, label, note, invalid: problem !== undefined, required: required && !field.nullable };
+  const place = `${field.shape.kind} ${dotted(path)}`;
+  const wired = {
+    id,
+    place,
+    label,
+    note,
+    invalid: problem !== undefined,
+    required: required && !field.nullable,
+  };
   const isGroup = ["boolean", "several"].includes(field.shape.kind) || isRadios(field.shape);
   return (
     <div className={styles.field} data-field={dotted(path)}>
@@ -177,10 +190,31 @@ function Note({ id, problem, hint }: { id?: string; problem?: string; hint?: Rea
       </p>
     );
   return hint ? (
-    <p id={id} className={styles.hint}>
+    <div id={id} className={styles.hint}>
       {hint}
-    </p>
+    </div>
   ) : null;
+}
+
+/** What a field is about, and what its JSON may look like. */
+function Hint({ words, takes = [] }: { words: string; takes?: readonly Taken[] }) {
+  const t = useMessages(messages);
+  return (
+    <>
+      {words && <UserText text={words} />}
+      {takes.length > 1 && <p>{t("oneOf")}</p>}
+      {takes.length > 0 && (
+        <ul className={styles.takes}>
+          {takes.map(({ outline, title, description }) => (
+            <li key={`${outline} ${title}`}>
+              <code>{visible(outline)}</code>
+              {(title || description) && <UserText text={[title, description].filter(Boolean).join(": ")} />}
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
 }
 
 function useBounds(shape: Shape): string {

@@ -2,9 +2,10 @@
 import { type Schema as AnySchema, type OutputUnit, Validator } from "@cfworker/json-schema";
 import type { Language } from "../i18n/language";
 import { translator } from "../i18n/messages";
-import { at } from "./fields";
-import { dotted, isInexact, isObject, type Json, type Schema } from "./json";
+import { isInexact, sendsExact } from "../lib/exactJson";
+import { dotted, exactIn, isObject, type Json, rounded, type Schema } from "./json";
 import { messages } from "./messages";
+import { at } from "./references";
 
 /** By place, as the gateway writes it: `lines.0.amount`; `""` is the whole. */
 export type Problems = ReadonlyMap<string, string>;
@@ -30,9 +31,11 @@ const AROUND = new Set([
 
 export function problemsOf(value: Json | undefined, schema: Schema | null, language: Language): Problems {
   if (value === undefined) return new Map([["", translator(messages, language)("missing")]]);
+  const [unsent] = sendsExact() ? [] : exactIn(value);
+  if (unsent) return new Map([["", translator(messages, language)("inexact", { number: unsent.source })]]);
   if (schema === null || schema === true) return NO_PROBLEMS;
   const found = new Map<string, string>();
-  for (const error of errorsOf(value, schema)) {
+  for (const error of errorsOf(rounded(value), schema)) {
     if (AROUND.has(error.keyword)) continue;
     const wanted = wantedBy(error, schema);
     if (error.keyword === "format" && !KNOWN_FORMATS.has(String(wanted))) continue;

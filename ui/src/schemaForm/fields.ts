@@ -1,5 +1,8 @@
 /** From a JSON Schema to what a form shows: one field for each value, and JSON for what no field fits. */
+import { ExactNumber, jsonText } from "../lib/exactJson";
 import { isObject, type Json, type Schema } from "./json";
+import { type Taken, takenBy } from "./outline";
+import { isParts, type Parts, resolved, text } from "./references";
 
 export interface Choice {
   value: Json;
@@ -17,7 +20,7 @@ export type Shape =
   | { kind: "several"; choices: Choice[] }
   | { kind: "list"; item: Field; most?: number }
   | { kind: "object"; fields: NamedField[] }
-  | { kind: "json" };
+  | { kind: "json"; takes?: Taken[] };
 
 export interface Field {
   shape: Shape;
@@ -25,6 +28,8 @@ export interface Field {
   description?: string;
   /** What is there before anybody has typed. */
   initial?: Json;
+  /** The only value there may be. */
+  only?: Json;
   nullable: boolean;
 }
 
@@ -32,8 +37,6 @@ export interface NamedField extends Field {
   name: string;
   required: boolean;
 }
-
-type Parts = Record<string, unknown>;
 
 const DEEPEST = 6;
 const LONG_TEXT = 160;
@@ -50,14 +53,21 @@ export function fieldOf(schema: Schema, root: Schema = schema, depth = 0): Field
   const parts = resolved(schema, root);
   const nullable = takesNull(parts, root);
   const plain = nullable ? withoutNull(parts, root) : parts;
-  const initial = parts.default ?? plain.default ?? plain.const;
+  const initial = parts.default ?? plain.default;
   return {
-    shape: depth > DEEPEST ? { kind: "json" } : shapeOf(plain, root, depth),
+    shape: withOutline(depth > DEEPEST ? { kind: "json" } : shapeOf(plain, root, depth), plain, root),
     title: text(parts.title) ?? text(plain.title),
     description: text(parts.description) ?? text(plain.description),
     ...(initial !== undefined && { initial: initial as Json }),
+    ...(plain.const !== undefined && { only: plain.const as Json }),
     nullable,
   };
+}
+
+/** Whoever writes JSON is told what it may look like. */
+function withOutline(shape: Shape, parts: Parts, root: Schema): Shape {
+  const takes = shape.kind === "json" ? takenBy(parts, root) : [];
+  return takes.length > 0 ? { kind: "json", takes } : shape;
 }
 
 function shapeOf(parts: Parts, root: Schema, depth: number): Shape {
@@ -124,8 +134,7 @@ function choicesOf(parts: Parts, root: Schema): Choice[] | null {
   }));
 }
 
-export const labelOf = (value: unknown): string =>
-  typeof value === "string" ? value : JSON.stringify(value);
+export const labelOf = (value: unknown): string => (typeof value === "string" ? value : jsonText(value));
 
 function typeOf(parts: Parts): unknown {
   if (parts.type !== undefined) return parts.type;
@@ -138,32 +147,6 @@ function textKind(parts: Parts): TextKind {
   const isLong = (number(parts.maxLength) ?? 0) > LONG_TEXT || (number(parts.minLength) ?? 0) > LONG_TEXT;
   if (MULTILINE_FORMATS.has(format) || media.startsWith("text/") || isLong) return "multiline";
   return TEXT_FORMATS[format] ?? "text";
-}
-
-/** With what its references and its only `allOf` say; what is said here counts more. */
-function resolved(schema: Schema, root: Schema, seen: readonly string[] = []): Parts {
-  if (typeof schema === "boolean") return {};
-  let parts: Parts = schema;
-  if (typeof parts.$ref === "string" && !seen.includes(parts.$ref)) {
-    const { $ref, ...own } = parts as { $ref: string } & Parts;
-    parts = { ...resolved(at(root, $ref), root, [...seen, $ref]), ...own };
-  }
-  if (Array.isArray(parts.allOf) && parts.allOf.length === 1) {
-    const { allOf, ...own } = parts as { allOf: Schema[] } & Parts;
-    parts = { ...resolved(allOf[0] ?? true, root, seen), ...own };
-  }
-  // What cannot be merged by laying one over the other is left to JSON.
-  return parts.allOf ? { title: parts.title, description: parts.description } : parts;
-}
-
-/** What a reference within the schema leads to. */
-export function at(root: Schema, reference: string): Schema {
-  let found: unknown = root;
-  for (const part of reference.replace(/^#\/?/, "").split("/").filter(Boolean)) {
-    const name = decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~");
-    found = isParts(found) || Array.isArray(found) ? (found as Parts)[name] : undefined;
-  }
-  return isParts(found) || typeof found === "boolean" ? found : true;
 }
 
 const isNull = (schema: Schema, root: Schema) => resolved(schema, root).type === "null";
@@ -183,13 +166,13 @@ function withoutNull(parts: Parts, root: Schema): Parts {
   return { ...resolved(rest[0] ?? true, root), ...around };
 }
 
-const isParts = (value: unknown): value is Parts => isObject(value);
-const text = (value: unknown) => (typeof value === "string" && value ? value : undefined);
 const number = (value: unknown) => (typeof value === "number" ? value : undefined);
 
 /** What a form begins with: defaults, objects that must be there, and nothing that nobody has said. */
-export function initialOf({ shape, initial }: Field): Json | undefined {
+export function initialOf({ shape, initial, only, nullable }: Field): Json | undefined {
   if (initial !== undefined) return initial;
+  // It needs no choice, where a value must be there at all.
+  if (only !== undefined && !nullable) return only;
   if (shape.kind === "list" || shape.kind === "several") return [];
   if (shape.kind !== "object") return undefined;
   const members = shape.fields.flatMap((field) => {
@@ -203,7 +186,7 @@ export function initialOf({ shape, initial }: Field): Json | undefined {
 /** A schema for a value that has none, so that it can be edited in a form: everything stays what it is. */
 export function schemaLike(value: unknown): Schema {
   if (typeof value === "boolean") return { type: "boolean" };
-  if (typeof value === "number") return { type: "number" };
+  if (typeof value === "number" || value instanceof ExactNumber) return { type: "number" };
   if (typeof value === "string")
     return { type: "string", ...((value.includes("\n") || value.length > 80) && { format: "multiline" }) };
   if (Array.isArray(value)) {

@@ -1,14 +1,18 @@
 /** The controls of a form, each for one kind of value. */
-import { type ComponentProps, useId, useState } from "react";
+import { type ComponentProps, useId } from "react";
 import { useMessages } from "../i18n/messages";
+import { ExactNumber, isInexact, jsonText, parseJson, sendsExact } from "../lib/exactJson";
 import { Input, joined, Select, TextArea } from "../ui/controls";
 import type { Choice, Shape } from "./fields";
-import { isInexact, type Json, same } from "./json";
+import { exactIn, type Json, same } from "./json";
 import { messages } from "./messages";
 import styles from "./SchemaForm.module.css";
+import { useTyped } from "./typed";
 
 export interface Wired {
   id: string;
+  /** Where its value is, and as what it is typed: a name for what was typed. */
+  place: string;
   label: string;
   /** The id of what describes it. */
   note?: string;
@@ -28,21 +32,6 @@ const attributes = ({ id, note, invalid, required }: Wired) => ({
   "aria-invalid": invalid || undefined,
   "aria-required": required || undefined,
 });
-
-/** A text that stands for a value: what is typed stays as it is typed, whatever value it means. */
-function useTyped(
-  value: Json | undefined,
-  written: (value: Json | undefined) => string,
-  read: (text: string) => Json | undefined,
-): [string, (text: string) => void] {
-  const [text, setText] = useState(() => written(value));
-  // The value came from elsewhere: a default, or another entry that moved up.
-  if (!same(read(text), value)) {
-    const fresh = written(value);
-    if (fresh !== text) setText(fresh);
-  }
-  return [text, setText];
-}
 
 export function TextInput({
   wired,
@@ -76,7 +65,7 @@ export function TextInput({
 
 /** In the time of whoever fills it in; sent with its zone. */
 function MomentInput({ wired, value, onChange }: InputProps) {
-  const [text, setText] = useTyped(value, localMoment, (typed) => momentIn(typed));
+  const [text, setText] = useTyped(wired.place, value, localMoment, (typed) => momentIn(typed));
   return (
     <Input
       {...attributes(wired)}
@@ -101,7 +90,12 @@ function localMoment(value: Json | undefined): string {
 const momentIn = (text: string): string | undefined => (text ? new Date(text).toISOString() : undefined);
 
 export function NumberInput({ wired, value, onChange }: InputProps) {
-  const [text, setText] = useTyped(value, (given) => (given == null ? "" : String(given)), numberIn);
+  const [text, setText] = useTyped(
+    wired.place,
+    value,
+    (given) => (given == null ? "" : String(given)),
+    numberIn,
+  );
   return (
     <Input
       {...attributes(wired)}
@@ -122,7 +116,8 @@ export function numberIn(text: string): Json | undefined {
   const bare = text.trim();
   if (bare === "") return undefined;
   const number = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(bare) ? Number(bare) : Number.NaN;
-  return Number.isFinite(number) && !isInexact(bare) ? number : bare;
+  if (isInexact(bare)) return sendsExact() ? new ExactNumber(BigInt(bare).toString()) : bare;
+  return Number.isFinite(number) ? number : bare;
 }
 
 export function BooleanInput({ wired, value, onChange }: InputProps) {
@@ -245,7 +240,7 @@ function Tile({ choice, ...input }: { choice: Choice } & ComponentProps<"input">
 /** For a value that no other control fits. What is not JSON is kept as it is typed, and told. */
 export function JsonInput({ wired, value, onChange }: InputProps) {
   const t = useMessages(messages);
-  const [text, setText] = useTyped(value, jsonText, (typed) => jsonIn(typed).value);
+  const [text, setText] = useTyped(wired.place, value, written, (typed) => jsonIn(typed).value);
   const { why, inexact } = jsonIn(text);
   return (
     <>
@@ -274,10 +269,7 @@ export function JsonInput({ wired, value, onChange }: InputProps) {
   );
 }
 
-const jsonText = (value: Json | undefined) => (value === undefined ? "" : JSON.stringify(value, null, 2));
-
-const STRING = /"(?:\\.|[^"\\])*"/g;
-const NUMBER = /-?\d+(?:\.\d+)?(?:e[+-]?\d+)?/gi;
+const written = (value: Json | undefined) => (value === undefined ? "" : jsonText(value, 2));
 
 interface ReadJson {
   value: Json | undefined;
@@ -290,9 +282,9 @@ interface ReadJson {
 export function jsonIn(text: string): ReadJson {
   if (text.trim() === "") return { value: undefined };
   try {
-    const value: Json = JSON.parse(text);
-    const inexact = text.replace(STRING, "").match(NUMBER)?.find(isInexact);
-    return inexact === undefined ? { value } : { value: undefined, inexact };
+    const value = parseJson(text) as Json;
+    const [inexact] = sendsExact() ? [] : exactIn(value);
+    return inexact === undefined ? { value } : { value: undefined, inexact: inexact.source };
   } catch (error) {
     return { value: undefined, why: error instanceof Error ? error.message : String(error) };
   }

@@ -1,18 +1,20 @@
 /** JSON values, and places in them: `["lines", 0, "amount"]`. */
+import { ExactNumber } from "../lib/exactJson";
 
-export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
+export type Json = null | boolean | number | string | ExactNumber | Json[] | { [name: string]: Json };
 export type JsonObject = { [name: string]: Json };
 export type Schema = Record<string, unknown> | boolean;
 export type Path = readonly (string | number)[];
 
 export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
+  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber);
 
 /** As the gateway writes it. */
 export const dotted = (path: Path): string => path.join(".");
 
 export const same = (a: unknown, b: unknown): boolean => {
   if (Object.is(a, b)) return true;
+  if (a instanceof ExactNumber && b instanceof ExactNumber) return a.source === b.source;
   if (Array.isArray(a) && Array.isArray(b))
     return a.length === b.length && a.every((each, at) => same(each, b[at]));
   if (!isObject(a) || !isObject(b)) return false;
@@ -27,6 +29,17 @@ export function withMember(object: JsonObject, name: string, value: Json | undef
   return rest;
 }
 
-/** Whether the text is a whole number of more digits than this page keeps: it would become another number. */
-export const isInexact = (text: string): boolean =>
-  /^[+-]?\d+$/.test(text) && !Number.isSafeInteger(Number(text));
+/** The numbers in a value that JavaScript has no number for. */
+export function exactIn(value: Json | undefined): ExactNumber[] {
+  if (value instanceof ExactNumber) return [value];
+  const inner: Json[] = Array.isArray(value) ? value : isObject(value) ? Object.values(value) : [];
+  return inner.flatMap(exactIn);
+}
+
+/** With the nearest JavaScript number in place of each of them: near enough to tell whether it is in bounds. */
+export function rounded(value: Json): Json {
+  if (value instanceof ExactNumber) return Number(value.source);
+  if (Array.isArray(value)) return value.map(rounded);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, rounded(each)]));
+}

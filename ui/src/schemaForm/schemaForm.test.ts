@@ -90,6 +90,50 @@ describe("a schema becomes fields", () => {
   });
 });
 
+describe("what only JSON fits", () => {
+  it("says what it may look like, each alternative with its own words", () => {
+    const card = {
+      title: "Card",
+      description: "charged at once",
+      properties: { number: { type: "string" } },
+    };
+    const bank = { type: "object", required: ["iban"], properties: { iban: { $ref: "#/$defs/Iban" } } };
+    const field = fieldOf({
+      description: "How to pay",
+      oneOf: [card, bank, { enum: ["cash", null] }],
+      $defs: { Iban: { type: "string", minLength: 15 } },
+    });
+    expect(field).toMatchObject({ description: "How to pay", shape: { kind: "json" } });
+    expect(field.shape).toEqual({
+      kind: "json",
+      takes: [
+        { outline: '{"number"?: string}', title: "Card", description: "charged at once" },
+        { outline: '{"iban": string}' },
+        { outline: '"cash" | null' },
+      ],
+    });
+  });
+
+  it.each<[Schema, string]>([
+    [{ type: "object", additionalProperties: { type: "number" } }, "{…: number}"],
+    [
+      { type: "array", prefixItems: [{ type: "string" }, { type: ["number", "null"] }] },
+      "[string, number | null]",
+    ],
+    [{ type: ["string", "number"] }, "string | number"],
+  ])("%j", (schema, outline) => expect(shapeIn(schema)).toEqual({ kind: "json", takes: [{ outline }] }));
+});
+
+describe("the only value there may be", () => {
+  const offer: Schema = {
+    properties: { kind: { const: "gift" }, wrap: { const: true } },
+    required: ["kind"],
+  };
+
+  it("is there without a choice if it must be, and else only if it is chosen", () =>
+    expect(initialOf(fieldOf(offer))).toEqual({ kind: "gift" }));
+});
+
 describe("a value without a schema", () => {
   it("is edited as what it is", () => {
     const value = { title: "x", body: "a\nb", count: 2, ok: true, tags: ["a"], mixed: [1, "a"], none: null };

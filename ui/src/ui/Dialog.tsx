@@ -2,12 +2,14 @@
  *
  * The usual libraries put a <style> into the page to stop it from scrolling, which our policy forbids.
  */
+
 import { X } from "lucide-react";
 import { type CSSProperties, type ReactNode, useId, useLayoutEffect, useRef } from "react";
 import { useMessages } from "../i18n/messages";
 import { IconButton, joined } from "./controls";
 import styles from "./Dialog.module.css";
 import { messages } from "./messages";
+import { UserText } from "./UserText";
 
 interface DialogProps {
   open: boolean;
@@ -70,7 +72,9 @@ function OpenDialog({
       ) : (
         <>
           <header className={styles.head}>
-            <h2 id={titleId}>{title}</h2>
+            <h2 id={titleId}>
+              <UserText text={title} />
+            </h2>
             <IconButton label={t("close")} icon={<X size={16} />} onClick={onClose} />
           </header>
           <div className={styles.body}>{children}</div>

@@ -1,7 +1,10 @@
 /** The frame of every screen: its heading, which is the tab's title too, its actions, and its content. */
+
 import { type ReactNode, useEffect } from "react";
+import { visible } from "../lib/visible";
 import { joined } from "./controls";
 import styles from "./Page.module.css";
+import { UserText } from "./UserText";
 
 interface PageProps {
   title: string;
@@ -15,13 +18,15 @@ interface PageProps {
 
 export function Page({ title, note, actions, children, full }: PageProps) {
   useEffect(() => {
-    document.title = `${title} · Pyoco`;
+    document.title = `${visible(title)} · Pyoco`;
   }, [title]);
   return (
     <div className={joined(styles.page, full && styles.full)}>
       <header className={styles.head}>
         <div className={styles.title}>
-          <h1>{title}</h1>
+          <h1>
+            <UserText text={title} />
+          </h1>
           {note && <span className={styles.note}>{note}</span>}
         </div>
         {actions && <div className={styles.actions}>{actions}</div>}

@@ -1,4 +1,6 @@
+import { visible } from "../lib/visible";
 import styles from "./Tags.module.css";
+import { UserText } from "./UserText";
 
 /** Words that people gave to something, such as the tags of a worker. */
 export function Tags({ tags }: { tags: readonly string[] }) {
@@ -6,8 +8,8 @@ export function Tags({ tags }: { tags: readonly string[] }) {
   return (
     <span className={styles.tags}>
       {tags.map((tag) => (
-        <span key={tag} className={styles.tag} title={tag}>
-          {tag}
+        <span key={tag} className={styles.tag} title={visible(tag)}>
+          <UserText text={tag} />
         </span>
       ))}
     </span>

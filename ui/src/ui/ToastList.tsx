@@ -5,6 +5,7 @@ import { IconButton, joined } from "./controls";
 import styles from "./feedback.module.css";
 import { messages } from "./messages";
 import { dismissToast, type Toast, toasts } from "./toasts";
+import { UserText } from "./UserText";
 
 export function ToastList() {
   const t = useMessages(messages);
@@ -25,8 +26,14 @@ function ToastView({ toast }: { toast: Toast }) {
     <div className={joined(styles.toast, bad ? styles.toastBad : styles.toastGood)}>
       <Icon size={16} aria-hidden />
       <div>
-        <strong>{toast.title}</strong>
-        {toast.detail && <p className={styles.toastText}>{toast.detail}</p>}
+        <strong>
+          <UserText text={toast.title} />
+        </strong>
+        {toast.detail && (
+          <p className={styles.toastText}>
+            <UserText text={toast.detail} />
+          </p>
+        )}
         {toast.link && <a href={toast.link.href}>{toast.link.label}</a>}
       </div>
       <IconButton label={t("dismiss")} icon={<X size={14} />} onClick={() => dismissToast(toast.id)} />

@@ -1,11 +1,14 @@
 /** What a screen says when there is nothing to see, not yet, or when something went wrong. */
+
 import { CircleAlert, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 import { Problem } from "../api/problem";
 import { useMessages } from "../i18n/messages";
+import { visible } from "../lib/visible";
 import { Button, ButtonLink } from "./controls";
 import styles from "./feedback.module.css";
 import { messages } from "./messages";
+import { UserText } from "./UserText";
 
 interface EmptyStateProps {
   icon: LucideIcon;
@@ -42,16 +45,16 @@ export function ProblemBox({ problem: thrown, onRetry }: ProblemBoxProps) {
     <div className={styles.problem} role="alert">
       <CircleAlert size={17} aria-hidden />
       <p className={styles.problemTitle}>
-        {problem.title}
+        <UserText text={problem.title} />
         {problem.errId && <code>{problem.errId}</code>}
       </p>
       <div className={styles.problemBody}>
-        {problem.detail}
+        <UserText text={problem.detail} />
         {problem.fields.length > 1 && (
           <ul className={styles.problemFields}>
             {problem.fields.map((each) => (
               <li key={`${each.field} ${each.message}`}>
-                <code>{each.field}</code> {each.message}
+                <code>{visible(each.field)}</code> <UserText text={each.message} />
               </li>
             ))}
           </ul>

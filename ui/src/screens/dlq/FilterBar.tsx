@@ -1,11 +1,11 @@
 /** Which letters are shown: text, words such as `flow:etl`, reasons, and a time. */
-import { ChevronDown, X } from "lucide-react";
+import { ChevronDown } from "lucide-react";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { Button, Select } from "../../ui/controls";
+import { FilterChips, FilterRow } from "../../ui/filters";
 import { Menu, MenuCheck } from "../../ui/menus";
 import { SearchField } from "../../ui/SearchField";
-import styles from "./Dlq.module.css";
 import { NO_FILTERS, parseTyped, REASONS, SPANS, type Span, spanOf, WORDS } from "./filters";
 import { messages } from "./messages";
 import { useReasonWord } from "./reasons";
@@ -15,7 +15,7 @@ export function FilterBar() {
   const [query, change] = useQueryState();
   const spans: (Span | "any")[] = ["any", ...(Object.keys(SPANS) as Span[])];
   return (
-    <div className={styles.bar}>
+    <FilterRow>
       <SearchField
         label={t("search")}
         placeholder={t("searchPlaceholder")}
@@ -28,7 +28,6 @@ export function FilterBar() {
       />
       <ReasonMenu />
       <Select
-        className={styles.span}
         aria-label={t("since")}
         value={spanOf(query) ?? "any"}
         onChange={({ target }) =>
@@ -42,7 +41,7 @@ export function FilterBar() {
         ))}
       </Select>
       <Chips />
-    </div>
+    </FilterRow>
   );
 }
 
@@ -76,14 +75,14 @@ const without = (words: readonly string[], word: string) => words.filter((each) 
 function Chips() {
   const t = useMessages(messages);
   const reasonWord = useReasonWord();
-  const [query, change] = useQueryState();
+  const [query] = useQueryState();
   const reasons = query.getAll("reason");
   const set = [
     ...reasons.map((reason) => ({
       key: reason,
       name: t("word.reason"),
       value: reasonWord(reason),
-      remove: { reason: without(reasons, reason), cursor: null },
+      without: { reason: without(reasons, reason), cursor: null },
     })),
     ...[...WORDS, "q" as const]
       .filter((name) => query.get(name))
@@ -91,28 +90,8 @@ function Chips() {
         key: name,
         name: t(`word.${name}`),
         value: query.get(name) ?? "",
-        remove: { [name]: null, cursor: null },
+        without: { [name]: null, cursor: null },
       })),
   ];
-  if (set.length === 0) return null;
-  return (
-    <div className={styles.chips}>
-      {set.map(({ key, name, value, remove }) => (
-        <span key={key} className={styles.chip}>
-          <span className={styles.chipName}>{name}</span>
-          <span className={styles.chipValue}>{value}</span>
-          <button
-            type="button"
-            aria-label={t("removeFilter", { filter: `${name} ${value}` })}
-            onClick={() => change(remove)}
-          >
-            <X size={12} aria-hidden />
-          </button>
-        </span>
-      ))}
-      <Button kind="plain" onClick={() => change(NO_FILTERS)}>
-        {t("clearAll")}
-      </Button>
-    </div>
-  );
+  return set.length > 0 && <FilterChips chips={set} none={NO_FILTERS} />;
 }

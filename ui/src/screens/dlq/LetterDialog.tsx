@@ -1,4 +1,5 @@
 /** One letter with all that it says, its run as it is now, and what can be done. */
+
 import { useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
 import type { Problem } from "../../api/problem";
@@ -15,6 +16,7 @@ import { StatusBadge } from "../../ui/status";
 import { Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
+import { UserText } from "../../ui/UserText";
 import styles from "./Dlq.module.css";
 import type { Letter } from "./letters";
 import { messages } from "./messages";
@@ -138,7 +140,9 @@ function Facts({ letter }: { letter: Letter }) {
       </p>
       {letter.error && (
         <div className={styles.errorBox}>
-          <pre>{letter.error}</pre>
+          <pre>
+            <UserText text={letter.error} />
+          </pre>
           <CopyButton text={letter.error} />
         </div>
       )}
@@ -146,7 +150,9 @@ function Facts({ letter }: { letter: Letter }) {
         <dt>{t("run")}</dt>
         <dd>{letter.run_id ? <RunNow id={letter.run_id} /> : t("noRun")}</dd>
         <dt>{t("flow")}</dt>
-        <dd>{letter.flow_name ?? t("noFlow")}</dd>
+        <dd>
+          <UserText text={letter.flow_name ?? t("noFlow")} />
+        </dd>
         <dt>{t("time")}</dt>
         <dd>
           {exactTime(letter.timestamp, language)}{" "}
@@ -158,7 +164,7 @@ function Facts({ letter }: { letter: Letter }) {
         <dd>
           {letter.worker_id && (
             <a href={href("/workers", { worker: letter.worker_id, stopped: "1", hidden: "1" })}>
-              {letter.worker_id}
+              <UserText text={letter.worker_id} />
             </a>
           )}
         </dd>
@@ -175,7 +181,9 @@ function Facts({ letter }: { letter: Letter }) {
         {letter.tenant_id && (
           <>
             <dt>{t("tenant")}</dt>
-            <dd>{letter.tenant_id}</dd>
+            <dd>
+              <UserText text={letter.tenant_id} />
+            </dd>
           </>
         )}
       </dl>

@@ -1,7 +1,10 @@
+import { useKeptScroll } from "../../app/keptPlaces";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
+import { visible } from "../../lib/visible";
 import { useRowKeys } from "../../ui/rowKeys";
 import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import styles from "./Dlq.module.css";
 import type { Letter } from "./letters";
 import { messages } from "./messages";
@@ -13,6 +16,7 @@ export function LetterTable({ letters }: { letters: readonly Letter[] }) {
   const reason = useReasonWord();
   const [, change] = useQueryState();
   const body = useRowKeys<HTMLTableSectionElement>({ next: t("nextLetter"), previous: t("previousLetter") });
+  useKeptScroll("dlq", () => body.current?.closest("main"));
   return (
     <div className={styles.frame}>
       <table className={styles.table}>
@@ -39,15 +43,20 @@ export function LetterTable({ letters }: { letters: readonly Letter[] }) {
                   className={styles.open}
                   onClick={() => change({ seq: String(letter.seq) })}
                 >
-                  <span className={styles.name} title={letter.flow_name ?? undefined}>
-                    {letter.flow_name ?? t("noFlow")}
+                  <span
+                    className={styles.name}
+                    title={letter.flow_name ? visible(letter.flow_name) : undefined}
+                  >
+                    <UserText text={letter.flow_name ?? t("noFlow")} />
                   </span>
                   {letter.run_id && <code>{letter.run_id.slice(0, 8)}</code>}
                 </button>
               </th>
-              <td>{letter.worker_id}</td>
-              <td className={styles.error} title={letter.error ?? undefined}>
-                {letter.error}
+              <td>
+                <UserText text={letter.worker_id ?? ""} />
+              </td>
+              <td className={styles.error} title={letter.error ? visible(letter.error) : undefined}>
+                <UserText text={letter.error ?? ""} />
               </td>
             </tr>
           ))}

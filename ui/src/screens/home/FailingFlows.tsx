@@ -1,8 +1,10 @@
 /** The flows that failed most within the window, with the newest error of each. */
+
 import { href, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { Card } from "../../ui/Page";
 import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import { endedHref } from "./chart";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
@@ -22,7 +24,7 @@ export function FailingFlows({ overview }: { overview: Overview }) {
           return (
             <li key={flow.flow_name} className={styles.flow}>
               <a className={styles.flowName} href={endedHref(window, "failed", flow.flow_name)}>
-                {flow.flow_name}
+                <UserText text={flow.flow_name} />
               </a>
               <span className={styles.flowCount}>{t("failedOf", { failed: flow.failed, ended })}</span>
               <span className={styles.flowBar} aria-hidden>

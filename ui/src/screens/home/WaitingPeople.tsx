@@ -1,9 +1,11 @@
 /** The questions that people are to answer next. */
+
 import type { Schemas } from "../../api/client";
 import { href, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { Card } from "../../ui/Page";
 import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
 
@@ -18,9 +20,11 @@ export function WaitingPeople({ waits }: { waits: Schemas["WaitPage"] | undefine
       <ul>
         {waits.items.slice(0, SHOWN).map((wait) => (
           <li key={wait.wait_id} className={styles.wait}>
-            <a href={href(pathTo("/waits/:id", { id: wait.wait_id }))}>{wait.message || wait.task}</a>
+            <a href={href(pathTo("/waits/:id", { id: wait.wait_id }))}>
+              <UserText text={wait.message || wait.task} />
+            </a>
             <span>
-              {wait.flow_name} · <Ago at={wait.deadline_at} />
+              <UserText text={wait.flow_name} /> · <Ago at={wait.deadline_at} />
             </span>
           </li>
         ))}

@@ -1,6 +1,8 @@
 /** Health at a glance: what needs attention, how runs end, who waits for whom. */
 import { Play } from "lucide-react";
+import { apiKey } from "../../api/apiKey";
 import { href, useQueryState } from "../../app/router";
+import { wantsApiKey } from "../../app/served";
 import { useMessages } from "../../i18n/messages";
 import { ButtonLink, Segments } from "../../ui/controls";
 import { Loading, ProblemBox } from "../../ui/feedback";
@@ -13,16 +15,23 @@ import { FirstSteps } from "./FirstSteps";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
 import { Queues } from "./Queues";
-import { useFacts } from "./useFacts";
+import { beginFacts, useFacts } from "./useFacts";
 import { WaitingPeople } from "./WaitingPeople";
 import { WarningList } from "./WarningList";
 
 const WINDOWS: readonly Window[] = ["1h", "24h", "7d"];
 
+const windowOf = (query: URLSearchParams): Window =>
+  WINDOWS.find((each) => each === query.get("window")) ?? "24h";
+
+export function begin(query: URLSearchParams): void {
+  if (!wantsApiKey || apiKey.get()) beginFacts(windowOf(query));
+}
+
 export default function HomeScreen() {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
-  const window = WINDOWS.find((each) => each === query.get("window")) ?? "24h";
+  const window = windowOf(query);
   const { overview, waits, warnings, isAllKnown, problem } = useFacts(window);
   const found = overview.data;
   const isFresh = found !== undefined && Object.values(found.statuses).every((count) => count === 0);

@@ -1,6 +1,6 @@
 /** All that the first page is made of, read again every few seconds. */
 import { api } from "../../api/client";
-import { useRead } from "../../api/queries";
+import { readAhead, useRead } from "../../api/queries";
 import { useNow } from "../../lib/clock";
 import type { Window } from "./chart";
 import { type Facts, findWarnings, isAllKnown } from "./warnings";
@@ -10,13 +10,17 @@ const SOMETIMES_MS = 10_000;
 const TWO_HOURS_SEC = 7_200;
 const MANY = 200;
 
+const overviewOf = (window: Window) =>
+  [
+    ["overview", window],
+    (signal: AbortSignal) => api.GET("/overview", { params: { query: { window } }, signal }),
+  ] as const;
+
+export const beginFacts = (window: Window): void => readAhead(...overviewOf(window));
+
 export function useFacts(window: Window) {
   const now = useNow();
-  const overview = useRead(
-    ["overview", window],
-    (signal) => api.GET("/overview", { params: { query: { window } }, signal }),
-    { every: OFTEN_MS, keep: true },
-  );
+  const overview = useRead(...overviewOf(window), { every: OFTEN_MS, keep: true });
   const health = useRead(["health"], (signal) => api.GET("/health", { signal }), { every: OFTEN_MS });
   const waits = useRead(
     ["waits", "home"],

@@ -1,13 +1,11 @@
 /** The filters of the inbox. They are part of the address. */
-import { Search } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
 import { useQueryState } from "../../app/router";
-import { useShortcut } from "../../app/shortcuts";
 import type { HumanWait } from "../../human-waits";
 import { useMessages } from "../../i18n/messages";
-import { Button, Input, Kbd, Select } from "../../ui/controls";
+import { Button, Select } from "../../ui/controls";
+import { FilterRow } from "../../ui/filters";
+import { SearchField } from "../../ui/SearchField";
 import { choices, DUE, type Due, dueOf, isFiltered, NO_FILTERS } from "./filters";
-import styles from "./Inbox.module.css";
 import { messages } from "./messages";
 
 export function InboxFilters({ waits }: { waits: readonly HumanWait[] }) {
@@ -23,8 +21,17 @@ export function InboxFilters({ waits }: { waits: readonly HumanWait[] }) {
   );
   const dues: (Due | "any")[] = ["any", ...(Object.keys(DUE) as Due[])];
   return (
-    <search className={styles.filters}>
-      <SearchField />
+    <FilterRow>
+      <SearchField
+        label={t("search")}
+        placeholder={t("searchPlaceholder")}
+        value={query.get("q") ?? ""}
+        live
+        onSearch={(text) => {
+          change({ q: text.trim() }, { replace: true });
+          return text;
+        }}
+      />
       <Select
         aria-label={t("flow")}
         value={query.get("flow") ?? ""}
@@ -63,35 +70,6 @@ export function InboxFilters({ waits }: { waits: readonly HumanWait[] }) {
           {t("clear")}
         </Button>
       )}
-    </search>
-  );
-}
-
-function SearchField() {
-  const t = useMessages(messages);
-  const [query, change] = useQueryState();
-  const kept = query.get("q") ?? "";
-  const [text, setText] = useState(kept);
-  const field = useRef<HTMLInputElement>(null);
-  useEffect(() => setText(kept), [kept]);
-  useShortcut("/", () => field.current?.focus(), t("keySearch"));
-  return (
-    <div className={styles.searchField}>
-      <Search size={14} aria-hidden />
-      <Input
-        ref={field}
-        type="search"
-        aria-label={t("search")}
-        placeholder={t("searchPlaceholder")}
-        value={text}
-        maxLength={200}
-        onChange={({ target }) => {
-          setText(target.value);
-          change({ q: target.value.trim() }, { replace: true });
-        }}
-        onKeyDown={(event) => event.key === "Escape" && field.current?.blur()}
-      />
-      <Kbd>/</Kbd>
-    </div>
+    </FilterRow>
   );
 }

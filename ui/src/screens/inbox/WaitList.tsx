@@ -1,10 +1,13 @@
 /** The open questions, the next deadline first. Only those in sight are in the page. */
+
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { FileDiff, Users } from "lucide-react";
 import { useEffect, useRef } from "react";
+import { useKeptScroll } from "../../app/keptPlaces";
 import type { HumanWait } from "../../human-waits";
 import { useMessages } from "../../i18n/messages";
 import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import { Deadline } from "../wait/Deadline";
 import styles from "./Inbox.module.css";
 import { messages } from "./messages";
@@ -28,9 +31,13 @@ export function WaitList({ waits, selected, hrefOf }: WaitListProps) {
     overscan: 6,
   });
   const place = waits.findIndex(({ wait_id }) => wait_id === selected);
+  // Who comes back finds the list as it was, even if the chosen one is out of sight there.
+  const settled = useRef(useKeptScroll("inbox", () => box.current) === undefined ? null : selected);
   useEffect(() => {
-    if (place >= 0) rows.scrollToIndex(place);
-  }, [place, rows]);
+    if (place < 0 || settled.current === selected) return;
+    settled.current = null;
+    rows.scrollToIndex(place);
+  }, [place, selected, rows]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keys.
     <div ref={box} className={styles.list} role="region" aria-label={t("list")} tabIndex={0}>
@@ -55,12 +62,17 @@ function WaitRow({ wait, current, href }: { wait: HumanWait; current: boolean; h
   return (
     <a className={styles.row} href={href} aria-current={current || undefined} data-wait={wait.wait_id}>
       <span className={styles.line}>
-        <span className={styles.message}>{wait.message}</span>
+        <span className={styles.message}>
+          <UserText text={wait.message} />
+        </span>
         <Deadline at={wait.deadline_at} />
       </span>
       <span className={styles.facts}>
         <span className={styles.place}>
-          <strong>{wait.flow_name}</strong> · {wait.task}
+          <strong>
+            <UserText text={wait.flow_name} />
+          </strong>{" "}
+          · <UserText text={wait.task} />
         </span>
         {wait.proposal_digest !== null && (
           <span className={styles.fact}>
@@ -71,7 +83,7 @@ function WaitRow({ wait, current, href }: { wait: HumanWait; current: boolean; h
         {wait.assignees.length > 0 && (
           <span className={styles.fact}>
             <Users size={12} aria-hidden />
-            {wait.assignees.join(", ")}
+            <UserText text={wait.assignees.join(", ")} />
           </span>
         )}
         <span className={styles.asked}>

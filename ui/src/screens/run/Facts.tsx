@@ -1,4 +1,5 @@
 /** The run at a glance: when, how long, by whom, for whom. */
+
 import type { ReactNode } from "react";
 import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
@@ -6,6 +7,7 @@ import { href, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { isTerminal } from "../../ui/status";
 import { Ago, Duration } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
 import type { Run } from "./run";
@@ -29,14 +31,18 @@ export function Facts({ run }: { run: Run }) {
       </Fact>
       {run.worker_id && (
         <Fact name={t("worker")}>
-          <a href={href("/runs", { worker: run.worker_id })}>{run.worker_id}</a>
+          <a href={href("/runs", { worker: run.worker_id })}>
+            <UserText text={run.worker_id} />
+          </a>
         </Fact>
       )}
       <Fact name={t("tag")}>
-        <a href={href("/runs", { tag: run.tag })}>{run.tag}</a>
+        <a href={href("/runs", { tag: run.tag })}>
+          <UserText text={run.tag} />
+        </a>
         {labels.map((each) => (
           <span key={each} className={styles.label}>
-            {each}
+            <UserText text={each} />
           </span>
         ))}
       </Fact>

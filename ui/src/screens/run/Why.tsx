@@ -1,4 +1,5 @@
 /** Why the run is as it is, and what can be done about it: the gateway's own explanation. */
+
 import { ChevronRight, CircleHelp, Info, TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
@@ -8,6 +9,7 @@ import { useMessages } from "../../i18n/messages";
 import { CopyButton } from "../../ui/Copy";
 import { joined } from "../../ui/controls";
 import { isTerminal, toneClass } from "../../ui/status";
+import { UserText } from "../../ui/UserText";
 import { JsonValue } from "./details/JsonValue";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
@@ -41,7 +43,9 @@ export function Why({ run }: { run: Run }) {
         onClick={() => setOpen((before) => !before)}
       >
         <Icon size={16} aria-hidden />
-        <span className={joined(styles.whyText, !open && styles.clamped)}>{saidOnce(first.message)}</span>
+        <span className={joined(styles.whyText, !open && styles.clamped)}>
+          <UserText text={saidOnce(first.message)} />
+        </span>
         <span className={styles.whyMore}>
           {t("whyMore")}
           <ChevronRight size={14} aria-hidden className={joined(open && styles.turned)} />
@@ -62,15 +66,21 @@ function FindingItem({ finding, repeated }: { finding: Finding; repeated: boolea
   const t = useMessages(messages);
   return (
     <li className={styles.finding}>
-      {!repeated && <p className={styles.findingText}>{saidOnce(finding.message)}</p>}
+      {!repeated && (
+        <p className={styles.findingText}>
+          <UserText text={saidOnce(finding.message)} />
+        </p>
+      )}
       <p>
-        <strong>{t("byItself")}</strong> {finding.next.by_itself}
+        <strong>{t("byItself")}</strong> <UserText text={finding.next.by_itself} />
       </p>
       {finding.next.actions.length > 0 && (
         <ul className={styles.nextActions}>
           {finding.next.actions.map(({ text, command }) => (
             <li key={text}>
-              <span>{text}</span>
+              <span>
+                <UserText text={text} />
+              </span>
               {command && (
                 <span className={styles.command}>
                   <code>{command}</code>

@@ -1,7 +1,7 @@
 /** One run: what it does, why it is as it is, and what can be done. Its parts show the same task. */
 import { SearchX } from "lucide-react";
-import { useState } from "react";
-import { href, useQueryState } from "../../app/router";
+import { memo, useCallback, useMemo, useState } from "react";
+import { href, navigate, parseHash, patched, useQueryState } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";
 import { useShortcut } from "../../app/shortcuts";
 import { useMessages } from "../../i18n/messages";
@@ -58,6 +58,10 @@ function RunScreen({ id, onRevived }: RunScreenProps) {
   );
 }
 
+// A run of a thousand tasks is told anew many times a second: what is not about the change is left as it is.
+const Flow = memo(FlowCard);
+const Log = memo(LogCard);
+
 interface ShownProps {
   run: Run;
   live: boolean;
@@ -67,7 +71,7 @@ interface ShownProps {
 
 function Shown({ run, live, removed, onRevived }: ShownProps) {
   const t = useMessages(messages);
-  const tasks = tasksOf(run);
+  const tasks = useMemo(() => tasksOf(run), [run]);
   const [selected, select] = useSelectedTask(tasks);
   return (
     <Page
@@ -86,12 +90,12 @@ function Shown({ run, live, removed, onRevived }: ShownProps) {
       <Why run={run} />
       <div className={styles.columns}>
         <div className={styles.main}>
-          {tasks.length > 0 && <FlowCard tasks={tasks} selected={selected} onSelect={select} />}
+          {tasks.length > 0 && <Flow tasks={tasks} selected={selected} onSelect={select} />}
           {tasks.length > 0 && <TimelineCard run={run} tasks={tasks} selected={selected} onSelect={select} />}
         </div>
         <Details run={run} tasks={tasks} selected={selected} onSelect={select} />
         <div className={styles.below}>
-          <LogCard id={run.run_id} selected={selected} onSelect={select} />
+          <Log id={run.run_id} selected={selected} onSelect={select} />
         </div>
       </div>
     </Page>
@@ -101,9 +105,12 @@ function Shown({ run, live, removed, onRevived }: ShownProps) {
 /** The task that graph, timeline, log and details are about: it is part of the address. */
 function useSelectedTask(tasks: readonly Task[]) {
   const t = useMessages(messages);
-  const [query, change] = useQueryState();
+  const [query] = useQueryState();
   const selected = query.get("task");
-  const select = (name: string | null) => change({ task: name, panel: null }, { replace: selected !== null });
+  const select = useCallback((name: string | null) => {
+    const { path, query: now } = parseHash(location.hash);
+    navigate(href(path, patched(now, { task: name, panel: null })), { replace: now.has("task") });
+  }, []);
   const move = (step: number) => {
     const at = tasks.findIndex((each) => each.name === selected);
     const next = tasks[at < 0 ? 0 : Math.min(Math.max(at + step, 0), tasks.length - 1)];

@@ -35,6 +35,10 @@ export const messages = defineMessages({
     wrap: "Wrap long lines",
     download: "Download what is shown",
     toEnd: "To the end",
+    leftOut: {
+      one: "{count} earlier line is left out here. The download has it.",
+      other: "{count} earlier lines are left out here. The download has all of them.",
+    },
     lineCount: { one: "{count} line", other: "{count} lines" },
     logLive: "Live",
     "nothing.ofRun": "This run has printed nothing.",
@@ -155,6 +159,7 @@ export const messages = defineMessages({
     wrap: "長い行を折り返す",
     download: "表示中のログをダウンロード",
     toEnd: "末尾へ",
+    leftOut: "これより前の {count} 行は省いています。ダウンロードすると全行を得られます。",
     lineCount: "{count} 行",
     logLive: "ライブ",
     "nothing.ofRun": "この実行の出力はありません。",

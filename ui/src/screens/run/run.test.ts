@@ -8,11 +8,13 @@ import {
   type LogFilter,
   type LogLine,
   levelOf,
+  MOST_LINES,
   nothingIn,
   pieces,
   readable,
   STREAMS,
   shown,
+  withMore,
 } from "./log/logLines";
 import { counted, neighbours, type Run, saidOnce, type Task, type TaskRecord, tasksOf } from "./run";
 import { place, rowsOf, scaleOf, ticksOf } from "./timeline/bars";
@@ -107,6 +109,15 @@ describe("the timeline", () => {
     expect(row?.bars.map((bar) => bar.state)).toEqual(["FAILED", "SUCCEEDED"]);
   });
 
+  it("has the try that goes on behind those that have failed", () => {
+    const latest_calls = [{ started_at: 1, ended_at: 2, error: "no" }];
+    const [row] = rowsOf([task("t", "RUNNING", { started_at: 1, calls: 2, latest_calls })]);
+    expect(row?.bars).toEqual([
+      { from: 1, to: 2, state: "FAILED", error: "no" },
+      { from: 2, to: null, state: "RUNNING" },
+    ]);
+  });
+
   it("reaches from the submission to the end, or a little ahead of now", () => {
     expect(scaleOf(run({ end_time: 110 }), 500).to).toBeCloseTo(110.1);
     expect(scaleOf(run(), 110).to).toBeCloseTo(110.8);
@@ -181,6 +192,14 @@ describe("the log", () => {
     ["\x1b(Bascii\x1b7", "ascii"],
     ["[31m is text", "[31m is text"],
   ])("has no escape sequences: %j", (text, read) => expect(readable(line(text)).text).toBe(read));
+
+  it("is as long as a page can keep, and says how much it left out", () => {
+    const many = withMore({ lines: [], leftOut: 3 }, Array(MOST_LINES).fill(line("old")));
+    expect(many).toMatchObject({ leftOut: 3, lines: { length: MOST_LINES } });
+    const more = withMore(many, Array(20_000).fill(line("new")));
+    expect(more).toMatchObject({ leftOut: 20_003, lines: { length: MOST_LINES } });
+    expect(more.lines.at(-1)?.text).toBe("new");
+  });
 
   it("can be taken away", () => {
     expect(asText([line("Hello")])).toBe("1970-01-01T00:00:00.000Z stdout t | Hello\n");

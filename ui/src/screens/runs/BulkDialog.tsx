@@ -1,4 +1,5 @@
 /** Cancel or rerun everything that matches: the gateway counts first, and does it only after a yes. */
+
 import { useEffect, useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
 import { useAct, useRead } from "../../api/queries";
@@ -6,6 +7,7 @@ import { useMessages } from "../../i18n/messages";
 import { Button, Field, Input, Segments } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
+import { UserText } from "../../ui/UserText";
 import styles from "./BulkDialog.module.css";
 import { messages } from "./messages";
 import { type Asked, useBulk } from "./useBulk";
@@ -168,7 +170,8 @@ export function Operation({ begun }: { begun: Schemas["BulkRecord"] }) {
       <ul className={styles.errors}>
         {now.errors.slice(0, 5).map((error) => (
           <li key={error.item}>
-            <code>{error.item.slice(0, 8)}</code> {error.message} <code>{error.err_id}</code>
+            <code>{error.item.slice(0, 8)}</code> <UserText text={error.message} />{" "}
+            <code>{error.err_id}</code>
           </li>
         ))}
       </ul>

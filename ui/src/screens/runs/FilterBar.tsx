@@ -1,18 +1,19 @@
 /** Which runs are shown: text, words such as `flow:etl`, statuses with their counts, and a time. */
-import { Search, X } from "lucide-react";
-import { type FormEvent, useEffect, useRef, useState } from "react";
 import { type QueryPatch, useQueryState } from "../../app/router";
-import { useShortcut } from "../../app/shortcuts";
+import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
-import { Button, Input, joined, Kbd, Select } from "../../ui/controls";
+import { exactTime } from "../../i18n/time";
+import { joined, Select } from "../../ui/controls";
+import { FilterChips, FilterRow } from "../../ui/filters";
+import { SearchField } from "../../ui/SearchField";
 import { RUN_STATUSES, StatusIcon, toneClass, useStatusWord } from "../../ui/status";
 import type { Counts } from "./counts";
 import styles from "./FilterBar.module.css";
-import { parseTyped, SPANS, type Span, spanOf, WORDS } from "./filters";
+import { FURTHER, isOneOf, MOMENTS, parseTyped, SPANS, type Span, spanOf, WORDS } from "./filters";
 import { messages } from "./messages";
 
 export const NO_FILTERS: QueryPatch = Object.fromEntries(
-  ["status", "q", "since", "workflow_yaml_sha256", ...WORDS].map((name) => [name, null]),
+  ["status", "q", "since", ...FURTHER, ...MOMENTS, ...WORDS].map((name) => [name, null]),
 );
 
 export function FilterBar({ counts }: { counts: Counts | undefined }) {
@@ -20,10 +21,18 @@ export function FilterBar({ counts }: { counts: Counts | undefined }) {
   const [query, change] = useQueryState();
   const spans: (Span | "any")[] = ["any", ...(Object.keys(SPANS) as Span[])];
   return (
-    <div className={styles.bar}>
-      <SearchField />
+    <FilterRow>
+      <SearchField
+        label={t("searchLabel")}
+        placeholder={t("searchPlaceholder")}
+        value={query.get("q") ?? ""}
+        onSearch={(text) => {
+          const patch = parseTyped(text);
+          change(patch);
+          return typeof patch.q === "string" ? patch.q : "";
+        }}
+      />
       <Select
-        className={styles.span}
         aria-label={t("since")}
         value={spanOf(query) ?? "any"}
         onChange={({ target }) => change({ since: target.value === "any" ? null : target.value })}
@@ -36,40 +45,7 @@ export function FilterBar({ counts }: { counts: Counts | undefined }) {
       </Select>
       <StatusChips counts={counts} />
       <WordChips />
-    </div>
-  );
-}
-
-function SearchField() {
-  const t = useMessages(messages);
-  const [query, change] = useQueryState();
-  const kept = query.get("q") ?? "";
-  const [text, setText] = useState(kept);
-  const field = useRef<HTMLInputElement>(null);
-  useEffect(() => setText(kept), [kept]);
-  useShortcut("/", () => field.current?.focus(), t("keySearch"));
-  const apply = (event: FormEvent) => {
-    event.preventDefault();
-    const patch = parseTyped(text);
-    change(patch);
-    setText(typeof patch.q === "string" ? patch.q : "");
-  };
-  return (
-    <form className={styles.search} onSubmit={apply}>
-      <Search size={14} aria-hidden />
-      <Input
-        ref={field}
-        type="search"
-        aria-label={t("searchLabel")}
-        placeholder={t("searchPlaceholder")}
-        value={text}
-        maxLength={200}
-        onChange={(event) => setText(event.target.value)}
-        onBlur={() => text.trim() === "" && kept && change({ q: null })}
-        onKeyDown={(event) => event.key === "Escape" && field.current?.blur()}
-      />
-      <Kbd>/</Kbd>
-    </form>
+    </FilterRow>
   );
 }
 
@@ -106,33 +82,23 @@ function StatusChips({ counts }: { counts: Counts | undefined }) {
   );
 }
 
+/** What the address says beyond the controls above: words, and what a link has brought along. */
 function WordChips() {
   const t = useMessages(messages);
-  const [query, change] = useQueryState();
-  const set = [...WORDS, "q" as const].filter((name) => query.get(name));
-  const anything = set.length > 0 || query.has("status") || query.has("since");
-  if (!anything) return null;
-  return (
-    <div className={styles.chips}>
-      {set.map((name) => {
-        const value = query.get(name) ?? "";
-        return (
-          <span key={name} className={styles.chip}>
-            <span className={styles.chipName}>{t(`word.${name}`)}</span>
-            <span className={styles.chipValue}>{value}</span>
-            <button
-              type="button"
-              aria-label={t("removeFilter", { filter: `${t(`word.${name}`)} ${value}` })}
-              onClick={() => change({ [name]: null })}
-            >
-              <X size={12} aria-hidden />
-            </button>
-          </span>
-        );
-      })}
-      <Button kind="plain" onClick={() => change(NO_FILTERS)}>
-        {t("clearAll")}
-      </Button>
-    </div>
-  );
+  const language = useLanguage();
+  const [query] = useQueryState();
+  const chips = [...WORDS, ...FURTHER, ...MOMENTS, "q" as const]
+    .filter((name) => query.get(name))
+    .map((name) => {
+      const value = query.get(name) ?? "";
+      const isMoment = isOneOf(MOMENTS, name) && Number.isFinite(Number(value));
+      return {
+        key: name,
+        name: t(`word.${name}`),
+        value: isMoment ? exactTime(Number(value), language) : value,
+        without: { [name]: null },
+      };
+    });
+  if (chips.length === 0 && !query.has("status") && !query.has("since")) return null;
+  return <FilterChips chips={chips} none={NO_FILTERS} />;
 }

@@ -1,6 +1,8 @@
 /** A run in the space of a phone: two lines in place of columns. */
+
 import { StatusBadge } from "../../ui/status";
 import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import { Progress } from "./Progress";
 import styles from "./Runs.module.css";
 import type { Run } from "./runList";
@@ -10,13 +12,15 @@ export function NarrowRow({ run, target }: { run: Run; target: string }) {
     <>
       <div className={styles.narrowLine}>
         <a href={target} className={styles.flow}>
-          {run.flow_name}
+          <UserText text={run.flow_name} />
         </a>
         <StatusBadge status={run.status} />
       </div>
       <div className={styles.narrowLine}>
         {run.error ? (
-          <span className={styles.error}>{run.error}</span>
+          <span className={styles.error}>
+            <UserText text={run.error} />
+          </span>
         ) : (
           <code>{run.run_id.slice(0, 8)}</code>
         )}

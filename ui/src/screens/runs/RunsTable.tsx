@@ -2,6 +2,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
 import { type CSSProperties, memo, type ReactNode, useEffect, useRef, useState } from "react";
+import { useKeptScroll } from "../../app/keptPlaces";
 import { href, navigate, pathTo, useQueryState } from "../../app/router";
 import { useShortcut } from "../../app/shortcuts";
 import { useMessages } from "../../i18n/messages";
@@ -42,10 +43,11 @@ export function RunsTable({ list, selected, onToggle, onStill, onNearEnd, empty 
     getScrollElement: () => scroller.current,
     estimateSize: () => rowPx,
     getItemKey: (index) => list.order[index] ?? index,
-    overscan: 12,
+    overscan: 8,
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: rows of another height are measured again.
   useEffect(() => rows.measure(), [rowPx]);
+  useKeptScroll("runs.scroll", () => scroller.current);
   const active = useActiveRow(list, rows.scrollToIndex, onToggle);
   const drawn = rows.getVirtualItems();
   const lastDrawn = drawn.at(-1)?.index ?? 0;

@@ -1,4 +1,5 @@
 /** Views: filters and an order with a name. Some are there, others are kept in this browser. */
+
 import { Bookmark, Trash2 } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { href, navigate, usePlace } from "../../app/router";
@@ -7,6 +8,7 @@ import { storedValue, useStore } from "../../lib/store";
 import { Button, Field, Input } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { Menu, MenuItem, MenuLabel, MenuLine } from "../../ui/menus";
+import { UserText } from "../../ui/UserText";
 import { viewOf } from "./filters";
 import { messages } from "./messages";
 
@@ -60,7 +62,7 @@ export function ViewsMenu() {
         )}
         {saved.map((view) => (
           <MenuItem key={view.name} onSelect={() => open(view.query)}>
-            {view.name}
+            <UserText text={view.name} />
           </MenuItem>
         ))}
         <MenuLine />

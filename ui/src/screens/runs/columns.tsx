@@ -1,8 +1,11 @@
 /** The columns of the table: which there are, how wide they are, and what is in them. */
+
 import type { ReactNode } from "react";
 import { storedValue } from "../../lib/store";
+import { visible } from "../../lib/visible";
 import { StatusBadge } from "../../ui/status";
 import { Ago, Duration } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import type { Sort } from "./filters";
 import { Progress } from "./Progress";
 import styles from "./Runs.module.css";
@@ -35,16 +38,24 @@ export const COLUMNS: readonly Column[] = [
     name: "flow_name",
     width: "minmax(130px, 1.3fr)",
     sort: "flow_name",
-    cell: (run) => <span className={styles.flow}>{run.flow_name}</span>,
+    cell: (run) => (
+      <span className={styles.flow}>
+        <UserText text={run.flow_name} />
+      </span>
+    ),
   },
   { name: "run_id", width: "84px", cell: (run) => <code title={run.run_id}>{run.run_id.slice(0, 8)}</code> },
   { name: "tasks", width: "108px", cell: (run) => <Progress run={run} /> },
   {
     name: "tag",
     width: "minmax(76px, 0.6fr)",
-    cell: (run) => <span title={run.tags.join(", ")}>{run.tags.join(", ") || run.tag}</span>,
+    cell: (run) => (
+      <span title={visible(run.tags.join(", "))}>
+        <UserText text={run.tags.join(", ") || run.tag} />
+      </span>
+    ),
   },
-  { name: "worker_id", width: "minmax(80px, 0.7fr)", cell: (run) => run.worker_id ?? "" },
+  { name: "worker_id", width: "minmax(80px, 0.7fr)", cell: (run) => <UserText text={run.worker_id ?? ""} /> },
   { name: "attempt", width: "72px", cell: (run) => (run.attempt > 1 ? run.attempt : "") },
   {
     name: "submitted_at",
@@ -65,8 +76,8 @@ export const COLUMNS: readonly Column[] = [
     width: "minmax(120px, 1.6fr)",
     cell: (run) =>
       run.error && (
-        <span className={styles.error} title={run.error}>
-          {run.error}
+        <span className={styles.error} title={visible(run.error)}>
+          <UserText text={run.error} />
         </span>
       ),
   },

@@ -5,7 +5,8 @@ import type { QueryPatch } from "../../app/router";
 export const WORDS = ["flow", "tag", "worker", "origin"] as const;
 export type Word = (typeof WORDS)[number];
 /** Further filters of the API that a link may bring along. */
-const MOMENTS = ["updated_after", "updated_before", "submitted_after", "submitted_before"] as const;
+export const FURTHER = ["workflow_yaml_sha256"] as const;
+export const MOMENTS = ["updated_after", "updated_before", "submitted_after", "submitted_before"] as const;
 export const SORTS = [
   "updated_at",
   "submitted_at",
@@ -24,7 +25,7 @@ export interface Ordering {
   ascending: boolean;
 }
 
-const isOneOf = <T extends string>(words: readonly T[], word: string | null): word is T =>
+export const isOneOf = <T extends string>(words: readonly T[], word: string | null): word is T =>
   words.some((each) => each === word);
 
 export function orderingOf(query: URLSearchParams): Ordering {
@@ -40,7 +41,7 @@ export function spanOf(query: URLSearchParams): Span | null {
 /** The filters as the API takes them. `since` is relative, so that a saved view means the same tomorrow. */
 export function apiFilter(query: URLSearchParams, now: number): URLSearchParams {
   const filter = new URLSearchParams();
-  for (const name of ["status", ...WORDS, "workflow_yaml_sha256", ...MOMENTS, "q"])
+  for (const name of ["status", ...WORDS, ...FURTHER, ...MOMENTS, "q"])
     for (const value of query.getAll(name)) if (value) filter.append(name, value);
   const span = spanOf(query);
   if (span) filter.set("updated_after", String(Math.floor(now) - SPANS[span]));

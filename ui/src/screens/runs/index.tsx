@@ -1,6 +1,7 @@
 /** The list of runs: live, filtered by its address, and as long as it needs to be. */
 import { Activity, Columns3, Layers, SearchX } from "lucide-react";
 import { useMemo, useState } from "react";
+import { useKept } from "../../app/keptPlaces";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
@@ -22,6 +23,8 @@ import { useLiveRuns } from "./useLiveRuns";
 import { useSelection } from "./useSelection";
 import { ViewsMenu } from "./ViewsMenu";
 
+export { begin } from "./pages";
+
 /** "The last hour" is another moment with every look at it, and the same filter. */
 const SAME_MOMENT = 0;
 
@@ -30,7 +33,8 @@ export default function RunsScreen() {
   const [query] = useQueryState();
   const filter = useMemo(() => apiFilter(query, Date.now() / 1000).toString(), [query]);
   const narrow = useNarrow();
-  const [still, setStill] = useState(false);
+  const scrolled = useKept<number>("runs.scroll").found ?? 0;
+  const [still, setStill] = useState(scrolled > 0);
   const [bulk, setBulk] = useState<BulkAction | null>(null);
   const [selected, toggle, clear] = useSelection(apiFilter(query, SAME_MOMENT).toString());
   const runs = useLiveRuns({ filter, ordering: orderingOf(query), still, onChanged: refreshCounts });

@@ -12,9 +12,11 @@ export interface RunList {
   readonly held: ReadonlyMap<string, Run>;
   /** Where the next page begins; null: all are there. */
   readonly cursor: string | null;
+  /** The place in the stream of changes that it stands for; null: it is not known. */
+  readonly position: string | null;
 }
 
-export const EMPTY: RunList = { rows: new Map(), order: [], held: new Map(), cursor: null };
+export const EMPTY: RunList = { rows: new Map(), order: [], held: new Map(), cursor: null, position: null };
 
 const VALUES: Record<Sort, (run: Run) => string | number | null> = {
   updated_at: (run) => run.updated_at,

@@ -1,15 +1,15 @@
 /** The runs that match, as they are now: a page of them, and a stream of what changes from there on. */
-import { useCallback, useEffect, useRef, useState } from "react";
-import { type Schemas, send } from "../../api/client";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import type { ServerEvent } from "../../api/eventParser";
 import { type StreamState, useEventStream } from "../../api/eventStream";
 import { Problem } from "../../api/problem";
+import { useKept } from "../../app/keptPlaces";
 import type { Ordering } from "./filters";
+import { readPage } from "./pages";
 import { type Change, EMPTY, type Run, type RunList, released, withChanges, withPage } from "./runList";
 
-const PAGE = 100;
-const FURTHER_PAGE = 200;
 const RETRY_MS = 1_500;
+const MOST_AT_TOP = 2_000;
 // Changes are drawn together: soon enough for the eye, and seldom enough for a thousand of them a second.
 const GATHER_MS = 60;
 
@@ -34,31 +34,15 @@ export interface LiveRuns {
   reload: () => void;
 }
 
-async function readPage(
-  filter: string,
-  ordering: Ordering,
-  limit: number,
-  cursor: string | null,
-  signal: AbortSignal,
-) {
-  const query = new URLSearchParams(filter);
-  query.set("sort", ordering.sort);
-  query.set("order", ordering.ascending ? "asc" : "desc");
-  query.set("limit", String(limit));
-  query.set("paged", "true");
-  if (cursor) query.set("cursor", cursor);
-  const answer = await send(new Request(new URL(`/runs?${query}`, location.origin), { signal }));
-  const page = (await answer.json()) as Schemas["RunPage"];
-  return { page, revision: answer.headers.get("X-Pyoco-Revision") };
-}
-
 export function useLiveRuns({ filter, ordering, still, onChanged }: Options): LiveRuns {
-  const [list, setList] = useState<RunList>(EMPTY);
+  const left = useKept<RunList>("runs");
+  const [list, setList] = useState<RunList>(left.found ?? EMPTY);
   const [readFor, setReadFor] = useState<string | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [watched, setWatched] = useState<string | null>(null);
   const [round, setRound] = useState(0);
   const more = useRef<AbortController | null>(null);
+  const comingBack = useRef(left.found);
   const { sort, ascending } = ordering;
   const key = `${filter} ${sort} ${ascending}`;
 
@@ -68,15 +52,18 @@ export function useLiveRuns({ filter, ordering, still, onChanged }: Options): Li
     let again: ReturnType<typeof setTimeout> | undefined;
     more.current?.abort();
     more.current = null;
+    const follow = (from: string | null) => {
+      setReadFor(key);
+      setProblem(null);
+      const after = new URLSearchParams(filter);
+      if (from) after.set("after", from);
+      setWatched(`/runs/watch?${after}`);
+    };
     const read = async () => {
       try {
-        const { page, revision } = await readPage(filter, { sort, ascending }, PAGE, null, stop.signal);
-        setList(withPage(EMPTY, page.items, page.next_cursor));
-        setReadFor(key);
-        setProblem(null);
-        const after = new URLSearchParams(filter);
-        if (revision) after.set("after", revision);
-        setWatched(`/runs/watch?${after}`);
+        const { page, revision } = await readPage(filter, { sort, ascending }, null, stop.signal);
+        setList({ ...withPage(EMPTY, page.items, page.next_cursor), position: revision });
+        follow(revision);
       } catch (error) {
         if (stop.signal.aborted) return;
         const what = Problem.from(error);
@@ -85,7 +72,9 @@ export function useLiveRuns({ filter, ordering, still, onChanged }: Options): Li
       }
     };
     setWatched(null);
-    void read();
+    if (comingBack.current?.position) follow(comingBack.current.position);
+    else void read();
+    comingBack.current = undefined;
     return () => {
       stop.abort();
       clearTimeout(again);
@@ -93,8 +82,10 @@ export function useLiveRuns({ filter, ordering, still, onChanged }: Options): Li
   }, [key, filter, sort, ascending, round]);
 
   const reload = useCallback(() => setRound((before) => before + 1), []);
-  const gathered = useGathered<Change>((changes) => {
-    setList((before) => withChanges(before, changes, { sort, ascending }, { still }));
+  const gathered = useGathered<Told>((told) => {
+    const changes = told.map(({ change }) => change);
+    const position = told.at(-1)?.position ?? null;
+    setList((before) => ({ ...withChanges(before, changes, { sort, ascending }, { still }), position }));
     onChanged();
   });
   const stream = useEventStream(watched, (event) => {
@@ -103,9 +94,15 @@ export function useLiveRuns({ filter, ordering, still, onChanged }: Options): Li
       return "end";
     }
     const change = changeOf(event);
-    if (change) gathered(change);
+    if (change) gathered({ change, position: event.id });
     return undefined;
   });
+
+  // A page that is open all day does not keep all of its runs: who is at the top gets the first page anew.
+  const tooLong = !still && list.order.length > MOST_AT_TOP;
+  useEffect(() => {
+    if (tooLong) reload();
+  }, [tooLong, reload]);
 
   useEffect(() => {
     if (!still) setList((before) => released(before, { sort, ascending }));
@@ -116,13 +113,15 @@ export function useLiveRuns({ filter, ordering, still, onChanged }: Options): Li
     if (cursor === null || more.current || readFor !== key) return;
     const stop = new AbortController();
     more.current = stop;
-    readPage(filter, { sort, ascending }, FURTHER_PAGE, cursor, stop.signal)
+    readPage(filter, { sort, ascending }, cursor, stop.signal)
       .then(({ page }) => setList((before) => withPage(before, page.items, page.next_cursor)))
       .catch((error: unknown) => stop.signal.aborted || setProblem(Problem.from(error)))
       .finally(() => {
         if (more.current === stop) more.current = null;
       });
   }, [list, readFor, key, filter, sort, ascending]);
+
+  useKeepAtEnd(left.keep, readFor === key ? list : null);
 
   return {
     list,
@@ -134,10 +133,29 @@ export function useLiveRuns({ filter, ordering, still, onChanged }: Options): Li
   };
 }
 
+interface Told {
+  change: Change;
+  position: string | undefined;
+}
+
 function changeOf({ event, data }: ServerEvent): Change | null {
   if (event === "snapshot") return { run: (data as { snapshot: Run }).snapshot };
   if (event === "removed") return { removed: (data as { run_id: string }).run_id };
   return null;
+}
+
+/** Whoever leaves finds it again by Back. */
+function useKeepAtEnd(keep: (list: RunList) => void, now: RunList | null) {
+  const latest = useRef(now);
+  useLayoutEffect(() => {
+    latest.current = now;
+  });
+  useLayoutEffect(
+    () => () => {
+      if (latest.current) keep(latest.current);
+    },
+    [keep],
+  );
 }
 
 /** Hands on what comes within a moment together. */

@@ -34,7 +34,7 @@ export const messages = defineMessages({
     "theme.light": "ライト",
     "theme.dark": "ダーク",
     language: "言語",
-    languageAuto: "サーバーに合わせる（{language}）",
+    languageAuto: "サーバー設定（{language}）",
     keptHere: "配色と言語はこのブラウザに保存されます。",
     apiKey: "API キー",
     keyNotNeeded: "このゲートウェイはキーを求めません。",

@@ -2,6 +2,7 @@
 
 import { useAct } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
+import { tidied } from "../../lib/exactJson";
 import { useStore } from "../../lib/store";
 import { Button } from "../../ui/controls";
 import { showToast } from "../../ui/toasts";
@@ -42,8 +43,8 @@ export function ParamsField({ error, marks, onSubmit }: ParamsFieldProps) {
           </Button>
           <Button
             kind="plain"
-            disabled={!("value" in parsed)}
-            onClick={() => "value" in parsed && change({ params: JSON.stringify(parsed.value, null, 2) })}
+            disabled={!("json" in parsed)}
+            onClick={() => "json" in parsed && change({ params: tidied(parsed.json) })}
           >
             {t("tidy")}
           </Button>

@@ -1,6 +1,7 @@
 /** What can be suggested: flows that ran lately, and tags that workers serve. */
 import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
+import { jsonText, parseJson } from "../../lib/exactJson";
 
 const RECENT = 200;
 
@@ -30,7 +31,8 @@ export function useServedTags(): ServedTags {
 
 /** The params of the newest run of a flow, as a text; null: there is none. */
 export async function lastParams(flow: string): Promise<string | null> {
-  const { data } = await api.GET("/runs", { params: { query: { flow, limit: 1, include: ["full"] } } });
-  const [run] = (Array.isArray(data) ? data : []) as { params?: unknown }[];
-  return run ? JSON.stringify(run.params ?? {}, null, 2) : null;
+  const query = { flow, limit: 1, include: ["full"] as "full"[] };
+  const { data } = await api.GET("/runs", { params: { query }, parseAs: "text" });
+  const [run] = parseJson(data ?? "[]") as { params?: unknown }[];
+  return run ? jsonText(run.params ?? {}, 2) : null;
 }

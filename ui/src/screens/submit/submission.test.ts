@@ -2,14 +2,14 @@ import { describe, expect, it } from "vitest";
 import { Problem } from "../../api/problem";
 import { Attempt } from "./attempt";
 import { wrongPosition } from "./jsonPosition";
-import { parseParams, runBody, sorted, tagsIn, yamlForm } from "./submission";
+import { parseParams, runBody, runJson, sorted, tagsIn, yamlForm } from "./submission";
 
 const draft = { flowName: " etl ", params: "{}", yaml: "version: 1\n", tag: "", tags: "", timeoutSec: "" };
 
 describe("params", () => {
   it("are a JSON object, or nothing", () => {
-    expect(parseParams('{"a": 1}')).toEqual({ value: { a: 1 } });
-    expect(parseParams("  \n")).toEqual({ value: {} });
+    expect(parseParams(' {"a": 1.0}\n')).toEqual({ json: '{"a": 1.0}' });
+    expect(parseParams("  \n")).toEqual({ json: "{}" });
     for (const other of ["[1]", "null", "3"]) expect(parseParams(other)).toEqual({ place: null });
   });
 
@@ -42,16 +42,20 @@ describe("params", () => {
 
 describe("a request", () => {
   it("has only what was given", () => {
-    expect(runBody(draft, {})).toEqual({ flow_name: "etl", params: {} });
-    expect(runBody({ ...draft, tag: "gpu", tags: "a, b,", timeoutSec: "1.5" }, { x: 1 })).toEqual({
+    expect(runBody(draft)).toEqual({ flow_name: "etl" });
+    expect(runBody({ ...draft, tag: "gpu", tags: "a, b,", timeoutSec: "1.5" })).toEqual({
       flow_name: "etl",
-      params: { x: 1 },
       tag: "gpu",
       tags: ["a", "b"],
       timeout_sec: 1.5,
     });
     expect([...yamlForm(draft).keys()]).toEqual(["flow_name", "workflow"]);
   });
+
+  it("has the params as they were typed", () =>
+    expect(runJson(draft, '{"id": 12345678901234567890, "x": 1.0}')).toBe(
+      '{"flow_name":"etl","params":{"id": 12345678901234567890, "x": 1.0}}',
+    ));
 
   it("splits tags at commas", () => expect(tagsIn(" a ,,b ")).toEqual(["a", "b"]));
 });

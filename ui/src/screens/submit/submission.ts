@@ -3,9 +3,9 @@ import type { FieldProblem, Problem } from "../../api/problem";
 import type { Draft } from "./draft";
 import { wrongPosition } from "./jsonPosition";
 
+/** A run without its params, which are sent as they were typed. */
 export interface RunBody {
   flow_name: string;
-  params: Record<string, unknown>;
   tag?: string;
   tags?: string[];
   timeout_sec?: number;
@@ -21,17 +21,17 @@ export interface Mark extends Place {
   message: string;
 }
 
-/** The params, or where they stop being JSON (null: they are, but no object). */
-export type Parsed = { value: Record<string, unknown> } | { place: Place | null };
+/** The params as they were typed, or where they stop being JSON (null: they are, but no object). */
+export type Parsed = { json: string } | { place: Place | null };
 
 /** Params have to be a JSON object; nothing at all is an empty one. */
 export function parseParams(text: string): Parsed {
-  if (text.trim() === "") return { value: {} };
+  if (text.trim() === "") return { json: "{}" };
   const wrong = wrongPosition(text);
   if (wrong !== null) return { place: placeAt(text, wrong) };
   const value: unknown = JSON.parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) return { place: null };
-  return { value: value as Record<string, unknown> };
+  return { json: text.trim() };
 }
 
 function placeAt(text: string, position: number): Place {
@@ -45,16 +45,19 @@ export const tagsIn = (text: string): string[] =>
     .map((tag) => tag.trim())
     .filter(Boolean);
 
-export function runBody(draft: Draft, params: Record<string, unknown>): RunBody {
+export function runBody(draft: Draft): RunBody {
   const tags = tagsIn(draft.tags);
   return {
     flow_name: draft.flowName.trim(),
-    params,
     ...(draft.tag.trim() && { tag: draft.tag.trim() }),
     ...(tags.length > 0 && { tags }),
     ...(draft.timeoutSec.trim() && { timeout_sec: Number(draft.timeoutSec) }),
   };
 }
+
+/** The request: a number in the params is the number that was typed, however long it is. */
+export const runJson = (draft: Draft, params: string): string =>
+  `${JSON.stringify(runBody(draft)).slice(0, -1)},"params":${params}}`;
 
 export function yamlForm(draft: Draft): FormData {
   const form = new FormData();

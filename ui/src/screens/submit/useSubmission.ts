@@ -15,6 +15,7 @@ import {
   parseParams,
   type RunBody,
   runBody,
+  runJson,
   sorted,
   yamlForm,
 } from "./submission";
@@ -38,10 +39,11 @@ async function sendYaml(form: FormData, key: string): Promise<{ data: Accepted }
   return { data: (await answer.json()) as Accepted };
 }
 
-const sendRun = (run: RunBody, key: string) =>
+const sendRun = (run: RunBody, json: string, key: string) =>
   api.POST("/runs", {
     params: { header: { "Idempotency-Key": key } },
     body: run as Schemas["RunSubmitRequest"],
+    bodySerializer: () => json,
   });
 
 /** What the gateway answered about this text; it does not hold for another. */
@@ -67,7 +69,7 @@ export function useSubmission(kind: Kind) {
       const params = parseParams(written.params);
       return kind === "yaml"
         ? sendYaml(yamlForm(written), key)
-        : sendRun(runBody(written, "value" in params ? params.value : {}), key);
+        : sendRun(runBody(written), runJson(written, "json" in params ? params.json : "{}"), key);
     },
     {
       quiet: true,
@@ -102,7 +104,7 @@ function useOwnFindings(kind: Kind, written: Draft, tried: boolean) {
   const { flowName, timeoutSec, params } = written;
   return useMemo(() => {
     const fields: Wrong["fields"] = {};
-    const parsed = kind === "flow" ? parseParams(params) : { value: {} };
+    const parsed = kind === "flow" ? parseParams(params) : { json: "{}" };
     let marks = NO_MARKS;
     if (flowName.trim() === "") fields.flow_name = t("required");
     if (timeoutSec.trim() !== "" && !(Number(timeoutSec) > 0)) fields.timeout_sec = t("badNumber");

@@ -1,10 +1,11 @@
 /** Where an answer is written: in a form from its schema, or as JSON. */
-import { useState } from "react";
 import { useMessages } from "../../i18n/messages";
 import type { Problems } from "../../schemaForm/checking";
 import { type Field, fieldOf } from "../../schemaForm/fields";
-import type { Json, Schema } from "../../schemaForm/json";
+import { isObject, type Json, type Schema } from "../../schemaForm/json";
+import { takenBy } from "../../schemaForm/outline";
 import { SchemaForm } from "../../schemaForm/SchemaForm";
+import { KeptTexts, type TypedTexts } from "../../schemaForm/typed";
 import { Segments } from "../../ui/controls";
 import styles from "./Answer.module.css";
 import { messages } from "./messages";
@@ -17,26 +18,35 @@ interface AnswerEditorProps {
   value: Json | undefined;
   problems: Problems;
   onChange: (value: Json | undefined) => void;
+  /** How it is written, if somebody chose. */
+  mode: string | undefined;
+  onMode: (mode: string) => void;
+  /** Where what is typed is kept. */
+  texts: TypedTexts;
 }
 
 const AS_JSON: Field = { shape: { kind: "json" }, nullable: false };
+const asJson = (schema: Schema | null): Field => ({
+  shape: { kind: "json", takes: isObject(schema) ? takenBy(schema, schema) : [] },
+  nullable: false,
+});
 const AS_TEXT: Field = { shape: { kind: "text", as: "multiline" }, nullable: false };
 const AS_YES_NO: Field = { shape: { kind: "boolean" }, nullable: false };
 
-export function AnswerEditor({ schema, value, problems, onChange }: AnswerEditorProps) {
+export function AnswerEditor({ schema, value, problems, onChange, mode, onMode, texts }: AnswerEditorProps) {
   const t = useMessages(messages);
   const form = schema === null || schema === true ? null : fieldOf(schema);
   const modes: Mode[] =
     form === null ? ["text", "yesNo", "json"] : form.shape.kind === "json" ? ["json"] : ["form", "json"];
-  const [chosen, setChosen] = useState<Mode>(modes[0] ?? "json");
+  const chosen = modes.find((each) => each === mode) ?? modes[0] ?? "json";
   const fields: Record<Mode, Field> = {
     form: form ?? AS_JSON,
     text: AS_TEXT,
     yesNo: AS_YES_NO,
-    json: { ...AS_JSON, description: form?.description },
+    json: form?.shape.kind === "json" ? form : { ...asJson(schema), description: form?.description },
   };
   const choose = (mode: Mode) => {
-    setChosen(mode);
+    onMode(mode);
     // A text is no yes, and a yes is no text; as JSON, each of them is what it is.
     if (form === null && mode !== "json") onChange(undefined);
   };
@@ -62,7 +72,9 @@ export function AnswerEditor({ schema, value, problems, onChange }: AnswerEditor
           ))}
         </ul>
       )}
-      <SchemaForm field={fields[chosen]} value={value} problems={problems} onChange={onChange} />
+      <KeptTexts value={texts}>
+        <SchemaForm field={fields[chosen]} value={value} problems={problems} onChange={onChange} />
+      </KeptTexts>
     </div>
   );
 }

@@ -1,14 +1,14 @@
 /** The answer to a question without a proposal. */
-import { useRef, useState } from "react";
+import { useRef } from "react";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { problemsOf } from "../../schemaForm/checking";
 import { fieldOf, initialOf } from "../../schemaForm/fields";
-import type { Json } from "../../schemaForm/json";
 import { Button } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
 import styles from "./Answer.module.css";
 import { AnswerEditor } from "./AnswerEditor";
+import { useDraft } from "./draft";
 import { messages } from "./messages";
 import { onSendKey, SEND_KEYS } from "./sendKey";
 import { useAnswering } from "./useAnswering";
@@ -21,9 +21,8 @@ export function AnswerForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
   const language = useLanguage();
   const schema = schemaOf(wait);
   const form = useRef<HTMLFormElement>(null);
-  const [value, setValue] = useState<Json | undefined>(() =>
-    schema === null ? undefined : initialOf(fieldOf(schema)),
-  );
+  const draft = useDraft(wait, () => (schema === null ? undefined : initialOf(fieldOf(schema))));
+  const { value, mode } = draft.now();
   const { send, sending, problem, problems, setProblems } = useAnswering({
     waitId: wait.wait_id,
     ...handlers,
@@ -45,7 +44,15 @@ export function AnswerForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
         submit();
       }}
     >
-      <AnswerEditor schema={schema} value={value} problems={problems} onChange={setValue} />
+      <AnswerEditor
+        schema={schema}
+        value={value}
+        problems={problems}
+        onChange={(next) => draft.change({ value: next })}
+        mode={mode}
+        onMode={(next) => draft.change({ mode: next })}
+        texts={draft.texts}
+      />
       {problem && <ProblemBox problem={problem} />}
       <div className={styles.actions}>
         <Button

@@ -1,7 +1,10 @@
 /** What an edit makes of a proposal, before it is sent and afterwards. */
+
 import { useMemo } from "react";
 import { useMessages } from "../../i18n/messages";
+import { visible } from "../../lib/visible";
 import { joined } from "../../ui/controls";
+import { UserText } from "../../ui/UserText";
 import styles from "./Changes.module.css";
 import { type Change, changesOf, linesOf } from "./changes";
 import { shortJson } from "./JsonView";
@@ -29,7 +32,7 @@ function ChangeView({ change }: { change: Change }) {
   const isLong = typeof before === "string" && typeof after === "string" && /\n/.test(before + after);
   return (
     <div className={styles.change}>
-      <code className={styles.path}>{path.length > 0 ? path.join(".") : t("whole")}</code>
+      <code className={styles.path}>{path.length > 0 ? visible(path.join(".")) : t("whole")}</code>
       {isLong ? (
         <div className={styles.lines}>
           {linesOf(before, after).map(({ kind, text }, at) => (
@@ -53,7 +56,7 @@ function Piece({ kind, text }: { kind: "same" | "removed" | "added"; text: strin
   return (
     <Tag className={joined(styles.piece, styles[kind])}>
       {kind !== "same" && <span className="hidden-visually">{t(`piece.${kind}`)} </span>}
-      {text}
+      <UserText text={text} />
     </Tag>
   );
 }

@@ -1,5 +1,8 @@
 /** A JSON value for people: names and values, tables for lists of alike things, and texts with their lines. */
+import { jsonText } from "../../lib/exactJson";
+import { visibleJson } from "../../lib/visible";
 import { isObject, type Json, type JsonObject } from "../../schemaForm/json";
+import { UserText } from "../../ui/UserText";
 import styles from "./JsonView.module.css";
 
 export function JsonView({ value }: { value: unknown }) {
@@ -9,11 +12,17 @@ export function JsonView({ value }: { value: unknown }) {
     return columns ? <Table rows={value as JsonObject[]} columns={columns} /> : <List items={value} />;
   }
   if (isObject(value)) return <Members value={value} />;
-  if (typeof value === "string" && value !== "") return <span className={styles.text}>{value}</span>;
+  if (typeof value === "string" && value !== "")
+    return (
+      <span className={styles.text}>
+        <UserText text={value} />
+      </span>
+    );
   return <code className={styles.plain}>{shortJson(value)}</code>;
 }
 
-export const shortJson = (value: unknown): string => (value === undefined ? "" : JSON.stringify(value));
+export const shortJson = (value: unknown): string =>
+  value === undefined ? "" : visibleJson(jsonText(value));
 
 function Members({ value }: { value: JsonObject }) {
   const members = Object.entries(value);
@@ -22,7 +31,9 @@ function Members({ value }: { value: JsonObject }) {
     <dl className={styles.members}>
       {members.map(([name, each]) => (
         <div key={name} className={isDeep(each) ? styles.deep : styles.member}>
-          <dt>{name}</dt>
+          <dt>
+            <UserText text={name} />
+          </dt>
           <dd>
             <JsonView value={each} />
           </dd>
@@ -53,7 +64,7 @@ function Table({ rows, columns }: { rows: JsonObject[]; columns: string[] }) {
           <tr>
             {columns.map((name) => (
               <th key={name} scope="col">
-                {name}
+                <UserText text={name} />
               </th>
             ))}
           </tr>

@@ -1,4 +1,5 @@
 /** What became of a question. */
+
 import { Ban, CircleCheck, CircleX, Clock, PencilLine, RotateCcw } from "lucide-react";
 import { api } from "../../api/client";
 import { useAct } from "../../api/queries";
@@ -7,6 +8,7 @@ import { useMessages } from "../../i18n/messages";
 import { Button, joined } from "../../ui/controls";
 import { toneClass } from "../../ui/status";
 import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import { Changes } from "./Changes";
 import { JsonView } from "./JsonView";
 import { messages } from "./messages";
@@ -37,7 +39,11 @@ export function Outcome({ wait }: { wait: Wait }) {
         {who && <span>{t("by", { who })}</span>}
         <Ago at={wait.decided_at} />
       </p>
-      {wait.note && <blockquote className={styles.note}>{wait.note}</blockquote>}
+      {wait.note && (
+        <blockquote className={styles.note}>
+          <UserText text={wait.note} />
+        </blockquote>
+      )}
       <Given wait={wait} />
       {wait.state === "expired" && !("payload" in wait) && <AskAgain runId={wait.run_id} />}
     </section>

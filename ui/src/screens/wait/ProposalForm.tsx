@@ -1,7 +1,6 @@
 /** A proposal: approve it as it is shown, send another one in its place, or reject it. */
 import { Check, PencilLine, X } from "lucide-react";
-import { useRef, useState } from "react";
-import type { Decision } from "../../human-waits";
+import { useRef } from "react";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { problemsOf } from "../../schemaForm/checking";
@@ -12,6 +11,7 @@ import { ProblemBox } from "../../ui/feedback";
 import styles from "./Answer.module.css";
 import { AnswerEditor } from "./AnswerEditor";
 import { Changes } from "./Changes";
+import { useDraft } from "./draft";
 import { JsonView } from "./JsonView";
 import { messages } from "./messages";
 import { onSendKey, SEND_KEYS } from "./sendKey";
@@ -26,9 +26,8 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
   const t = useMessages(messages);
   const language = useLanguage();
   const form = useRef<HTMLFormElement>(null);
-  const [decision, setDecision] = useState<Decision>("approved");
-  const [value, setValue] = useState<Json | undefined>(wait.proposal as Json);
-  const [note, setNote] = useState("");
+  const draft = useDraft(wait, () => wait.proposal as Json);
+  const { value, mode, decision = "approved", note = "" } = draft.now();
   const { send, sending, problem, problems, setProblems } = useAnswering({
     waitId: wait.wait_id,
     ...handlers,
@@ -66,7 +65,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
             value: each,
             label: t(`decide.${each}`),
           }))}
-          onChange={setDecision}
+          onChange={(next) => draft.change({ decision: next })}
         />
       </div>
       {decision === "edited" && (
@@ -75,7 +74,10 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
             schema={schema ?? schemaLike(wait.proposal)}
             value={value}
             problems={problems}
-            onChange={setValue}
+            onChange={(next) => draft.change({ value: next })}
+            mode={mode}
+            onMode={(next) => draft.change({ mode: next })}
+            texts={draft.texts}
           />
           <Changes before={wait.proposal} after={value} />
         </>
@@ -87,7 +89,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
             rows={2}
             maxLength={NOTE_CHARS}
             value={note}
-            onChange={({ target }) => setNote(target.value)}
+            onChange={({ target }) => draft.change({ note: target.value })}
           />
         )}
       </Field>

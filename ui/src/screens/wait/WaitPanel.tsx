@@ -1,4 +1,5 @@
 /** One question: what is asked and until when, and its form, or what became of it. */
+
 import { Activity, TriangleAlert, Users } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
 import { api } from "../../api/client";
@@ -6,11 +7,15 @@ import { queryClient, useRead } from "../../api/queries";
 import { href, pathTo } from "../../app/router";
 import type { Receipt, Respond } from "../../human-waits";
 import { useMessages } from "../../i18n/messages";
+import { parseJson } from "../../lib/exactJson";
+import { visible } from "../../lib/visible";
 import { Loading, ProblemBox } from "../../ui/feedback";
 import { Ago } from "../../ui/time";
 import { showToast } from "../../ui/toasts";
+import { UserText } from "../../ui/UserText";
 import { AnswerForm } from "./AnswerForm";
 import { Deadline } from "./Deadline";
+import { forgetDraft } from "./draft";
 import { JsonView } from "./JsonView";
 import { messages } from "./messages";
 import { Outcome } from "./Outcome";
@@ -33,9 +38,11 @@ interface WaitPanelProps {
 export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPanelProps) {
   const t = useMessages(messages);
   const key = ["waits", "one", id];
-  const read = useRead(key, (signal) =>
-    api.GET("/waits/{wait_id}", { params: { path: { wait_id: id } }, signal }),
-  );
+  const read = useRead(key, async (signal) => {
+    const asked = { params: { path: { wait_id: id } }, signal, parseAs: "text" } as const;
+    const { data } = await api.GET("/waits/{wait_id}", asked);
+    return { data: parseJson(data ?? "null") as Wait };
+  });
   const [refusal, setRefusal] = useState<Refusal | null>(null);
   const wait = read.data;
   const isBehind = wait?.state === "open" && isOpen === false;
@@ -43,6 +50,10 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
   useEffect(() => {
     if (isBehind) void refetch();
   }, [isBehind, refetch]);
+  const isClosed = wait !== undefined && wait.state !== "open";
+  useEffect(() => {
+    if (isClosed) forgetDraft(id);
+  }, [isClosed, id]);
 
   if (!wait) return read.error ? <ProblemBox problem={read.error} onRetry={() => refetch()} /> : <Loading />;
   const answered = (receipt: Receipt) => {
@@ -52,7 +63,8 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
       detail: wait.message,
       link: { href: href(pathTo("/runs/:id", { id: receipt.run_id })), label: t("showRun") },
     });
-    void queryClient.invalidateQueries({ queryKey: ["waits"] });
+    // Not before the form is gone: whoever looks at it would see it empty for a moment.
+    void queryClient.invalidateQueries({ queryKey: ["waits"] }).then(() => forgetDraft(id));
     onAnswered?.();
   };
   const refused = (why: Refusal) => {
@@ -61,7 +73,7 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
   };
   const Form = wait.proposal_digest === null ? AnswerForm : ProposalForm;
   return (
-    <article className={styles.wait} aria-label={wait.message}>
+    <article className={styles.wait} aria-label={visible(wait.message)}>
       <Question wait={wait} actions={actions} />
       {refusal && <Refused refusal={refusal} wait={wait} />}
       {wait.state === "open" ? (
@@ -90,15 +102,19 @@ function Question({ wait, actions }: { wait: Wait; actions?: ReactNode }) {
   return (
     <header className={styles.question}>
       <div className={styles.head}>
-        <h2 className={styles.message}>{wait.message}</h2>
+        <h2 className={styles.message}>
+          <UserText text={wait.message} />
+        </h2>
         {actions}
       </div>
       <p className={styles.facts}>
         <a className={styles.run} href={href(pathTo("/runs/:id", { id: wait.run_id }))}>
           <Activity size={13} aria-hidden />
-          {wait.flow_name}
+          <UserText text={wait.flow_name} />
         </a>
-        <span>{place}</span>
+        <span>
+          <UserText text={place} />
+        </span>
         <span>
           {t("asked")} <Ago at={wait.created_at} />
         </span>

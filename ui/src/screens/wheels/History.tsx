@@ -7,6 +7,7 @@ import { useMessages } from "../../i18n/messages";
 import { fileSize } from "../../i18n/size";
 import { Button, joined, Select } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { FilterRow } from "../../ui/filters";
 import { Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
 import { messages } from "./messages";
@@ -29,9 +30,8 @@ export function History() {
   );
   return (
     <>
-      <div className={styles.bar}>
+      <FilterRow>
         <Select
-          className={styles.select}
           aria-label={t("whichAction")}
           value={action ?? ""}
           onChange={({ target }) => change({ action: target.value })}
@@ -47,7 +47,7 @@ export function History() {
             <span className="hidden-visually">{t("showAll")}</span>
           </Button>
         )}
-      </div>
+      </FilterRow>
       {error && <ProblemBox problem={error} onRetry={() => void refetch()} />}
       {isPending && <Loading />}
       {data?.length === 0 && (

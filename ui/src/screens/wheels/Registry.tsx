@@ -1,4 +1,5 @@
 /** The registered wheels, package by package. */
+
 import { Boxes, Download, History, SearchX, Trash2, Upload } from "lucide-react";
 import { useState } from "react";
 import { api } from "../../api/client";
@@ -10,10 +11,12 @@ import { CommandLine } from "../../ui/CommandLine";
 import { CopyButton } from "../../ui/Copy";
 import { Button, ButtonLink, IconButton, joined } from "../../ui/controls";
 import { EmptyState } from "../../ui/feedback";
+import { FilterRow } from "../../ui/filters";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import { DeleteDialog } from "./DeleteDialog";
 import { downloadWheel } from "./download";
 import { messages } from "./messages";
@@ -42,7 +45,7 @@ export function Registry({ wheels, onUpload }: { wheels: readonly Wheel[]; onUpl
   const packages = byPackage(wheels, text);
   return (
     <>
-      <div className={styles.bar}>
+      <FilterRow>
         <SearchField
           live
           label={t("search")}
@@ -53,7 +56,7 @@ export function Registry({ wheels, onUpload }: { wheels: readonly Wheel[]; onUpl
             return wanted;
           }}
         />
-      </div>
+      </FilterRow>
       {packages.length === 0 && (
         <EmptyState
           icon={SearchX}
@@ -113,7 +116,9 @@ function PackageRows({ package: { name, wheels }, rollout, onDelete }: PackageRo
     <tbody>
       <tr className={styles.package}>
         <th scope="rowgroup" colSpan={6}>
-          <h2>{name}</h2>
+          <h2>
+            <UserText text={name} />
+          </h2>
           <span className={styles.faint}>{t("versions", { count: wheels.length })}</span>
         </th>
       </tr>

@@ -1,4 +1,5 @@
 /** Register a wheel: the file, who it is for, and how far the upload is. */
+
 import { FileArchive } from "lucide-react";
 import { type DragEvent, type FormEvent, useEffect, useRef, useState } from "react";
 import { Problem } from "../../api/problem";
@@ -9,6 +10,7 @@ import { Button, Field, Input, joined } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
 import { showToast } from "../../ui/toasts";
+import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import { formProblems, type Transfer, UploadAborted, uploadWheel } from "./upload";
 import styles from "./Wheels.module.css";
@@ -175,7 +177,9 @@ function Chosen({ file, wheels }: { file: File; wheels: readonly Wheel[] }) {
   const newest = said && newestVersion(wheels, said.package);
   return (
     <span className={styles.chosen}>
-      <strong className={styles.fileName}>{file.name}</strong>
+      <strong className={styles.fileName}>
+        <UserText text={file.name} />
+      </strong>
       <span className={styles.faint}>
         {said && `${t("isThat", { package: said.package, version: said.version })} · `}
         {said && `${newest ? t("above", { version: newest }) : t("newPackage")} · `}

@@ -1,8 +1,10 @@
 /** The slots of a worker, and the runs in them. */
+
 import { href, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { joined } from "../../ui/controls";
 import { Duration } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import type { RunsById } from "./useWorkers";
 import styles from "./Workers.module.css";
@@ -56,7 +58,9 @@ export function CurrentRuns({ worker, runs, most = Infinity }: CurrentRunsProps)
         const run = runs.get(id);
         return (
           <li key={id}>
-            <a href={href(pathTo("/runs/:id", { id }))}>{run?.flow_name ?? <code>{id.slice(0, 8)}</code>}</a>
+            <a href={href(pathTo("/runs/:id", { id }))}>
+              {run ? <UserText text={run.flow_name} /> : <code>{id.slice(0, 8)}</code>}
+            </a>
             {run?.start_time && (
               <span className={styles.faint}>
                 <Duration from={run.start_time} />

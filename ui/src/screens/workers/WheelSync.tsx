@@ -1,8 +1,10 @@
 /** Which wheels a worker has, and how the last synchronisation went. */
+
 import type { ReactNode } from "react";
 import { useMessages } from "../../i18n/messages";
 import { joined } from "../../ui/controls";
 import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import { Fact } from "./WorkerDetails";
 import styles from "./Workers.module.css";
@@ -15,7 +17,11 @@ export function WheelSync({ sync }: { sync: Worker["wheel_sync"] }) {
     <section>
       <h3>{t("wheels")}</h3>
       <p className={joined(failed ? styles.failed : styles.soft)}>{t(`sync.${sync.last_result}`)}</p>
-      {sync.error && <pre className={styles.syncError}>{sync.error}</pre>}
+      {sync.error && (
+        <pre className={styles.syncError}>
+          <UserText text={sync.error} />
+        </pre>
+      )}
       {sync.enabled && (
         <>
           <dl className={styles.facts}>
@@ -37,7 +43,9 @@ export function WheelSync({ sync }: { sync: Worker["wheel_sync"] }) {
             {sync.skipped_incompatible.map((wheel) => (
               <li key={wheel.name}>
                 <code>{wheel.name}</code>
-                <p className={styles.faint}>{wheel.reason}</p>
+                <p className={styles.faint}>
+                  <UserText text={wheel.reason} />
+                </p>
               </li>
             ))}
           </WheelList>

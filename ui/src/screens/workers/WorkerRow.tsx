@@ -1,4 +1,5 @@
 /** One worker in a row: its state, its slots and what they do, when it was last heard of. */
+
 import { ChevronRight, CircleAlert, Package, PackageX } from "lucide-react";
 import { useId } from "react";
 import { version as gatewayVersion } from "../../app/served";
@@ -6,6 +7,7 @@ import { useMessages } from "../../i18n/messages";
 import { joined } from "../../ui/controls";
 import { Tags } from "../../ui/Tags";
 import { Ago } from "../../ui/time";
+import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import { Slots } from "./Slots";
 import { StateBadge, Wishes } from "./StateBadge";
@@ -42,7 +44,7 @@ export function WorkerRow({ worker, runs, open, onToggle }: RowProps) {
               aria-controls={open ? details : undefined}
               onClick={() => onToggle(!open)}
             >
-              {worker.worker_id}
+              <UserText text={worker.worker_id} />
               <ChevronRight size={14} aria-hidden />
             </button>
           </h2>

@@ -6,6 +6,7 @@ import { useMessages } from "../../i18n/messages";
 import { CommandLine } from "../../ui/CommandLine";
 import { Button } from "../../ui/controls";
 import { EmptyState, Loading, ProblemBox } from "../../ui/feedback";
+import { FilterRow } from "../../ui/filters";
 import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
@@ -37,7 +38,7 @@ export default function WorkersScreen() {
       }
     >
       {workers.length > 0 && (
-        <div className={styles.bar}>
+        <FilterRow>
           <SearchField
             live
             label={t("search")}
@@ -49,7 +50,7 @@ export default function WorkersScreen() {
             }}
           />
           <Toggles summary={summary} />
-        </div>
+        </FilterRow>
       )}
       {error && (
         <div className={styles.problem}>

@@ -6,6 +6,7 @@ import { useMessages } from "../../../i18n/messages";
 import { exactTime } from "../../../i18n/time";
 import { joined } from "../../../ui/controls";
 import { toneClass } from "../../../ui/status";
+import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import type { Run, Task } from "../run";
 import styles from "./Details.module.css";
@@ -54,12 +55,16 @@ function EventItem({ event, onSelect }: { event: RunEvent; onSelect: EventsProps
           </strong>
           {task !== undefined && (
             <button type="button" className={styles.link} onClick={() => onSelect(task)}>
-              {task}
+              <UserText text={task} />
             </button>
           )}
           {who && <span className={styles.soft}>{t("by", { who })}</span>}
         </p>
-        {text && <p className={styles.eventNote}>{text}</p>}
+        {text && (
+          <p className={styles.eventNote}>
+            <UserText text={text} />
+          </p>
+        )}
         {waitId && <a href={href(pathTo("/waits/:id", { id: waitId }))}>{t("openWait")}</a>}
       </div>
       {at != null && (

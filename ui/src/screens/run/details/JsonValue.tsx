@@ -1,6 +1,8 @@
 /** A value as JSON that people can read, with a way to copy it. */
 import { useMessages } from "../../../i18n/messages";
 import { fileSize } from "../../../i18n/size";
+import { jsonText } from "../../../lib/exactJson";
+import { visible, visibleJson } from "../../../lib/visible";
 import { CopyButton } from "../../../ui/Copy";
 import { messages } from "../messages";
 import { cutOf } from "./cut";
@@ -18,7 +20,7 @@ const MOST_COLOURED = 20_000;
 export function JsonValue({ value, label }: JsonValueProps) {
   const t = useMessages(messages);
   const cut = cutOf(value);
-  const text = cut ? cut.preview : (JSON.stringify(value, null, 2) ?? "null");
+  const text = cut ? visible(cut.preview) : visibleJson(jsonText(value, 2));
   return (
     <>
       {cut && <p className={styles.soft}>{t("firstPart", { size: fileSize(cut.bytes) })}</p>}

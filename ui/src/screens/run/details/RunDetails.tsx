@@ -1,6 +1,8 @@
 /** The run itself: what it was given, and how it failed. */
+
 import { useMessages } from "../../../i18n/messages";
 import { CopyButton } from "../../../ui/Copy";
+import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import type { Run, Task } from "../run";
 import styles from "./Details.module.css";
@@ -46,7 +48,9 @@ export function RunDetails({ run, tasks, onSelect }: RunDetailsProps) {
         {run.tenant_id && (
           <>
             <dt>{t("tenant")}</dt>
-            <dd>{run.tenant_id}</dd>
+            <dd>
+              <UserText text={run.tenant_id} />
+            </dd>
           </>
         )}
       </dl>
@@ -55,7 +59,9 @@ export function RunDetails({ run, tasks, onSelect }: RunDetailsProps) {
           {run.error.includes("\n") ? (
             <Traceback text={run.error} />
           ) : (
-            <p className={styles.error}>{run.error}</p>
+            <p className={styles.error}>
+              <UserText text={run.error} />
+            </p>
           )}
         </Part>
       )}
@@ -66,7 +72,7 @@ export function RunDetails({ run, tasks, onSelect }: RunDetailsProps) {
             <>
               {t("tracebackOf")}{" "}
               <button type="button" className={styles.link} onClick={() => onSelect(name)}>
-                {name}
+                <UserText text={name} />
               </button>
             </>
           }

@@ -1,4 +1,5 @@
 /** One task: what it got, what it gave, and what went wrong. */
+
 import { RotateCcw } from "lucide-react";
 import type { ReactNode } from "react";
 import { href, pathTo } from "../../../app/router";
@@ -7,6 +8,7 @@ import { duration } from "../../../i18n/time";
 import { Button, ButtonLink } from "../../../ui/controls";
 import { isTerminal, StatusBadge } from "../../../ui/status";
 import { Ago, Duration } from "../../../ui/time";
+import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import { useRerun } from "../RunActions";
 import type { Run, Task } from "../run";
@@ -29,7 +31,9 @@ export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
   return (
     <div className={styles.content}>
       <div className={styles.taskHead}>
-        <h3>{name}</h3>
+        <h3>
+          <UserText text={name} />
+        </h3>
         <StatusBadge status={state} />
       </div>
       <dl className={styles.pairs}>
@@ -47,7 +51,7 @@ export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
             <dd className={styles.links}>
               {record.after.map((each) => (
                 <button type="button" key={each} className={styles.link} onClick={() => onSelect(each)}>
-                  {each}
+                  <UserText text={each} />
                 </button>
               ))}
             </dd>
@@ -69,7 +73,9 @@ export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
       )}
       {record.error && (
         <Part title={t("error")}>
-          <p className={styles.error}>{record.error}</p>
+          <p className={styles.error}>
+            <UserText text={record.error} />
+          </p>
         </Part>
       )}
       {record.traceback && (

@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { useMessages } from "../../../i18n/messages";
+import { visible } from "../../../lib/visible";
 import { CopyButton } from "../../../ui/Copy";
 import { messages } from "../messages";
 import styles from "./Details.module.css";
@@ -25,7 +26,7 @@ export function Traceback({ text }: { text: string }) {
                 kind === "foreign" ? styles.foreign : index === shown.length - 1 ? styles.lastLine : undefined
               }
             >
-              {lines.join("\n")}
+              {visible(lines.join("\n"))}
               {"\n"}
             </span>
           ))}

@@ -1,6 +1,6 @@
 /** What happened to a run, oldest first, put together from all that is stored of it. */
 import type { Schemas } from "../../../api/client";
-import type { Run, Task } from "../run";
+import { isOver, type Run, type Task } from "../run";
 
 export type Wait = Schemas["WaitItem"];
 export type EventKind =
@@ -48,7 +48,8 @@ export function eventsOf(run: Run, tasks: readonly Task[], waits: readonly Wait[
   if (run.attempt > 1)
     events.push({ kind: "begunAgain", at: null, tone: "RUNNING", who: run.worker_id, number: run.attempt });
   for (const { name, state, record } of tasks) {
-    for (const call of record.latest_calls?.slice(0, -1) ?? [])
+    // The last one of a task that is over was not tried again.
+    for (const call of record.latest_calls?.slice(0, isOver(state) ? -1 : undefined) ?? [])
       if (call.error !== undefined)
         events.push({ kind: "retried", at: call.ended_at, tone: "CANCELLING", task: name, text: call.error });
     if (state === "FAILED" && record.ended_at != null)

@@ -1,5 +1,6 @@
 /** How the tasks hang together, and in which state each of them is. */
 import { Workflow } from "lucide-react";
+import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
 import { StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
@@ -34,13 +35,14 @@ export function FlowCard({ tasks, selected, onSelect }: FlowCardProps) {
 }
 
 function Counts({ tasks }: { tasks: readonly Task[] }) {
+  const language = useLanguage();
   const word = useStatusWord();
   return (
     <ul className={styles.counts}>
       {counted(tasks).map(([state, count]) => (
         <li key={state} className={joined(toneClass(state))}>
           <StatusIcon status={state} size={12} />
-          {count} {word(state)}
+          {count.toLocaleString(language)} {word(state)}
         </li>
       ))}
     </ul>

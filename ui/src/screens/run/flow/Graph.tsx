@@ -1,6 +1,16 @@
 /** The flow as a picture: each task behind those it follows, moved and zoomed by hand, read by the keyboard. */
 import { Maximize, Minus, Plus, Repeat2 } from "lucide-react";
-import { memo, type PointerEvent, type RefObject, useEffect, useId, useMemo, useRef, useState } from "react";
+import {
+  memo,
+  type PointerEvent,
+  type RefObject,
+  useEffect,
+  useId,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { useMessages } from "../../../i18n/messages";
 import { IconButton, joined } from "../../../ui/controls";
 import { StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
@@ -207,8 +217,9 @@ function useView(frame: RefObject<HTMLDivElement | null>, layout: Layout) {
     const scale = Math.max(Math.min(room.width / layout.width, TALLEST_PX / layout.height, 1), READABLE);
     return { x: Math.max((room.width - layout.width * scale) / 2, 0), y: 0, scale };
   };
+  // Before anything moves it: a picture that is opened at a task is shown whole, too, where it fits.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another picture is shown whole.
-  useEffect(() => setView(fitted()), [layout]);
+  useLayoutEffect(() => setView(fitted()), [layout]);
 
   const zoom = (factor: number) =>
     setView((before) => {

@@ -1,6 +1,7 @@
 /** What is shown of the log, and how. */
 import { Download, Filter, Search, WrapText } from "lucide-react";
 import { useRef } from "react";
+import { useAct } from "../../../api/queries";
 import type { QueryPatch } from "../../../app/router";
 import { useShortcut } from "../../../app/shortcuts";
 import { useMessages } from "../../../i18n/messages";
@@ -9,12 +10,15 @@ import { Menu, MenuCheck, MenuLabel, MenuLine } from "../../../ui/menus";
 import { messages } from "../messages";
 import styles from "./Log.module.css";
 import { asText, type LogFilter, type LogLine, STREAMS } from "./logLines";
+import { wholeLog } from "./wholeLog";
 
 const LEVELS = ["other", "warning", "error"] as const;
 
 interface LogBarProps {
   id: string;
   lines: readonly LogLine[];
+  /** How many earlier lines the page does not have. */
+  leftOut: number;
   filter: LogFilter;
   selected: string | null;
   everything: boolean;
@@ -28,12 +32,14 @@ interface LogBarProps {
 }
 
 export function LogBar(props: LogBarProps) {
-  const { id, lines, filter, selected, everything, wrap, search } = props;
+  const { id, lines, leftOut, filter, selected, everything, wrap, search } = props;
   const t = useMessages(messages);
   const input = useRef<HTMLInputElement>(null);
   useShortcut("/", () => input.current?.select(), t("keySearch"));
   useShortcut("w", props.onWrap, t("keyWrap"));
   const narrowed = filter.level !== "other" || filter.streams.size < STREAMS.length;
+  const save = (texts: string[]) => download(`${id}${filter.task ? `-${filter.task}` : ""}.log`, texts);
+  const whole = useAct(async () => ({ data: await wholeLog(id, filter) }), { onDone: save });
   const toggle = (stream: string) => {
     const next = STREAMS.filter((each) => filter.streams.has(each) !== (each === stream));
     props.onChange({ stream: next.length === STREAMS.length ? null : next });
@@ -104,15 +110,15 @@ export function LogBar(props: LogBarProps) {
       <IconButton
         label={t("download")}
         icon={<Download size={15} />}
-        disabled={lines.length === 0}
-        onClick={() => download(`${id}${filter.task ? `-${filter.task}` : ""}.log`, asText(lines))}
+        disabled={lines.length === 0 || whole.isPending}
+        onClick={() => (leftOut > 0 ? whole.mutate() : save([asText(lines)]))}
       />
     </div>
   );
 }
 
-function download(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+function download(name: string, texts: string[]): void {
+  const url = URL.createObjectURL(new Blob(texts, { type: "text/plain" }));
   const link = document.createElement("a");
   link.href = url;
   link.download = name;

@@ -58,6 +58,7 @@ export function LogCard({ id, selected, onSelect }: LogCardProps) {
         <LogBar
           id={id}
           lines={lines}
+          leftOut={log.leftOut}
           filter={filter}
           selected={selected}
           everything={everything}
@@ -71,6 +72,7 @@ export function LogCard({ id, selected, onSelect }: LogCardProps) {
       }
     >
       {log.problem && <ProblemBox problem={log.problem} />}
+      {log.leftOut > 0 && <p className={styles.leftOut}>{t("leftOut", { count: log.leftOut })}</p>}
       {lines.length > 0 ? (
         <LogRows
           ref={rows}

@@ -1,10 +1,13 @@
 /** The lines in sight. */
+
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type Ref, useEffect, useImperativeHandle, useRef } from "react";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
 import { exactTime } from "../../../i18n/time";
+import { visible } from "../../../lib/visible";
 import { joined } from "../../../ui/controls";
+import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import styles from "./Log.module.css";
 import { type LogLine, levelOf, pieces } from "./logLines";
@@ -105,19 +108,19 @@ function Line({ line, search, chosen, onSelect }: LineProps) {
         <button
           type="button"
           className={styles.task}
-          title={task}
+          title={visible(task)}
           tabIndex={-1}
           onClick={() => onSelect(task)}
         >
-          {task}
+          <UserText text={task} />
         </button>
       )}
-      <span className={styles.text}>
+      <bdi className={styles.text}>
         {pieces(line.text, search).map((piece, index) =>
           // biome-ignore lint/suspicious/noArrayIndexKey: pieces of one text have no other name.
-          index % 2 ? <mark key={index}>{piece}</mark> : piece,
+          index % 2 ? <mark key={index}>{visible(piece)}</mark> : visible(piece),
         )}
-      </span>
+      </bdi>
     </div>
   );
 }

@@ -14,6 +14,23 @@ export interface LogFilter {
   search: string;
 }
 
+/** The lines that a page keeps: enough to read, and not so many that the browser gives up. */
+export const MOST_LINES = 50_000;
+// They go by the thousand, since whoever reads sees the lines move up.
+const SLACK = 5_000;
+
+export interface KeptLines {
+  lines: readonly LogLine[];
+  /** How many earlier ones are not there any more. */
+  leftOut: number;
+}
+
+export function withMore({ lines, leftOut }: KeptLines, more: readonly LogLine[]): KeptLines {
+  const all = lines.concat(more);
+  if (all.length <= MOST_LINES + SLACK) return { lines: all, leftOut };
+  return { lines: all.slice(-MOST_LINES), leftOut: leftOut + all.length - MOST_LINES };
+}
+
 const ERROR = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback \(most recent|^(\w+\.)*\w*(Error|Exception)\b:/;
 const WARNING = /\bWARN(ING)?\b|Warning:/;
 // A level is said at the beginning of a line, not in the middle of a long text.

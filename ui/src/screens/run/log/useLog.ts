@@ -2,24 +2,23 @@
 import { useEffect, useRef, useState } from "react";
 import { useEventStream } from "../../../api/eventStream";
 import type { Problem } from "../../../api/problem";
-import { type LogLine, readable } from "./logLines";
+import { type KeptLines, type LogLine, readable, withMore } from "./logLines";
 
-export interface Log {
-  lines: readonly LogLine[];
+export interface Log extends KeptLines {
   /** Whether nothing follows any more. */
   complete: boolean;
   problem: Problem | null;
 }
 
 export function useLog(id: string): Log {
-  const [heard, setHeard] = useState<Omit<Log, "problem">>({ lines: [], complete: false });
+  const [heard, setHeard] = useState<Omit<Log, "problem">>({ lines: [], leftOut: 0, complete: false });
   const waiting = useRef<LogLine[]>([]);
   const frame = useRef(0);
   useEffect(() => () => cancelAnimationFrame(frame.current), []);
   const flush = (complete: boolean) => {
     frame.current = 0;
     const more = waiting.current.splice(0);
-    setHeard((before) => ({ lines: before.lines.concat(more), complete }));
+    setHeard((before) => ({ ...withMore(before, more), complete }));
   };
   const url = `/runs/${encodeURIComponent(id)}/logs?follow=1`;
   const stream = useEventStream(url, ({ event, data }) => {

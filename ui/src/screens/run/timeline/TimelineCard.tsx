@@ -1,7 +1,7 @@
 /** When each task ran, and how long: a row for each, with a bar for each time that it was executed. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ChartGantt, History, Repeat2 } from "lucide-react";
-import { memo, useEffect, useRef, useState } from "react";
+import { memo, useEffect, useMemo, useRef, useState } from "react";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
 import { duration, exactTime } from "../../../i18n/time";
@@ -32,7 +32,7 @@ export function TimelineCard({ run, tasks, selected, onSelect }: TimelineProps) 
   const t = useMessages(messages);
   const now = useMoment(!isTerminal(run.status));
   const narrow = useNarrow();
-  const rows = rowsOf(tasks);
+  const rows = useMemo(() => rowsOf(tasks), [tasks]);
   const scale = scaleOf(run, now);
   const scroller = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({

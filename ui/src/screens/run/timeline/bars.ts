@@ -1,5 +1,5 @@
 /** When what happened: the bars of the timeline, and the scale they are drawn on. */
-import type { Run, Task } from "../run";
+import { isOver, type Run, type Task } from "../run";
 
 export interface Bar {
   from: number;
@@ -37,16 +37,18 @@ export function rowsOf(tasks: readonly Task[]): Row[] {
     }));
 }
 
+/** A bar for each call; behind them the one that goes on, which is not among them yet. */
 function barsOf({ state, record }: Task): Bar[] {
-  if (record.started_at == null) return [];
+  const from = record.started_at;
+  if (from == null) return [];
   const calls = record.latest_calls ?? [];
-  if (calls.length > 1)
-    return calls.map(({ started_at, ended_at, error }, index) => {
-      const last = index === calls.length - 1;
-      const became = error === undefined ? "SUCCEEDED" : "FAILED";
-      return { from: started_at, to: ended_at, state: last ? state : became, error };
-    });
-  return [{ from: record.started_at, to: record.ended_at ?? null, state }];
+  if (calls.length === 0) return [{ from, to: record.ended_at ?? null, state }];
+  const bars = calls.map(({ started_at, ended_at, error }): Bar => {
+    return { from: started_at, to: ended_at, state: error === undefined ? "SUCCEEDED" : "FAILED", error };
+  });
+  const last = bars.at(-1);
+  if (last && isOver(state)) return [...bars.slice(0, -1), { ...last, state }];
+  return [...bars, { from: Math.max(from, last?.to ?? from), to: null, state }];
 }
 
 /** From the submission to the end; a run under way gets some room ahead, so that it does not jump. */

@@ -1,0 +1,46 @@
+/** Every screen with its address. A screen is loaded when it is first opened. */
+import type { ComponentType } from "react";
+import { match } from "./router";
+
+export interface ScreenProps {
+  /** The values of the address: `params.id` of `/runs/:id`. */
+  params: Record<string, string>;
+}
+type ScreenComponent = ComponentType<ScreenProps>;
+interface ScreenPart {
+  default: ScreenComponent;
+  /** Starts to read what the screen shows first, before anything can be drawn. */
+  begin?: (query: URLSearchParams) => void;
+}
+type Load = () => Promise<ScreenPart>;
+export type ScreenName = "home" | "runs" | "inbox" | "workers" | "wheels" | "dlq" | "submit" | "settings";
+
+export interface Screen {
+  path: string;
+  /** Which entry of the navigation it belongs to. */
+  nav: ScreenName;
+  load: Load;
+}
+
+const screen = (path: string, nav: ScreenName, load: Load): Screen => ({ path, nav, load });
+
+export const SCREENS: readonly Screen[] = [
+  screen("/", "home", () => import("../screens/home")),
+  screen("/runs", "runs", () => import("../screens/runs")),
+  screen("/runs/:id", "runs", () => import("../screens/run")),
+  screen("/inbox", "inbox", () => import("../screens/inbox")),
+  screen("/waits/:id", "inbox", () => import("../screens/wait")),
+  screen("/workers", "workers", () => import("../screens/workers")),
+  screen("/wheels", "wheels", () => import("../screens/wheels")),
+  screen("/dlq", "dlq", () => import("../screens/dlq")),
+  screen("/submit", "submit", () => import("../screens/submit")),
+  screen("/settings", "settings", () => import("../screens/settings")),
+];
+
+export function findScreen(path: string): { screen: Screen; params: Record<string, string> } | null {
+  for (const each of SCREENS) {
+    const params = match(each.path, path);
+    if (params) return { screen: each, params };
+  }
+  return null;
+}

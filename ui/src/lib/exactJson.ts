@@ -1,0 +1,73 @@
+/** JSON with whole numbers of any length: JavaScript's own would round those beyond 2^53 to another number. */
+
+/** A whole number as it was written. In JSON, it is that number again. */
+export class ExactNumber {
+  constructor(readonly source: string) {}
+
+  toString(): string {
+    return this.source;
+  }
+
+  toJSON(): unknown {
+    return engine.rawJSON ? engine.rawJSON(this.source) : Number(this.source);
+  }
+}
+
+// What the language has, and its types do not yet: a value whose text is taken as it is.
+const engine = JSON as { rawJSON?: (text: string) => unknown };
+
+/** Whether `JSON.stringify` writes an exact number as it is; older browsers cannot. */
+export const sendsExact = (): boolean => engine.rawJSON !== undefined;
+
+/** Whether the text is a whole number of more digits than a JavaScript number keeps. */
+export const isInexact = (text: string): boolean =>
+  /^[+-]?\d+$/.test(text) && !Number.isSafeInteger(Number(text));
+
+const LONG = /\d{16}/;
+// Strings are matched so that what is in them is passed over.
+const STRING_OR_LONG = /"(?:\\.|[^"\\])*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
+// Stands before an exact number while it is a string; nobody else can know it.
+const MARK = `exact-${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
+const MARKED = new RegExp(`"${MARK}(-?\\d+)"`, "g");
+
+export function parseJson(text: string): unknown {
+  if (!LONG.test(text)) return JSON.parse(text);
+  // First as it is: what is no JSON must not become some by a mark.
+  const plain: unknown = JSON.parse(text);
+  const marked = text.replace(STRING_OR_LONG, (found) => (isInexact(found) ? `"${MARK}${found}"` : found));
+  if (marked === text) return plain;
+  return JSON.parse(marked, (_, value: unknown) =>
+    typeof value === "string" && value.startsWith(MARK) ? new ExactNumber(value.slice(MARK.length)) : value,
+  );
+}
+
+/** As JSON for people to read, with every number as it was written. */
+export function jsonText(value: unknown, indent?: number): string {
+  const written = JSON.stringify(
+    value,
+    function (this: Record<string, unknown>, name: string, each: unknown) {
+      const original = this[name];
+      return original instanceof ExactNumber ? MARK + original.source : each;
+    },
+    indent,
+  );
+  return written === undefined ? "null" : written.replace(MARKED, "$1");
+}
+
+const TOKEN = /"(?:\\.|[^"\\])*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+
+/** The same JSON with one value in a line. Every value stays as it is written. */
+export function tidied(json: string): string {
+  let depth = 0;
+  let text = "";
+  let before = "";
+  for (const [token] of json.matchAll(TOKEN)) {
+    const opens = before === "{" || before === "[";
+    const closes = token === "}" || token === "]";
+    depth += Number(opens) - Number(closes);
+    if (opens ? !closes : closes || before === ",") text += `\n${"  ".repeat(depth)}`;
+    text += token === ":" ? ": " : token;
+    before = token;
+  }
+  return text;
+}

@@ -1,0 +1,30 @@
+/** Text from people and programs, such that it can be trusted to look like what it is.
+ *
+ * A sign that turns the direction of a text around, or that nobody sees, can make a name look like another one.
+ */
+
+// Control characters without tab and line feed, signs of direction, invisible ones, fillers, tags, lone surrogates.
+// The joiners U+200C and U+200D stay: writing systems and emoji need them.
+const UNSEEN =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
+  /[\0-\x08\x0B-\x1F\x7F-\x9F\u00AD\u061C\u115F\u1160\u17B4\u17B5\u180E\u200B\u200E\u200F\u2028-\u202E\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB\u{E0000}-\u{E007F}]|\u034F|\p{Surrogate}/gu;
+const RIGHT_TO_LEFT = /[\u0590-\u08FF\uFB1D-\uFDFF\uFE70-\uFEFC\u{10800}-\u{10FFF}\u{1E800}-\u{1EFFF}]/u;
+
+const codeOf = (sign: string): string =>
+  (sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+
+/** With the code of every sign that nobody would see: `a⟨U+202E⟩b`. */
+export const visible = (text: string): string => text.replace(UNSEEN, (sign) => `⟨U+${codeOf(sign)}⟩`);
+
+/** Within a sentence: its direction is its own, and not that of what stands around it. */
+export function isolated(text: string): string {
+  const shown = visible(text);
+  return RIGHT_TO_LEFT.test(shown) ? `\u2068${shown}\u2069` : shown;
+}
+
+/** JSON that means the same, with an escape for every sign that nobody would see. Line feeds are between values. */
+export const visibleJson = (json: string): string =>
+  json.replace(UNSEEN, (sign) => [...Array(sign.length).keys()].map((at) => escapeOf(sign, at)).join(""));
+
+const escapeOf = (sign: string, at: number): string =>
+  `\\u${sign.charCodeAt(at).toString(16).padStart(4, "0")}`;
