@@ -31,7 +31,12 @@ class Recording:
         self.logs = RunLogs(connection)
         self.asked = 0
         self.answer: Exception | None = None
+        self.tried = 0
+        # What is answered to a question instead of asking it.
+        self.refusal: Exception | None = None
         self.questions: list[Question] = []
+        # Of each question: what was in the journal when it was asked.
+        self.journalled_before: list[list[str]] = []
         self.recorder = RunRecorder(
             connection,
             self.journal,
@@ -42,7 +47,11 @@ class Recording:
         )
 
     async def _ask(self, question: Question) -> None:
+        self.tried += 1
+        if self.refusal is not None:
+            raise self.refusal
         self.questions.append(question)
+        self.journalled_before.append(await self.keys())
 
     async def _assure(self) -> None:
         self.asked += 1
@@ -52,8 +61,12 @@ class Recording:
     def prints(self, *texts: str) -> None:
         self.recorder.printed([LogLine(ts=1.0, stream="stdout", text=text, task="t") for text in texts])
 
-    def finishes(self, key: str) -> None:
-        self.recorder.finished(JournalEntry(key=key, task=key, attempt=1, started_at=1.0, ended_at=2.0))
+    def finishes(self, key: str, output: bytes = b"") -> None:
+        entry = JournalEntry(key=key, task=key, attempt=1, started_at=1.0, ended_at=2.0, output=output)
+        self.recorder.finished(entry)
+
+    def asks(self, name: str) -> None:
+        self.recorder.asked(Question(node="ask||0", task="ask", name=name, message="?"))
 
     async def messages(self) -> list[list[str]]:
         batches = await self.logs.read(self.run_id, after=0, limit=1000, max_bytes=0)
@@ -184,6 +197,34 @@ async def test_a_run_that_was_taken_during_an_outage_is_settled_at_once(
     assert (await recording.texts(), await recording.keys()) == ([], [])
 
 
+@pytest.mark.parametrize("trouble", ["several messages", "an outage"])
+async def test_nothing_is_in_the_journal_before_what_it_was_made_from(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """At no time: the worker may be gone in the next moment."""
+    seen: list[list[str]] = []
+    publish = Journal._publish
+    refused: list[bytes] = []
+
+    async def watched(self: Journal, run_id: str, payload: bytes, headers: Any) -> None:
+        if trouble == "an outage" and not refused:
+            refused.append(payload)
+            raise recording.connection.unavailable("once")
+        await publish(self, run_id, payload, headers)
+        seen.append(await recording.keys())
+
+    monkeypatch.setattr(Journal, "_publish", watched)
+    recording.finishes("first", b"x" * 2_000_000 if trouble == "several messages" else b"1")
+    if trouble == "an outage":
+        await eventually(lambda: refused, within=5, describe="the first was refused")
+    recording.finishes("second", b"1")
+    recording.finishes("third", b"1")
+    await recording.recorder.settle()
+    assert await recording.keys() == ["first", "second", "third"]
+    assert all(keys[:1] in ([], ["first"]) for keys in seen), seen
+    assert len(seen) >= 3
+
+
 async def test_an_outage_is_complained_about_once_and_waited_out(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -218,3 +259,70 @@ async def test_after_the_end_nothing_is_stored(recording: Recording) -> None:
     recording.finishes("late")
     await recording.recorder.settle()
     assert (recording.asked, await recording.texts(), await recording.keys()) == (0, [], [])
+
+
+# Questions to people
+
+
+async def test_a_question_is_asked_behind_what_the_run_has_done_until_then(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who answers must not have seen what the next owner of the run makes anew."""
+    append, stored = Journal.append, asyncio.Event()
+
+    async def held(self: Journal, run_id: str, entry: JournalEntry) -> None:
+        if entry.key == "before":
+            await stored.wait()
+        await append(self, run_id, entry)
+
+    monkeypatch.setattr(Journal, "append", held)
+    recording.finishes("before")
+    recording.asks("first")
+    recording.finishes("beside")
+
+    async def beside() -> bool:
+        return await recording.keys() == ["beside"]
+
+    await eventually(beside, within=5, describe="what came behind the question is not held up")
+    assert recording.questions == []
+    stored.set()
+    await recording.recorder.settle()
+    assert [question.name for question in recording.questions] == ["first"]
+    assert "before" in recording.journalled_before[0]
+
+
+async def test_a_question_waits_for_an_outage_to_end_and_is_asked_once(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run_recorder, "_RETRY_SEC", 0.001)
+    recording.refusal = recording.connection.unavailable("JetStream refused the write")
+    recording.asks("patient")
+    await eventually(lambda: recording.tried > 5, within=5, describe="many attempts")
+    assert not recording.recorder.is_settled
+    recording.refusal = None
+    await recording.recorder.settle()
+    assert [question.name for question in recording.questions] == ["patient"]
+    assert caplog.text.count("a question to a person is not stored yet") == 1
+
+
+async def test_a_question_that_is_too_large_is_left_for_the_end_of_the_run(
+    recording: Recording, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`RunQuestions.settle` asks again there, and the run fails with the reason."""
+    recording.refusal = PayloadTooLarge("the stream takes 1 byte")
+    recording.asks("large")
+    await recording.recorder.settle()
+    assert (recording.tried, recording.recorder.is_settled) == (1, True)
+    assert "a record of a run was lost" not in caplog.text
+
+
+async def test_nothing_is_asked_for_a_run_that_was_taken_or_is_over(recording: Recording) -> None:
+    recording.answer = RunTaken("worker other owns the run")
+    recording.asks("taken")
+    await recording.recorder.settle()
+    recording.answer = None
+    recording.asks("afterwards")
+    await recording.recorder.close()
+    recording.asks("late")
+    await recording.recorder.settle()
+    assert recording.tried == 0

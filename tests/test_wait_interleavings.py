@@ -9,6 +9,7 @@ import logging
 import os
 import secrets
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -23,7 +24,7 @@ from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import PyocoError
+from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.human.answering import Answer, Answers, Receipt
 from pyoco_server.human.caretaker import WaitCaretaker
 from pyoco_server.human.continuation import Continuations
@@ -43,13 +44,19 @@ from .support.waits_in_bucket import SeenRuns, WaitsInBucket
 
 INTERLEAVINGS = 2000
 ENDS = ("COMPLETED", "FAILED", "CANCELLED")
-AT_ONCE = 250
+AT_ONCE = 100
 MORTALITY = 0.4
 FAR_IN_THE_FUTURE = 1e12
 # The processes of one test run must agree on it.
 _SHARED = int(os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8), 16)
 ONLY = os.environ.get("WAIT_SEED")
 FIRST_SEED = int(ONLY) if ONLY else _SHARED % 10**6 * INTERLEAVINGS
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    """Hundreds act at once in this one process: what is slow here is nobody's outage."""
+    return replace(config, nats_request_timeout_sec=2.0)
 
 
 class Interleaving:
@@ -61,6 +68,8 @@ class Interleaving:
         self._connections = connections
         self._stage = Stage(self._rng, connections, mortality=MORTALITY)
         self._deliveries = 0
+        # How likely it is that somebody means the wait that there is after a retry.
+        self._means_newer = 0.2
         self._run: WaitingRun
 
     async def play(self) -> str:
@@ -71,10 +80,8 @@ class Interleaving:
         self._run = await waiting_run(self._connections[0], *waits, suspended=suspended, tag=f"t{self.seed}")
         if not suspended:
             await WorkQueue(self._connections[0]).publish_continuation(job_of(self._run.snapshot, None))
-        if rng.random() < 0.2:
-            # So that there is something to retry.
-            self._stage.enter("first", self._expires, immortal=True)
-            await self._stage.play()
+        if rng.random() < 0.4:
+            await self._begin_late()
         twice = [self._answers, self._expires, self._retries]
         acts = [*twice, *twice, self._cancels, self._works]
         for number, act in enumerate(rng.sample(acts, k=rng.randint(2, 4))):
@@ -84,6 +91,15 @@ class Interleaving:
         self._stage.enter("caretaker", self._takes_care, immortal=True)
         outcomes = await self._stage.play()
         return await self._judge(outcomes)
+
+    async def _begin_late(self) -> None:
+        """Nobody has answered in time, so that there is something to retry; and perhaps somebody does."""
+        self._stage.enter("late", self._expires, immortal=True)
+        await self._stage.play()
+        if self._rng.random() < 0.5:
+            self._stage.enter("retries", self._retries)
+            await self._stage.play()
+            self._means_newer = 0.8
 
     # Those who act
 
@@ -102,7 +118,7 @@ class Interleaving:
     def _any_wait(self) -> str:
         """One that there is from the beginning, or one that there is after a retry."""
         wait = self._rng.choice(self._run.waits)
-        return wait.wait_id if self._rng.random() < 0.8 else next_arming_id(wait)
+        return next_arming_id(wait) if self._rng.random() < self._means_newer else wait.wait_id
 
     async def _retries(self, connection: Connection) -> None:
         await retry_run(connection, self._run.run_id, ANYBODY, Actor())
@@ -151,23 +167,28 @@ class Interleaving:
 
     async def _takes_care(self, connection: Connection) -> None:
         """What the caretaker, the sweep and a worker do, again and again, until the run is over."""
-        continuations = Continuations(connection)
         for _ in range(12):
-            run = await self._stored(connection)
-            if run.status is RunStatus.CANCELLING and run.delivery is None:
-                await self._cancels(connection)
-            await continuations.continue_run(run.run_id, tell_again=True)
-            await self._works(connection)
-            run = await self._stored(connection)
-            waits = await self._waits(connection)
-            if run.status.terminal and all(wait.state is not WaitState.OPEN for wait in waits):
-                return
-            if run.status is RunStatus.WAITING_HUMAN and (
-                still_open := [wait for wait in waits if wait.state is WaitState.OPEN]
-            ):
-                answer = Answer(payload=9, decision_id="last")
-                await Answers(connection).respond(still_open[0].wait_id, answer, ANYBODY, Actor())
-        raise AssertionError(f"the run does not come to its end: {run}")
+            try:
+                if await self._comes_to_its_end(connection):
+                    return
+            except NatsUnavailable:
+                # Of this busy process; in the product, too, another round follows.
+                continue
+        raise AssertionError(f"the run does not come to its end: {await self._stored(connection)}")
+
+    async def _comes_to_its_end(self, connection: Connection) -> bool:
+        run = await self._stored(connection)
+        if run.status is RunStatus.CANCELLING and run.delivery is None:
+            await self._cancels(connection)
+        await Continuations(connection).continue_run(run.run_id, tell_again=True)
+        await self._works(connection)
+        run = await self._stored(connection)
+        waits = await self._waits(connection)
+        still_open = [wait for wait in waits if wait.state is WaitState.OPEN]
+        if run.status is RunStatus.WAITING_HUMAN and still_open:
+            answer = Answer(payload=9, decision_id="last")
+            await Answers(connection).respond(still_open[0].wait_id, answer, ANYBODY, Actor())
+        return run.status.terminal and not still_open
 
     async def _stored(self, connection: Connection) -> RunSnapshot:
         stored = await RunStore(connection).get_from_leader(self._run.run_id)
@@ -183,6 +204,7 @@ class Interleaving:
         for name, outcome in outcomes.items():
             is_expected = isinstance(outcome, Receipt | PyocoError | Killed) or outcome is None
             assert is_expected, f"{name}: {outcome!r}"
+        assert outcomes["caretaker"] is None
         run = await self._stored(self._connections[0])
         waits = await self._waits(self._connections[0])
         for wait in waits:
@@ -258,5 +280,4 @@ async def test_every_wait_gets_exactly_one_outcome(
         # Each happens often enough to be worth something.
         for end in ENDS:
             assert ended[end] > INTERLEAVINGS / 20, ended
-        after_a_retry = INTERLEAVINGS - sum(ended[end] for end in ENDS)
-        assert after_a_retry > INTERLEAVINGS / 50, ended
+            assert ended[f"{end} after a retry"] > INTERLEAVINGS / 200, ended

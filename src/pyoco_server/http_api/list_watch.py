@@ -68,6 +68,9 @@ async def watch_list(
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
     if not gateway.changes.begun:
+        # A gateway that has just started lists its runs within a moment, and so lets them be watched.
+        await gateway.index.caught_up()
+    if not gateway.changes.begun:
         raise IndexNotReady
     source = _events(gateway, wanted, after or gateway.changes.newest, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)

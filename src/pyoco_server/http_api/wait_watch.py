@@ -69,6 +69,9 @@ async def watch_waits(
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
     if not gateway.inbox.begun:
+        # A gateway that has just started lists its waits within a moment, and so lets them be watched.
+        await gateway.waits.caught_up()
+    if not gateway.inbox.begun:
         raise IndexNotReady
     source = _events(gateway, caller_of(request).confined_to, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)

@@ -113,12 +113,30 @@ def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
 
 
 def _check_size(asked: Question) -> None:
-    size = len(encode(asked))
+    try:
+        size = len(encode(asked))
+    except UnicodeEncodeError as error:
+        raise _half_a_character(asked, error) from None
     if size > MAX_QUESTION_BYTES:
         parts = {name: getattr(asked, name) for name in ("schema", "proposal", "default")}
         sizes = ", ".join(f"{name} {len(encode(part))}" for name, part in parts.items() if part is not UNSET)
         wanted = f"at most {MAX_QUESTION_BYTES} bytes in all; ask with a reference to large data"
         raise ValueError(f"ctx.human(): the question has {size} bytes in JSON ({sizes}): wanted {wanted}")
+
+
+def _half_a_character(asked: Question, error: UnicodeEncodeError) -> ValueError:
+    """A text of Python's may have one, from a file name or a cut text, and no text that is stored."""
+    half = error.object[error.start]
+    named = ("message", "name", "assignees", "schema", "proposal", "default", "task")
+    field = next(name for name in named if _has(half, getattr(asked, name)))
+    return ValueError(
+        f"ctx.human({field}=...): it has {half!a}, a surrogate, which is half of a character: "
+        "wanted a text that UTF-8 has a form for"
+    )
+
+
+def _has(half: str, value: Any) -> bool:
+    return value is not UNSET and half in json.dumps(value, ensure_ascii=False)
 
 
 def _check_values(asked: Question) -> None:

@@ -48,8 +48,8 @@ class KnownWaits(Protocol):
         """The first deadline of an open wait behind this time."""
         ...
 
-    async def open_waits(self) -> list[tuple[str, str, float]]:
-        """All open waits: the id, the id of the run, and when it was asked."""
+    async def open_waits(self) -> set[str]:
+        """The ids of all open waits."""
         ...
 
 
@@ -73,16 +73,17 @@ class WaitCaretaker:
         self._waits = WaitStore(connection)
         self._continuations = Continuations(connection)
         self._queued = QueuedRuns(connection)
-        open_runs.on_over(self._over)
-        open_runs.on_waiting(self._begins_to_wait)
+        # The job of a run that begins to wait has left the queue.
+        open_runs.on_waiting(self._queued.forget)
+        open_runs.on_over(self._queued.forget)
+        open_runs.on_unanswered(self._unanswered)
         self._stirred = asyncio.Event()
         self._look_at = 0.0
         # Up to when it was asked what is due.
         self._due_until = 0.0
         # Of what the index says that it is due, what has been dealt with.
         self._expired: set[str] = set()
-        # The runs with an open wait, as last seen; and those of them that are over since.
-        self._asking: set[str] = set()
+        # Runs that are over, and whose waits are to be closed.
         self._ended: set[str] = set()
         self._told_trouble = False
         # How many looks at everything there were.
@@ -101,16 +102,9 @@ class WaitCaretaker:
         """A wait has changed: there may be an earlier deadline."""
         self._stirred.set()
 
-    def _begins_to_wait(self, run_id: str) -> None:
-        # Its job has left the queue.
-        self._queued.forget(run_id)
-        self._asking.add(run_id)
-
-    def _over(self, run_id: str) -> None:
-        self._queued.forget(run_id)
-        if run_id in self._asking:
-            self._ended.add(run_id)
-            self._stirred.set()
+    def _unanswered(self, run_id: str) -> None:
+        self._ended.add(run_id)
+        self._stirred.set()
 
     async def _step(self) -> None:
         await self._connection.wait_ready()
@@ -170,13 +164,13 @@ class WaitCaretaker:
     async def _look(self) -> None:
         self._look_at = time.monotonic() + self._interval_sec
         open_waits = await self._index.open_waits()
-        self._asking = {run_id for _, run_id, _ in open_waits}
         # Before the first look into the bucket, no run is known.
         if self._runs.created:
             # Which are over is asked of NATS: one that is not known may be new.
-            unknown = {run_id for run_id in self._asking if run_id not in self._runs}
+            asking = map(run_id_of, open_waits)
+            unknown = {run_id for run_id in asking if run_id not in self._runs}
             await _some_at_a_time(self._continuations.close_waits, unknown)
-            await self._continue({wait_id for wait_id, _, _ in open_waits})
+            await self._continue(open_waits)
         self.rounds += 1
 
     async def _continue(self, open_waits: set[str]) -> None:

@@ -7,7 +7,7 @@ table, and every question is one statement.
 import builtins
 import json
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,13 @@ CREATE INDEX by_tenant ON waits (tenant, state, created_at, wait_id);
 CREATE INDEX by_run ON waits (run_id);
 CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
 """
-FORM: Final = FileForm("waits", 1, _TABLES, probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",))
+FORM: Final = FileForm(
+    "waits",
+    1,
+    _TABLES,
+    probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
+    reader_cache=1024,
+)
 
 _encode = msgspec.json.Encoder().encode
 _decode_item = msgspec.json.Decoder(WaitItem).decode
@@ -263,16 +269,10 @@ class WaitIndex(KeptIndex[WaitWriter]):
 
         return await self._read(read)
 
-    async def decided(self, wait_ids: Collection[str]) -> set[str]:
-        """Which of these are not open any more."""
-        condition = among("wait_id", [*wait_ids])
-        query = f"SELECT wait_id FROM waits WHERE state != 'open' AND {condition.sql}"
-        return await self._read(lambda db: {wait_id for (wait_id,) in db.execute(query, condition.values)})
-
-    async def open_waits(self) -> builtins.list[tuple[str, str, float]]:
-        """Of each open wait: its id, that of its run, and when it was asked."""
-        query = "SELECT wait_id, run_id, created_at FROM waits WHERE state = 'open' ORDER BY created_at"
-        return await self._read(lambda db: db.execute(query).fetchall())
+    async def open_waits(self) -> set[str]:
+        """Their ids, which say of which run each is; there may be very many, so nothing else."""
+        query = "SELECT wait_id FROM waits WHERE state = 'open'"
+        return await self._read(lambda db: {wait_id for (wait_id,) in db.execute(query)})
 
 
 def _conditions(wanted: WaitFilter) -> Iterator[Condition]:

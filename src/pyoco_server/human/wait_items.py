@@ -9,7 +9,7 @@ from pyoco_server.models import RunId
 from pyoco_server.wait_models import Actor, Decision, WaitId, WaitRecord, WaitState
 
 
-class WaitItem(Struct, kw_only=True):
+class WaitItem(Struct, kw_only=True, gc=False):
     """One wait in a list: `GET /waits/{wait_id}` has its schema, its proposal and its answer."""
 
     wait_id: WaitId

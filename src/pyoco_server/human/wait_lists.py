@@ -18,13 +18,17 @@ class WaitLists:
             index, feed, lambda: f"{index.waits} waits are read, at most {feed.behind} are to come"
         )
 
-    async def page(self, wanted: WaitFilter, *, limit: int, after: Place | None = None) -> WaitPage:
+    async def caught_up(self) -> None:
+        """Wait until all is known that was stored before; IndexNotReady while the index is being filled."""
         await self._fresh.caught_up()
+
+    async def page(self, wanted: WaitFilter, *, limit: int, after: Place | None = None) -> WaitPage:
+        await self.caught_up()
         return await self._index.list(wanted, limit=limit, after=after)
 
     async def all_open(self, tenant: str | None) -> tuple[list[Raw], int]:
         """The open waits, and as of which revision."""
-        await self._fresh.caught_up()
+        await self.caught_up()
         return await self._index.all_open(tenant)
 
     async def open_of(self, tenant: str | None) -> OpenWaits:

@@ -327,8 +327,9 @@ TEXTS: Final[Mapping[str, Text]] = {
         actions=(LOGS, RERUN_FAILED, SEE_DEAD_LETTERS),
     ),
     "failed_human_timeout": Text(
-        en="Nobody has answered in time: {error}",
-        ja="期限までに人の回答がありませんでした: {error}",
+        # The error says that nobody has answered, what, and until when.
+        en="The run has failed: {error}",
+        ja="人の回答がなかったため、runは失敗しました: {error}",
         next_en=_OVER_EN,
         next_ja=_OVER_JA,
         actions=(ASK_AGAIN, SEE_DEAD_LETTERS),

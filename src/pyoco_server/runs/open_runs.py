@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from sys import intern
 
 import msgspec
 
@@ -20,12 +21,15 @@ from pyoco_server.models import RunStatus, Tag
 _GROUP = 1000
 
 
-class AwaitedId(msgspec.Struct):
+class AwaitedId(msgspec.Struct, gc=False):
     wait_id: str
 
 
-class RunState(msgspec.Struct):
-    """All that is wanted of a snapshot here; the rest of it is not decoded."""
+class RunState(msgspec.Struct, gc=False):
+    """All that is wanted of a snapshot here; the rest of it is not decoded.
+
+    It is held for every run that has not ended, and people let many wait: what it takes is kept small.
+    """
 
     status: str
     heartbeat_at: float
@@ -36,7 +40,11 @@ class RunState(msgspec.Struct):
     cancel_requested_at: float | None = None
     # For how long it has waited for people, until it went on the last time; and for which answers it waits.
     waited_sec: float = 0.0
-    open_waits: list[AwaitedId] = []
+    open_waits: tuple[AwaitedId, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Many runs have the same.
+        self.status, self.tag = intern(self.status), intern(self.tag)
 
 
 decode_state = msgspec.json.Decoder(RunState).decode
@@ -73,6 +81,7 @@ class OpenRuns:
         self.markers: deque[tuple[float, str]] = deque()
         self._on_over: list[Callable[[str], None]] = []
         self._on_waiting: list[Callable[[str], None]] = []
+        self._on_unanswered: list[Callable[[str], None]] = []
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -87,6 +96,10 @@ class OpenRuns:
     def on_waiting(self, callback: Callable[[str], None]) -> None:
         """Have it called with the id of each run that begins to wait for people."""
         self._on_waiting.append(callback)
+
+    def on_unanswered(self, callback: Callable[[str], None]) -> None:
+        """Have it called with the id of each run that has ended or is gone while people were asked."""
+        self._on_unanswered.append(callback)
 
     async def groups(self) -> AsyncIterator[list[OpenRun]]:
         """All of them, some at a time, so that others get their turn; they may change meanwhile."""
@@ -125,9 +138,12 @@ class OpenRuns:
                 for callback in self._on_waiting:
                     callback(run_id)
             return
-        self._runs.pop(run_id, None)
+        last = self._runs.pop(run_id, None)
         for callback in self._on_over:
             callback(run_id)
+        if last is not None and last.state.open_waits:
+            for callback in self._on_unanswered:
+                callback(run_id)
 
     def remember_marker(self, run_id: str) -> None:
         self.markers.append((time.monotonic(), run_id))

@@ -1,6 +1,7 @@
 """A run as lists know it: what is answered about it, and the text that a search looks through."""
 
 from collections.abc import Iterator
+from sys import intern
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +23,7 @@ _WAITING: Final = "WAITING_HUMAN"
 _OVER: Final = {"SUCCEEDED", "FAILED", "CANCELLED"}
 
 
-class RunItem(Struct, kw_only=True):
+class RunItem(Struct, kw_only=True, gc=False):
     """One run in a list: `GET /runs/{run_id}` has the rest."""
 
     run_id: RunId
@@ -56,7 +57,7 @@ class RunItem(Struct, kw_only=True):
     open_waits: int = 0
 
 
-class RunSummary(Struct, kw_only=True):
+class RunSummary(Struct, kw_only=True, gc=False):
     item: RunItem
     # In lower case, each as far as it is searched: a line with the flow name, one with the tags, the error,
     # and then each key and value of the params on a line of its own.
@@ -107,9 +108,10 @@ def summary_of(data: bytes) -> RunSummary:
     run = _decode(data)
     item = RunItem(
         run_id=run.run_id,
-        flow_name=run.flow_name,
-        status=run.status,
-        tag=run.tag,
+        # Thousands of summaries are held, and most of them say the same here.
+        flow_name=intern(run.flow_name),
+        status=intern(run.status),
+        tag=intern(run.tag),
         tags=run.tags,
         updated_at=run.updated_at,
         submitted_at=run.submitted_at,

@@ -5,7 +5,6 @@ snapshot, then the job. When one of them cannot be stored, or an answer is lost 
 withdrawn.
 """
 
-import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, WorkflowTooLarge
 from pyoco_server.models import Job, RerunMode, RunSnapshot, encode, new_run_id, pending_snapshot
 from pyoco_server.runs.idempotency import KeyedRuns
+from pyoco_server.runs.time_budget import TimeBudget
 from pyoco_server.runs.withdrawal import Withdrawer, remove_unbegun
 
 # An answer within 2 s is promised; the rest is for the way to the client.
@@ -61,12 +61,14 @@ class Submitter:
         self._journal = Journal(connection)
         self._keys = KeyedRuns(connection)
         self._withdrawer = Withdrawer(connection)
+        self._budget = TimeBudget(_BUDGET_SEC)
 
     async def start(self) -> None:
         await self._withdrawer.start()
 
     async def close(self) -> None:
         await self._withdrawer.close()
+        self._budget.close()
 
     async def submit(self, job: Job, *, key: str | None = None) -> str:
         """The id of the stored run: the job's own, or the one that an idempotency key stands for already.
@@ -76,10 +78,11 @@ class Submitter:
         if not self._connection.ready:
             raise self._connection.unavailable()
         snapshot = pending_snapshot(job)
-        self._check_size(job, len(encode(snapshot)), len(encode(job)))
+        self._check_size(len(encode(snapshot)), len(encode(job)))
         try:
-            await self._copy_journal(job)
-            async with asyncio.timeout(_BUDGET_SEC):
+            if _reuses_journal(job):
+                await self._copy_journal(job)
+            with self._budget.block():
                 if key is None:
                     await self._store_and_queue(job, snapshot)
                     return job.run_id
@@ -113,7 +116,7 @@ class Submitter:
 
     async def _copy_journal(self, job: Job) -> None:
         """Takes as long as it takes, since a journal may be large; each of its requests has a limit."""
-        if job.origin_run_id is not None and _reuses_journal(job):
+        if job.origin_run_id is not None:
             await self._journal.copy(job.origin_run_id, job.run_id)
 
     def _withdraw(self, job: Job, key: str | None) -> None:
@@ -123,7 +126,7 @@ class Submitter:
             undo = partial(self._keys.give_up, IdempotencyKey(key, job.tenant_id), job.run_id)
         self._withdrawer.withdraw(job, undo)
 
-    def _check_size(self, job: Job, snapshot_bytes: int, job_bytes: int) -> None:
+    def _check_size(self, snapshot_bytes: int, job_bytes: int) -> None:
         # Half, so that the states and records of the run's tasks find room beside its params.
         limit = self._connection.config.max_run_snapshot_bytes // 2
         if snapshot_bytes > limit:

@@ -29,6 +29,8 @@ _MESSAGE_BYTES = 128 * 1024
 # What is kept while NATS is away; later lines are dropped.
 _KEPT_BYTES = 4 * 1024 * 1024
 _SETTLE_SEC = 5.0
+# Not above what the journal stores as one message.
+_ONE_MESSAGE_BYTES = 256 * 1024
 _RETRY_SEC = 0.25
 
 _encode = msgspec.json.Encoder().encode
@@ -54,6 +56,8 @@ class RunRecorder:
         self._ask = ask
         self._assure_ownership = assure_ownership
         self._storing: set[asyncio.Task[None]] = set()
+        # Those of them that others could overtake: what is sent as one message keeps its place by itself.
+        self._slow: set[asyncio.Task[None]] = set()
         # Each with the bytes it takes in a message.
         self._lines: deque[tuple[LogLine, int]] = deque()
         self._bytes = 0
@@ -66,11 +70,13 @@ class RunRecorder:
 
     def finished(self, entry: JournalEntry) -> None:
         if not self._stopped:
-            self._own(self._store(entry))
+            storing = self._own(self._store(entry, behind=set(self._slow)))
+            if len(entry.output) + len(entry.changes) > _ONE_MESSAGE_BYTES:
+                self._slow.add(storing)
 
     def asked(self, question: Question) -> None:
         if not self._stopped:
-            self._own(self._open(question))
+            self._own(self._open(question, behind=self._storing - {self._sending}))
 
     def printed(self, lines: list[LogLine]) -> None:
         if self._stopped:
@@ -122,10 +128,14 @@ class RunRecorder:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._storing.discard(task)
+        self._slow.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a record of a run was lost", exc_info=error, extra={"run_id": self._run_id})
 
-    async def _store(self, entry: JournalEntry) -> None:
+    async def _store(self, entry: JournalEntry, *, behind: set[asyncio.Task[None]]) -> None:
+        # Else a crash could leave a task in the journal without the one whose result it was given.
+        if behind:
+            await asyncio.wait(behind)
         try:
             await self._insist("a finished task", lambda: self._journal.append(self._run_id, entry))
         except PayloadTooLarge as error:
@@ -136,7 +146,10 @@ class RunRecorder:
                 extra={"run_id": self._run_id},
             )
 
-    async def _open(self, question: Question) -> None:
+    async def _open(self, question: Question, *, behind: set[asyncio.Task[None]]) -> None:
+        # A person must not be shown what the next owner of the run would make anew, and perhaps otherwise.
+        if behind:
+            await asyncio.wait(behind)
         # One that is too large for a message ends the run when nothing else of it can run.
         with suppress(PayloadTooLarge):
             await self._insist("a question to a person", lambda: self._ask(question))
@@ -193,6 +206,7 @@ class RunRecorder:
                 raise
             except NatsUnavailable as error:
                 self._complain(what, error)
+                self._slow |= (self._storing - {self._sending}) & {asyncio.current_task()}
                 await asyncio.sleep(_RETRY_SEC)
                 await self._connection.wait_ready()
             else:

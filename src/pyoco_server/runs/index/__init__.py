@@ -1,5 +1,6 @@
 """The index of runs: a copy of what lists need, in a file of this gateway's own."""
 
+import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ class RunIndex(KeptIndex[IndexWriter]):
         def read(db: sqlite3.Connection) -> Page:
             search = Search(db, wanted, sort)
             places = search.page(limit + 1, after)
-            runs = [_listed(db, place) for place in places[:limit]]
+            runs = _listed(db, places[:limit])
             counted = search.count(COUNTED + 1) if total else None
             exact = counted is None or counted <= COUNTED or search.counts_freely
             return Page(runs, len(places) > limit, counted if exact else COUNTED, exact, _revision(db))
@@ -142,11 +143,17 @@ class RunIndex(KeptIndex[IndexWriter]):
         return await self._write(lambda: self._used().markers())
 
 
-def _listed(db: sqlite3.Connection, place: Place) -> ListedRun:
-    [(run_id, item)] = db.execute(
-        "SELECT r.run_id, d.item FROM runs r JOIN docs d USING (doc) WHERE r.revision = ?", [place.revision]
+def _listed(db: sqlite3.Connection, places: list[Place]) -> list[ListedRun]:
+    # Each statement, and each of its rows, is a moment in which this thread may have to wait for its turn.
+    rows = db.execute(
+        "SELECT r.run_id, d.item FROM json_each(?) AS wanted "
+        "CROSS JOIN runs r ON r.revision = wanted.value CROSS JOIN docs d ON d.doc = r.doc "
+        "ORDER BY wanted.key",
+        [json.dumps([place.revision for place in places])],
     )
-    return ListedRun(run_id_of(run_id), Raw(item), place)
+    return [
+        ListedRun(run_id_of(key), Raw(item), place) for (key, item), place in zip(rows, places, strict=True)
+    ]
 
 
 def _run_id(db: sqlite3.Connection, revision: int) -> str:

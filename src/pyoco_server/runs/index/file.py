@@ -16,9 +16,10 @@ log = logging.getLogger(__name__)
 
 # More gateways than this on one machine with one folder are a mistake in their settings.
 _MOST_GATEWAYS: Final = 64
-# KiB, negative as SQLite wants it.
-_WRITER_CACHE: Final = -64 * 1024
-_READER_CACHE: Final = -16 * 1024
+# KiB. Filling an index of a million entries wants much; one write now and then does not, since the system
+# has the file in its memory as well.
+_FILLING_CACHE: Final = 64 * 1024
+_WRITING_CACHE: Final = 2 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class FileForm:
     tables: str
     # What is read to see whether it is damaged.
     probes: tuple[str, ...]
+    # Of each connection that reads, in KiB.
+    reader_cache: int = 16 * 1024
 
 
 class IndexFile:
@@ -41,17 +44,27 @@ class IndexFile:
         self._form = form
         self._lock, self.path = _first_free(folder, form.name)
         self._inode = 0
+        self._writer: sqlite3.Connection | None = None
 
     def writer(self) -> sqlite3.Connection:
         """The one connection that writes. A file that is broken, or of another version, is made anew."""
         try:
-            return self._opened()
+            self._writer = self._opened()
         except sqlite3.DatabaseError as error:
             if is_busy(error):
                 raise ConfigError(f"{self.path} is in use by another program: {error}") from error
             log.warning("the index of %s cannot be used and is made anew: %s", self._form.name, error)
             self.remove()
-            return self._opened()
+            self._writer = self._opened()
+        return self._writer
+
+    def expect(self, *, filling: bool) -> None:
+        """Give the connection that writes the memory that it needs for that."""
+        assert self._writer is not None, "nobody writes yet"
+        # Negative: KiB and not pages.
+        self._writer.execute(f"PRAGMA cache_size = {-_FILLING_CACHE if filling else -_WRITING_CACHE}")
+        if not filling:
+            self._writer.execute("PRAGMA shrink_memory")
 
     def reader(self) -> sqlite3.Connection:
         # Closed by another thread than the one that used it.
@@ -61,7 +74,7 @@ class IndexFile:
             isolation_level=None,
             check_same_thread=False,
         )
-        connection.execute(f"PRAGMA cache_size = {_READER_CACHE}")
+        connection.execute(f"PRAGMA cache_size = {-self._form.reader_cache}")
         return connection
 
     def is_there(self) -> bool:
@@ -107,7 +120,7 @@ class IndexFile:
             "journal_mode = WAL",
             # It may be lost: then it is made anew. A crash of this process alone does no harm.
             "synchronous = OFF",
-            f"cache_size = {_WRITER_CACHE}",
+            f"cache_size = {-_FILLING_CACHE}",
             "temp_store = MEMORY",
             "secure_delete = OFF",
             f"journal_size_limit = {64 * 1024 * 1024}",

@@ -81,7 +81,7 @@ class KeptIndex(ABC, Generic[W]):
 
     async def complete(self) -> None:
         """All has been read: from here on there are answers."""
-        await self._write(lambda: self._used().complete())
+        await self._write(self._complete)
         self.ready = True
 
     async def look_after_file(self) -> None:
@@ -146,7 +146,12 @@ class KeptIndex(ABC, Generic[W]):
                 self._give_up_file(self._file)
             self._open()
             self._broken = False
+        self._opened_file().expect(filling=True)
         self._used().begin(created)
+
+    def _complete(self) -> None:
+        self._used().complete()
+        self._opened_file().expect(filling=False)
 
     def _give_up_file(self, file: IndexFile) -> None:
         self._connections.renew()
@@ -167,3 +172,7 @@ class KeptIndex(ABC, Generic[W]):
     def _used(self) -> W:
         assert self._writer is not None, "the index was not started"
         return self._writer
+
+    def _opened_file(self) -> IndexFile:
+        assert self._file is not None, "the index was not started"
+        return self._file

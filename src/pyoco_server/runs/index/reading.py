@@ -1,4 +1,8 @@
-"""Connections for reading the index: one per thread, each with one state of the index at a time."""
+"""Connections for reading the index: each with one state of the index at a time.
+
+The one that was used last is used next: it has in its cache what is read over and over. One for each thread
+would have to fill as many caches.
+"""
 
 import sqlite3
 import threading
@@ -9,40 +13,43 @@ from pyoco_server.runs.index.file import IndexFile
 
 
 class ReaderConnections:
+    """Used by several threads."""
+
     def __init__(self) -> None:
-        self._of_thread = threading.local()
-        self._all: list[sqlite3.Connection] = []
+        # Which nobody uses now, with the generation of each; the one used last is the last.
+        self._idle: list[tuple[int, sqlite3.Connection]] = []
         # Which file they are of: another one has been made since, if it is not this.
         self._generation = 0
+        self._taking = threading.Lock()
 
     def renew(self) -> None:
-        """Have every thread open the file anew before it reads again."""
+        """Have the file opened anew before it is read again."""
         self._generation += 1
 
     @contextmanager
     def of(self, file: IndexFile) -> Iterator[sqlite3.Connection]:
-        """The connection of this thread, inside of a transaction."""
-        db = self._connection(file)
-        db.execute("BEGIN")
+        """A connection for the caller alone, inside of a transaction."""
+        generation, db = self._taken(file)
         try:
-            yield db
+            db.execute("BEGIN")
+            try:
+                yield db
+            finally:
+                db.execute("ROLLBACK")
         finally:
-            db.execute("ROLLBACK")
+            self._idle.append((generation, db))
 
     def close(self) -> None:
         """Close all of them; nobody may read any more."""
-        while self._all:
-            self._all.pop().close()
+        while self._idle:
+            self._idle.pop()[1].close()
 
-    def _connection(self, file: IndexFile) -> sqlite3.Connection:
-        mine = self._of_thread
+    def _taken(self, file: IndexFile) -> tuple[int, sqlite3.Connection]:
         generation = self._generation
-        if getattr(mine, "generation", None) != generation:
-            if old := getattr(mine, "db", None):
-                self._all.remove(old)
-                old.close()
-            mine.db = file.reader()
-            mine.generation = generation
-            self._all.append(mine.db)
-        db: sqlite3.Connection = mine.db
-        return db
+        with self._taking:
+            while self._idle:
+                found = self._idle.pop()
+                if found[0] == generation:
+                    return found
+                found[1].close()
+        return generation, file.reader()

@@ -12,7 +12,7 @@ from typing import Final
 
 from pyoco_server.runs.index.file import FileForm
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 # Times that a list can be sorted by. A run without one has MISSING there, and counts as smaller than others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
@@ -61,6 +61,8 @@ CREATE TABLE labels (
     label TEXT NOT NULL, updated_at REAL NOT NULL, revision INTEGER NOT NULL,
     PRIMARY KEY (label, updated_at, revision)
 ) WITHOUT ROWID;
+-- Whether a run that comes in another order has a tag is seen here, without looking for its row.
+CREATE UNIQUE INDEX labels_by_revision ON labels (label, revision);
 -- Of removed runs, as long as the bucket still says that they were removed.
 CREATE TABLE markers (revision INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE);
 -- Every three characters that follow each other. Whether they do so in the right order is seen in `docs`.
@@ -82,7 +84,8 @@ INDEXES: Final = {
     **{f"grouped_by_{time}": f"(grp, {time})" for time in TIMES},
     "by_doc": "(doc)",
     "by_worker": "(worker, updated_at) WHERE worker IS NOT NULL",
-    "by_worker_and_group": "(worker, grp) WHERE worker IS NOT NULL",
+    # With all times: what is left of a worker's runs is sorted without looking for their rows.
+    "by_worker_and_group": f"(worker, grp, {', '.join(TIMES)}) WHERE worker IS NOT NULL",
     "by_origin": "(origin, updated_at) WHERE origin IS NOT NULL",
     "by_sha256": "(sha256, updated_at) WHERE sha256 IS NOT NULL",
     "by_tenant": "(tenant, updated_at) WHERE tenant IS NOT NULL",

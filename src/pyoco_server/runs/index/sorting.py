@@ -6,6 +6,7 @@ written. So who goes on behind a place sees each run that was not written meanwh
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class SortField(StrEnum):
@@ -41,10 +42,13 @@ class Sort:
     def beyond(self) -> str:
         return "<" if self.descending else ">"
 
+    def clause(self, table: str) -> str:
+        time = self.field.time
+        return f"ORDER BY {table}.{time} {self.direction}, {table}.revision {self.direction}"
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """Where a run stands in a list."""
+
+class Place(NamedTuple):
+    """Where a run stands in a list. A tuple, since many are made and compared."""
 
     # Of a list by flow name or status; else the same for all.
     name: str
