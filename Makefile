@@ -1,7 +1,7 @@
 # The project's front door. Nothing has to be installed before: every target brings what it needs into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint ui browser bench bench-index bench-watch bench-waits chaos clean
+.PHONY: help demo test lint ui browser bench bench-index bench-watch bench-waits bench-auth bench-dashboard chaos clean
 .SUFFIXES:
 # The tests start our programs a thousand times: these must not be compiled each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -63,6 +63,12 @@ bench-watch: .venv/tools ## Measure how soon 2,000 watchers of one gateway hear 
 
 bench-waits: .venv/tools ## Measure 10,000 runs that wait for people, and how soon one goes on after its answer
 	@$(BIN)/python -m benchmarks.waits $(ARGS)
+
+bench-auth: .venv/tools ## Measure what API keys cost, and whether the time of a 404 tells anything, in about 5 minutes
+	@$(BIN)/python -m benchmarks.auth $(ARGS)
+
+bench-dashboard: .venv/tools ui browser ## Measure the dashboard with 100,000 runs and a flow of 1,000 tasks, in a real browser
+	@$(BIN)/python -m benchmarks.dashboard $(ARGS)
 
 chaos: .venv/tools ## Kill everything under 20,000 runs, and check what was promised
 	@$(BIN)/python -m tests.faults.chaos $(ARGS)

@@ -5,24 +5,21 @@ A page of 50 is asked for over HTTP, one request at a time, kind by kind; the bu
 """
 
 import argparse
-import asyncio
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
-import msgspec
 import uvloop
 
-from benchmarks.load import HttpConnection, RequestRefused
+from benchmarks.gateways import started
+from benchmarks.load import HttpConnection
 from benchmarks.measures import centiles
-from benchmarks.processes import free_port, running, until_listening, weight
+from benchmarks.processes import weight
 from benchmarks.seed import WORKERS, seed_runs
 from pyoco_server.broker.embedded import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
@@ -33,9 +30,9 @@ MEMORY_MB: Final = 500.0
 RESTART_SEC: Final = 5.0
 
 _REQUESTS: Final = 300
-_POLL_SEC: Final = 0.02
-_FILL_LIMIT_SEC: Final = 1800.0
 _DAY: Final = 86400.0
+# The seeded runs that are under way have no worker; what the sweep does about them is not measured.
+_SETTINGS: Final = {"PYOCO_SWEEP_INTERVAL_SEC": "60"}
 
 Query = dict[str, str]
 
@@ -73,20 +70,12 @@ def kinds() -> dict[str, Query]:
     }
 
 
-@dataclass(frozen=True)
-class Gateway:
-    port: int
-    pid: int
-    # From the start of the process until it was ready.
-    ready_sec: float
-
-
 async def measure(nats_url: str, folder: Path, size: int) -> bool:
     """Whether all targets are met."""
     shutil.rmtree(folder / ".pyoco", ignore_errors=True)
-    async with started(nats_url, folder) as gateway:
+    async with started(nats_url, folder, **_SETTINGS) as gateway:
         print(f"  filled in {gateway.ready_sec:.1f} s, {size / gateway.ready_sec:,.0f} runs a second")
-    async with started(nats_url, folder) as gateway:
+    async with started(nats_url, folder, **_SETTINGS) as gateway:
         print(f"  restarted with its index: ready after {gateway.ready_sec:.2f} s")
         worst = await _ask_all(gateway.port)
         memory = weight([gateway.pid]).main_mb
@@ -125,44 +114,6 @@ async def _ask(connection: HttpConnection, query: Query) -> tuple[dict[str, floa
         await connection.call(request)
         seconds.append(time.perf_counter() - began)
     return centiles("page", seconds), seconds[0]
-
-
-@asynccontextmanager
-async def started(nats_url: str, folder: Path) -> AsyncIterator[Gateway]:
-    """A gateway whose index is ready."""
-    port = free_port()
-    command = [
-        sys.executable,
-        "-m",
-        "pyoco_server.cli.server",
-        "up",
-        "--port",
-        str(port),
-        "--nats-url",
-        nats_url,
-    ]
-    # The seeded runs that are under way have no worker; what the sweep does about them is not measured.
-    env = {"PYOCO_LOG_LEVEL": "WARNING", "PYOCO_LOAD_DOTENV": "0", "PYOCO_SWEEP_INTERVAL_SEC": "60"}
-    began = time.perf_counter()
-    async with running(command, log=folder / "gateway.log", env=env, cwd=folder) as process:
-        await until_listening(port)
-        await _until_ready(port)
-        yield Gateway(port, process.pid, time.perf_counter() - began)
-
-
-async def _until_ready(port: int) -> None:
-    request = b"GET /health?ready=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    async with asyncio.timeout(_FILL_LIMIT_SEC):
-        connection = await HttpConnection.open(port)
-        while True:
-            try:
-                answer = await connection.call(request)
-            except RequestRefused:
-                await asyncio.sleep(_POLL_SEC)
-            else:
-                assert msgspec.json.decode(answer)["index"]["ready"]
-                connection.close()
-                return
 
 
 async def run(sizes: Sequence[int]) -> int:

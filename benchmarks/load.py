@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
@@ -10,6 +10,7 @@ import msgspec
 
 _END_OF_HEAD = b"\r\n\r\n"
 _LENGTH = b"content-length:"
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 @dataclass
@@ -78,10 +79,23 @@ class HttpConnection(asyncio.Protocol):
             self._answer.set_exception(ConnectionError("the gateway closed the connection"))
 
 
-def post_request(path: str, body: Any) -> bytes:
+def post_request(path: str, body: Any, headers: Mapping[str, str] = _NO_HEADERS) -> bytes:
     content = msgspec.json.encode(body)
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+    described = {"Content-Type": "application/json", "Content-Length": str(len(content)), **headers}
+    return _head("POST", path, described) + content
+
+
+def get_request(path: str, headers: Mapping[str, str] = _NO_HEADERS) -> bytes:
+    return _head("GET", path, headers)
+
+
+def _head(method: str, path: str, headers: Mapping[str, str]) -> bytes:
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: localhost",
+        *(f"{name}: {headers[name]}" for name in headers),
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
 async def submit(port: int, body: Any, *, runs: int, connections: int, limit_sec: float) -> Load:

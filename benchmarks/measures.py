@@ -140,6 +140,11 @@ async def _submit_to_start(stack: Stack, stamps: Path) -> Figures:
     return centiles("submit_to_start", [float(started) - float(sent) for sent, started in lines])
 
 
+def quantile(values: list[float], share: float) -> float:
+    """The smallest value that no more than this share of them is below."""
+    return sorted(values)[min(int(share * len(values)), len(values) - 1)]
+
+
 def centiles(name: str, seconds: list[float]) -> Figures:
     hundredths = statistics.quantiles(seconds, n=100)
     return {f"{name}_p50_ms": hundredths[49] * 1e3, f"{name}_p99_ms": hundredths[98] * 1e3}

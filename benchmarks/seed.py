@@ -10,6 +10,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -104,7 +105,7 @@ async def seed_runs(config: NatsBackendConfig, count: int, *, first: int = 0, se
     try:
         await connection.wait_ready(20)
         runs = snapshots(count, first=first, seed=seed)
-        while batch := [run for run, _ in zip(runs, range(_AT_ONCE), strict=False)]:
+        while batch := list(islice(runs, _AT_ONCE)):
             await asyncio.gather(*(_write(connection, run) for run in batch))
     finally:
         await connection.close()

@@ -7,6 +7,7 @@ import signal
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +16,8 @@ import httpx
 import pytest
 from rich.console import Console
 
-from pyoco_server.cli import bounded_http
-from pyoco_server.cli.bounded_http import MOST_HEAD_BYTES, MOST_UNREAD_BYTES
+from pyoco_server.cli import bounded_http, gateway
+from pyoco_server.cli.bounded_http import MOST_HEAD_BYTES, MOST_UNREAD_BYTES, BoundedHttp
 from pyoco_server.cli.dev import Screen
 from pyoco_server.cli.dev_stack import DevOptions, WorkerFacts
 from pyoco_server.cli.gateway import serve_gateway
@@ -24,7 +25,9 @@ from pyoco_server.cli.listening import listen, open_to_others
 from pyoco_server.config import NatsBackendConfig
 
 from .support.certificates import Certificates
+from .support.clocks import SetLoop
 from .support.programs import SERVER, run_command, running
+from .support.waiting import eventually
 
 NO_NATS = ("--nats-url", "nats://127.0.0.1:1")
 
@@ -182,26 +185,82 @@ async def test_a_body_that_never_comes_is_not_waited_for_for_ever(
 
 
 async def test_a_body_that_comes_slowly_but_steadily_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_http, "_BODY_SEC", 0.2)
-    monkeypatch.setattr(bounded_http, "_LEAST_BYTES_PER_SEC", 100)
-    parts, size = 8, 20
+    connections = _with_set_clocks(monkeypatch)
+    # Each part is worth the pause before it, and all of them take far longer than one may.
+    pause_sec, parts = 25, 8
+    size = pause_sec * bounded_http._LEAST_BYTES_PER_SEC
     async with serving(echo) as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (parts * size))
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        for _ in range(parts):
-            await asyncio.sleep(0.1)
+        connection = await eventually(lambda: _in_body(connections), within=5, describe="the head is read")
+        for number in range(parts):
+            connection.clock.advance(pause_sec)
             writer.write(b"x" * size)
+            await eventually(
+                lambda so_far=number + 1: connection.received == so_far * size,  # type: ignore[misc]
+                within=5,
+                describe="the part has come",
+            )
         async with asyncio.timeout(5):
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
             assert len(await reader.readexactly(parts * size)) == parts * size
         # The connection stays of use, also longer than a body may take.
-        assert loop.time() - began > 0.2
+        connection.clock.advance(1)
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         async with asyncio.timeout(5):
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
         writer.close()
+
+
+async def test_a_body_that_stops_coming_is_408_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    connections = _with_set_clocks(monkeypatch)
+    worth_sec = 10
+    async with serving(echo) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        size = worth_sec * bounded_http._LEAST_BYTES_PER_SEC
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (2 * size))
+        connection = await eventually(lambda: _in_body(connections), within=5, describe="the head is read")
+        writer.write(b"x" * size)
+        await eventually(lambda: connection.received == size, within=5, describe="the part has come")
+        connection.clock.advance(bounded_http._BODY_SEC + worth_sec - 0.1)
+        assert not connection.transport.is_closing()
+        connection.clock.advance(0.1)
+        async with asyncio.timeout(5):
+            assert (await reader.read()).startswith(b"HTTP/1.1 408 Request Timeout\r\nconnection: close")
+        writer.close()
+
+
+class _Clocked(BoundedHttp):
+    """A connection whose time limits go by a clock that the test sets."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.clock = SetLoop()
+        self.loop = self.clock  # type: ignore[assignment]
+
+    @property
+    def received(self) -> int:
+        return self._body_bytes
+
+    @property
+    def in_body(self) -> bool:
+        return self._body_timer is not None
+
+
+def _with_set_clocks(monkeypatch: pytest.MonkeyPatch) -> list[_Clocked]:
+    """Have new connections go by such clocks; those that are made are in the list."""
+    made: list[_Clocked] = []
+
+    def connection(*args: Any, **options: Any) -> _Clocked:
+        made.append(_Clocked(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(gateway, "BoundedHttp", connection)
+    return made
+
+
+def _in_body(connections: list[_Clocked]) -> _Clocked | None:
+    return next((each for each in connections if each.in_body), None)
 
 
 @pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
@@ -210,9 +269,10 @@ async def test_a_body_that_comes_slowly_but_steadily_is_taken(monkeypatch: pytes
 )
 @pytest.mark.parametrize("pieces", [1, 2, 3])
 async def test_who_would_rather_speak_another_protocol_is_answered_in_this_one(
-    protocol: bytes, rest: bytes, pieces: int
+    protocol: bytes, rest: bytes, pieces: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the HTTP client of Java asks with every request."""
+    taken = _counted_bytes(monkeypatch)
     request = (
         b"POST /runs HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
         b"Upgrade: " + protocol + b"\r\nHTTP2-Settings: AAEAAEAA\r\n" + rest
@@ -222,18 +282,34 @@ async def test_who_would_rather_speak_another_protocol_is_answered_in_this_one(
     async with serving(echo) as address:
         reader, writer = await asyncio.open_connection(*address)
         for _ in range(2):
-            begin = 0
-            for end in cuts:
+            taken.clear()
+            for begin, end in pairwise([0, *cuts]):
                 writer.write(request[begin:end])
-                await writer.drain()
-                await asyncio.sleep(0.02)
-                begin = end
+                # Each piece by itself: what is sent too soon comes together.
+                await eventually(
+                    lambda sent=end: sum(taken) == sent,  # type: ignore[misc]
+                    within=5,
+                    describe="the piece is taken",
+                )
             async with asyncio.timeout(5):
                 answer = await reader.readuntil(b"\r\n\r\n")
                 assert answer.startswith(b"HTTP/1.1 200 ")
                 assert b"upgrade" not in answer
                 assert await reader.readexactly(5) == b"hello"
         writer.close()
+
+
+def _counted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes have come from the socket, time by time."""
+    taken: list[int] = []
+    take = BoundedHttp.data_received
+
+    def counting(connection: BoundedHttp, data: bytes) -> None:
+        take(connection, data)
+        taken.append(len(data))
+
+    monkeypatch.setattr(BoundedHttp, "data_received", counting)
+    return taken
 
 
 async def test_who_takes_it_for_a_proxy_is_refused() -> None:

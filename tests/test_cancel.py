@@ -13,10 +13,10 @@ from pyoco_server.config import NatsBackendConfig
 
 from .flows import basics
 from .support.gateway import RunningGateway
+from .support.looking import claimed_by, queue_is_empty, started_pid
 from .support.waiting import eventually
 from .support.workers import idle_worker, serving_worker
 from .test_http_errors import assert_problem
-from .test_worker import claimed_by, queue_is_empty, started_pid
 
 
 async def cancel(gateway: RunningGateway, run_id: str, **body: Any) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import WorkerState
 
 from .support.gateway import RunningGateway, running_gateway
+from .support.looking import queue_is_empty, started_pid
 from .support.nats_server import NatsServer
 from .support.waiting import eventually
 from .support.workers import serving_worker
-from .test_worker import queue_is_empty, started_pid
 
 
 def logged(caplog: pytest.LogCaptureFixture, number: int) -> list[logging.LogRecord]:

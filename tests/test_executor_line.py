@@ -22,9 +22,9 @@ from pyoco_server.worker.executor_link import ExecutorLink
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Outcome, Progress, Run, Setup, frame
 
+from .support.looking import started_pid
 from .support.waiting import eventually
 from .support.workers import FLOWS
-from .test_worker import started_pid
 
 # Long enough that nothing is taken back unless a test makes it happen.
 FOR_EVER_SEC = 600.0

@@ -12,9 +12,9 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import agent, run_session
 
 from .support.gateway import RunningGateway
+from .support.looking import started_pid
 from .support.waiting import eventually
 from .support.workers import FLOWS, serving_worker
-from .test_worker import started_pid
 
 
 async def output_of(gateway: RunningGateway, flow: str, task: str, **params: Any) -> Any:

@@ -1,7 +1,5 @@
-"""Why a run is where it is: the rules alone, from facts to findings, and the words for them."""
+"""Why a run is where it is: the rules alone, from facts to findings."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,116 +8,23 @@ from msgspec import Raw, structs
 
 from pyoco_server.broker.queue_place import JobPlace, Standing, TagQueue
 from pyoco_server.broker.work_queue import DeliveryLimits
-from pyoco_server.config import NatsBackendConfig
-from pyoco_server.error_table import Lang
-from pyoco_server.models import (
-    OpenWait,
-    Reason,
-    RunSnapshot,
-    RunStatus,
-    TaskStatus,
-    WorkerRecord,
-    WorkerState,
+from pyoco_server.models import Reason, RunStatus, TaskStatus, WorkerRecord, WorkerState
+from pyoco_server.runs.explain_facts import Facts, FinishedTask
+
+from .support.explain_facts import (
+    MANNERS,
+    NOW,
+    busy,
+    cancelling,
+    codes,
+    facts,
+    only,
+    queue,
+    run,
+    running,
+    waiting,
+    worker,
 )
-from pyoco_server.runs.explain_facts import Facts, FinishedTask, Manners
-from pyoco_server.runs.explain_rules import Finding, explain, nats_unavailable
-from pyoco_server.runs.explain_texts import TEXTS
-from pyoco_server.runs.explain_words import in_words
-
-NOW = 1_000_000.0
-OPERATIONS = (Path(__file__).parent.parent / "docs" / "operations.md").read_text()
-RUN_ID = "9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d"
-MANNERS = Manners.of(NatsBackendConfig(load_dotenv=False))
-
-
-def run(status: RunStatus = RunStatus.PENDING, **fields: Any) -> RunSnapshot:
-    return RunSnapshot(
-        run_id=RUN_ID,
-        flow_name="etl",
-        status=status,
-        params={},
-        tasks=fields.pop("tasks", {}),
-        heartbeat_at=fields.pop("heartbeat_at", NOW - 0.5),
-        updated_at=NOW,
-        tag="gpu",
-        submitted_at=NOW - 20,
-        **fields,
-    )
-
-
-def running(**fields: Any) -> RunSnapshot:
-    given = {"worker_id": "w1", "attempt": 1, "delivery": (7, 1), "start_time": NOW - 15, **fields}
-    return run(RunStatus.RUNNING, **given)
-
-
-def cancelling(**fields: Any) -> RunSnapshot:
-    return structs.replace(running(**fields), status=RunStatus.CANCELLING)
-
-
-def waiting(*left_sec: float) -> RunSnapshot:
-    """A run that waits for people, each for so long yet."""
-    waits = [
-        OpenWait(
-            wait_id=f"{RUN_ID}.{number}",
-            task=f"ask{number}",
-            name="human",
-            message=f"question {number}?",
-            deadline_at=NOW + left,
-        )
-        for number, left in enumerate(left_sec)
-    ]
-    return run(
-        RunStatus.WAITING_HUMAN,
-        open_waits=waits,
-        wait_message=waits[0].message,
-        wait_deadline_at=waits[0].deadline_at,
-        waiting_since=NOW - 600,
-    )
-
-
-def worker(worker_id: str = "w1", **fields: Any) -> WorkerRecord:
-    seen = fields.pop("last_seen_at", NOW - 1)
-    return WorkerRecord(
-        worker_id=worker_id,
-        instance_id=worker_id,
-        state=fields.pop("state", WorkerState.IDLE),
-        last_seen_at=seen,
-        last_heartbeat_at=seen,
-        tags=fields.pop("tags", ["gpu"]),
-        **fields,
-    )
-
-
-def busy(worker_id: str = "w1", *run_ids: str, **fields: Any) -> WorkerRecord:
-    ids = list(run_ids) or [RUN_ID]
-    return worker(
-        worker_id,
-        state=WorkerState.RUNNING,
-        slots=len(ids),
-        slots_busy=len(ids),
-        current_run_ids=ids,
-        **fields,
-    )
-
-
-def queue(**fields: Any) -> TagQueue:
-    given = {"waiting": 1, "in_work": 0, "in_work_limit": 200, **fields}
-    return TagQueue(limits=DeliveryLimits(30.0, 20), **given)
-
-
-def facts(snapshot: RunSnapshot, *workers: WorkerRecord, **fields: Any) -> Facts:
-    given = {"queue": queue(), "place": JobPlace(Standing.WAITING, 1), **fields}
-    return Facts(now=NOW, snapshot=snapshot, manners=MANNERS, workers=workers, **given)
-
-
-def codes(found: Facts) -> list[str]:
-    return [finding.code for finding in explain(found)]
-
-
-def only(found: Facts, code: str) -> dict[str, Any]:
-    """The evidence of the finding."""
-    [finding] = [each for each in explain(found) if each.code == code]
-    return finding.evidence
 
 
 class TestPending:
@@ -401,92 +306,3 @@ class TestEnded:
     def test_it_was_cancelled(self) -> None:
         assert codes(self.ended(RunStatus.CANCELLED)) == ["cancelled"]
         assert codes(self.ended(RunStatus.CANCELLED, reason="cancel_forced")) == ["cancel_forced"]
-
-
-# One set of facts for each word that the rules know.
-EXAMPLES: dict[str, Finding] = {
-    finding.code: finding
-    for finding in [
-        nats_unavailable("refused", "connecting", NOW),
-        *(
-            finding
-            for found in [
-                facts(run(), worker(tags=["cpu"])),
-                facts(run(), worker(last_seen_at=NOW - 100)),
-                facts(run(), worker(paused=True)),
-                facts(run(), worker(), queue=queue(paused=True)),
-                facts(run(), busy("w1", "x")),
-                facts(run(), worker(), queue=queue(in_work=2, in_work_limit=2)),
-                facts(run(), worker(), place=JobPlace(Standing.UNKNOWN)),
-                facts(run(), place=JobPlace(Standing.ABSENT)),
-                facts(run(), worker(), place=JobPlace(Standing.DELIVERED)),
-                facts(run(), worker()),
-                facts(running(tasks={"a": TaskStatus.RUNNING}), busy(paused=True)),
-                facts(running(timeout_sec=60, attempt=2), busy(drain_requested_at=NOW)),
-                facts(running(attempt=2, delivery=(7, 20)), busy()),
-                facts(running(heartbeat_at=NOW - 50), busy(last_seen_at=NOW - 50)),
-                facts(running(heartbeat_at=NOW - 50), busy()),
-                facts(running(heartbeat_at=NOW - 50), worker()),
-                facts(running(heartbeat_at=NOW - 50)),
-                facts(running(), worker(state=WorkerState.STOPPED_GRACEFUL)),
-                facts(waiting(100.0)),
-                facts(waiting(-1.0)),
-                facts(cancelling(cancel_requested_at=NOW - 10), busy()),
-                facts(cancelling(cancel_requested_at=NOW - 50), busy()),
-                facts(cancelling(cancel_requested_at=NOW - 50, delivery=None)),
-                facts(run(RunStatus.COMPLETED)),
-                facts(run(RunStatus.COMPLETED, tasks={"a": TaskStatus.FAILED})),
-                facts(run(RunStatus.CANCELLED)),
-                facts(run(RunStatus.CANCELLED, reason="cancel_forced")),
-                facts(run(RunStatus.FAILED)),
-                *(facts(run(RunStatus.FAILED, reason=reason)) for reason in Reason),
-            ]
-            for finding in explain(found)
-        ),
-    ]
-}
-
-
-def test_the_table_of_texts_has_the_words_of_the_rules_and_no_others() -> None:
-    assert set(TEXTS) == set(EXAMPLES)
-
-
-@pytest.mark.parametrize("lang", ["en", "ja"])
-@pytest.mark.parametrize("code", EXAMPLES)
-def test_a_finding_is_a_sentence_in_both_languages(code: str, lang: Lang) -> None:
-    text = TEXTS[code]
-    words = {**in_words(EXAMPLES[code].evidence, lang), "run_id": RUN_ID}
-    for sentence in (text.message(words, lang), text.by_itself(words, lang)):
-        assert sentence
-        assert "{" not in sentence
-        assert "None" not in sentence
-        assert bool(re.search("[ぁ-んァ-ヶ一-龠]", sentence)) == (lang == "ja")
-    for action in text.actions:
-        for template in filter(None, (action.command, action.request)):
-            assert not re.search(r"\{\w+\}", template.format_map(words))
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "en", "ja"),
-    [
-        ("left_sec", 0.25, "0.2 s", "0.2秒"),
-        ("left_sec", 3.0, "3 s", "3秒"),
-        ("left_sec", 59.6, "60 s", "60秒"),
-        ("left_sec", 300, "5 min", "5分"),
-        ("left_sec", 10_800, "3 h", "3時間"),
-        ("count", 3, "3", "3"),
-        ("worker", None, "-", "-"),
-        ("tags", [], "-", "-"),
-        ("tags", ["a", "b"], "a, b", "a, b"),
-        ("workers", [{"worker_id": "w1"}, {"worker_id": "w2"}], "w1, w2", "w1, w2"),
-        ("failed_tasks", [{"task": "load", "error": "x"}], "load", "load"),
-    ],
-)
-def test_evidence_in_words(name: str, value: object, en: str, ja: str) -> None:
-    assert in_words({name: value}, "en") == {name: en}
-    assert in_words({name: value}, "ja") == {name: ja}
-
-
-@pytest.mark.parametrize("code", TEXTS)
-def test_every_word_is_documented(code: str) -> None:
-    assert f"`{code}`" in OPERATIONS

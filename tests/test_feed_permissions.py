@@ -4,9 +4,9 @@ import pytest
 
 from .support.event_reading import reading_events
 from .support.gateway import running_gateway
+from .support.installation import Installation, installation, started, violations
 from .support.stored_waits import ask
 from .support.waiting import eventually
-from .test_nats_permissions import Installation, installation, started, violations
 
 __all__ = ["installation", "started"]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from pyoco_server.models import Job, RunStatus, job_of
 from pyoco_server.runs.submit import new_job
 from pyoco_server.runs.tenancy import ANYBODY
 from pyoco_server.wait_models import Actor, Question, WaitRecord, WaitState, encode
+from pyoco_server.worker import run_recorder
 from pyoco_server.worker.protocol import Outcome
 from pyoco_server.worker.run_questions import RunQuestions
 
@@ -268,18 +270,20 @@ async def job_again(gateway: RunningGateway, run_id: str) -> Job:
     return job_of(stored.snapshot, None)
 
 
-async def test_what_a_run_waits_for_does_not_count_against_its_limit(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
-    async with serving_worker(config):
+async def test_what_a_run_waits_for_does_not_count_against_its_limit(config: NatsBackendConfig) -> None:
+    attentive = replace(config, sweep_interval_sec=0.1)
+    async with running_gateway(attentive) as gateway, serving_worker(attentive):
         run_id = await gateway.submit("ask", timeout_sec=1)
         run = await gateway.reaches(run_id, "WAITING_HUMAN")
-        # Longer than the limit; the sweep looks meanwhile, too.
-        await asyncio.sleep(1.2)
+        over_at = run["start_time"] + 1
+        await eventually(lambda: time.time() > over_at, within=5, describe="it would have taken too long")
+        sweeper = gateway.inside.sweeper
+        goal = sweeper.rounds + 3
+        await eventually(lambda: sweeper.rounds >= goal, within=10, describe="the sweep has looked at it")
         await answer(gateway, run, "late enough")
         run = await gateway.ends(run_id)
     assert run["status"] == "COMPLETED"
-    assert run["waited_sec"] > 1.0
+    assert run["end_time"] > over_at
 
 
 async def test_a_worker_that_is_killed_between_asking_and_waiting_has_asked_once(
@@ -360,9 +364,14 @@ async def test_what_a_flow_does_not_ask_any_more_is_taken_back(
 
 
 async def test_an_outage_while_a_run_comes_to_wait_loses_nothing_that_it_has_done(
-    config: NatsBackendConfig, own_nats: NatsServer, tmp_path: Path
+    config: NatsBackendConfig,
+    own_nats: NatsServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Otherwise its next owner would execute finished tasks again."""
+    monkeypatch.setattr(run_recorder, "_SETTLE_SEC", 0.2)
     notes, released = tmp_path / "notes", tmp_path / "released"
     own = replace(config, nats_url=own_nats.url)
     async with running_gateway(own) as gateway, serving_worker(own):
@@ -371,8 +380,9 @@ async def test_an_outage_while_a_run_comes_to_wait_loses_nothing_that_it_has_don
         await eventually(notes.exists, within=10, describe="its task is under way")
         await asyncio.to_thread(own_nats.kill)
         released.touch()
-        # Longer than a worker waits for the journal of a run that ends.
-        await asyncio.sleep(5.5)
+        # So long that a worker waits for the journal of a run that ends in vain.
+        tired = "a run's journal or log is incomplete"
+        await eventually(lambda: tired in caplog.text, within=10, describe="the worker has waited")
         await asyncio.to_thread(own_nats.restart)
         await gateway.inside.connection.wait_ready()
         run = await gateway.reaches(run_id, "WAITING_HUMAN", within=20)

@@ -423,6 +423,27 @@ class TestArguments:
         assert complaint in str(self.outcome.error)
         assert under_test.asked == []
 
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("message", "an invoice \udc80?"),
+            ("name", "\ud800"),
+            ("assignees", ["finance", "\udfff"]),
+            ("schema", {"type": "string", "title": "\ud800"}),
+            ("proposal", {"lines": [{"text": "cut \ud83d"}]}),
+            ("default", {"\ud800": 1}),
+        ],
+    )
+    def test_half_a_character_fails_the_task_that_asks_with_it(self, field: str, value: Any) -> None:
+        """And nothing later: no text that is stored can have it."""
+        arguments = {"message": "?", field: value}
+        under_test = FlowUnderTest(Flow("flow") >> task("ask", lambda ctx: ctx.human(**arguments)))
+        outcome = under_test.execute()
+        assert outcome.status == RunStatus.FAILED
+        assert f"ctx.human({field}=...): it has '\\ud" in str(outcome.error)
+        assert "a surrogate, which is half of a character: wanted a text" in str(outcome.error)
+        assert under_test.asked == []
+
     def test_a_message_is_wanted(self) -> None:
         outcome = FlowUnderTest(Flow("flow") >> task("ask", lambda ctx: ctx.human(""))).execute()
         assert "ctx.human(message=''): wanted a text of 1 to 10000 characters" in str(outcome.error)

@@ -24,13 +24,13 @@ from pyoco_server.runs.withdrawal import remove_unbegun
 
 from .support.gateway import RunningGateway, running_gateway
 from .support.journals import journalled_runs
+from .support.looking import queue_is_empty
 from .support.nats_server import NatsServer
 from .support.programs import SERVER, running
 from .support.waiting import eventually
 from .support.workers import serving_worker
 from .test_http_errors import assert_problem, no_run_exists
 from .test_outage import stored_run_ids
-from .test_worker import queue_is_empty
 
 KEY = "order-4711"
 YAML = "version: 1\nflow: {graph: load}\ntasks:\n  load: {callable: 'm:load'}\n"

@@ -9,9 +9,9 @@ from pyoco_server.broker import intake
 from pyoco_server.config import NatsBackendConfig
 
 from .support.gateway import RunningGateway
+from .support.looking import queue_is_empty, started_pid
 from .support.waiting import eventually
 from .support.workers import serving_worker
-from .test_worker import queue_is_empty, started_pid
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from pyoco_server.worker import PyocoNatsWorker
 
 from .flows import durable
 from .support.gateway import RunningGateway
+from .support.looking import queue_is_empty, started_pid
 from .support.processes import is_alive
 from .support.waiting import eventually
 from .support.workers import serving_worker
-from .test_worker import queue_is_empty, started_pid
 
 
 @pytest.mark.parametrize("flow", ["slow-task", "slow-loop"])

@@ -17,10 +17,10 @@ from pyoco_server.worker import PyocoNatsWorker, process_link
 from pyoco_server.worker.presence import Presence
 
 from .support.gateway import RunningGateway
+from .support.looking import queue_is_empty, started_pid, worker_record
 from .support.waiting import eventually
 from .support.workers import FLOWS, serving_worker
 from .test_cancel import cancel
-from .test_worker import queue_is_empty, started_pid, worker_record
 
 # Long enough that nothing is taken back unless a test makes it happen.
 FOR_EVER_SEC = 600.0

@@ -11,10 +11,10 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 
 from .support.gateway import RunningGateway, running_gateway
+from .support.looking import queue_is_empty, started_pid
 from .support.nats_server import NatsServer
 from .support.waiting import eventually
 from .support.workers import serving_worker
-from .test_worker import queue_is_empty, started_pid
 
 SUBMITS = 200
 CONCURRENCY = 32

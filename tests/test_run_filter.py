@@ -70,10 +70,14 @@ sorts = st.builds(Sort, st.sampled_from(SortField), st.booleans())
 # What decides about the way in which runs are read.
 thrifts = st.fixed_dictionaries(
     {
-        "_FEW": st.sampled_from([0, 2, 4000]),
-        "_SOME": st.sampled_from([0, 8000]),
-        "_SEVERAL_GROUPS": st.sampled_from([0, 200]),
-        "_MANY_SOURCES": st.sampled_from([0, 8]),
+        "sources._FEW": st.sampled_from([0, 2, 4000]),
+        "sources._SOME": st.sampled_from([0, 8000]),
+        "sources._OFTEN": st.sampled_from([1, 4]),
+        "sources._SEVERAL_GROUPS": st.sampled_from([0, 200]),
+        "search._MANY_SOURCES": st.sampled_from([0, 8]),
+        "search._AHEAD": st.sampled_from([0.01, 3]),
+        "search._FAR": st.sampled_from([0, 50_000]),
+        "search._FAR_FOR_TEXT": st.sampled_from([0, 2, 8000]),
     }
 )
 
@@ -131,9 +135,9 @@ def run_id(number: int) -> str:
     return str(UUID(int=number))
 
 
-def spend(patch: pytest.MonkeyPatch, thrift: dict[str, int]) -> None:
+def spend(patch: pytest.MonkeyPatch, thrift: dict[str, float]) -> None:
     for name, value in thrift.items():
-        patch.setattr(f"pyoco_server.runs.index.search.{name}", value)
+        patch.setattr(f"pyoco_server.runs.index.{name}", value)
 
 
 writes = st.lists(st.tuples(st.integers(0, 9), maybe(snapshots)), max_size=25)
@@ -143,7 +147,7 @@ writes = st.lists(st.tuples(st.integers(0, 9), maybe(snapshots)), max_size=25)
 @given(writes=writes, questions=st.lists(st.tuples(filters, sorts, thrifts), min_size=1, max_size=8))
 def test_the_index_finds_what_the_filter_matches_in_the_order_wanted(
     writes: list[tuple[int, dict[str, Any] | None]],
-    questions: list[tuple[RunFilter, Sort, dict[str, int]]],
+    questions: list[tuple[RunFilter, Sort, dict[str, float]]],
 ) -> None:
     with made_index() as index, pytest.MonkeyPatch.context() as patch:
         for number, fields in writes:
@@ -158,7 +162,7 @@ def test_the_index_finds_what_the_filter_matches_in_the_order_wanted(
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), sort=sorts, wanted=filters, thrift=thrifts)
 def test_pages_tell_each_run_once_that_does_not_change_meanwhile(
-    data: st.DataObject, sort: Sort, wanted: RunFilter, thrift: dict[str, int]
+    data: st.DataObject, sort: Sort, wanted: RunFilter, thrift: dict[str, float]
 ) -> None:
     with made_index() as index, pytest.MonkeyPatch.context() as patch:
         spend(patch, thrift)

@@ -96,6 +96,21 @@ def test_each_try_is_told_with_its_error() -> None:
     assert [each.get("error") for each in record["latest_calls"]] == ["first", "second", None]
 
 
+def test_the_progress_tells_the_tries_that_have_failed() -> None:
+    told: list[dict[str, Any]] = []
+
+    def stumble() -> None:
+        told.append(records_of(run.progress().task_records)["stumble"])
+        if len(told) < 3:
+            raise ValueError(f"failure {len(told)}")
+
+    flow = Flow("stumbling") >> TaskWrapper(Task(func=stumble, name="stumble", retries=2))
+    run = FlowUnderTest(flow).prepare()
+    run.execute()
+    tries = [[each["error"] for each in record.get("latest_calls", [])] for record in told]
+    assert tries == [[], ["failure 1"], ["failure 1", "failure 2"]]
+
+
 def test_only_the_latest_of_many_turns_are_kept() -> None:
     flow = Flow("turning") >> step("turn")[120]
     record = records_of(FlowUnderTest(flow).execute().task_records)["turn"]

@@ -6,19 +6,17 @@ One that needs more than its path to be asked fails here until it is in one of t
 
 import re
 from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import pytest
 
-from pyoco_server.broker.bulk_records import BulkRecords
-from pyoco_server.broker.dead_letters import DeadLetters
-from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.direct_client import DirectClient
 from pyoco_server.broker.stream_reads import stream_state
-from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import create_app
+from pyoco_server.http_api import authentication, create_app, even_times
 from pyoco_server.models import DeadLetter, LogLine, RunStatus
 
 from .support.stored_runs import ended, write
@@ -210,14 +208,17 @@ def test_the_tables_have_no_endpoint_that_does_not_exist() -> None:
 async def test_what_another_tenant_has_is_not_there(
     method: str, path: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked_for = _noted_looks(monkeypatch)
+    asked, waits = _noted_requests(monkeypatch), _noted_waits(monkeypatch)
+    [name] = names_in(method, path)
     before = await world.written()
     foreign = await ask(world.rival, world, method, path, world.owned)
-    looks, looked_for[:] = list(looked_for), []
+    of_foreign = _about_it(asked, world.owned[name])
+    asked.clear()
     unknown = await ask(world.rival, world, method, path, OWNED)
+    of_unknown = _about_it(asked, OWNED[name])
     assert foreign.status_code == unknown.status_code == 404
-    assert looks == looked_for != []
-    [name] = names_in(method, path)
+    assert of_foreign == of_unknown != []
+    assert len(waits) == 2
     assert foreign.text.replace(world.owned[name], "?") == unknown.text.replace(OWNED[name], "?")
     assert _told_beside(foreign) == _told_beside(unknown)
     assert await world.written() == before
@@ -225,24 +226,60 @@ async def test_what_another_tenant_has_is_not_there(
     assert own.status_code not in (404, 422), own.text
 
 
-def _noted_looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which stores are asked: what is not the caller's takes the same way as what is not there."""
-    noted: list[str] = []
-    for store, name in (
-        (RunStore, "get"),
-        (RunStore, "get_from_leader"),
-        (DeadLetters, "get"),
-        (BulkRecords, "get"),
-        (WaitStore, "get"),
-        (WaitStore, "get_from_leader"),
-    ):
-        look = getattr(store, name)
+async def test_what_another_tenant_had_is_not_there_either(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was removed leaves a mark in the bucket; who asks for it is not to see that."""
+    asked = _noted_requests(monkeypatch)
+    runs, run_id = world.acme.inside.runs, world.run_ids[-1]
+    stored = await runs.get_from_leader(run_id)
+    assert stored is not None
+    await runs.delete(run_id, revision=stored.revision)
+    method, path = "GET", "/runs/{run_id}"
+    removed = await ask(world.rival, world, method, path, {"run_id": run_id})
+    of_removed = _about_it(asked, run_id)
+    asked.clear()
+    unknown = await ask(world.rival, world, method, path, OWNED)
+    assert removed.status_code == unknown.status_code == 404
+    assert of_removed == _about_it(asked, OWNED["run_id"]) != []
 
-        async def noting(*args: Any, _look: Any = look, _what: str = f"{store.__name__}.{name}") -> Any:
-            noted.append(_what)
-            return await _look(*args)
 
-        monkeypatch.setattr(store, name, noting)
+def _noted_requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes]]:
+    """All that is asked of NATS on behalf of a request, and by nobody else: subjects and payloads."""
+    noted: list[tuple[str, bytes]] = []
+    # Tasks that a request starts inherit it.
+    of_request = ContextVar("of_request", default=False)
+    arrive, publish = even_times.note_arrival, DirectClient.publish_now
+
+    def marking(scope: Any) -> None:
+        of_request.set(True)
+        arrive(scope)
+
+    def noting(client: DirectClient, subject: str, payload: bytes, *args: Any) -> bool:
+        if of_request.get():
+            noted.append((subject, payload))
+        return publish(client, subject, payload, *args)
+
+    monkeypatch.setattr(authentication, "note_arrival", marking)
+    monkeypatch.setattr(DirectClient, "publish_now", noting)
+    return noted
+
+
+def _about_it(requests: list[tuple[str, bytes]], it: str) -> list[tuple[str, bytes]]:
+    """The same, whatever it was that they asked for."""
+    return [(subject.replace(it, "?"), payload.replace(it.encode(), b"?")) for subject, payload in requests]
+
+
+def _noted_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The moments that answers were held back to."""
+    noted: list[float] = []
+    sleep_until = even_times._sleep_until
+
+    def noting(due: float) -> None:
+        noted.append(due)
+        sleep_until(due)
+
+    monkeypatch.setattr(even_times, "_sleep_until", noting)
     return noted
 
 

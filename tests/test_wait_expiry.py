@@ -17,13 +17,15 @@ from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.stream_reads import stream_state
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.error_table import Lang
 from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
 from pyoco_server.human.answering import Answer, Answers
 from pyoco_server.human.caretaker import WaitCaretaker
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.outcomes import answered, expired
+from pyoco_server.human.outcomes import answered, expired, expiry_text
 from pyoco_server.models import RunStatus, TaskStatus, encode, job_of
 from pyoco_server.runs.cancel import cancel_run
+from pyoco_server.runs.explain_texts import TEXTS
 from pyoco_server.runs.tenancy import ANYBODY
 from pyoco_server.wait_models import Actor
 
@@ -45,6 +47,16 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
 async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
     async with connected(config) as connection:
         yield connection
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+async def test_the_explanation_of_a_run_that_nobody_answered_says_it_once(
+    connection: Connection, lang: Lang
+) -> None:
+    run = await waiting_run(connection)
+    told = TEXTS["failed_human_timeout"].message({"error": expiry_text(run.waits)}, lang)
+    assert told.lower().count("nobody") == 1
+    assert f"POST /runs/{run.run_id}/retry asks again" in told
 
 
 class Clock:

@@ -9,9 +9,9 @@ from pyoco_server.broker.stream_reads import stream_state
 
 from .support.connections import connected
 from .support.gateway import running_gateway
+from .support.installation import Installation, installation, started, violations
 from .support.waiting import eventually
 from .support.workers import serving_worker
-from .test_nats_permissions import Installation, installation, started, violations
 
 __all__ = ["installation", "started"]
 

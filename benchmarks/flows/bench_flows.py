@@ -48,6 +48,16 @@ def _resting(name: str, seconds: float) -> Task:
     return Task(func=lambda: work.rest(seconds), name=name)
 
 
+def _busy(number: int) -> Task:
+    """A task that says so, and takes as long as the run was told."""
+
+    def busy(task_sec: float) -> None:
+        print(f"step {number} of {LARGE_FLOW_TASKS}")
+        work.rest(task_sec)
+
+    return Task(func=busy, name=f"step_{number}")
+
+
 def _noted(number: int) -> Task:
     """A task that says it was executed, so that a second time is seen."""
 
@@ -64,6 +74,7 @@ cancellable = Flow(name="cancellable") >> until_cancelled
 asking = Flow(name="asking") >> ask
 chain = _in_a_row("chain", [_resting(f"rest_{n}", CHAIN_TASK_SEC) for n in range(CHAIN_TASKS)])
 large = _in_a_row("large", [_resting(f"rest_{n}", 0) for n in range(LARGE_FLOW_TASKS)])
+busy = _in_a_row("busy", [_busy(n) for n in range(LARGE_FLOW_TASKS)])
 resumed = _in_a_row("resumed", [_noted(n) for n in range(RESUME_TASKS)])
 
 _FLOWS = {flow.name: flow for flow in (noop, stamped, cancellable, chain, large, resumed)}

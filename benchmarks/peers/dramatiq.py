@@ -1,5 +1,10 @@
-"""Dramatiq with Redis as broker and as result backend."""
+"""Dramatiq with Redis as broker and as result backend.
 
+Its four slots are four processes, as ours are; and once more as its own command starts it by default: one
+process per core, with eight threads each, which are more slots and suit tasks that do nothing better.
+"""
+
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,9 +20,11 @@ _ENVIRONMENT = Environment("dramatiq", ("dramatiq[redis]", "pyoco"))
 
 @dataclass(frozen=True)
 class Dramatiq:
-    name: str = "dramatiq"
-    title: str = "Dramatiq + Redis"
-    setup: str = f"{SLOTS} worker processes with 1 thread"
+    name: str
+    title: str
+    setup: str
+    # What its command is told about processes and threads.
+    layout: tuple[str, ...]
     durability: str = "none: Redis in memory, append-only file off"
     done: str = "the task's result is in Redis"
 
@@ -26,14 +33,7 @@ class Dramatiq:
 
     @asynccontextmanager
     async def start(self, folder: Path, *, workers: bool) -> AsyncIterator[LibraryStack]:
-        worker = [
-            _ENVIRONMENT.program("dramatiq"),
-            "dramatiq_tasks",
-            "--processes",
-            str(SLOTS),
-            "--threads",
-            "1",
-        ]
+        worker = [_ENVIRONMENT.program("dramatiq"), "dramatiq_tasks", *self.layout]
         async with (
             redis_server(folder) as redis,
             library_stack(
@@ -48,4 +48,15 @@ class Dramatiq:
             yield stack
 
 
-DRAMATIQ = Dramatiq()
+DRAMATIQ = Dramatiq(
+    name="dramatiq",
+    title="Dramatiq + Redis",
+    setup=f"{SLOTS} worker processes with 1 thread",
+    layout=("--processes", str(SLOTS), "--threads", "1"),
+)
+DRAMATIQ_DEFAULT = Dramatiq(
+    name="dramatiq-default",
+    title="Dramatiq + Redis, its default",
+    setup=f"as `dramatiq` starts it: {os.cpu_count()} worker processes (one per core) with 8 threads",
+    layout=(),
+)

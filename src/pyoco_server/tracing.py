@@ -6,7 +6,7 @@ headers of its message; the worker tells the run and its tasks once the run has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -42,9 +42,9 @@ def tracing(config: NatsBackendConfig, *, service: str) -> Iterator[None]:
         ending.close()
 
 
-def submitting(job: Job, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+def submitting(job: Job, headers: Callable[[], Mapping[str, str]]) -> AbstractContextManager[None]:
     """The span of a submit: what is published inside the block carries its trace."""
-    return _nothing if _traces is None else _traces.submitting(job, headers)
+    return _nothing if _traces is None else _traces.submitting(job, headers())
 
 
 def carried() -> dict[str, str]:

@@ -23,8 +23,8 @@ class WaitsInBucket:
         later = (wait.deadline_at for wait in await self._open() if wait.deadline_at > after)
         return min(later, default=None)
 
-    async def open_waits(self) -> list[tuple[str, str, float]]:
-        return [(wait.wait_id, wait.run_id, wait.created_at) for wait in await self._open()]
+    async def open_waits(self) -> set[str]:
+        return {wait.wait_id for wait in await self._open()}
 
     async def _open(self) -> list[WaitRecord]:
         found: list[WaitRecord] = []

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
-from pyoco_server.auth.tokens import Token, digest_of, new_token, same, stored_form
+from pyoco_server.auth.tokens import Token, brief_mark, digest_of, new_token, same, stored_form
 from pyoco_server.background import repeat
 from pyoco_server.broker.api_key_mirror import ApiKeyMirror
 from pyoco_server.broker.api_keys import ApiKeyRecord, ApiKeys, StoredSecret
@@ -78,6 +78,8 @@ class KnownKeys:
         self._mirror = ApiKeyMirror(connection, self._heard_of_a_write)
         self._pepper = connection.config.auth_pepper.encode()
         self._grants: dict[str, list[Grant]] = {}
+        # What was found to match: once for each secret, until any key changes.
+        self._proven: dict[bytes, Grant] = {}
         # Compared with when there is no key of an id, so that this takes as long.
         self._nobody = [_grant(_nobodys_record(), stored_form(new_token(), ""))]
         self._hinted = False
@@ -117,16 +119,23 @@ class KnownKeys:
 
     def check(self, text: str) -> Grant:
         """What the key gives; ApiKeyInvalid says why it gives nothing, to its owner only."""
+        mark = brief_mark(text)
+        grant = self._proven.get(mark)
+        if grant is None:
+            grant = self._proven[mark] = self._prove(text)
+        now = time.time()
+        if why := grant.why_over(now):
+            raise ApiKeyInvalid(f"the key {grant.key_id}: {why}")
+        self._used[grant.key_id] = now
+        return grant
+
+    def _prove(self, text: str) -> Grant:
         token = Token.parse(text)
         if token is None:
             raise ApiKeyInvalid("it does not have the form of a key, pyoco_<id>_<secret>")
         grant = self._matching(token)
         if grant is None:
             raise ApiKeyInvalid("there is no such key")
-        now = time.time()
-        if why := grant.why_over(now):
-            raise ApiKeyInvalid(f"the key {grant.key_id}: {why}")
-        self._used[grant.key_id] = now
         return grant
 
     def _matching(self, token: Token) -> Grant | None:
@@ -180,6 +189,7 @@ class KnownKeys:
 
     def _renew(self) -> None:
         before, self._grants = self._grants, {}
+        self._proven.clear()
         for key_id, record in self._mirror.entries.records.items():
             known = before.pop(key_id, [])
             if not known and record.peppered != bool(self._pepper):

@@ -10,6 +10,7 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 
 from pyoco_server.broker.api_keys import StoredSecret
@@ -19,6 +20,8 @@ _SECRET_BYTES: Final = 32
 _SALT_BYTES: Final = 16
 _TOKEN: Final = re.compile(r"pyoco_([0-9a-f]{16})_([0-9a-f]{64})")
 _KEY_ID: Final = re.compile(r"[0-9a-f]{16}")
+_MARK_BYTES: Final = 32
+_MARK_KEY: Final = secrets.token_bytes(_MARK_BYTES)
 KEY_ID_WANTED: Final = "wanted the 16 hexadecimal digits that `api-key list` shows"
 
 
@@ -54,6 +57,14 @@ def stored_form(token: Token, pepper: str) -> StoredSecret:
 
 def digest_of(secret: str, salt: str, pepper: bytes) -> str:
     return hmac.digest(pepper, f"{salt}:{secret}".encode(), "sha256").hex()
+
+
+def brief_mark(text: str) -> bytes:
+    """Stands for a key in the memory of this process: a tenth of the work of `digest_of`, and no secret.
+
+    Its hash has a key that nobody knows, so that looking for a mark tells nothing by the time that it takes.
+    """
+    return blake2b(text.encode(), digest_size=_MARK_BYTES, key=_MARK_KEY).digest()
 
 
 def same(one: str, other: str) -> bool:

@@ -16,6 +16,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 import nats.errors
 from nats.aio.client import Client
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 _CRLF = b"\r\n"
 # With more than this on its way, a publish goes through nats-py, which waits for the socket.
 _BUSY_BYTES = 256 * 1024
-_PLAIN_HEADERS = re.compile(r"(?:[\w-]+: \S[^\r\n]*\r\n)*", re.ASCII)
+_PLAIN_NAME = re.compile(r"[\w-]+", re.ASCII)
 
 
 class DirectClient(Client):
@@ -44,6 +45,8 @@ class DirectClient(Client):
         # None before the first connection, and over WebSocket.
         self._socket: asyncio.WriteTransport | None = None
         self._will_write = False
+        # What the socket had not taken when this turn's first message came.
+        self._unsent_bytes = 0
 
     async def _process_connect_init(self) -> None:
         await super()._process_connect_init()
@@ -94,7 +97,7 @@ class DirectClient(Client):
 
     def take_messages(self, data: bytes) -> int:
         """Handle the direct messages that `data` begins with; returns where the rest begins."""
-        begin = 0
+        begin = count = size = 0
         while (line_end := data.find(_CRLF, begin)) > 0:
             # MSG <subject> <sid> [reply] <size>, or HMSG <subject> <sid> [reply] <size of headers> <size>
             words = data[begin:line_end].split(b" ")
@@ -108,8 +111,11 @@ class DirectClient(Client):
             if len(data) < end + 2:
                 break
             reply = words[3] if len(words) == 5 + has_headers else b""
-            self._give(sink, Message(words[1].decode(), reply.decode(), data[head:body], data[body:end]))
+            _give(sink, Message(words[1].decode(), reply.decode(), data[head:body], data[body:end]))
             begin = end + 2
+            count += 1
+            size += end - body
+        self._count_received(count, size)
         return begin
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
@@ -118,16 +124,12 @@ class DirectClient(Client):
         if sink is None:
             await super()._process_msg(sid, subject, reply, data, headers)
         else:
-            self._give(sink, Message(subject.decode(), reply.decode(), headers or b"", data))
+            _give(sink, Message(subject.decode(), reply.decode(), headers or b"", data))
+            self._count_received(1, len(data))
 
-    def _give(self, sink: MessageSink, message: Message) -> None:
-        self.stats["in_msgs"] += 1
-        self.stats["in_bytes"] += len(message.data)
-        try:
-            sink(message)
-        except Exception:
-            # An error here would end the connection.
-            log.exception("a message on %s could not be handled", message.subject)
+    def _count_received(self, count: int, size: int) -> None:
+        self.stats["in_msgs"] += count
+        self.stats["in_bytes"] += size
 
     # Sending
 
@@ -137,9 +139,10 @@ class DirectClient(Client):
         """Publish without waiting; False: not done, `publish` knows what is in the way and what to do."""
         words = f"{subject} {reply} " if reply else f"{subject} "
         fields = _written(headers) if headers else ""
+        size = len(payload)
         if not (
             self._is_free
-            and len(payload) <= self._max_payload
+            and size <= self._max_payload
             # Nothing that could be taken for another command: no line ends, and no space but those above.
             and words.isprintable()
             and words.count(" ") == 1 + bool(reply)
@@ -149,13 +152,13 @@ class DirectClient(Client):
             return False
         if fields:
             head = f"NATS/1.0\r\n{fields}\r\n".encode()
-            command = f"HPUB {words}{len(head)} {len(head) + len(payload)}\r\n".encode() + head
+            command = f"HPUB {words}{len(head)} {len(head) + size}\r\n".encode() + head
         else:
-            command = f"PUB {words}{len(payload)}\r\n".encode()
+            command = f"PUB {words}{size}\r\n".encode()
         self.stats["out_msgs"] += 1
-        self.stats["out_bytes"] += len(payload)
+        self.stats["out_bytes"] += size
         self._pending += (command, payload, _CRLF)
-        self._pending_data_size += len(command) + len(payload) + 2
+        self._pending_data_size += len(command) + size + 2
         if not self._will_write:
             self._will_write = True
             asyncio.get_running_loop().call_soon(self._write_pending)
@@ -169,13 +172,15 @@ class DirectClient(Client):
     @property
     def _is_free(self) -> bool:
         """Whether what is published now can leave at the end of this turn."""
-        socket = self._socket
-        return (
-            self.is_connected
-            and socket is not None
-            and not socket.is_closing()
-            and self._pending_data_size + socket.get_write_buffer_size() < _BUSY_BYTES
-        )
+        if not self.is_connected:
+            return False
+        # Until the end of the turn nothing is written, so that the socket is looked at once.
+        if not self._will_write:
+            socket = self._socket
+            if socket is None or socket.is_closing():
+                return False
+            self._unsent_bytes = socket.get_write_buffer_size()
+        return self._pending_data_size + self._unsent_bytes < _BUSY_BYTES
 
     def _write_pending(self) -> None:
         self._will_write = False
@@ -186,8 +191,24 @@ class DirectClient(Client):
             self._pending_data_size = 0
 
 
+def _give(sink: MessageSink, message: Message) -> None:
+    try:
+        sink(message)
+    except Exception:
+        # An error here would end the connection.
+        log.exception("a message on %s could not be handled", message.subject)
+
+
 def _written(headers: Mapping[str, str]) -> str | None:
     """The headers, one a line; None when nats-py would clean them first, or refuse them."""
-    fields = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    is_plain = fields.count("\n") == len(headers) and _PLAIN_HEADERS.fullmatch(fields)
-    return fields if is_plain else None
+    fields = ""
+    for name, value in headers.items():
+        if not (_is_plain_name(name) and value and value[0] != " " and value.isprintable()):
+            return None
+        fields += f"{name}: {value}\r\n"
+    return fields
+
+
+@lru_cache(maxsize=256)
+def _is_plain_name(name: str) -> bool:
+    return _PLAIN_NAME.fullmatch(name) is not None

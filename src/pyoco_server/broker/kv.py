@@ -5,8 +5,9 @@ around the request than in it.
 """
 
 from base64 import b64decode
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -53,7 +54,7 @@ class Bucket:
         self._prefix = f"$KV.{name}."
 
     async def get(self, key: str) -> Entry | None:
-        """The latest value; a key that a replica does not know yet is asked of the leader."""
+        """The latest value; a key that a replica does not know yet, or no more, is asked of the leader."""
         subject = f"$JS.API.DIRECT.GET.{self._stream}.{self._prefix}{key}"
         try:
             reply = await self._connection.request(subject)
@@ -61,10 +62,8 @@ class Bucket:
             # A bucket that somebody made without direct reads.
             return await self.get_from_leader(key)
         headers = reply.headers or {}
-        if "Status" in headers:
+        if "Status" in headers or headers.get("KV-Operation") in DELETED:
             return await self.get_from_leader(key)
-        if headers.get("KV-Operation") in DELETED:
-            return None
         return Entry(reply.data, int(headers["Nats-Sequence"]))
 
     async def get_from_leader(self, key: str) -> Entry | None:
@@ -84,10 +83,11 @@ class Bucket:
                 raise
             return await self.update(key, value, revision=stored.seq)
 
-    async def update(self, key: str, value: bytes, *, revision: int) -> int:
-        """Replace exactly the given revision; returns the new one."""
+    def update(self, key: str, value: bytes, *, revision: int) -> Coroutine[Any, Any, int]:
+        """Replace exactly the given revision; gives the new one."""
+        # No coroutine of its own: this is on the way of every run.
         headers = {"Nats-Expected-Last-Subject-Sequence": str(revision)}
-        return await publish_acked(self._connection, self._prefix + key, value, headers)
+        return publish_acked(self._connection, self._prefix + key, value, headers)
 
     async def delete(self, key: str, *, revision: int) -> None:
         """Delete the key if it is still at the given revision."""

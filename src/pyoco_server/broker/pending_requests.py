@@ -2,16 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pyoco_server.broker.message import Message
 
-
-@dataclass(slots=True)
-class _Request:
-    subject: str
-    deadline: float
-    answer: asyncio.Future[Message]
+# Its subject, its deadline and its answer: as a tuple, since each run makes several.
+_Request = tuple[str, float, asyncio.Future[Message]]
 
 
 class PendingRequests:
@@ -27,11 +22,11 @@ class PendingRequests:
     def add(self, token: str, subject: str) -> asyncio.Future[Message]:
         """The answer to come; who adds a request removes it, whatever became of it."""
         loop = asyncio.get_running_loop()
-        request = _Request(subject, loop.time() + self._timeout_sec, loop.create_future())
-        self._requests[token] = request
+        deadline, answer = loop.time() + self._timeout_sec, loop.create_future()
+        self._requests[token] = (subject, deadline, answer)
         if self._timer is None:
-            self._timer = loop.call_at(request.deadline, self._expire)
-        return request.answer
+            self._timer = loop.call_at(deadline, self._expire)
+        return answer
 
     def remove(self, token: str) -> None:
         del self._requests[token]
@@ -41,21 +36,22 @@ class PendingRequests:
         request = self._requests.get(token)
         if request is None:
             return False
-        if not request.answer.done():
-            request.answer.set_result(message)
+        answer = request[2]
+        if not answer.done():
+            answer.set_result(message)
         return True
 
     def refuse(self, subject: str, why: Callable[[], Exception]) -> None:
         """Those on this subject, in whatever case it is written, will not be answered."""
-        for request in self._requests.values():
-            if request.subject.lower() == subject.lower() and not request.answer.done():
-                request.answer.set_exception(why())
+        for asked, _, answer in self._requests.values():
+            if asked.lower() == subject.lower() and not answer.done():
+                answer.set_exception(why())
 
     def fail(self, why: Callable[[], Exception]) -> None:
         """None of them will be answered any more."""
-        for request in self._requests.values():
-            if not request.answer.done():
-                request.answer.set_exception(why())
+        for _, _, answer in self._requests.values():
+            if not answer.done():
+                answer.set_exception(why())
 
     def close(self) -> None:
         if self._timer is not None:
@@ -66,9 +62,9 @@ class PendingRequests:
         """Fail those whose time is up, and look again when that of the next one is."""
         loop = asyncio.get_running_loop()
         self._timer = None
-        for request in self._requests.values():
-            if request.deadline > loop.time():
-                self._timer = loop.call_at(request.deadline, self._expire)
+        for subject, deadline, answer in self._requests.values():
+            if deadline > loop.time():
+                self._timer = loop.call_at(deadline, self._expire)
                 return
-            if not request.answer.done():
-                request.answer.set_exception(self._late(request.subject))
+            if not answer.done():
+                answer.set_exception(self._late(subject))

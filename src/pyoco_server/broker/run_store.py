@@ -1,6 +1,8 @@
 """Run snapshots at rest: every write is a compare-and-set on the revision that was read."""
 
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -26,9 +28,9 @@ class RunStore:
     def __init__(self, connection: Connection) -> None:
         self._bucket = Bucket(connection, connection.config.runs_kv_bucket)
 
-    async def create(self, snapshot: RunSnapshot) -> int:
+    def create(self, snapshot: RunSnapshot) -> Coroutine[Any, Any, int]:
         """Write the first snapshot of a run; RevisionConflict if the id is, or ever was, in use."""
-        return await self._bucket.update(snapshot.run_id, encode(snapshot), revision=0)
+        return self._bucket.update(snapshot.run_id, encode(snapshot), revision=0)
 
     async def get(self, run_id: str) -> StoredRun | None:
         return _stored(run_id, await self._bucket.get(run_id))
@@ -37,9 +39,9 @@ class RunStore:
         """For decisions about ownership, where a replica's older answer would be wrong."""
         return _stored(run_id, await self._bucket.get_from_leader(run_id))
 
-    async def replace(self, snapshot: RunSnapshot, *, revision: int) -> int:
+    def replace(self, snapshot: RunSnapshot, *, revision: int) -> Coroutine[Any, Any, int]:
         """Write over exactly `revision`; RevisionConflict if somebody else wrote since."""
-        return await self._bucket.update(snapshot.run_id, encode(snapshot), revision=revision)
+        return self._bucket.update(snapshot.run_id, encode(snapshot), revision=revision)
 
     async def delete(self, run_id: str, *, revision: int) -> None:
         await self._bucket.delete(run_id, revision=revision)

@@ -1,7 +1,8 @@
 """The queue of jobs: publishing one, and what a worker can say about a delivery of it."""
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from nats.js.api import AckPolicy, ConsumerConfig
@@ -128,11 +129,11 @@ class WorkQueue:
         self._connection = connection
         self._config = connection.config
 
-    async def publish(self, job: Job, *, run_revision: int) -> None:
+    def publish(self, job: Job, *, run_revision: int) -> Coroutine[Any, Any, int]:
         """Put a job into the queue; publishing the same run again is stored once."""
         headers = {"Nats-Msg-Id": job.run_id, _REVISION_HEADER: str(run_revision), **tracing.carried()}
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
-        await publish_acked(self._connection, subject, encode(job), headers)
+        return publish_acked(self._connection, subject, encode(job), headers)
 
     async def publish_again(self, job: Job, *, revision: int) -> str:
         """Put in a job that should be there and is not; returns its subject.

@@ -23,7 +23,7 @@ class Access:
         return not self.scopes
 
     def allows(self, scopes: frozenset[Scope]) -> bool:
-        return self.public or bool(self.scopes & scopes) or Scope.ADMIN in scopes
+        return self.public or not self.scopes.isdisjoint(scopes) or Scope.ADMIN in scopes
 
     @property
     def wanted(self) -> list[str]:

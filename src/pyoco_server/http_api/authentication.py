@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pyoco_server.auth.known_keys import Grant, KnownKeys
 from pyoco_server.errors import ApiKeyMissing, PyocoError, ScopeMissing
 from pyoco_server.http_api.access_table import Access, access_of, is_known
-from pyoco_server.http_api.principal import Principal, remember_principal
+from pyoco_server.http_api.even_times import note_arrival
+from pyoco_server.http_api.principal import remember_principal
 from pyoco_server.http_api.problems import no_such_endpoint, problem_answer
 
 
@@ -31,8 +32,13 @@ class Authenticate:
         if access is not None and access.public:
             await self._app(scope, receive, send)
             return
+        keys: KnownKeys = scope["app"].state.gateway.keys
+        note_arrival(scope)
         try:
-            await self._admit(scope, access)
+            text = self._key_in(scope)
+            if not keys.fresh:
+                await keys.confirm()
+            remember_principal(scope, _granted(keys.check(text), access, scope["method"]))
         except PyocoError as refusal:
             if access is not None:
                 # For the count of requests: the routing did not get to say which endpoint it was.
@@ -46,22 +52,6 @@ class Authenticate:
             return
         await self._app(scope, receive, send)
 
-    async def _admit(self, scope: Scope, access: Access | None) -> None:
-        keys: KnownKeys = scope["app"].state.gateway.keys
-        text = self._key_in(scope)
-        if not keys.fresh:
-            await keys.confirm()
-        grant = keys.check(text)
-        if access is not None and not access.allows(grant.scopes):
-            wanted = " or ".join(f"`{scope}`" for scope in access.wanted)
-            raise ScopeMissing(
-                f"{scope['method']} {access.path} needs the scope {wanted}, and the key "
-                f"{grant.key_id} has {_listed(grant)}"
-            )
-        remember_principal(
-            scope, Principal(grant.tenant_id, grant.key_id, grant.name, grant.scopes), until=grant.over
-        )
-
     def _key_in(self, scope: Scope) -> str:
         for name, value in scope["headers"]:
             # What a parser of ours leaves behind a value is not part of it.
@@ -70,6 +60,16 @@ class Authenticate:
         missing = ApiKeyMissing(f"the header {self._header} is not there")
         missing.headers["WWW-Authenticate"] = f'ApiKey realm="pyoco-server", header="{self._header}"'
         raise missing
+
+
+def _granted(grant: Grant, access: Access | None, method: str) -> Grant:
+    """The grant, if it is enough for the endpoint; else ScopeMissing."""
+    if access is None or access.allows(grant.scopes):
+        return grant
+    wanted = " or ".join(f"`{scope}`" for scope in access.wanted)
+    raise ScopeMissing(
+        f"{method} {access.path} needs the scope {wanted}, and the key {grant.key_id} has {_listed(grant)}"
+    )
 
 
 def _listed(grant: Grant) -> str:

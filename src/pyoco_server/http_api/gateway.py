@@ -21,6 +21,7 @@ from pyoco_server.broker.wheel_history import WheelHistory
 from pyoco_server.broker.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.cursor_key import SharedCursors
+from pyoco_server.http_api.even_times import EvenTimes
 from pyoco_server.http_api.kept_answers import KeptAnswers
 from pyoco_server.http_api.request_counts import RequestCounts
 from pyoco_server.http_api.run_timings import RunTimings
@@ -51,6 +52,7 @@ class Gateway:
     config: NatsBackendConfig
     connection: Connection
     keys: KnownKeys
+    even_times: EvenTimes
     runs: RunStore
     logs: RunLogs
     watches: RunWatches
@@ -114,6 +116,7 @@ class Gateway:
             config=config,
             connection=connection,
             keys=KnownKeys(connection),
+            even_times=EvenTimes(),
             runs=RunStore(connection),
             logs=RunLogs(connection),
             watches=RunWatches(connection),
@@ -176,6 +179,7 @@ class Gateway:
         await self.wait_feed.close()
         await self.feed.close()
         await self.keys.close()
+        self.even_times.close()
         await self.connection.close()
         await self.wait_index.close()
         await self.index_file.close()

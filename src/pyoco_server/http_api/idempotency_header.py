@@ -12,11 +12,14 @@ REPLAYED_HEADER = "Idempotent-Replayed"
 PATTERN = "[\x21-\x7e]{1,255}"
 
 _KEY = re.compile(PATTERN)
+_RAW_NAME = HEADER.lower().encode()
 
 
 def idempotency_key(request: Request) -> str | None:
     """The key of the request, if it has one."""
-    keys = request.headers.getlist(HEADER)
+    # Not by `request.headers`, which makes an object first: most requests have none.
+    headers: list[tuple[bytes, bytes]] = request.scope["headers"]
+    keys = [value.decode("latin-1") for name, value in headers if name == _RAW_NAME]
     if not keys:
         return None
     if len(keys) > 1:

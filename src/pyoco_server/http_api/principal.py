@@ -1,42 +1,35 @@
-"""Who asks: what authentication found out about a request, for the routes behind it."""
+"""Who asks: what authentication found out about a request, for the routes behind it.
+
+That is the grant itself of the key that it came with: nothing is made anew for each request.
+"""
 
 import asyncio
-from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
 from starlette.types import Scope as ConnectionScope
 
-from pyoco_server.auth.scopes import Scope
+from pyoco_server.auth.known_keys import Grant
 
 # A key of the connection's scope, which every part of the app that sees the request shares.
 _PRINCIPAL = "pyoco.principal"
-_OVER = "pyoco.access_over"
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """The key a request came with."""
-
-    tenant_id: str
-    api_key_id: str
-    name: str
-    scopes: frozenset[Scope]
-
-
-def remember_principal(scope: ConnectionScope, principal: Principal, *, until: asyncio.Event) -> None:
-    scope[_PRINCIPAL] = principal
-    scope[_OVER] = until
+def remember_principal(scope: ConnectionScope, grant: Grant) -> None:
+    scope[_PRINCIPAL] = grant
 
 
 def access_over(scope: ConnectionScope) -> asyncio.Event | None:
     """Set once the key is revoked or has expired; None: authentication is off."""
-    over = scope.get(_OVER)
-    assert over is None or isinstance(over, asyncio.Event)
-    return over
+    grant = _remembered(scope)
+    return None if grant is None else grant.over
 
 
-def principal_of(request: HTTPConnection) -> Principal | None:
+def principal_of(request: HTTPConnection) -> Grant | None:
     """None: authentication is off (PYOCO_HTTP_AUTH_MODE=none)."""
-    principal = request.scope.get(_PRINCIPAL)
-    assert principal is None or isinstance(principal, Principal)
-    return principal
+    return _remembered(request.scope)
+
+
+def _remembered(scope: ConnectionScope) -> Grant | None:
+    grant = scope.get(_PRINCIPAL)
+    assert grant is None or isinstance(grant, Grant)
+    return grant

@@ -19,6 +19,7 @@ from starlette.routing import Match, Route
 from pyoco_server.error_table import ErrorSpec
 from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, PyocoError, shortened
 from pyoco_server.http_api import security_headers
+from pyoco_server.http_api.even_times import EvenTimes
 from pyoco_server.http_api.language import preferred_language
 from pyoco_server.http_api.wait_words import word_on
 
@@ -80,7 +81,10 @@ def install(app: FastAPI) -> None:
 
 async def _on_pyoco_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PyocoError)
-    return problem_answer(request, error)
+    answer = problem_answer(request, error)
+    even_times: EvenTimes = request.app.state.gateway.even_times
+    await even_times.wait(request, error)
+    return answer
 
 
 def problem_answer(request: Request, error: PyocoError) -> Response:

@@ -69,5 +69,5 @@ def _caller_of(request: Request) -> tuple[str, str]:
     """The caller, and what it is called in words."""
     principal = principal_of(request)
     if principal is not None:
-        return f"key {principal.api_key_id}", "one API key"
+        return f"key {principal.key_id}", "one API key"
     return f"address {request.client.host if request.client else ''}", "one address"

@@ -41,7 +41,7 @@ async def rerun(request: Request, run_id: str) -> Response:
     wish = await optional_record(request, RerunRequest, field="task", cure=cure)
     journal, caller = Journal(gateway.connection), caller_of(request)
     job = await rerun_job(gateway.runs, journal, run_id, caller, mode=wish.mode, task=wish.task)
-    with tracing.submitting(job, request.headers):
+    with tracing.submitting(job, lambda: request.headers):
         await gateway.submitter.submit(job)
     accepted = RerunAccepted(run_id=job.run_id, origin_run_id=run_id)
     return Response(msgspec.json.encode(accepted), media_type="application/json")

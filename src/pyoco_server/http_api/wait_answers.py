@@ -147,7 +147,7 @@ def _actor_of(request: Request) -> Actor:
     agent = request.headers.get("user-agent")
     return Actor(
         tenant_id=None if principal is None else principal.tenant_id,
-        api_key_id=None if principal is None else principal.api_key_id,
+        api_key_id=None if principal is None else principal.key_id,
         name=None if principal is None else principal.name,
         ip=None if request.client is None else request.client.host,
         user_agent=None if agent is None else agent[:_USER_AGENT_CHARS],

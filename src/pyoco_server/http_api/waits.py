@@ -87,6 +87,9 @@ async def get_wait(request: Request, wait_id: str) -> Response:
     # An id that is none cannot exist, and must not reach a NATS subject.
     stored = await gateway.wait_store.get(wait_id) if is_wait_id(wait_id) else None
     if stored is None or not caller_of(request).sees(stored.record.tenant_id):
+        if stored is not None:
+            # As for one that the replica does not have: who counts our steps by the clock learns nothing.
+            await gateway.wait_store.get_from_leader(wait_id)
         raise WaitNotFound(f"there is no wait {wait_id!r}")
     record = stored.record
     events = await gateway.wait_events.of_wait(wait_id)

@@ -102,6 +102,7 @@ class FlowRun:
                 record,
                 after=self._links.get(name, []),
                 calls=self._calls.tries.count(name),
+                latest_calls=self._calls.tries.ended_so_far(name),
                 replayed=self._journal.replayed.get(name),
             )
             for name, record in dict(self._context.task_records).items()

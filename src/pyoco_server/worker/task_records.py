@@ -1,5 +1,6 @@
 """A task's record as it is stored in the run's snapshot: in brief while the run lasts, in full at its end."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ from msgspec import Struct
 from pyoco.core.models import TaskRecord
 
 from pyoco_server.models import JournalEntry
+from pyoco_server.worker.task_tries import Try
 from pyoco_server.worker.values import clean, to_json
 
 
@@ -19,13 +21,19 @@ class _Brief(Struct, omit_defaults=True):
     calls: int = 1
     after: list[str] = []
     replayed: bool = False
+    latest_calls: list[Try] = []
 
 
 _encode_brief = msgspec.json.Encoder().encode
 
 
 def brief_record(
-    record: TaskRecord, *, after: list[str], calls: int = 1, replayed: JournalEntry | None = None
+    record: TaskRecord,
+    *,
+    after: list[str],
+    calls: int = 1,
+    latest_calls: Sequence[Try] = (),
+    replayed: JournalEntry | None = None,
 ) -> bytes:
     if replayed is not None:
         return _encode_brief(_Brief(replayed.started_at, replayed.ended_at, replayed.error, 1, after, True))
@@ -33,7 +41,16 @@ def brief_record(
     # The engine leaves the end of the turn before where a loop comes to the task again.
     over = started_at is not None and ended_at is not None and ended_at >= started_at
     error = record.error and clean(record.error)
-    return _encode_brief(_Brief(started_at, ended_at if over else None, error, max(calls, 1), after))
+    return _encode_brief(
+        _Brief(
+            started_at,
+            ended_at if over else None,
+            error,
+            max(calls, 1),
+            after,
+            latest_calls=list(latest_calls),
+        )
+    )
 
 
 def encoded_record(

@@ -10,6 +10,8 @@ from pyoco_server.worker.values import message_of
 
 # Of each task; a loop may have any number of turns.
 _LATEST = 50
+# While the run lasts, since each of its snapshots has them.
+_LATEST_IN_BRIEF = 10
 _ERROR_CHARS = 300
 
 
@@ -40,6 +42,10 @@ class TaskTries:
 
     def count(self, task: str) -> int:
         return self._counts.get(task, 0)
+
+    def ended_so_far(self, task: str) -> list[Try]:
+        """The latest calls of a task that was called again; nothing of a first call, as most are."""
+        return list(self._latest.get(task, ()))[-_LATEST_IN_BRIEF:] if self.count(task) > 1 else []
 
     def told(self, task: str) -> dict[str, Any]:
         """What a task's record says; nothing of a single call, which the record tells by itself."""

@@ -1,0 +1,47 @@
+"""An event loop whose time only goes on when a test says so: for time limits, without waiting for them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class SetTimer:
+    due: float
+    action: Callable[[], object]
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class SetLoop:
+    """The running loop, but for its clock and its timers."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._now = 0.0
+        self._timers: list[SetTimer] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def time(self) -> float:
+        return self._now
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> SetTimer:
+        timer = SetTimer(self._now + delay, lambda: callback(*args))
+        self._timers.append(timer)
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; what is due meanwhile happens in its order, at its time."""
+        end = self._now + seconds
+        while due := [timer for timer in self._timers if timer.due <= end]:
+            timer = min(due, key=lambda each: each.due)
+            self._timers.remove(timer)
+            self._now = max(self._now, timer.due)
+            if not timer.is_cancelled:
+                timer.action()
+        self._now = end

@@ -1,0 +1,264 @@
+"""Bulk operations as they go on: told, stopped, and finished by whichever gateway lives."""
+
+import shutil
+import signal
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import pytest
+
+from pyoco_server.broker import bulk_records, jetstream_api
+from pyoco_server.broker.bulk_records import BulkAction, BulkRecord, BulkState
+from pyoco_server.broker.stream_reads import stream_state
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.models import new_run_id
+from pyoco_server.runs import bulk, bulk_runner
+from pyoco_server.runs.bulk_steps import Step
+
+from .support.bulk_operations import Held, begin, config, counts, die, ended_runs, ends, get, origins
+from .support.gateway import RunningGateway, running_gateway
+from .support.nats_server import NatsServer
+from .support.programs import SERVER, running
+from .support.waiting import eventually
+from .test_dlq import letter, put, seqs
+from .test_http_errors import assert_problem
+from .test_outage import stored_run_ids
+
+__all__ = ["config"]
+
+
+class TestProgress:
+    @pytest.mark.parametrize("bulk_id", ["00000000-0000-4000-8000-000000000000", "a.b", "*"])
+    async def test_an_operation_that_does_not_exist(self, gateway: RunningGateway, bulk_id: str) -> None:
+        assert_problem(await gateway.http.get(f"/bulk/{bulk_id}"), 404, 29)
+        assert_problem(await gateway.http.post(f"/bulk/{bulk_id}/stop"), 404, 29)
+
+    async def test_the_newest_is_listed_first_and_their_parts_are_not(self, gateway: RunningGateway) -> None:
+        await put(gateway, letter(), letter())
+        first = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=5))
+        await put(gateway, letter())
+        second = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=5))
+        assert (await gateway.http.get("/bulk")).json() == {"items": [second, first]}
+
+    async def test_many_items_are_stored_in_parts(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bulk_records, "PART_ITEMS", 7)
+        monkeypatch.setattr(bulk_runner, "_GROUP", 5)
+        await put(gateway, *(letter() for _ in range(30)))
+        record = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=30))
+        assert counts(record) == ("COMPLETED", 30, 0, 0)
+        assert await seqs(gateway) == []
+        # The record and its parts.
+        state = await stream_state(gateway.inside.connection, "KV_pyoco_bulk", subjects="$KV.pyoco_bulk.>")
+        assert len(state.subjects) == 1 + 5
+
+    async def test_it_can_be_stopped(self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(bulk_runner, "_GROUP", 2)
+        held = Held(gateway, after=4)
+        await put(gateway, *(letter() for _ in range(10)))
+        operation = await begin(gateway, "/dlq/delete", expected_count=10)
+        await held.reached.wait()
+        stopped = (await gateway.http.post(f"/bulk/{operation['bulk_id']}/stop")).json()
+        assert counts(stopped) == ("STOPPED", 4, 0, 0)
+        held.go_on.set()
+
+        async def counted() -> bool:
+            return counts(await get(gateway, operation["bulk_id"])) == ("STOPPED", 6, 0, 0)
+
+        await eventually(counted, within=10, describe="what was in hand is counted")
+        again = (await gateway.http.post(f"/bulk/{operation['bulk_id']}/stop")).json()
+        assert counts(again) == ("STOPPED", 6, 0, 0)
+        assert await seqs(gateway) == [4, 3, 2, 1]
+
+    async def test_a_small_one_does_not_wait_for_a_large_one(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bulk_runner, "_GROUP", 1)
+        # The large one is the first in every order.
+        monkeypatch.setattr(bulk, "uuid4", iter([UUID(int=1), UUID(int=2)]).__next__)
+        await put(gateway, *(letter(tag="large") for _ in range(20)), letter(tag="small"))
+        held = Held(gateway, after=2)
+        large = await begin(gateway, "/dlq/delete", {"tag": "large"}, expected_count=20)
+        await held.reached.wait()
+        small = await begin(gateway, "/dlq/delete", {"tag": "small"}, expected_count=1)
+        held.go_on.set()
+        done_at = (await ends(gateway, small))["finished_at"]
+        assert done_at < (await ends(gateway, large))["finished_at"]
+
+    async def test_the_list_of_items_is_gone(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bulk_runner, "_GROUP", 2)
+        held = Held(gateway, after=2)
+        await put(gateway, *(letter() for _ in range(6)))
+        operation = await begin(gateway, "/dlq/delete", expected_count=6)
+        await held.reached.wait()
+        part = f"$KV.pyoco_bulk.{operation['bulk_id']}.0"
+        await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_bulk", part)
+        held.go_on.set()
+        record = await ends(gateway, operation)
+        assert counts(record) == ("STOPPED", 4, 0, 0)
+        assert "not stored any more" in record["errors"][0]["message"]
+
+    async def test_an_item_that_meets_an_unforeseen_error_is_told(self, gateway: RunningGateway) -> None:
+        async def broken(record: BulkRecord, item: str) -> Step:
+            raise ZeroDivisionError("oh")
+
+        gateway.inside.bulk._steps.take = broken  # type: ignore[method-assign]
+        await put(gateway, letter())
+        record = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=1))
+        assert counts(record) == ("COMPLETED", 0, 0, 1)
+        assert record["errors"] == [{"item": "1", "err_id": None, "message": "ZeroDivisionError: oh"}]
+
+    async def test_an_item_that_nats_never_takes_does_not_stop_the_rest(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bulk_runner, "_RETRY_SEC", (0.0, 0.0))
+        take = gateway.inside.bulk._steps.take
+        tries: Counter[str] = Counter()
+
+        async def flaky(record: BulkRecord, item: str) -> Step:
+            tries[item] += 1
+            if item == "1" or tries[item] == 1:
+                raise NatsUnavailable("not now")
+            return await take(record, item)
+
+        gateway.inside.bulk._steps.take = flaky  # type: ignore[method-assign]
+        await put(gateway, letter(), letter())
+        record = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=2))
+        assert counts(record) == ("COMPLETED", 1, 0, 1)
+        assert (tries, record["errors"][0]["err_id"]) == ({"1": 3, "2": 2}, "ERR-PYOCO-0003")
+
+    async def test_an_outage_is_waited_for(self, own_nats: NatsServer, config: NatsBackendConfig) -> None:
+        async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+            held = Held(gateway, after=1)
+            await put(gateway, *(letter() for _ in range(3)))
+            operation = await begin(gateway, "/dlq/delete", expected_count=3)
+            await held.reached.wait()
+            own_nats.kill()
+            held.go_on.set()
+            assert_problem(await gateway.http.get(f"/bulk/{operation['bulk_id']}"), 503, 3)
+            own_nats.start()
+            await gateway.inside.connection.wait_ready(10)
+            record = await ends(gateway, operation)
+            assert (record["state"], record["done"] + record["skipped"]) == ("COMPLETED", 3)
+            assert await seqs(gateway) == []
+
+    async def test_operations_are_found_after_the_data_of_nats_was_replaced(
+        self, own_nats: NatsServer, config: NatsBackendConfig, tmp_path: Path
+    ) -> None:
+        async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+            await put(gateway, *(letter() for _ in range(3)))
+            await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=3))
+
+            async def has_learnt() -> bool:
+                return gateway.inside.bulk._revision > 2
+
+            await eventually(has_learnt, within=5, describe="the gateway has read the operation's end")
+            own_nats.stop()
+            connection = gateway.inside.connection
+            await eventually(lambda: not connection.ready, within=5, describe="the gateway has noticed")
+            shutil.rmtree(tmp_path / "own-nats" / "jetstream")
+            own_nats.start()
+            await connection.wait_ready(10)
+            await put(gateway, letter())
+            operation = BulkRecord(
+                bulk_id=new_run_id(),
+                action=BulkAction.DELETE_LETTERS,
+                state=BulkState.RUNNING,
+                query={},
+                matched=1,
+                created_at=1.0,
+                updated_at=1.0,
+            )
+            # As another gateway writes it, which then dies.
+            await gateway.inside.bulk._records.create(operation, ["1"])
+            assert counts(await ends(gateway, {"bulk_id": operation.bulk_id}))[0] == "COMPLETED"
+
+
+class TestTakeover:
+    async def test_another_gateway_finishes_what_one_has_begun(
+        self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The first one dies with some of a group done and none of it recorded."""
+        monkeypatch.setattr(bulk_runner, "_GROUP", 8)
+        run_ids = await ended_runs(gateway, 30)
+        held = Held(gateway, after=12)
+        operation = await begin(gateway, "/bulk/rerun", {"status": "FAILED"}, expected_count=30)
+        await held.reached.wait()
+        await eventually(lambda: held.taken == 12, within=10, describe="the others of the group are done")
+        assert (await get(gateway, operation["bulk_id"]))["done"] == 8
+        async with running_gateway(config) as other:
+            await die(gateway)
+            record = await ends(other, operation)
+            assert counts(record) == ("COMPLETED", 30, 0, 0)
+            assert await origins(other, await stored_run_ids(other)) == dict.fromkeys(run_ids, 1)
+
+    async def test_a_gateway_that_stops_hands_over_at_once(
+        self, config: NatsBackendConfig, gateway: RunningGateway
+    ) -> None:
+        patient = replace(config, sweep_interval_sec=30.0)
+        await put(gateway, *(letter() for _ in range(5)))
+        async with running_gateway(patient) as first:
+            held = Held(first, after=2)
+            operation = await begin(first, "/dlq/delete", expected_count=5)
+            await held.reached.wait()
+            assert first.inside.bulk.lease.held
+        # Its lease would have lasted for 90 s.
+        record = await ends(gateway, operation)
+        assert (record["state"], record["done"] + record["skipped"]) == ("COMPLETED", 5)
+
+    async def test_one_gateway_works_while_the_other_looks_on(
+        self, config: NatsBackendConfig, gateway: RunningGateway
+    ) -> None:
+        await put(gateway, *(letter() for _ in range(5)))
+        held = Held(gateway, after=2)
+        async with running_gateway(config) as other:
+            await begin(gateway, "/dlq/delete", {"q": "broke"}, expected_count=5)
+            await held.reached.wait()
+            await put(other, letter(tag="gpu"))
+            second = await begin(other, "/dlq/delete", {"tag": "gpu"}, expected_count=1)
+            assert not other.inside.bulk.lease.held
+            held.go_on.set()
+            # Whichever gateway does it.
+            assert (await ends(other, second))["state"] == "COMPLETED"
+        await eventually(
+            lambda: not gateway.inside.bulk.lease.held, within=10, describe="nobody holds what is not needed"
+        )
+
+    async def test_a_gateway_that_is_killed(self, config: NatsBackendConfig, tmp_path: Path) -> None:
+        count = 1200
+        settings = {"PYOCO_NATS_URL": config.nats_url, "PYOCO_SWEEP_INTERVAL_SEC": "0.2"}
+        async with running_gateway(config) as survivor:
+            run_ids = await ended_runs(survivor, count)
+            survivor_takes = survivor.inside.bulk.lease.hold
+
+            async def not_yet() -> bool:
+                return False
+
+            survivor.inside.bulk.lease.hold = not_yet  # type: ignore[method-assign]
+            with running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (program, told):
+                async with httpx.AsyncClient(base_url=told["url"], timeout=20) as http:
+                    query = {"status": "FAILED"}
+                    answer = await http.post("/bulk/rerun", params=query, json={"expected_count": count})
+                    assert answer.status_code == 200, answer.text
+                    operation = answer.json()["operation"]
+
+                    async def in_the_middle() -> bool:
+                        done: int = (await get(survivor, operation["bulk_id"]))["done"]
+                        return 0 < done < count
+
+                    await eventually(in_the_middle, within=20, describe="some are done, and not all")
+                    program.send(signal.SIGKILL)
+            before = await get(survivor, operation["bulk_id"])
+            assert (before["state"], before["done"] < count) == ("RUNNING", True)
+            survivor.inside.bulk.lease.hold = survivor_takes  # type: ignore[method-assign]
+            record = await ends(survivor, operation, within=60)
+            assert counts(record) == ("COMPLETED", count, 0, 0)
+            repeated = await origins(survivor, await stored_run_ids(survivor))
+            assert repeated == dict.fromkeys(run_ids, 1)

@@ -1,0 +1,201 @@
+"""Messages whose deliveries are used up: their runs end, whether the server tells or not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pyoco_server.broker.publishing import publish_acked
+from pyoco_server.broker.work_queue import WorkQueue
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.worker import PyocoNatsWorker
+
+from .flows import basics
+from .support.gateway import RunningGateway, running_gateway
+from .support.looking import dead_letters, queue_is_empty, started_pid
+from .support.programs import WORKER, running
+from .support.sweeping import (
+    FAKE_ADVISORY,
+    DeadWorker,
+    _no_advisories,
+    advisories,
+    config,
+    messages_in_queue,
+    rounds,
+    stored,
+)
+from .support.waiting import eventually
+from .support.workers import FLOWS, serving_worker
+
+__all__ = ["_no_advisories", "config"]
+
+
+# Deliveries that are used up
+
+
+async def test_a_run_whose_workers_are_killed_again_and_again_fails(
+    config: NatsBackendConfig, nats_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    strict = replace(config, consumer_max_deliver=2)
+    settings = {
+        "PYOCO_CONSUMER_ACK_WAIT_SEC": "1",
+        "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.3",
+        "PYOCO_CONSUMER_MAX_DELIVER": "2",
+        "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1",
+    }
+    arguments = ("--flows", str(FLOWS), "--nats-url", nats_url)
+    async with running_gateway(strict) as gateway:
+        marker = tmp_path / "started"
+        run_id = await gateway.submit("waiting", params={"path": str(tmp_path / "x"), "started": str(marker)})
+        for attempt in (1, 2):
+            with running(WORKER, *arguments, "--worker-id", f"w-{attempt}", cwd=tmp_path, **settings) as (
+                worker,
+                _,
+            ):
+                await started_pid(marker)
+                marker.unlink()
+
+                async def is_recorded(worker_id: str = f"w-{attempt}") -> bool:
+                    snapshot = await stored(gateway, run_id)
+                    return snapshot.worker_id == worker_id and bool(snapshot.tasks)
+
+                await eventually(is_recorded, within=5, describe="its task is in the snapshot")
+                worker.process.kill()
+                worker.end()
+        # Healthy, and its pulls make the server notice that the deliveries are used up.
+        async with serving_worker(strict, worker_id="healthy"):
+            run = await gateway.ends(run_id)
+            assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
+            assert "2 times" in run["error"]
+            assert "w-2" in run["error"]
+            assert run["tasks"] == {"wait_for_file": "FAILED"}
+            assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
+        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the queue is empty")
+        [letter] = await dead_letters(gateway)
+        assert (letter["reason"], letter["run_id"]) == ("deliveries_exhausted", run_id)
+        assert (letter["worker_id"], letter["num_delivered"], letter["tag"]) == ("w-2", 2, "default")
+        assert gateway.inside.sweeper.actions == {"deliveries_exhausted": 1}
+    [said] = [record for record in caplog.records if getattr(record, "reason", "") == "deliveries_exhausted"]
+    assert (said.levelname, said.run_id, said.err_id) == ("ERROR", run_id, "ERR-PYOCO-0007")  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("_no_advisories")
+async def test_used_up_deliveries_are_noticed_without_the_advisory(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    strict = replace(config, consumer_max_deliver=2)
+    run_id = await gateway.submit("noop")
+    await DeadWorker(strict).take(times=2)
+    run = await gateway.ends(run_id)
+    assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
+    assert "2 times" in run["error"]
+    assert "worker dead" in run["error"]
+    await eventually(lambda: queue_is_empty(gateway), within=5, describe="its message is gone")
+    assert [letter["reason"] for letter in await dead_letters(gateway)] == ["deliveries_exhausted"]
+
+
+@pytest.fixture
+async def deaf_worker(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorker]:
+    """Takes what the test has it take, and answers nothing."""
+    once = replace(config, consumer_max_deliver=1)
+    worker = await PyocoNatsWorker.connect(once, flow_resolver=lambda _: basics.noop_flow)
+    yield worker
+    await worker.close()
+
+
+async def use_up(worker: PyocoNatsWorker) -> None:
+    """Have the one delivery of a job pass its AckWait while the next pull is waiting."""
+    async with asyncio.timeout(10):
+        await worker._intake.take()
+    assert await worker.run_once(timeout=2.0) is None
+
+
+async def test_an_advisory_is_acted_on_at_once(
+    config: NatsBackendConfig, deaf_worker: PyocoNatsWorker
+) -> None:
+    """The rounds are a minute apart: only the advisory can have woken it."""
+    async with running_gateway(replace(config, sweep_interval_sec=60.0)) as gateway:
+        await eventually(lambda: gateway.inside.sweeper.rounds == 1, within=5, describe="the first round")
+        run_id = await gateway.submit("noop")
+        await use_up(deaf_worker)
+        run = await gateway.ends(run_id, within=2)
+        assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
+        assert "no worker ever began it" in run["error"]
+        await eventually(lambda: queue_is_empty(gateway), within=2, describe="the message is removed")
+
+
+async def test_an_advisory_is_kept_while_no_gateway_lives(
+    config: NatsBackendConfig, deaf_worker: PyocoNatsWorker
+) -> None:
+    async with running_gateway(config) as gateway:
+        await gateway.inside.sweeper.close()
+        run_id = await gateway.submit("noop")
+        await use_up(deaf_worker)
+        assert await advisories(gateway) == 1
+        assert (await gateway.get(run_id))["status"] == "PENDING"
+    async with running_gateway(config) as gateway:
+        assert (await gateway.ends(run_id))["reason"] == "deliveries_exhausted"
+
+        async def dealt_with() -> bool:
+            return await advisories(gateway) == 0
+
+        await eventually(dealt_with, within=2, describe="the advisory is removed")
+
+
+async def test_an_advisory_about_a_run_that_goes_on_waits_for_its_end(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    release, marker = tmp_path / "release", tmp_path / "started"
+    async with serving_worker(config):
+        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
+        await started_pid(marker)
+        told = msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
+        await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
+        await rounds(gateway, 8)
+        assert (await gateway.get(run_id))["status"] == "RUNNING"
+        release.touch()
+        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+
+    async def dealt_with() -> bool:
+        return await advisories(gateway) == 0
+
+    await eventually(dealt_with, within=5, describe="the advisory is removed")
+    assert not gateway.inside.sweeper.actions
+
+
+async def test_a_given_up_message_beside_the_run_s_own_is_only_removed(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    release, marker = tmp_path / "release", tmp_path / "started"
+    async with serving_worker(config):
+        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
+        await started_pid(marker)
+        job = await WorkQueue(gateway.inside.connection).message(1)
+        assert job is not None
+        beside = await publish_acked(gateway.inside.connection, "pyoco.work.nobody", job.data)
+        told = msgspec.json.encode({"stream_seq": beside, "deliveries": 1})
+        await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
+
+        async def removed() -> bool:
+            return await messages_in_queue(gateway) == 1
+
+        await eventually(removed, within=5, describe="the other message is removed")
+        release.touch()
+        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+
+
+async def test_a_given_up_message_that_cannot_be_read_becomes_a_dead_letter(gateway: RunningGateway) -> None:
+    sequence = await publish_acked(gateway.inside.connection, "pyoco.work.nobody", b"{nonsense")
+    for told in (b"{nonsense", msgspec.json.encode({"stream_seq": sequence, "deliveries": 4})):
+        await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
+    [letter] = await eventually(lambda: dead_letters(gateway), within=5, describe="a dead letter")
+    assert (letter["reason"], letter["tag"], letter["num_delivered"]) == ("invalid_job", "nobody", 4)
+    assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the queue is empty")
+
+    async def dealt_with() -> bool:
+        return await advisories(gateway) == 0
+
+    await eventually(dealt_with, within=5, describe="both advisories are removed")

@@ -1,0 +1,102 @@
+"""Of many gateways one sweeps, and another one follows it."""
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pyoco_server.broker.publishing import publish_acked
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.models import RunStatus
+
+from .support.gateway import RunningGateway, running_gateway
+from .support.nats_server import NatsServer
+from .support.programs import SERVER, running
+from .support.sweeping import (
+    FAKE_ADVISORY,
+    _no_submissions,
+    config,
+    messages_in_queue,
+    rounds,
+    store_without_job,
+    stored,
+)
+from .support.waiting import eventually
+from .support.workers import serving_worker
+
+__all__ = ["_no_submissions", "config"]
+
+# One gateway at a time
+
+
+@pytest.mark.usefixtures("_no_submissions")
+async def test_one_of_two_gateways_sweeps_and_the_other_follows_when_it_is_killed(
+    config: NatsBackendConfig, nats_url: str, tmp_path: Path
+) -> None:
+    arguments = ("up", "--port", "0", "--nats-url", nats_url)
+    with running(SERVER, *arguments, cwd=tmp_path, PYOCO_SWEEP_INTERVAL_SEC="0.2") as (first, _):
+        await asyncio.to_thread(first.writes, "this gateway sweeps now")
+        async with running_gateway(config) as gateway:
+            sweeper = gateway.inside.sweeper
+            until = time.monotonic() + 1.5
+
+            async def stays_behind() -> bool:
+                assert not sweeper.lease.held
+                return time.monotonic() > until
+
+            await eventually(stays_behind, within=5, describe="several rounds have passed")
+            first.process.kill()
+            await eventually(lambda: sweeper.lease.held, within=5, describe="the second one sweeps")
+            job = await store_without_job(gateway)
+            async with serving_worker(config):
+                assert (await gateway.ends(job.run_id))["status"] == "COMPLETED"
+            assert sweeper.actions == {"job_published": 1}
+
+
+async def test_a_gateway_that_stops_lets_the_next_one_sweep_at_once(config: NatsBackendConfig) -> None:
+    slow = replace(config, sweep_interval_sec=30.0)
+    async with running_gateway(slow) as first:
+        await eventually(lambda: first.inside.sweeper.lease.held, within=5, describe="the first one sweeps")
+    async with running_gateway(slow) as second:
+        await eventually(lambda: second.inside.sweeper.lease.held, within=2, describe="the next one sweeps")
+
+
+async def test_a_gateway_that_lost_the_lease_stops_acting(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    sweeper = gateway.inside.sweeper
+    await eventually(lambda: sweeper.lease.held, within=5, describe="it sweeps")
+    context = gateway.inside.connection.client.jetstream()
+    bucket = await context.key_value(config.lease_kv_bucket)
+    await bucket.put("sweep", b'{"holder": "another", "ttl_sec": 600}')
+    await eventually(lambda: not sweeper.lease.held, within=5, describe="it has noticed")
+    job = await store_without_job(gateway)
+    # A holder of the lease would end this one in its next round.
+    given_up = await gateway.submit("noop")
+    told = msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
+    await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
+    await rounds(gateway, 15)
+    for run_id in (job.run_id, given_up):
+        assert (await stored(gateway, run_id)).status is RunStatus.PENDING
+    assert await messages_in_queue(gateway) == 1
+    assert not sweeper.actions
+
+
+@pytest.mark.usefixtures("_no_submissions")
+async def test_an_outage_is_told_once_and_does_not_end_the_sweep(
+    config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    quick = replace(config, nats_url=own_nats.url, nats_request_timeout_sec=0.3)
+    async with running_gateway(quick) as gateway:
+        sweeper = gateway.inside.sweeper
+        await rounds(gateway, 1)
+        with own_nats.paused():
+            await rounds(gateway, 3)
+        assert sum("the sweep pauses" in record.message for record in caplog.records) == 1
+        job = await store_without_job(gateway)
+        async with serving_worker(quick):
+            assert (await gateway.ends(job.run_id))["status"] == "COMPLETED"
+        assert sweeper.actions == {"job_published": 1}
