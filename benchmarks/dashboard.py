@@ -166,6 +166,7 @@ async def _large_flow(stack: HttpStack, chromium: Browser) -> dict[str, bool]:
     """A run of 1,000 tasks, looked at while it goes on, by somebody who walks through its tasks."""
     connection = await HttpConnection.open(stack.port)
     run_id = await stack.submit_flow(connection, "busy", task_sec=_FLOW_TASK_SEC)
+    connection.close()
     async with Instrument.opened(chromium, FLOW_PROBE) as tab:
         await tab.page.goto(f"http://127.0.0.1:{stack.port}/#/runs/{run_id}")
         await tab.page.locator("[data-state=RUNNING]").first.wait_for()
@@ -177,6 +178,8 @@ async def _large_flow(stack: HttpStack, chromium: Browser) -> dict[str, bool]:
         cost = (await tab.cost() - before) / watched
         found = await tab.page.evaluate("window.found()")
         heap, nodes = await tab.memory()
+    # A new one: the gateway closes those that are idle.
+    connection = await HttpConnection.open(stack.port)
     status = (await stack.snapshot(connection, run_id))["status"]
     if status != "RUNNING":
         raise NotMeasured(f"the run was {status} before the time was over: there was less to look at")

@@ -68,7 +68,7 @@ def parsed(command: Any, words: list[str]) -> tuple[dict[str, Any], list[str]]:
 def test_a_command_on_a_page_is_one_that_exists(line: str) -> None:
     program, *words = shlex.split(line, comments=True)
     if program == "make":
-        targets = re.findall(r"^([a-z]+):", text_of(ROOT / "Makefile"), re.MULTILINE)
+        targets = re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE)
         assert {word for word in words if "=" not in word} <= set(targets)
         return
     _, rest = parsed(COMMANDS[program], words)

@@ -16,7 +16,7 @@ import {
   shown,
   withMore,
 } from "./log/logLines";
-import { counted, neighbours, type Run, saidOnce, type Task, type TaskRecord, tasksOf } from "./run";
+import { counted, neighbours, type Run, type Task, type TaskRecord, tasksOf, withoutCall } from "./run";
 import { place, rowsOf, scaleOf, ticksOf } from "./timeline/bars";
 
 const task = (name: string, state: Task["state"], record: TaskRecord = {}): Task => ({ name, state, record });
@@ -273,11 +273,13 @@ ValueError: bad row
 });
 
 describe("what is said of a run", () => {
-  it("is said once", () => {
+  it("is for people, who have a button", () => {
     const said =
-      "Nobody has answered in time: nobody answered in time: task pay asked 'Pay?' (ok) until noon. POST /runs/ab12/retry asks again";
-    expect(saidOnce(said)).toBe("Nobody has answered in time: task pay asked 'Pay?' (ok) until noon.");
-    expect(saidOnce("It took longer than it may: 3 s")).toBe("It took longer than it may: 3 s");
+      "The run has failed: nobody answered in time: task pay asked 'Pay?' (ok) until noon. POST /runs/ab12/retry asks again";
+    expect(withoutCall(said)).toBe(
+      "The run has failed: nobody answered in time: task pay asked 'Pay?' (ok) until noon.",
+    );
+    expect(withoutCall("It took longer than it may: 3 s")).toBe("It took longer than it may: 3 s");
   });
 
   it("is a first part where it was cut", () => {

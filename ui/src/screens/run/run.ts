@@ -57,8 +57,6 @@ export function neighbours(tasks: readonly Task[], name: string | null): Readonl
   return new Set([...before, ...behind]);
 }
 
-/** The explanation of an expired question quotes the run's error, which says the same, and is for callers of the API. */
-export const saidOnce = (message: string): string =>
-  message
-    .replace(/: nobody answered in time: /, ": ")
-    .replace(/ POST \/runs\/[^/\s]+\/retry asks again\.?$/, "");
+/** The error of an expired question ends with what callers of the API can do; here is a button for it. */
+export const withoutCall = (message: string): string =>
+  message.replace(/ POST \/runs\/[^/\s]+\/retry asks again\.?$/, "");
