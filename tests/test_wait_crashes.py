@@ -20,7 +20,7 @@ from pyoco_server.broker.stream_reads import stream_state
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import RunStatus, encode, job_of
-from pyoco_server.runs.given_up import GivenUpJobs
+from pyoco_server.runs.given_up import GivenUpJobs, LastDeliveries
 from pyoco_server.runs.mending import Mender
 from pyoco_server.runs.open_runs import OpenRuns
 from pyoco_server.runs.sweep_rules import Patience
@@ -149,7 +149,9 @@ async def test_a_job_that_was_given_up_does_not_end_a_run_that_waits_since(confi
         run = await waiting_run(connection)
         before = encode(structs.replace(job_of(run.snapshot, None), generation=0))
         sequence = await publish_acked(connection, "pyoco.work.default", before)
-        given_up = GivenUpJobs(Mender(connection), OpenRuns(), Patience.of(config))
+        mender = Mender(connection)
+        last = LastDeliveries(mender, QueuedRuns(connection))
+        given_up = GivenUpJobs(mender, OpenRuns(), last, Patience.of(config))
         assert await given_up.settle(UsedUp(1, sequence, 20))
         assert await run.now() == run.snapshot
         assert await run.jobs() == []

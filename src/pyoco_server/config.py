@@ -411,7 +411,7 @@ class NatsBackendConfig:
     def from_env(cls, environ: Mapping[str, str] | None = None) -> NatsBackendConfig:
         """The settings of the environment and the environment file; every bad one in one ConfigError."""
         real = os.environ if environ is None else environ
-        from_file, problems = read_env_file(real, load=_LOAD_ENV_FILE, named=_ENV_FILE)
+        from_file, problems = read_env_file(real, load=_BY_FIELD["load_dotenv"], named=_BY_FIELD["env_file"])
         given = {**from_file, **real}
         warn_about_unknown(given, SETTINGS)
         values: dict[str, Any] = {}
@@ -447,6 +447,4 @@ class NatsBackendConfig:
 
 SETTINGS: Final[tuple[Setting, ...]] = tuple(setting_of(declared) for declared in fields(NatsBackendConfig))
 
-_LOAD_ENV_FILE, _ENV_FILE = (
-    next(row for row in SETTINGS if row.field == field) for field in ("load_dotenv", "env_file")
-)
+_BY_FIELD: Final = {row.field: row for row in SETTINGS}

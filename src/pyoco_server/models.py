@@ -179,6 +179,8 @@ class RunSnapshot(Struct, kw_only=True):
     attempt: int = 0
     # (stream sequence, delivery number) of the queue message the owner holds: it orders owners.
     delivery: tuple[int, int] | None = None
+    # Its owner has stopped and let it go in good order; not there otherwise.
+    handed_back: bool | UnsetType = UNSET
     start_time: float | None = None
     end_time: float | None = None
     # A stable word beside the free text of `error`.

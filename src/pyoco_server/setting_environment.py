@@ -42,9 +42,9 @@ def read_env_file(
         return {}, []  # reported with all the other settings
     if not wanted:
         return {}, []
-    name = real.get(named.name)
-    path = Path(name or str(named.default))
-    if not name and not path.exists():
+    given = real.get(named.name)
+    path = Path(given or str(named.default))
+    if not given and not path.exists():
         return {}, []
     try:
         # Opened here, because the library takes a missing file for an empty one.

@@ -359,6 +359,6 @@ class Intake:
 
     async def _hand_back(self, delivery: Delivery) -> None:
         try:
-            await delivery.hand_back()
+            await delivery.nak()
         except NatsUnavailable as error:
             log.debug("delivery %s comes back after AckWait: %s", delivery.token, error)

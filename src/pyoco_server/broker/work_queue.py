@@ -64,22 +64,6 @@ class Delivery:
         delay = b" " + msgspec.json.encode({"delay": int(delay_sec * 1e9)}) if delay_sec else b""
         await self._say(b"-NAK" + delay)
 
-    @property
-    def is_last(self) -> bool:
-        """Whether the message is not delivered after this, as far as the settings tell."""
-        return 0 < self._connection.config.consumer_max_deliver <= self.number
-
-    async def hand_back(self) -> None:
-        """Have somebody else do it, through no fault of the job.
-
-        This costs a delivery, and after the last one the run would be given up. Then the message leaves the
-        queue instead: a gateway finds the run without a job and publishes it anew.
-        """
-        if self.is_last:
-            await self.ack()
-        else:
-            await self.nak()
-
     async def term(self) -> None:
         """Never deliver it again."""
         await self._say(b"+TERM")

@@ -18,7 +18,6 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pyoco_server.cli.paired_writes import PairedWrites
-from pyoco_server.cli.quick_heads import hasten
 
 MOST_HEAD_BYTES: Final = 64 * 1024
 _HEAD_SEC: Final = 30.0
@@ -107,8 +106,6 @@ class BoundedHttp(HttpToolsProtocol):
         if not self._stopped:
             self._in_body = True
             super().on_headers_complete()
-            # Its task has not begun.
-            hasten(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)

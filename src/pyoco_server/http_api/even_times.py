@@ -17,7 +17,8 @@ from pyoco_server.errors import BulkNotFound, DeadLetterNotFound, PyocoError, Ru
 
 # Many times what it takes to read a large run, so that it is enough on a busy machine too.
 STEP_SEC: Final = 0.025
-# How much of the wait is left to a thread, and how many of them there are: more than a gateway can refuse.
+# How much of the wait is left to a thread, and how many of them there are. When all are busy, refusals are
+# late, and none of them keeps a thread any longer.
 _SLEPT_SEC: Final = 0.003
 _THREADS: Final = 8
 

@@ -127,10 +127,11 @@ def _check_size(asked: Question) -> None:
 def _half_a_character(asked: Question, error: UnicodeEncodeError) -> ValueError:
     """A text of Python's may have one, from a file name or a cut text, and no text that is stored."""
     half = error.object[error.start]
-    named = ("message", "name", "assignees", "schema", "proposal", "default", "task")
-    field = next(name for name in named if _has(half, getattr(asked, name)))
+    named = ("message", "name", "assignees", "schema", "proposal", "default")
+    fields = [f"{name}=..." for name in named if _has(half, getattr(asked, name))]
+    where = f"ctx.human({fields[0]})" if fields else f"ctx.human() in task {asked.task!a}"
     return ValueError(
-        f"ctx.human({field}=...): it has {half!a}, a surrogate, which is half of a character: "
+        f"{where}: it has {half!a}, a surrogate, which is half of a character: "
         "wanted a text that UTF-8 has a form for"
     )
 

@@ -1,4 +1,8 @@
-"""Jobs that the server has given up, because they were delivered as often as they may be: their runs end."""
+"""Jobs that the server has given up, because they were delivered as often as they may be.
+
+Their runs end: they may be what brings workers down. But a run that its last worker has handed back in good
+order has done nothing of the kind, and gets a new job.
+"""
 
 import logging
 import time
@@ -6,6 +10,8 @@ import time
 import msgspec
 
 from pyoco_server.broker.advisories import UsedUp
+from pyoco_server.broker.queued_runs import QueuedRuns
+from pyoco_server.broker.run_store import StoredRun
 from pyoco_server.broker.stream_reads import StreamMessage
 from pyoco_server.error_table import Err
 from pyoco_server.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, decode_job
@@ -23,10 +29,38 @@ def given_up(snapshot: RunSnapshot, deliveries: int) -> Ending:
     return Ending(RunStatus.FAILED, Reason.DELIVERIES_EXHAUSTED, error)
 
 
+def was_handed_back(snapshot: RunSnapshot) -> bool:
+    """Whether its last worker has let it go, and somebody else is to go on with it."""
+    return snapshot.handed_back is True and snapshot.cancel_requested_at is None
+
+
+class LastDeliveries:
+    """What becomes of a run whose job is not delivered any more."""
+
+    def __init__(self, mender: Mender, queued: QueuedRuns) -> None:
+        self._mender = mender
+        self._queued = queued
+
+    async def settle(self, stored: StoredRun, deliveries: int) -> bool:
+        """End the run or give it a new job; false if it has moved on."""
+        snapshot = stored.snapshot
+        if snapshot.delivery is None or not was_handed_back(snapshot):
+            return await self._mender.end(stored, given_up(snapshot, deliveries))
+        # First of all: as long as the old message is there, the new one would be taken for its duplicate.
+        await self._mender.queue.remove(snapshot.delivery[0])
+        self._queued.forget(snapshot.run_id)
+        if subject := await self._mender.give_job(stored):
+            self._queued.add(snapshot.run_id, subject)
+        return True
+
+
 class GivenUpJobs:
-    def __init__(self, mender: Mender, runs: OpenRuns, patience: Patience) -> None:
+    def __init__(
+        self, mender: Mender, runs: OpenRuns, last_deliveries: LastDeliveries, patience: Patience
+    ) -> None:
         self._mender = mender
         self._runs = runs
+        self._last_deliveries = last_deliveries
         self._patience = patience
 
     async def settle(self, used_up: UsedUp) -> bool:
@@ -58,9 +92,10 @@ class GivenUpJobs:
                 # Another message is its job now.
                 return True
             limits = await self._mender.queue.limits(job.tag)
-            if self._runs.quiet_sec(job.run_id, stored.revision) < self._patience.given_up_sec(limits):
+            quiet_sec = self._runs.quiet_sec(job.run_id, stored.revision)
+            if not was_handed_back(stored.snapshot) and quiet_sec < self._patience.given_up_sec(limits):
                 return False
-        return await self._mender.end(stored, given_up(stored.snapshot, used_up.deliveries))
+        return await self._last_deliveries.settle(stored, used_up.deliveries)
 
     async def _tell_unreadable(self, message: StreamMessage, used_up: UsedUp, problem: str) -> None:
         """A run of it that exists has no job then, and is given one."""

@@ -7,7 +7,7 @@ from pyoco_server.broker.queued_runs import QueuedRuns
 from pyoco_server.broker.work_queue import DeliveryLimits
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import Reason, RunSnapshot, RunStatus
-from pyoco_server.runs.given_up import given_up
+from pyoco_server.runs.given_up import LastDeliveries
 from pyoco_server.runs.mending import Ending, Mender
 from pyoco_server.runs.open_runs import OpenRun, OpenRuns
 from pyoco_server.runs.sweep_rules import Need, Patience, need_of
@@ -19,10 +19,18 @@ StillOurs = Callable[[], Awaitable[None]]
 
 
 class LeftAlone:
-    def __init__(self, mender: Mender, runs: OpenRuns, queued: QueuedRuns, patience: Patience) -> None:
+    def __init__(
+        self,
+        mender: Mender,
+        runs: OpenRuns,
+        queued: QueuedRuns,
+        last_deliveries: LastDeliveries,
+        patience: Patience,
+    ) -> None:
         self._mender = mender
         self._runs = runs
         self._queued = queued
+        self._last_deliveries = last_deliveries
         self._patience = patience
         self._limits: dict[str, DeliveryLimits] = {}
 
@@ -72,6 +80,9 @@ class LeftAlone:
             if stored is None:
                 # Gone, or written since: then it is read again.
                 self._runs.forget(run.run_id)
+            elif need is Need.GIVE_UP:
+                assert stored.snapshot.delivery is not None
+                await self._last_deliveries.settle(stored, stored.snapshot.delivery[1])
             elif need is not Need.JOB:
                 await self._mender.end(stored, _ending(need, stored.snapshot, run.quiet_sec))
             elif subject := await self._mender.give_job(stored):
@@ -89,11 +100,7 @@ def _ending(need: Need, snapshot: RunSnapshot, quiet_sec: float) -> Ending:
         owner = "no worker had begun it"
     else:
         owner = f"worker {snapshot.worker_id} had it, and was silent for {quiet_sec:.0f} s"
-    match need:
-        case Need.CANCEL:
-            return Ending(RunStatus.CANCELLED, None, f"ended after the cancel without a worker: {owner}")
-        case Need.TIME_OUT:
-            error = f"the run took longer than its timeout_sec of {snapshot.timeout_sec:g} s; {owner}"
-            return Ending(RunStatus.FAILED, Reason.TIMEOUT, error)
-        case _:
-            return given_up(snapshot, 0 if snapshot.delivery is None else snapshot.delivery[1])
+    if need is Need.CANCEL:
+        return Ending(RunStatus.CANCELLED, None, f"ended after the cancel without a worker: {owner}")
+    error = f"the run took longer than its timeout_sec of {snapshot.timeout_sec:g} s; {owner}"
+    return Ending(RunStatus.FAILED, Reason.TIMEOUT, error)

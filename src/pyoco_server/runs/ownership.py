@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore, StoredRun
@@ -93,6 +93,10 @@ class OwnedRun:
         if before is not None and before.delivery is None:
             await self.write(lambda mine: before if mine.cancel_requested_at is None else mine)
         return self.snapshot.cancel_requested_at is None
+
+    async def let_go(self) -> None:
+        """Say that nobody works on it any more, until the next delivery of it is claimed."""
+        await self.write(lambda mine: structs.replace(mine, handed_back=True))
 
     async def refresh(self) -> None:
         """Learn what somebody else has asked of the run; NotOwner if it is not ours any more."""
@@ -205,6 +209,7 @@ def _claimed(current: RunSnapshot, delivery: tuple[int, int], worker_id: str) ->
         status=RunStatus.RUNNING if current.cancel_requested_at is None else RunStatus.CANCELLING,
         attempt=current.attempt + 1,
         delivery=delivery,
+        handed_back=UNSET,
         worker_id=worker_id,
         start_time=current.start_time or now,
         heartbeat_at=now,

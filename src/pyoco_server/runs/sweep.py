@@ -15,7 +15,7 @@ from pyoco_server.broker.lease import Lease
 from pyoco_server.broker.queued_runs import QueuedRuns
 from pyoco_server.error_table import Err
 from pyoco_server.errors import IndexNotReady, NatsUnavailable
-from pyoco_server.runs.given_up import GivenUpJobs
+from pyoco_server.runs.given_up import GivenUpJobs, LastDeliveries
 from pyoco_server.runs.gone_workers import GoneWorkers
 from pyoco_server.runs.left_alone import LeftAlone
 from pyoco_server.runs.mending import Mender
@@ -55,8 +55,9 @@ class Sweeper:
         self._retention = Retention(connection, self._runs)
         self._gone_workers = GoneWorkers(connection)
         self._advisories = Advisories(connection)
-        self._given_up = GivenUpJobs(self._mender, self._runs, patience)
-        self._left_alone = LeftAlone(self._mender, self._runs, self._queued, patience)
+        last = LastDeliveries(self._mender, self._queued)
+        self._given_up = GivenUpJobs(self._mender, self._runs, last, patience)
+        self._left_alone = LeftAlone(self._mender, self._runs, self._queued, last, patience)
         self._advised = asyncio.Event()
         self._advisories.tell(self._advised.set)
         # Of which connection the observations are.

@@ -68,7 +68,7 @@ class RunExecution:
                         return outcome
                     keeper.leave_snapshot_alone()
                     if outcome.not_begun:
-                        if await self._owned.unclaim():
+                        if await self._unclaim():
                             return outcome
                         outcome = Outcome(status=RunStatus.CANCELLED)
                     await self._recorder.settle()
@@ -155,6 +155,13 @@ class RunExecution:
         except ExecutorCrashed as crash:
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=error)
+
+    async def _unclaim(self) -> bool:
+        """Whether the run is free for the next delivery; False when it is to be cancelled instead."""
+        if self._delivery.number < self._services.connection.config.consumer_max_deliver:
+            return await self._owned.unclaim()
+        # There may be no other delivery: the sweep must see that this one was somebody's.
+        return self._owned.snapshot.cancel_requested_at is None
 
     def _directory(self, snapshot: RunSnapshot) -> str | None:
         """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""

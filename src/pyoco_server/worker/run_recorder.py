@@ -29,7 +29,7 @@ _MESSAGE_BYTES = 128 * 1024
 # What is kept while NATS is away; later lines are dropped.
 _KEPT_BYTES = 4 * 1024 * 1024
 _SETTLE_SEC = 5.0
-# Not above what the journal stores as one message.
+# The journal surely stores as one message what is not larger, nor half of what NATS takes.
 _ONE_MESSAGE_BYTES = 256 * 1024
 _RETRY_SEC = 0.25
 
@@ -71,8 +71,12 @@ class RunRecorder:
     def finished(self, entry: JournalEntry) -> None:
         if not self._stopped:
             storing = self._own(self._store(entry, behind=set(self._slow)))
-            if len(entry.output) + len(entry.changes) > _ONE_MESSAGE_BYTES:
+            if not self._is_one_message(entry):
                 self._slow.add(storing)
+
+    def _is_one_message(self, entry: JournalEntry) -> bool:
+        size = len(entry.output) + len(entry.changes) + len(entry.error or "")
+        return size <= min(_ONE_MESSAGE_BYTES, self._connection.max_record_bytes // 2)
 
     def asked(self, question: Question) -> None:
         if not self._stopped:
@@ -137,7 +141,9 @@ class RunRecorder:
         if behind:
             await asyncio.wait(behind)
         try:
-            await self._insist("a finished task", lambda: self._journal.append(self._run_id, entry))
+            await self._insist(
+                "a finished task", lambda: self._journal.append(self._run_id, entry), in_order=True
+            )
         except PayloadTooLarge as error:
             log.warning(
                 "task %s is not in the journal and would be executed again: %s",
@@ -191,7 +197,9 @@ class RunRecorder:
                 self._lines.appendleft((note, _size(note)))
                 self._bytes += self._lines[0][1]
 
-    async def _insist(self, what: str, publish: Callable[[], Awaitable[object]]) -> None:
+    async def _insist(
+        self, what: str, publish: Callable[[], Awaitable[object]], *, in_order: bool = False
+    ) -> None:
         """Publish, and again until NATS takes it or the run is not ours any more."""
         while not self._stopped:
             try:
@@ -206,7 +214,8 @@ class RunRecorder:
                 raise
             except NatsUnavailable as error:
                 self._complain(what, error)
-                self._slow |= (self._storing - {self._sending}) & {asyncio.current_task()}
+                if in_order and (task := asyncio.current_task()):
+                    self._slow.add(task)
                 await asyncio.sleep(_RETRY_SEC)
                 await self._connection.wait_ready()
             else:

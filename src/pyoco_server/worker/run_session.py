@@ -8,14 +8,11 @@ What becomes of it is the table of spec 1, appendix E:
     it waits for people           WAITING_HUMAN                 ACK
     NATS failed on the way        whatever was stored           NAK(delay)
     no executor could begin it    as it was before              NAK
-    the worker leaves             RUNNING                       NAK
-
-A NAK through no fault of the run is an ACK at the last delivery: a gateway then publishes the job anew.
+    the worker leaves             RUNNING, handed back          NAK
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 
 import msgspec
 
@@ -56,14 +53,14 @@ class RunSession:
             await self._process_job(job)
         except ExecutorFailedToStart as error:
             log.error("a run goes back to the queue, this worker cannot start an executor: %s", error)
-            await self._hand_back(self._delivery.nak(NO_EXECUTOR_DELAY_SEC))
+            await self._hand_back(NO_EXECUTOR_DELAY_SEC)
             raise
         except NatsUnavailable as error:
             log.warning("a run goes back to the queue: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
-            await self._hand_back(self._delivery.nak(_NAK_DELAY_SEC))
+            await self._hand_back(_NAK_DELAY_SEC)
             return None
         except asyncio.CancelledError:
-            await self._hand_back(self._delivery.hand_back())
+            await self._hand_back()
             raise
         return job.run_id
 
@@ -101,6 +98,7 @@ class RunSession:
         except asyncio.CancelledError:
             await self._executor.abandon()
             await execution.settle()
+            await self._let_go(owned)
             raise
         except ExceptionGroup as group:
             await self._executor.abandon()
@@ -116,17 +114,25 @@ class RunSession:
             return None
         finally:
             await execution.close()
-        if outcome is None:
-            await self._hand_back(self._delivery.nak(_NAK_DELAY_SEC))
-            return None
-        if outcome.not_begun or outcome.go_on:
-            await self._hand_back(self._delivery.hand_back())
+        if outcome is None or outcome.not_begun or outcome.go_on:
+            await self._hand_back(_NAK_DELAY_SEC if outcome is None else 0.0)
             return None
         await self._tell(job, owned.snapshot, outcome)
         if owned.snapshot.status.terminal:
             await execution.close_waits()
         await self._delivery.ack()
         return owned.snapshot.status
+
+    async def _let_go(self, owned: OwnedRun) -> None:
+        """Say before the run goes back to the queue that it did not bring its worker down."""
+        try:
+            await owned.let_go()
+        except NotOwner as why:
+            log.info("a run is handed over: %s", why, extra={"run_id": owned.snapshot.run_id})
+        except NatsUnavailable as error:
+            log.warning(
+                "a run is handed over without a word: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields()
+            )
 
     async def _tell(self, job: Job, left: RunSnapshot, outcome: Outcome) -> None:
         """What became of the run."""
@@ -154,9 +160,9 @@ class RunSession:
         await self._delivery.term()
         return run_id
 
-    async def _hand_back(self, word: Awaitable[None]) -> None:
+    async def _hand_back(self, delay_sec: float = 0.0) -> None:
         try:
-            await word
+            await self._delivery.nak(delay_sec)
         except NatsUnavailable as error:
             log.warning(
                 "the job comes back after AckWait: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields()

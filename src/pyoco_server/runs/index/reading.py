@@ -36,7 +36,14 @@ class ReaderConnections:
                 yield db
             finally:
                 db.execute("ROLLBACK")
-        finally:
+        except sqlite3.Error:
+            # Whatever is wrong with it must not become the next one's trouble.
+            db.close()
+            raise
+        except BaseException:
+            self._idle.append((generation, db))
+            raise
+        else:
             self._idle.append((generation, db))
 
     def close(self) -> None:
