@@ -198,8 +198,9 @@ async def test_a_run_that_outlasts_the_drain_is_handed_back(
 async def test_a_drain_is_meant_for_the_worker_that_was_there_and_not_for_the_next_one(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    async with serving_worker(config):
+    async with serving_worker(config) as drained:
         await ask(gateway, drain=True)
+        await eventually(lambda: drained.drain_requested, within=5, describe="the worker knows")
     assert (await worker(gateway))["stop_reason"] == "drained"
     async with serving_worker(config) as successor:
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
