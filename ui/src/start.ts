@@ -6,6 +6,7 @@ import "./styles/tokens.css";
 import "./styles/base.css";
 import { parseHash } from "./app/router";
 import { findScreen } from "./app/routes";
+import { startAgain, started } from "./unstarted";
 
 const { path, query } = parseHash(location.hash);
 // What fails here is tried again, and told, where it is used (app/loading.ts).
@@ -13,4 +14,7 @@ findScreen(path)
   ?.screen.load()
   .then((part) => part.begin?.(query))
   .catch(() => undefined);
-void import("./main");
+void import("./main").then(started, (error: unknown) => {
+  startAgain();
+  throw error;
+});

@@ -30,15 +30,30 @@ export function useKept<T>(name: string): { found: T | undefined; keep: (value: 
   return { found, keep };
 }
 
-/** Scroll a box to where it was. Its content has to be there together with the component. */
-export function useKeptScroll(name: string, find: () => Element | null | undefined): number | undefined {
+type FindBox = () => Element | null | undefined;
+
+/** Keep how far a box is scrolled, and scroll it there again. */
+export function useKeptScroll(name: string, find: FindBox): number | undefined {
   const { found, keep } = useKept<number>(name);
+  useScrolledTo(found, find);
+  useAtEnd(() => keep(find()?.scrollTop ?? 0));
+  return found;
+}
+
+/** Scroll a box to where it was. Its content has to be there together with the component. */
+export function useScrolledTo(top: number | undefined, find: FindBox): void {
   const box = useRef(find);
   // After the shell, which brings another screen to its top.
   useEffect(() => {
-    if (found) box.current()?.scrollTo(0, found);
-  }, [found]);
-  // Before the box leaves the page.
-  useLayoutEffect(() => () => keep(box.current()?.scrollTop ?? 0), [keep]);
-  return found;
+    if (top) box.current()?.scrollTo(0, top);
+  }, [top]);
+}
+
+/** Called when the component goes, before what it has drawn leaves the page. */
+export function useAtEnd(callback: () => void): void {
+  const latest = useRef(callback);
+  useLayoutEffect(() => {
+    latest.current = callback;
+  });
+  useLayoutEffect(() => () => latest.current(), []);
 }

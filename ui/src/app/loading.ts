@@ -11,7 +11,7 @@ type Load<T> = () => Promise<T>;
 
 const isText = (value: unknown): value is string => typeof value === "string";
 /** The build that the page was last loaded again for. */
-const renewedFor = storedValue<string>(sessionStorage, "pyoco.renewed-for", "", isText);
+const renewedFor = storedValue<string>(() => sessionStorage, "pyoco.renewed-for", "", isText);
 const underWay = new Map<Load<unknown>, Promise<unknown>>();
 const here = new Map<Load<unknown>, unknown>();
 /** A browser may remember that an import failed, and a style is asked for only once: only a new page tries again. */

@@ -8,7 +8,12 @@ const isChoice = (value: unknown): value is LanguageChoice =>
   value === "en" || value === "ja" || value === "auto";
 
 export const serverLanguage: Language = document.documentElement.lang === "ja" ? "ja" : "en";
-export const languageChoice = storedValue<LanguageChoice>(localStorage, "pyoco.language", "auto", isChoice);
+export const languageChoice = storedValue<LanguageChoice>(
+  () => localStorage,
+  "pyoco.language",
+  "auto",
+  isChoice,
+);
 const spoken = createStore<Language>(resolve(languageChoice.get()));
 
 function resolve(choice: LanguageChoice): Language {

@@ -29,9 +29,12 @@ export function useStore<T>(store: Store<T>): T {
   return useSyncExternalStore(store.subscribe, store.get);
 }
 
+/** A browser's storage. Where it is forbidden, even its name throws: it is only named where that is caught. */
+type NamedStorage = () => Storage;
+
 /** A store that a browser's storage remembers. Where that is refused, it is remembered until the page ends. */
 export function storedValue<T>(
-  storage: Storage,
+  storage: NamedStorage,
   key: string,
   initial: T,
   valid: (value: unknown) => value is T,
@@ -41,7 +44,7 @@ export function storedValue<T>(
     ...store,
     set(value: T) {
       try {
-        storage.setItem(key, JSON.stringify(value));
+        storage().setItem(key, JSON.stringify(value));
       } catch {
         // Full, or forbidden by the browser's settings: the value still holds for this page.
       }
@@ -50,9 +53,18 @@ export function storedValue<T>(
   };
 }
 
-function read<T>(storage: Storage, key: string, initial: T, valid: (value: unknown) => value is T): T {
+/** Forget a value that no code may have read yet. */
+export function forgetStored(storage: NamedStorage, key: string): void {
   try {
-    const kept: unknown = parseJson(storage.getItem(key) ?? "null");
+    storage().removeItem(key);
+  } catch {
+    // Forbidden: there is nothing in it.
+  }
+}
+
+function read<T>(storage: NamedStorage, key: string, initial: T, valid: (value: unknown) => value is T): T {
+  try {
+    const kept: unknown = parseJson(storage().getItem(key) ?? "null");
     return valid(kept) ? kept : initial;
   } catch {
     return initial;

@@ -9,6 +9,8 @@ describe("what nobody would see", () => {
     ["\u0007bell\u001B[31m", "⟨U+0007⟩bell⟨U+001B⟩[31m"],
     ["\u{E0041}", "⟨U+E0041⟩"],
     ["\uD800", "⟨U+D800⟩"],
+    ["pay\u2068roll\u2069", "pay⟨U+2068⟩roll⟨U+2069⟩"],
+    ["a\rb", "a⟨U+000D⟩b"],
   ])("is shown in %j", (text, shown) => expect(visible(text)).toBe(shown));
 
   it("and all else stays", () => {
@@ -34,3 +36,12 @@ it("a text with another direction is on its own", () => {
   expect(isolated("حساب")).toBe("\u2068حساب\u2069");
   expect(isolated("plain")).toBe("plain");
 });
+
+it("a sentence that was made visible stays as it is", () => {
+  const sentence = `Cancel ${isolated("حساب\u202E")}?`;
+  expect(sentence).toBe("Cancel \u2068حساب⟨U+202E⟩\u2069?");
+  expect(visible(sentence)).toBe(sentence);
+  expect(isolated(sentence)).toBe(sentence);
+});
+
+it("a line may end as on Windows", () => expect(visible("one\r\ntwo\r\n")).toBe("one\ntwo\n"));

@@ -9,17 +9,32 @@ const UNSEEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
   /[\0-\x08\x0B-\x1F\x7F-\x9F\u00AD\u061C\u115F\u1160\u17B4\u17B5\u180E\u200B\u200E\u200F\u2028-\u202E\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB\u{E0000}-\u{E007F}]|\u034F|\p{Surrogate}/gu;
 const RIGHT_TO_LEFT = /[\u0590-\u08FF\uFB1D-\uFDFF\uFE70-\uFEFC\u{10800}-\u{10FFF}\u{1E800}-\u{1EFFF}]/u;
+// In parentheses, so that `split` gives it as every second piece.
+const ISOLATED = /(\u2068[^\u2066-\u2069]*\u2069)/gu;
 
 const codeOf = (sign: string): string =>
   (sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
 
-/** With the code of every sign that nobody would see: `a⟨U+202E⟩b`. */
-export const visible = (text: string): string => text.replace(UNSEEN, (sign) => `⟨U+${codeOf(sign)}⟩`);
+const withCodes = (text: string): string => text.replace(UNSEEN, (sign) => `⟨U+${codeOf(sign)}⟩`);
+
+/** With the code of every sign that nobody would see: `a⟨U+202E⟩b`.
+ *
+ * What `isolated` put around a text stays: a sentence that was made visible is the same when it is shown once more.
+ */
+export const visible = (text: string): string =>
+  text
+    // As some systems end their lines.
+    .replaceAll("\r\n", "\n")
+    .split(ISOLATED)
+    .map((piece, at) =>
+      at % 2 && RIGHT_TO_LEFT.test(piece) ? `\u2068${withCodes(piece.slice(1, -1))}\u2069` : withCodes(piece),
+    )
+    .join("");
 
 /** Within a sentence: its direction is its own, and not that of what stands around it. */
 export function isolated(text: string): string {
   const shown = visible(text);
-  return RIGHT_TO_LEFT.test(shown) ? `\u2068${shown}\u2069` : shown;
+  return RIGHT_TO_LEFT.test(shown.replaceAll(ISOLATED, "")) ? `\u2068${shown}\u2069` : shown;
 }
 
 /** JSON that means the same, with an escape for every sign that nobody would see. Line feeds are between values. */

@@ -57,12 +57,12 @@ function Leaf({ field, label, required, path, value, problems, onChange }: Field
     <div className={styles.field} data-field={dotted(path)}>
       {isGroup ? (
         <span className={styles.label} id={`${id}-label`}>
-          {label}
+          <UserText text={label} />
           {!required && <Optional />}
         </span>
       ) : (
         <label className={styles.label} htmlFor={id}>
-          {label}
+          <UserText text={label} />
           {!required && <Optional />}
         </label>
       )}
@@ -119,10 +119,13 @@ function ObjectView({ fields, ...props }: FieldViewProps & { fields: NamedField[
   return (
     <fieldset className={styles.group} data-field={dotted(path)}>
       <legend>
-        {label}
+        <UserText text={label} />
         {!required && <Optional />}
       </legend>
-      <Note problem={problems.get(dotted(path))} hint={field.description} />
+      <Note
+        problem={problems.get(dotted(path))}
+        hint={field.description && <UserText text={field.description} />}
+      />
       {isThere && inner}
       {!required && (
         <Button kind="plain" onClick={() => onChange(isThere ? undefined : (initialOf(field) ?? {}))}>
@@ -143,10 +146,13 @@ function ListView({ item, most, ...props }: FieldViewProps & { item: Field; most
   return (
     <fieldset className={styles.group} data-field={dotted(path)}>
       <legend>
-        {label}
+        <UserText text={label} />
         {!required && <Optional />}
       </legend>
-      <Note problem={problems.get(dotted(path))} hint={field.description} />
+      <Note
+        problem={problems.get(dotted(path))}
+        hint={field.description && <UserText text={field.description} />}
+      />
       {entries.map((entry, at) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: entries have nothing else that tells them apart.
         <div key={at} className={joined(styles.entry, isFlat && styles.flat)}>
@@ -186,7 +192,7 @@ function Note({ id, problem, hint }: { id?: string; problem?: string; hint?: Rea
   if (problem)
     return (
       <p id={id} className={styles.problem} role="alert">
-        {problem}
+        <UserText text={problem} />
       </p>
     );
   return hint ? (
@@ -206,7 +212,7 @@ function Hint({ words, takes = [] }: { words: string; takes?: readonly Taken[] }
       {takes.length > 0 && (
         <ul className={styles.takes}>
           {takes.map(({ outline, title, description }) => (
-            <li key={`${outline} ${title}`}>
+            <li key={`${outline} ${title} ${description}`}>
               <code>{visible(outline)}</code>
               {(title || description) && <UserText text={[title, description].filter(Boolean).join(": ")} />}
             </li>

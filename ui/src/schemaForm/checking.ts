@@ -29,14 +29,23 @@ const AROUND = new Set([
   "dependentSchemas",
 ]);
 
+// What a number may meet before it is rounded, and not after.
+const LOST_BY_ROUNDING = new Set([
+  "uniqueItems",
+  "multipleOf",
+  "exclusiveMinimum",
+  "exclusiveMaximum",
+  "not",
+]);
+
 export function problemsOf(value: Json | undefined, schema: Schema | null, language: Language): Problems {
   if (value === undefined) return new Map([["", translator(messages, language)("missing")]]);
   const [unsent] = sendsExact() ? [] : exactIn(value);
   if (unsent) return new Map([["", translator(messages, language)("inexact", { number: unsent.source })]]);
   if (schema === null || schema === true) return NO_PROBLEMS;
   const found = new Map<string, string>();
-  for (const error of errorsOf(rounded(value), schema)) {
-    if (AROUND.has(error.keyword)) continue;
+  for (const error of errorsOf(rounded(value), rounded(schema as Json) as Schema)) {
+    if (AROUND.has(error.keyword) || mayBeRounding(error, value)) continue;
     const wanted = wantedBy(error, schema);
     if (error.keyword === "format" && !KNOWN_FORMATS.has(String(wanted))) continue;
     const place = placeOf(error);
@@ -61,12 +70,22 @@ const pathOf = ({ instanceLocation }: OutputUnit): string[] =>
     .slice(1)
     .map((part) => decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~"));
 
-/** A number is a text here when it has too many digits to be one. */
-function inexact(unit: OutputUnit, root: Json, language: Language): string | null {
-  if (unit.keyword !== "type") return null;
+/** The value that is objected to. */
+function valueAt(unit: OutputUnit, root: Json): Json | undefined {
   let found: Json | undefined = root;
   for (const part of pathOf(unit))
     found = Array.isArray(found) ? found[Number(part)] : isObject(found) ? found[part] : undefined;
+  return found;
+}
+
+/** Whether only the rounded number may be wrong: two long ones can become the same. */
+const mayBeRounding = (unit: OutputUnit, root: Json): boolean =>
+  LOST_BY_ROUNDING.has(unit.keyword) && exactIn(valueAt(unit, root)).length > 0;
+
+/** A number is a text here when it has too many digits to be one. */
+function inexact(unit: OutputUnit, root: Json, language: Language): string | null {
+  if (unit.keyword !== "type") return null;
+  const found = valueAt(unit, root);
   const isNumber = /"(integer|number)"/.test(unit.error);
   if (!isNumber || typeof found !== "string" || !isInexact(found)) return null;
   return translator(messages, language)("inexact", { number: found });

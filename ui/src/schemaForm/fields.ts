@@ -12,9 +12,12 @@ export interface Choice {
 
 type TextKind = "text" | "multiline" | "email" | "url" | "date" | "date-time";
 
+/** As it is told: a text where it has more digits than a number keeps. */
+type Bound = number | string;
+
 export type Shape =
   | { kind: "text"; as: TextKind; maxLength?: number }
-  | { kind: "number"; integer: boolean; min?: number; max?: number; above?: number; below?: number }
+  | { kind: "number"; integer: boolean; min?: Bound; max?: Bound; above?: Bound; below?: Bound }
   | { kind: "boolean" }
   | { kind: "choice"; choices: Choice[] }
   | { kind: "several"; choices: Choice[] }
@@ -84,10 +87,10 @@ function shapeOf(parts: Parts, root: Schema, depth: number): Shape {
       return {
         kind: "number",
         integer: parts.type === "integer",
-        min: number(parts.minimum),
-        max: number(parts.maximum),
-        above: number(parts.exclusiveMinimum),
-        below: number(parts.exclusiveMaximum),
+        min: bound(parts.minimum),
+        max: bound(parts.maximum),
+        above: bound(parts.exclusiveMinimum),
+        below: bound(parts.exclusiveMaximum),
       };
     case "array":
       return listOf(parts, root, depth);
@@ -167,6 +170,8 @@ function withoutNull(parts: Parts, root: Schema): Parts {
 }
 
 const number = (value: unknown) => (typeof value === "number" ? value : undefined);
+const bound = (value: unknown): Bound | undefined =>
+  value instanceof ExactNumber ? value.source : number(value);
 
 /** What a form begins with: defaults, objects that must be there, and nothing that nobody has said. */
 export function initialOf({ shape, initial, only, nullable }: Field): Json | undefined {

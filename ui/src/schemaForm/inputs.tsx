@@ -1,10 +1,12 @@
 /** The controls of a form, each for one kind of value. */
 import { type ComponentProps, useId } from "react";
 import { useMessages } from "../i18n/messages";
-import { ExactNumber, isInexact, jsonText, parseJson, sendsExact } from "../lib/exactJson";
+import { ExactNumber, isInexact, parseJson, sendsExact } from "../lib/exactJson";
+import { visible } from "../lib/visible";
 import { Input, joined, Select, TextArea } from "../ui/controls";
+import { UserText } from "../ui/UserText";
 import type { Choice, Shape } from "./fields";
-import { exactIn, type Json, same } from "./json";
+import { exactIn, hasInfinite, type Json, jsonWritten, same } from "./json";
 import { messages } from "./messages";
 import styles from "./SchemaForm.module.css";
 import { useTyped } from "./typed";
@@ -87,7 +89,12 @@ function localMoment(value: Json | undefined): string {
   return new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-const momentIn = (text: string): string | undefined => (text ? new Date(text).toISOString() : undefined);
+/** A moment, or the text itself, such as a year of five digits: that it is none is told where values are checked. */
+export function momentIn(text: string): string | undefined {
+  if (text === "") return undefined;
+  const moment = new Date(text);
+  return Number.isNaN(moment.getTime()) ? text : moment.toISOString();
+}
 
 export function NumberInput({ wired, value, onChange }: InputProps) {
   const [text, setText] = useTyped(
@@ -152,7 +159,7 @@ function ChoiceSelect({ wired, value, onChange, choices }: Omit<ChoiceInputProps
       <option value={-1}>{wired.required ? t("choose") : t("notGiven")}</option>
       {choices.map((choice, at) => (
         <option key={choice.label} value={at}>
-          {choice.label}
+          {visible(choice.label)}
         </option>
       ))}
     </Select>
@@ -230,8 +237,12 @@ function Tile({ choice, ...input }: { choice: Choice } & ComponentProps<"input">
     <label className={styles.tile}>
       <input {...input} />
       <span>
-        {choice.label}
-        {choice.hint && <span className={styles.tileHint}>{choice.hint}</span>}
+        <UserText text={choice.label} />
+        {choice.hint && (
+          <span className={styles.tileHint}>
+            <UserText text={choice.hint} />
+          </span>
+        )}
       </span>
     </label>
   );
@@ -240,8 +251,8 @@ function Tile({ choice, ...input }: { choice: Choice } & ComponentProps<"input">
 /** For a value that no other control fits. What is not JSON is kept as it is typed, and told. */
 export function JsonInput({ wired, value, onChange }: InputProps) {
   const t = useMessages(messages);
-  const [text, setText] = useTyped(wired.place, value, written, (typed) => jsonIn(typed).value);
-  const { why, inexact } = jsonIn(text);
+  const [text, setText] = useTyped(wired.place, value, jsonWritten, (typed) => jsonIn(typed).value);
+  const { why, inexact, tooLarge } = jsonIn(text);
   return (
     <>
       <TextArea
@@ -265,11 +276,14 @@ export function JsonInput({ wired, value, onChange }: InputProps) {
           {t("inexact", { number: inexact })}
         </p>
       )}
+      {tooLarge && (
+        <p className={styles.problem} role="alert">
+          {t("tooLarge")}
+        </p>
+      )}
     </>
   );
 }
-
-const written = (value: Json | undefined) => (value === undefined ? "" : jsonText(value, 2));
 
 interface ReadJson {
   value: Json | undefined;
@@ -277,12 +291,15 @@ interface ReadJson {
   why?: string;
   /** A number in it that would become another one. */
   inexact?: string;
+  /** Whether there is a number in it that no JavaScript number comes near to: it would become `null`. */
+  tooLarge?: boolean;
 }
 
 export function jsonIn(text: string): ReadJson {
   if (text.trim() === "") return { value: undefined };
   try {
     const value = parseJson(text) as Json;
+    if (hasInfinite(value)) return { value: undefined, tooLarge: true };
     const [inexact] = sendsExact() ? [] : exactIn(value);
     return inexact === undefined ? { value } : { value: undefined, inexact: inexact.source };
   } catch (error) {

@@ -1,5 +1,5 @@
 /** JSON values, and places in them: `["lines", 0, "amount"]`. */
-import { ExactNumber } from "../lib/exactJson";
+import { ExactNumber, jsonText } from "../lib/exactJson";
 
 export type Json = null | boolean | number | string | ExactNumber | Json[] | { [name: string]: Json };
 export type JsonObject = { [name: string]: Json };
@@ -29,11 +29,22 @@ export function withMember(object: JsonObject, name: string, value: Json | undef
   return rest;
 }
 
+/** As it is edited; what is not there is an empty text. */
+export const jsonWritten = (value: Json | undefined): string =>
+  value === undefined ? "" : jsonText(value, 2);
+
 /** The numbers in a value that JavaScript has no number for. */
 export function exactIn(value: Json | undefined): ExactNumber[] {
   if (value instanceof ExactNumber) return [value];
   const inner: Json[] = Array.isArray(value) ? value : isObject(value) ? Object.values(value) : [];
   return inner.flatMap(exactIn);
+}
+
+/** Whether a number in a value is beyond all that JavaScript has, such as `1e400`. */
+export function hasInfinite(value: Json): boolean {
+  if (typeof value === "number") return !Number.isFinite(value);
+  const inner: Json[] = Array.isArray(value) ? value : isObject(value) ? Object.values(value) : [];
+  return inner.some(hasInfinite);
 }
 
 /** With the nearest JavaScript number in place of each of them: near enough to tell whether it is in bounds. */

@@ -38,6 +38,7 @@ export const messages = defineMessages({
     notJson: "This is not JSON: {why}",
     inexact:
       "{number} has more digits than this page can keep: at most 9007199254740991. Send it with the API or the command line.",
+    tooLarge: "There is a number here that is too large: at most 1.7976931348623157e308.",
     oneOf: "One of these:",
     answer: "Answer",
   },
@@ -78,6 +79,7 @@ export const messages = defineMessages({
     notJson: "JSON ではありません: {why}",
     inexact:
       "{number} は桁数が多く、この画面では正確に扱えません（最大 9007199254740991）。API かコマンドラインから送ってください。",
+    tooLarge: "大きすぎる数値があります（最大 1.7976931348623157e308）。",
     oneOf: "次のいずれか:",
     answer: "回答",
   },

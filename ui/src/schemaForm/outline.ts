@@ -1,6 +1,6 @@
 /** What a value looks like, in a line: for who writes it as JSON, where no field fits. */
 import { jsonText } from "../lib/exactJson";
-import type { Schema } from "./json";
+import { type Schema, same } from "./json";
 import { isParts, type Parts, resolved, text } from "./references";
 
 /** One kind of value that is taken. */
@@ -28,7 +28,8 @@ export function takenBy(parts: Parts, root: Schema): Taken[] {
       outline: outlineOf(each, root),
       ...(text(each.title) && { title: text(each.title) }),
       ...(text(each.description) && { description: text(each.description) }),
-    }));
+    }))
+    .filter((each, at, all) => all.findIndex((other) => same(other, each)) === at);
 }
 
 function outlineOf(parts: Parts, root: Schema, depth = 0): string {

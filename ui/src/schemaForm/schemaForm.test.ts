@@ -1,7 +1,8 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { ExactNumber, parseJson } from "../lib/exactJson";
 import { problemsOf } from "./checking";
 import { fieldOf, initialOf, schemaLike } from "./fields";
-import { jsonIn, numberIn } from "./inputs";
+import { jsonIn, momentIn, numberIn } from "./inputs";
 import { type Json, type Schema, same, withMember } from "./json";
 
 const PAYMENT = {
@@ -121,6 +122,15 @@ describe("what only JSON fits", () => {
       "[string, number | null]",
     ],
     [{ type: ["string", "number"] }, "string | number"],
+    [
+      {
+        oneOf: [
+          { type: "string", minLength: 3 },
+          { type: "string", pattern: "^a" },
+        ],
+      },
+      "string",
+    ],
   ])("%j", (schema, outline) => expect(shapeIn(schema)).toEqual({ kind: "json", takes: [{ outline }] }));
 });
 
@@ -179,6 +189,40 @@ describe("what is wrong is told at its place", () => {
   });
 });
 
+describe("numbers longer than JavaScript's, where the browser can send them", () => {
+  const engine = JSON as { rawJSON?: (text: string) => unknown };
+  const { rawJSON } = engine;
+  beforeEach(() => {
+    engine.rawJSON = (text) => text;
+  });
+  afterEach(() => {
+    engine.rawJSON = rawJSON;
+  });
+  const LONG = new ExactNumber("12345678901234567890");
+  const NEXT = new ExactNumber("12345678901234567891");
+  const told = (value: Json, schema: string) =>
+    Object.fromEntries(problemsOf(value, parseJson(schema) as Schema, "en"));
+
+  it("can be chosen", () => {
+    expect(told(LONG, `{"enum": [${LONG}, 1]}`)).toEqual({});
+    expect(told(LONG, `{"const": ${LONG}}`)).toEqual({});
+    expect(told(2, `{"enum": [${LONG}, 1]}`)).toEqual({ "": "This is not one of the choices." });
+  });
+
+  it("are not refused for what only rounding makes of them", () => {
+    expect(told([LONG, NEXT], '{"uniqueItems": true}')).toEqual({});
+    expect(told(NEXT, `{"exclusiveMinimum": ${LONG}}`)).toEqual({});
+    expect(told(LONG, '{"multipleOf": 10}')).toEqual({});
+    expect(told([1, 1], '{"uniqueItems": true}')).toEqual({ "": "No entry may be there twice." });
+  });
+
+  it("are bounds, and told as they are", () => {
+    const schema = `{"type": "integer", "minimum": -${LONG}, "maximum": ${LONG}}`;
+    expect(shapeIn(parseJson(schema) as Schema)).toMatchObject({ min: `-${LONG}`, max: `${LONG}` });
+    expect(told(new ExactNumber("99999999999999999999"), schema)).toEqual({ "": `At most ${LONG}.` });
+  });
+});
+
 describe("what is typed", () => {
   it.each([
     ["", undefined],
@@ -194,6 +238,16 @@ describe("what is typed", () => {
     expect(jsonIn(" null ")).toEqual({ value: null });
     expect(jsonIn("")).toEqual({ value: undefined });
     expect(jsonIn("{a").why).toBeTruthy();
+    expect(jsonIn('{"a": [1e400]}')).toEqual({ value: undefined, tooLarge: true });
+    expect(jsonIn("-1e400").tooLarge).toBe(true);
+  });
+
+  it("as a moment, or the text itself where it is none", () => {
+    expect(momentIn("")).toBeUndefined();
+    expect(momentIn("2026-11-15T10:00")).toBe(new Date("2026-11-15T10:00").toISOString());
+    expect(momentIn("12345-01-01T00:00")).toBe("12345-01-01T00:00");
+    const told = problemsOf("12345-01-01T00:00", { type: "string", format: "date-time" }, "en");
+    expect(told.get("")).toBe("This is not of the format date-time.");
   });
 
   it("never as another number than was typed", () => {

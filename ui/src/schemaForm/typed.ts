@@ -19,8 +19,11 @@ export function useTyped(
 ): [string, (text: string) => void] {
   const kept = useContext(KeptTexts);
   const [text, setText] = useState(() => kept.get(place) ?? written(value));
+  const meant = read(text);
+  // What is no value yet is null where there must be one, such as in a list.
+  const isOwn = same(meant, value) || (meant === undefined && value === null);
   // The value came from elsewhere: a default, or another entry that moved up.
-  if (!same(read(text), value)) {
+  if (!isOwn) {
     const fresh = written(value);
     if (fresh !== text) setText(fresh);
   }

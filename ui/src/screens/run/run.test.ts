@@ -175,12 +175,15 @@ describe("the log", () => {
 
   it("says why nothing is shown", () => {
     const lines = [line("Hello", { task: "a" })];
-    expect(nothingIn([], "a", true)).toBe("ofRun");
-    expect(nothingIn([], null, false)).toBe("yet");
-    expect(nothingIn(lines, "b", true)).toBe("ofTask");
-    expect(nothingIn(lines, "b", false)).toBe("ofTaskYet");
-    expect(nothingIn(lines, "a", true)).toBe("matches");
-    expect(nothingIn(lines, null, true)).toBe("matches");
+    const none = { lines: [], leftOut: 0 };
+    const some = { lines, leftOut: 0 };
+    expect(nothingIn(none, "a", true)).toBe("ofRun");
+    expect(nothingIn(none, null, false)).toBe("yet");
+    expect(nothingIn(some, "b", true)).toBe("ofTask");
+    expect(nothingIn(some, "b", false)).toBe("ofTaskYet");
+    expect(nothingIn(some, "a", true)).toBe("matches");
+    expect(nothingIn(some, null, true)).toBe("matches");
+    expect(nothingIn({ lines, leftOut: 1 }, "b", true)).toBe("matchesHere");
   });
 
   it.each([

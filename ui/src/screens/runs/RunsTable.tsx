@@ -1,8 +1,7 @@
 /** The rows. Only those in sight are in the page, however many there are. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
-import { type CSSProperties, memo, type ReactNode, useEffect, useRef, useState } from "react";
-import { useKeptScroll } from "../../app/keptPlaces";
+import { type CSSProperties, memo, type ReactNode, type RefObject, useEffect, useState } from "react";
 import { href, navigate, pathTo, useQueryState } from "../../app/router";
 import { useShortcut } from "../../app/shortcuts";
 import { useMessages } from "../../i18n/messages";
@@ -23,6 +22,8 @@ const AHEAD = 60;
 
 interface TableProps {
   list: RunList;
+  /** The box of the rows. */
+  scroller: RefObject<HTMLDivElement | null>;
   selected: ReadonlySet<string>;
   onToggle: (id: string) => void;
   onStill: (still: boolean) => void;
@@ -31,12 +32,11 @@ interface TableProps {
   empty: ReactNode;
 }
 
-export function RunsTable({ list, selected, onToggle, onStill, onNearEnd, empty }: TableProps) {
+export function RunsTable({ list, scroller, selected, onToggle, onStill, onNearEnd, empty }: TableProps) {
   const t = useMessages(messages);
   const narrow = useNarrow();
   const shown = useStore(shownColumns);
   const columns = COLUMNS.filter((each) => shown.includes(each.name));
-  const scroller = useRef<HTMLDivElement>(null);
   const rowPx = narrow ? NARROW_ROW_PX : ROW_PX;
   const rows = useVirtualizer({
     count: list.order.length,
@@ -47,7 +47,6 @@ export function RunsTable({ list, selected, onToggle, onStill, onNearEnd, empty 
   });
   // biome-ignore lint/correctness/useExhaustiveDependencies: rows of another height are measured again.
   useEffect(() => rows.measure(), [rowPx]);
-  useKeptScroll("runs.scroll", () => scroller.current);
   const active = useActiveRow(list, rows.scrollToIndex, onToggle);
   const drawn = rows.getVirtualItems();
   const lastDrawn = drawn.at(-1)?.index ?? 0;
@@ -65,7 +64,7 @@ export function RunsTable({ list, selected, onToggle, onStill, onNearEnd, empty 
           onClick={() => scroller.current?.scrollTo({ top: 0 })}
         >
           <ArrowUp size={13} aria-hidden />
-          {t("newRuns", { count: arrived })}
+          {t(list.overflowed ? "newRunsOrMore" : "newRuns", { count: arrived })}
         </Button>
       )}
       <div

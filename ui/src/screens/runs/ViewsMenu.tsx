@@ -27,7 +27,7 @@ const BUILT_IN = {
 const isView = (value: unknown): value is View =>
   typeof value === "object" && value !== null && "name" in value && "query" in value;
 const isViews = (value: unknown): value is readonly View[] => Array.isArray(value) && value.every(isView);
-const savedViews = storedValue<readonly View[]>(localStorage, "pyoco.run-views", [], isViews);
+const savedViews = storedValue<readonly View[]>(() => localStorage, "pyoco.run-views", [], isViews);
 
 const open = (query: string) => navigate(href("/runs", new URLSearchParams(query)));
 
@@ -45,7 +45,7 @@ export function ViewsMenu() {
         trigger={
           <Button>
             <Bookmark size={14} aria-hidden />
-            {kept?.name ?? t("views")}
+            {kept ? <UserText text={kept.name} /> : t("views")}
           </Button>
         }
       >

@@ -99,7 +99,7 @@ const isNames = (value: unknown): value is readonly ColumnName[] =>
   value.every((name) => COLUMNS.some((each) => each.name === name));
 
 export const shownColumns = storedValue<readonly ColumnName[]>(
-  localStorage,
+  () => localStorage,
   "pyoco.run-columns",
   USUAL,
   isNames,

@@ -1,7 +1,7 @@
 /** The list of runs: live, filtered by its address, and as long as it needs to be. */
 import { Activity, Columns3, Layers, SearchX } from "lucide-react";
-import { useMemo, useState } from "react";
-import { useKept } from "../../app/keptPlaces";
+import { useMemo, useRef, useState } from "react";
+import { useAtEnd, useKept, useScrolledTo } from "../../app/keptPlaces";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
@@ -18,6 +18,7 @@ import { apiFilter, orderingOf } from "./filters";
 import { messages } from "./messages";
 import styles from "./Runs.module.css";
 import { RunsTable } from "./RunsTable";
+import type { RunList } from "./runList";
 import { SelectionBar } from "./SelectionBar";
 import { useLiveRuns } from "./useLiveRuns";
 import { useSelection } from "./useSelection";
@@ -28,16 +29,33 @@ export { begin } from "./pages";
 /** "The last hour" is another moment with every look at it, and the same filter. */
 const SAME_MOMENT = 0;
 
+/** For who comes back: the one is of no use without the other. */
+interface Left {
+  list: RunList;
+  scrolled: number;
+}
+
 export default function RunsScreen() {
   const t = useMessages(messages);
   const [query] = useQueryState();
   const filter = useMemo(() => apiFilter(query, Date.now() / 1000).toString(), [query]);
   const narrow = useNarrow();
-  const scrolled = useKept<number>("runs.scroll").found ?? 0;
-  const [still, setStill] = useState(scrolled > 0);
+  const scroller = useRef<HTMLDivElement>(null);
+  const { found: left, keep } = useKept<Left>("runs");
+  const [still, setStill] = useState((left?.scrolled ?? 0) > 0);
   const [bulk, setBulk] = useState<BulkAction | null>(null);
   const [selected, toggle, clear] = useSelection(apiFilter(query, SAME_MOMENT).toString());
-  const runs = useLiveRuns({ filter, ordering: orderingOf(query), still, onChanged: refreshCounts });
+  const runs = useLiveRuns({
+    filter,
+    ordering: orderingOf(query),
+    still,
+    left: left?.list,
+    onChanged: refreshCounts,
+  });
+  useScrolledTo(left?.scrolled, () => scroller.current);
+  useAtEnd(() => {
+    if (runs.settled) keep({ list: runs.list, scrolled: scroller.current?.scrollTop ?? 0 });
+  });
   const counts = useCounts(filter, runs.ready);
   const total = counts?.matching;
   return (
@@ -87,6 +105,7 @@ export default function RunsScreen() {
       <div className={styles.body}>
         <RunsTable
           list={runs.list}
+          scroller={scroller}
           selected={selected}
           onToggle={toggle}
           onStill={setStill}

@@ -58,6 +58,7 @@ export const messages = defineMessages({
     selectRun: "Select the run {run} of {flow}",
     selectColumn: "Selection",
     newRuns: { one: "{count} new run", other: "{count} new runs" },
+    newRunsOrMore: "{count} or more new runs",
     emptyTitle: "No runs yet",
     emptyText:
       "Submit one here, or with “pyoco-client submit --flow-name …”. It appears as soon as it is accepted.",
@@ -167,6 +168,7 @@ export const messages = defineMessages({
     selectRun: "{flow} の実行 {run} を選択",
     selectColumn: "選択",
     newRuns: "新しい実行 {count} 件",
+    newRunsOrMore: "新しい実行 {count} 件以上",
     emptyTitle: "実行はまだありません",
     emptyText:
       "ここから、または「pyoco-client submit --flow-name …」で投入できます。受け付けられるとすぐに表示されます。",

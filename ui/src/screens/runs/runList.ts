@@ -10,13 +10,25 @@ export interface RunList {
   readonly order: readonly string[];
   /** Told meanwhile, and not shown where they belong until the reader is back at the top. */
   readonly held: ReadonlyMap<string, Run>;
+  /** More was told than is held: who comes back to the top needs the list anew. */
+  readonly overflowed: boolean;
   /** Where the next page begins; null: all are there. */
   readonly cursor: string | null;
   /** The place in the stream of changes that it stands for; null: it is not known. */
   readonly position: string | null;
 }
 
-export const EMPTY: RunList = { rows: new Map(), order: [], held: new Map(), cursor: null, position: null };
+export const EMPTY: RunList = {
+  rows: new Map(),
+  order: [],
+  held: new Map(),
+  overflowed: false,
+  cursor: null,
+  position: null,
+};
+
+/** Somebody may read further down all day long. */
+export const MOST_HELD = 2_000;
 
 const VALUES: Record<Sort, (run: Run) => string | number | null> = {
   updated_at: (run) => run.updated_at,
@@ -58,6 +70,7 @@ export function withChanges(
 ): RunList {
   const rows = new Map(list.rows);
   const held = new Map(list.held);
+  let { overflowed } = list;
   for (const change of changes) {
     if ("removed" in change) {
       rows.delete(change.removed);
@@ -65,11 +78,12 @@ export function withChanges(
       continue;
     }
     const { run } = change;
-    held.set(run.run_id, run);
+    if (still && held.size >= MOST_HELD && !held.has(run.run_id)) overflowed = true;
+    else held.set(run.run_id, run);
     if (rows.has(run.run_id)) rows.set(run.run_id, run);
   }
   const order = list.order.filter((id) => rows.has(id));
-  const next = { ...list, rows, held, order };
+  const next = { ...list, rows, held, overflowed, order };
   return still ? next : released(next, ordering);
 }
 
@@ -111,6 +125,6 @@ function merged(
   return [...order, ...moving.slice(at).map((run) => run.run_id)];
 }
 
-/** How many runs are new since the list was held still. */
+/** How many runs are new since the list was held still; if it has overflowed, there may be more. */
 export const newCount = (list: RunList): number =>
   [...list.held.keys()].filter((id) => !list.rows.has(id)).length;

@@ -1,9 +1,8 @@
 /** The runs that match, as they are now: a page of them, and a stream of what changes from there on. */
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import type { ServerEvent } from "../../api/eventParser";
 import { type StreamState, useEventStream } from "../../api/eventStream";
 import { Problem } from "../../api/problem";
-import { useKept } from "../../app/keptPlaces";
 import type { Ordering } from "./filters";
 import { readPage } from "./pages";
 import { type Change, EMPTY, type Run, type RunList, released, withChanges, withPage } from "./runList";
@@ -19,6 +18,8 @@ interface Options {
   ordering: Ordering;
   /** Whether rows may not move, since somebody reads them. */
   still: boolean;
+  /** The list that whoever comes back has left. */
+  left: RunList | undefined;
   /** Called after changes were drawn. */
   onChanged: () => void;
 }
@@ -27,6 +28,8 @@ export interface LiveRuns {
   list: RunList;
   /** Whether the first page is there. */
   ready: boolean;
+  /** Whether the list is that of the filter and the order. */
+  settled: boolean;
   problem: Problem | null;
   /** `connecting` only for the first time. */
   stream: StreamState;
@@ -34,15 +37,14 @@ export interface LiveRuns {
   reload: () => void;
 }
 
-export function useLiveRuns({ filter, ordering, still, onChanged }: Options): LiveRuns {
-  const left = useKept<RunList>("runs");
-  const [list, setList] = useState<RunList>(left.found ?? EMPTY);
+export function useLiveRuns({ filter, ordering, still, left, onChanged }: Options): LiveRuns {
+  const [list, setList] = useState<RunList>(left ?? EMPTY);
   const [readFor, setReadFor] = useState<string | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [watched, setWatched] = useState<string | null>(null);
   const [round, setRound] = useState(0);
   const more = useRef<AbortController | null>(null);
-  const comingBack = useRef(left.found);
+  const comingBack = useRef(left);
   const { sort, ascending } = ordering;
   const key = `${filter} ${sort} ${ascending}`;
 
@@ -82,24 +84,30 @@ export function useLiveRuns({ filter, ordering, still, onChanged }: Options): Li
   }, [key, filter, sort, ascending, round]);
 
   const reload = useCallback(() => setRound((before) => before + 1), []);
-  const gathered = useGathered<Told>((told) => {
-    const changes = told.map(({ change }) => change);
+  const gathered = useGathered<Told>((all) => {
+    // What was told for another filter, a moment ago, is not for this list.
+    const told = all.filter(({ from }) => from === watched);
+    if (told.length === 0) return;
+    const changes = told.flatMap(({ change }) => change ?? []);
     const position = told.at(-1)?.position ?? null;
-    setList((before) => ({ ...withChanges(before, changes, { sort, ascending }, { still }), position }));
-    onChanged();
+    const changed = (before: RunList) =>
+      changes.length > 0 ? withChanges(before, changes, { sort, ascending }, { still }) : before;
+    setList((before) => ({ ...changed(before), position }));
+    if (changes.length > 0) onChanged();
   });
   const stream = useEventStream(watched, (event) => {
     if (event.event === "reset") {
       reload();
       return "end";
     }
+    // Also without a change: who comes back later need not hear again what was for others.
     const change = changeOf(event);
-    if (change) gathered({ change, position: event.id });
+    if (change || event.id) gathered({ change, position: event.id, from: watched });
     return undefined;
   });
 
   // A page that is open all day does not keep all of its runs: who is at the top gets the first page anew.
-  const tooLong = !still && list.order.length > MOST_AT_TOP;
+  const tooLong = !still && (list.order.length > MOST_AT_TOP || list.overflowed);
   useEffect(() => {
     if (tooLong) reload();
   }, [tooLong, reload]);
@@ -121,11 +129,10 @@ export function useLiveRuns({ filter, ordering, still, onChanged }: Options): Li
       });
   }, [list, readFor, key, filter, sort, ascending]);
 
-  useKeepAtEnd(left.keep, readFor === key ? list : null);
-
   return {
     list,
     ready: readFor !== null,
+    settled: readFor === key,
     problem: problem ?? (stream.state === "failed" ? (stream.problem ?? null) : null),
     stream: stream.state,
     loadMore,
@@ -134,28 +141,17 @@ export function useLiveRuns({ filter, ordering, still, onChanged }: Options): Li
 }
 
 interface Told {
-  change: Change;
+  /** Null: only the position has moved on. */
+  change: Change | null;
   position: string | undefined;
+  /** The stream that told it. */
+  from: string | null;
 }
 
 function changeOf({ event, data }: ServerEvent): Change | null {
   if (event === "snapshot") return { run: (data as { snapshot: Run }).snapshot };
   if (event === "removed") return { removed: (data as { run_id: string }).run_id };
   return null;
-}
-
-/** Whoever leaves finds it again by Back. */
-function useKeepAtEnd(keep: (list: RunList) => void, now: RunList | null) {
-  const latest = useRef(now);
-  useLayoutEffect(() => {
-    latest.current = now;
-  });
-  useLayoutEffect(
-    () => () => {
-      if (latest.current) keep(latest.current);
-    },
-    [keep],
-  );
 }
 
 /** Hands on what comes within a moment together. */

@@ -30,6 +30,6 @@ const isDraft = (kept: unknown): kept is Draft =>
   kept !== null &&
   Object.keys(EMPTY).every((name) => typeof (kept as Record<string, unknown>)[name] === "string");
 
-export const draft = storedValue(sessionStorage, "pyoco.draft", EMPTY, isDraft);
+export const draft = storedValue(() => sessionStorage, "pyoco.draft", EMPTY, isDraft);
 
 export const change = (patch: Partial<Draft>): void => draft.set({ ...draft.get(), ...patch });

@@ -1,12 +1,16 @@
 /** Where an answer is written: in a form from its schema, or as JSON. */
+import { useMemo } from "react";
 import { useMessages } from "../../i18n/messages";
+import { visible } from "../../lib/visible";
 import type { Problems } from "../../schemaForm/checking";
 import { type Field, fieldOf } from "../../schemaForm/fields";
-import { isObject, type Json, type Schema } from "../../schemaForm/json";
+import type { Json, Schema } from "../../schemaForm/json";
 import { takenBy } from "../../schemaForm/outline";
+import { resolved } from "../../schemaForm/references";
 import { SchemaForm } from "../../schemaForm/SchemaForm";
 import { KeptTexts, type TypedTexts } from "../../schemaForm/typed";
 import { Segments } from "../../ui/controls";
+import { UserText } from "../../ui/UserText";
 import styles from "./Answer.module.css";
 import { messages } from "./messages";
 
@@ -26,16 +30,21 @@ interface AnswerEditorProps {
 }
 
 const AS_JSON: Field = { shape: { kind: "json" }, nullable: false };
-const asJson = (schema: Schema | null): Field => ({
-  shape: { kind: "json", takes: isObject(schema) ? takenBy(schema, schema) : [] },
-  nullable: false,
-});
 const AS_TEXT: Field = { shape: { kind: "text", as: "multiline" }, nullable: false };
 const AS_YES_NO: Field = { shape: { kind: "boolean" }, nullable: false };
 
+/** The answer as a form, where its schema says something about it, and as JSON. */
+export function waysToWrite(schema: Schema | null): { form: Field | null; json: Field } {
+  if (schema === null || schema === true) return { form: null, json: AS_JSON };
+  const form = fieldOf(schema);
+  if (form.shape.kind === "json") return { form, json: form };
+  const takes = takenBy(resolved(schema, schema), schema);
+  return { form, json: { shape: { kind: "json", takes }, description: form.description, nullable: false } };
+}
+
 export function AnswerEditor({ schema, value, problems, onChange, mode, onMode, texts }: AnswerEditorProps) {
   const t = useMessages(messages);
-  const form = schema === null || schema === true ? null : fieldOf(schema);
+  const { form, json } = useMemo(() => waysToWrite(schema), [schema]);
   const modes: Mode[] =
     form === null ? ["text", "yesNo", "json"] : form.shape.kind === "json" ? ["json"] : ["form", "json"];
   const chosen = modes.find((each) => each === mode) ?? modes[0] ?? "json";
@@ -43,7 +52,7 @@ export function AnswerEditor({ schema, value, problems, onChange, mode, onMode, 
     form: form ?? AS_JSON,
     text: AS_TEXT,
     yesNo: AS_YES_NO,
-    json: form?.shape.kind === "json" ? form : { ...asJson(schema), description: form?.description },
+    json,
   };
   const choose = (mode: Mode) => {
     onMode(mode);
@@ -67,7 +76,7 @@ export function AnswerEditor({ schema, value, problems, onChange, mode, onMode, 
         <ul className={styles.unplaced} role="alert">
           {unplaced.map(([place, message]) => (
             <li key={place}>
-              {place && <code>{place}</code>} {message}
+              {place && <code>{visible(place)}</code>} <UserText text={message} />
             </li>
           ))}
         </ul>

@@ -1,13 +1,15 @@
 /** A proposal: approve it as it is shown, send another one in its place, or reject it. */
 import { Check, PencilLine, X } from "lucide-react";
-import { useRef } from "react";
+import { useMemo, useRef } from "react";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
+import { visible } from "../../lib/visible";
 import { problemsOf } from "../../schemaForm/checking";
 import { schemaLike } from "../../schemaForm/fields";
 import type { Json } from "../../schemaForm/json";
 import { Button, Field, Segments, TextArea } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
+import { UserText } from "../../ui/UserText";
 import styles from "./Answer.module.css";
 import { AnswerEditor } from "./AnswerEditor";
 import { Changes } from "./Changes";
@@ -34,6 +36,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
   });
   useFirstProblem(form, problems);
   const schema = schemaOf(wait);
+  const edited = useMemo(() => schema ?? schemaLike(wait.proposal), [schema, wait.proposal]);
   const submit = () => {
     const wrong = decision === "edited" ? problemsOf(value, schema, language) : new Map<string, string>();
     if (wrong.size > 0) return setProblems(wrong);
@@ -71,7 +74,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
       {decision === "edited" && (
         <>
           <AnswerEditor
-            schema={schema ?? schemaLike(wait.proposal)}
+            schema={edited}
             value={value}
             problems={problems}
             onChange={(next) => draft.change({ value: next })}
@@ -97,7 +100,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
         <ul className={styles.unplaced} role="alert">
           {[...problems].map(([place, message]) => (
             <li key={place}>
-              <code>{place}</code> {message}
+              <code>{visible(place)}</code> <UserText text={message} />
             </li>
           ))}
         </ul>

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Problem } from "../../api/problem";
 import { fieldOf } from "../../schemaForm/fields";
-import { isShown } from "./AnswerEditor";
+import { isShown, waysToWrite } from "./AnswerEditor";
 import { columnsOf } from "./JsonView";
 import { atTheirFields } from "./useAnswering";
 import { nameOf } from "./wait";
@@ -29,6 +29,18 @@ describe("what the gateway finds wrong", () => {
     expect(isShown(form, "lines.first")).toBe(false);
     expect(isShown(form, "other")).toBe(false);
   });
+});
+
+describe("an answer as JSON", () => {
+  it("is told what it may look like, also behind a reference", () => {
+    const Pay = { type: "object", properties: { amount: { type: "number" } }, required: ["amount"] };
+    const { form, json } = waysToWrite({ $ref: "#/$defs/Pay", $defs: { Pay } });
+    expect(form?.shape.kind).toBe("object");
+    expect(json.shape).toEqual({ kind: "json", takes: [{ outline: '{"amount": number}' }] });
+  });
+
+  it("may be anything without a schema", () =>
+    expect(waysToWrite(null)).toMatchObject({ form: null, json: { shape: { kind: "json" } } }));
 });
 
 describe("a list is a table", () => {

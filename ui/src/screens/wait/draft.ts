@@ -1,7 +1,8 @@
 /** An answer that is being written, kept for the tab and by its question: who looks elsewhere, or reloads the page,
- * finds it again. It goes when the question is closed.
+ * finds it again. It goes when the question is closed, and with the key that it was written with.
  */
 import { useMemo, useState } from "react";
+import { ANSWERS, apiKey } from "../../api/apiKey";
 import type { Decision } from "../../human-waits";
 import { storedValue, useStore } from "../../lib/store";
 import { isObject, type Json } from "../../schemaForm/json";
@@ -26,7 +27,8 @@ const MOST = 50;
 
 const isDrafts = (kept: unknown): kept is Drafts =>
   isObject(kept) && Object.values(kept).every((each) => isObject(each) && isObject(each.texts));
-export const drafts = storedValue<Drafts>(sessionStorage, "pyoco.answers", {}, isDrafts);
+export const drafts = storedValue<Drafts>(() => sessionStorage, ANSWERS, {}, isDrafts);
+apiKey.subscribe(() => drafts.set({}));
 
 export function forgetDraft(waitId: string): void {
   if (!(waitId in drafts.get())) return;

@@ -29,7 +29,7 @@ export function JsonValue({ value, label }: JsonValueProps) {
         <pre tabIndex={0} aria-label={label} role="region">
           {cut || text.length > MOST_COLOURED ? text : coloured(text)}
         </pre>
-        <CopyButton text={typeof value === "string" ? value : text} />
+        <CopyButton text={cut?.preview ?? (typeof value === "string" ? value : text)} />
       </div>
     </>
   );

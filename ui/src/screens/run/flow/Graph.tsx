@@ -12,8 +12,10 @@ import {
   useState,
 } from "react";
 import { useMessages } from "../../../i18n/messages";
+import { visible } from "../../../lib/visible";
 import { IconButton, joined } from "../../../ui/controls";
 import { StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
+import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import type { Task } from "../run";
 import styles from "./Flow.module.css";
@@ -167,7 +169,7 @@ const Node = memo(
         data-state={state}
         aria-pressed={selected}
         tabIndex={tabStop ? 0 : -1}
-        title={`${node.name} · ${word(state)}`}
+        title={`${visible(node.name)} · ${word(state)}`}
         onClick={() => onSelect(selected ? null : node.name)}
         onKeyDown={(event) => {
           if (!event.key.startsWith("Arrow")) return;
@@ -178,7 +180,9 @@ const Node = memo(
         <span className={styles.nodeIcon}>
           <StatusIcon status={state} size={15} />
         </span>
-        <span className={styles.nodeName}>{node.name}</span>
+        <span className={styles.nodeName}>
+          <UserText text={node.name} />
+        </span>
         <span className="hidden-visually">{word(state)}</span>
         {calls > 1 && (
           <span className={styles.calls} title={t("calls", { count: calls })}>

@@ -1,6 +1,7 @@
 /** Very many tasks: one small tile each, in the order of the flow, with the neighbours of the chosen one marked. */
 import { type CSSProperties, type KeyboardEvent, memo, useEffect, useRef } from "react";
 import { useMessages } from "../../../i18n/messages";
+import { visible } from "../../../lib/visible";
 import { joined } from "../../../ui/controls";
 import { toneClass, useStatusWord } from "../../../ui/status";
 import { messages } from "../messages";
@@ -82,8 +83,8 @@ const Tile = memo(function Tile({ id, name, state, word, selected, near }: TileP
       id={id}
       role="option"
       aria-selected={selected}
-      aria-label={`${name}, ${word}`}
-      title={`${name} · ${word}`}
+      aria-label={`${visible(name)}, ${word}`}
+      title={`${visible(name)} · ${word}`}
       data-task={name}
       data-state={state}
       className={joined(

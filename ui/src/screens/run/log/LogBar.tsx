@@ -5,6 +5,7 @@ import { useAct } from "../../../api/queries";
 import type { QueryPatch } from "../../../app/router";
 import { useShortcut } from "../../../app/shortcuts";
 import { useMessages } from "../../../i18n/messages";
+import { visible } from "../../../lib/visible";
 import { Button, IconButton, Input, joined, Segments } from "../../../ui/controls";
 import { Menu, MenuCheck, MenuLabel, MenuLine } from "../../../ui/menus";
 import { messages } from "../messages";
@@ -19,6 +20,8 @@ interface LogBarProps {
   lines: readonly LogLine[];
   /** How many earlier lines the page does not have. */
   leftOut: number;
+  /** The last line that the page has, whether it is shown or not. */
+  newest: string | undefined;
   filter: LogFilter;
   selected: string | null;
   everything: boolean;
@@ -32,14 +35,14 @@ interface LogBarProps {
 }
 
 export function LogBar(props: LogBarProps) {
-  const { id, lines, leftOut, filter, selected, everything, wrap, search } = props;
+  const { id, lines, leftOut, newest, filter, selected, everything, wrap, search } = props;
   const t = useMessages(messages);
   const input = useRef<HTMLInputElement>(null);
   useShortcut("/", () => input.current?.select(), t("keySearch"));
   useShortcut("w", props.onWrap, t("keyWrap"));
   const narrowed = filter.level !== "other" || filter.streams.size < STREAMS.length;
   const save = (texts: string[]) => download(`${id}${filter.task ? `-${filter.task}` : ""}.log`, texts);
-  const whole = useAct(async () => ({ data: await wholeLog(id, filter) }), { onDone: save });
+  const whole = useAct(async () => ({ data: await wholeLog(id, filter, newest) }), { onDone: save });
   const toggle = (stream: string) => {
     const next = STREAMS.filter((each) => filter.streams.has(each) !== (each === stream));
     props.onChange({ stream: next.length === STREAMS.length ? null : next });
@@ -51,7 +54,7 @@ export function LogBar(props: LogBarProps) {
           label={t("logOf")}
           value={everything ? "all" : "task"}
           options={[
-            { value: "task", label: selected },
+            { value: "task", label: visible(selected) },
             { value: "all", label: t("allTasks") },
           ]}
           onChange={(value) => props.onChange({ log: value === "all" ? "all" : null })}
@@ -110,7 +113,7 @@ export function LogBar(props: LogBarProps) {
       <IconButton
         label={t("download")}
         icon={<Download size={15} />}
-        disabled={lines.length === 0 || whole.isPending}
+        disabled={(lines.length === 0 && leftOut === 0) || whole.isPending}
         onClick={() => (leftOut > 0 ? whole.mutate() : save([asText(lines)]))}
       />
     </div>

@@ -15,7 +15,7 @@ import { type Level, type LogFilter, nothingIn, STREAMS, shown } from "./logLine
 import { useLog } from "./useLog";
 
 const isBoolean = (value: unknown): value is boolean => typeof value === "boolean";
-const wrapped = storedValue<boolean>(localStorage, "pyoco.log.wrap", true, isBoolean);
+const wrapped = storedValue<boolean>(() => localStorage, "pyoco.log.wrap", true, isBoolean);
 
 interface LogCardProps {
   id: string;
@@ -59,6 +59,7 @@ export function LogCard({ id, selected, onSelect }: LogCardProps) {
           id={id}
           lines={lines}
           leftOut={log.leftOut}
+          newest={log.lines.at(-1)?.id}
           filter={filter}
           selected={selected}
           everything={everything}
@@ -85,7 +86,7 @@ export function LogCard({ id, selected, onSelect }: LogCardProps) {
         />
       ) : (
         <p className={styles.nothing} role="status">
-          {t(`nothing.${nothingIn(log.lines, filter.task, log.complete)}`, { task: filter.task ?? "" })}
+          {t(`nothing.${nothingIn(log, filter.task, log.complete)}`, { task: filter.task ?? "" })}
         </p>
       )}
       {!following && lines.length > 0 && (

@@ -57,8 +57,9 @@ export function shown(lines: readonly LogLine[], filter: LogFilter): readonly Lo
   );
 }
 
-/** Why no line is shown: none was printed, or none matches. */
-export function nothingIn(lines: readonly LogLine[], task: string | null, complete: boolean) {
+/** Why no line is shown: none was printed, or none matches. Those that were left out may. */
+export function nothingIn({ lines, leftOut }: KeptLines, task: string | null, complete: boolean) {
+  if (leftOut > 0) return "matchesHere";
   if (lines.length === 0) return complete ? "ofRun" : "yet";
   if (task === null || lines.some((line) => line.task === task)) return "matches";
   return complete ? "ofTask" : "ofTaskYet";

@@ -5,8 +5,8 @@ import { asText, type LogFilter, readable, shown } from "./logLines";
 // The most that one answer has.
 const LIMIT = 5_000;
 
-/** Every line that is stored now and passes the filter, page by page. */
-export async function wholeLog(id: string, filter: LogFilter): Promise<string[]> {
+/** Every line up to the newest of the page that passes the filter: a run may print faster than it can be read. */
+export async function wholeLog(id: string, filter: LogFilter, newest?: string): Promise<string[]> {
   const texts: string[] = [];
   let after: string | null = null;
   for (;;) {
@@ -17,5 +17,13 @@ export async function wholeLog(id: string, filter: LogFilter): Promise<string[]>
     // The same place again: nothing more for now.
     if (!data || data.complete || data.next_after === after) return texts;
     after = data.next_after;
+    if (newest !== undefined && after !== null && isAtOrBehind(after, newest)) return texts;
   }
+}
+
+/** The id of a line is its place in the log, such as `12-0`. */
+function isAtOrBehind(place: string, other: string): boolean {
+  const [block = 0, line = 0] = place.split("-").map(Number);
+  const [otherBlock = 0, otherLine = 0] = other.split("-").map(Number);
+  return block > otherBlock || (block === otherBlock && line >= otherLine);
 }

@@ -6,8 +6,10 @@ import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
 import { duration, exactTime } from "../../../i18n/time";
 import { useNarrow } from "../../../lib/media";
+import { visible } from "../../../lib/visible";
 import { joined } from "../../../ui/controls";
 import { isTerminal, StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
+import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import { Panel } from "../Panel";
 import type { Run, Task } from "../run";
@@ -137,9 +139,11 @@ function TimelineRow({ row, start, scale, end, before, selected, onSelect }: Row
         aria-pressed={selected}
         onClick={() => onSelect(selected ? null : row.name)}
       >
-        <span className={styles.name} title={row.name}>
+        <span className={styles.name} title={visible(row.name)}>
           <StatusIcon status={row.state} />
-          <span>{row.name}</span>
+          <span>
+            <UserText text={row.name} />
+          </span>
           {row.calls > 1 && (
             <span className={styles.calls}>
               <Repeat2 size={11} aria-hidden />
@@ -185,7 +189,7 @@ const BarMark = memo(function BarMark({ bar, scale, end, replayed }: BarProps) {
         bar.to === null && styles.growing,
         replayed && styles.old,
       )}
-      title={bar.error ? `${about}\n${bar.error}` : about}
+      title={bar.error ? `${about}\n${visible(bar.error)}` : about}
       style={{ left: `${left}%`, width: `${place(to, scale) - left}%` }}
     />
   );

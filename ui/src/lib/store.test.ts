@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+import { storedValue } from "./store";
+
+const isText = (value: unknown): value is string => typeof value === "string";
+
+it("a value is remembered by the storage, if it is one", () => {
+  sessionStorage.setItem("test.value", "5");
+  const store = storedValue(() => sessionStorage, "test.value", "first", isText);
+  expect(store.get()).toBe("first");
+  store.set("second");
+  expect(storedValue(() => sessionStorage, "test.value", "first", isText).get()).toBe("second");
+  sessionStorage.removeItem("test.value");
+});
+
+it("a value holds for the page where the browser forbids even to name the storage", () => {
+  const forbidden = (): Storage => {
+    throw new DOMException("forbidden", "SecurityError");
+  };
+  const store = storedValue(forbidden, "test.value", "first", isText);
+  expect(store.get()).toBe("first");
+  store.set("second");
+  expect(store.get()).toBe("second");
+});

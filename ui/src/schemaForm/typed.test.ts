@@ -1,0 +1,30 @@
+import { act, renderHook } from "@testing-library/react";
+import { describe, expect, it } from "vitest";
+import { jsonIn } from "./inputs";
+import { type Json, jsonWritten } from "./json";
+import { useTyped } from "./typed";
+
+const field = (value: Json | undefined) =>
+  renderHook((now: Json | undefined) => useTyped("json 0", now, jsonWritten, (text) => jsonIn(text).value), {
+    initialProps: value,
+  });
+
+describe("what is typed", () => {
+  it("stays while it is no value yet, also where that is null, as in a list", () => {
+    const { result, rerender, unmount } = field(null);
+    act(() => result.current[1]("{"));
+    rerender(null);
+    expect(result.current[0]).toBe("{");
+    unmount();
+  });
+
+  it("gives way to a value from elsewhere", () => {
+    const { result, rerender, unmount } = field(null);
+    act(() => result.current[1]("{"));
+    rerender({ a: 1 });
+    expect(JSON.parse(result.current[0])).toEqual({ a: 1 });
+    rerender(undefined);
+    expect(result.current[0]).toBe("");
+    unmount();
+  });
+});

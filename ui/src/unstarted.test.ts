@@ -1,0 +1,44 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { browser, startAgain, started } from "./unstarted";
+
+describe("a page whose code does not come", () => {
+  const root = document.createElement("div");
+  root.id = "root";
+  beforeEach(() => {
+    vi.spyOn(browser, "reload").mockImplementation(() => undefined);
+    document.body.append(root);
+    started();
+  });
+  afterEach(() => {
+    root.replaceChildren();
+    root.remove();
+    started();
+  });
+
+  it("is loaded once more, and then says in both languages that it is not there", () => {
+    startAgain();
+    expect(browser.reload).toHaveBeenCalledOnce();
+    expect(root.textContent).toBe("");
+    startAgain();
+    expect(browser.reload).toHaveBeenCalledOnce();
+    expect(root.querySelector("[role=alert]")?.textContent).toMatch(
+      /could not be loaded.*読み込めませんでした/,
+    );
+  });
+
+  it("is loaded once more again after it has been there", () => {
+    startAgain();
+    started();
+    startAgain();
+    expect(browser.reload).toHaveBeenCalledTimes(2);
+  });
+
+  it("is not loaded for ever where nothing is remembered", () => {
+    vi.spyOn(Storage.prototype, "getItem").mockImplementation(() => {
+      throw new DOMException("forbidden", "SecurityError");
+    });
+    startAgain();
+    expect(browser.reload).not.toHaveBeenCalled();
+    expect(root.textContent).toContain("could not be loaded");
+  });
+});
