@@ -76,7 +76,11 @@ async def follow(client: AsyncPyocoHttpClient, run_id: str, console: Console) ->
     seen: dict[str, str] = {}
     with Live(console=console, refresh_per_second=10) as live:
         async for snapshot in client.follow(run_id):
-            changes = note_changes(seen, {"run": snapshot["status"], **snapshot["tasks"]})
+            run, tasks = {"run": snapshot["status"]}, snapshot["tasks"]
+            # It begins before its tasks, and ends behind them.
+            changes = note_changes(
+                seen, tasks | run if RunStatus(snapshot["status"]).terminal else run | tasks
+            )
             if console.is_terminal:
                 live.update(drawing(snapshot))
             else:
