@@ -29,17 +29,25 @@ help: ## Show this list
 demo: .venv/package ui ## Start everything, run an example, and serve until Ctrl-C
 	@trap : INT; $(BIN)/python examples/demo.py $(ARGS) || [ $$? -eq $(CTRL_C) ]
 
-test: lint ui browser ## Check the code, then run every test
-	@$(WITH_NPM) npm --prefix ui test
+test: browser ## Check the code, then run every test
+	@# Both at once: they wait for downloads, and none of their steps keeps two cores busy.
+	@$(MAKE) --no-print-directory --jobs=2 check-python check-ui
 	@$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
-lint: .venv/tools ## Check style, types and the way imports may go
+lint: check-python ## Check style, types and the way imports may go
+	@$(WITH_NPM) $(MAKE) --no-print-directory $(NODE_MODULES)
+	@$(WITH_NPM) npm --prefix ui run --silent lint
+
+.PHONY: check-python check-ui
+check-python: .venv/tools
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(WITH_NPM) $(MAKE) --no-print-directory $(NODE_MODULES)
+
+check-ui: ui
 	@$(WITH_NPM) npm --prefix ui run --silent lint
+	@$(WITH_NPM) npm --prefix ui test
 
 ui: ## Build the dashboard, if it has changed (needs Node 20 or newer)
 	@$(WITH_NPM) $(MAKE) --no-print-directory $(DASHBOARD)
