@@ -278,14 +278,23 @@ async def test_a_file_that_another_program_uses_is_kept(
 # While the bucket is written faster than it is read
 
 
+class Turns(asyncio.Semaphore):
+    """One is needed for each batch that is read."""
+
+    # Where each batch that was read began: behind this revision.
+    read_behind: list[int]
+
+
 @pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
-    """One is needed for each batch of four writes that is read."""
-    allowed = asyncio.Semaphore(0)
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    """For batches of four writes at most."""
+    allowed = Turns(0)
+    allowed.read_behind = []
     take = RunReader.take
 
     async def held_back(self: RunReader, batch: list[StreamMessage]) -> None:
         await allowed.acquire()
+        allowed.read_behind.append(self.held.revision)
         await take(self, batch)
 
     monkeypatch.setattr(RunReader, "take", held_back)
@@ -294,7 +303,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
 
 
 async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
-    gateway: RunningGateway, turns: asyncio.Semaphore
+    gateway: RunningGateway, turns: Turns
 ) -> None:
     feed, store = gateway.inside.feed, gateway.inside.runs
     await eventually(lambda: gateway.inside.index.ready, within=5, describe="there is an index")
@@ -327,14 +336,14 @@ async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
         second = await asked(tasks)
         await is_read_until(lambda: not feed._questions.new, "it looked again")
         await grows(40)
-        # With the batch of four that has the last of them; how batches begin is a matter of time.
-        assert 8 <= await is_read_until(first.done, "the first is answered") < 12
+        # By the very batch that has the last of them; how batches begin is a matter of time.
+        assert await is_read_until(first.done, "the first is answered") >= 8 > turns.read_behind[-1]
         assert not second.done()
-        assert 16 <= await is_read_until(second.done, "the second is answered") < 20
+        assert await is_read_until(second.done, "the second is answered") >= 16 > turns.read_behind[-1]
 
 
 async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
-    gateway: RunningGateway, turns: asyncio.Semaphore, monkeypatch: pytest.MonkeyPatch
+    gateway: RunningGateway, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.runs.index.freshness._PATIENCE_SEC", 0.2)
     turns.release()

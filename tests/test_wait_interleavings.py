@@ -9,7 +9,6 @@ import logging
 import os
 import secrets
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -44,19 +43,13 @@ from .support.waits_in_bucket import SeenRuns, WaitsInBucket
 
 INTERLEAVINGS = 2000
 ENDS = ("COMPLETED", "FAILED", "CANCELLED")
-AT_ONCE = 100
+AT_ONCE = 250
 MORTALITY = 0.4
 FAR_IN_THE_FUTURE = 1e12
 # The processes of one test run must agree on it.
 _SHARED = int(os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8), 16)
 ONLY = os.environ.get("WAIT_SEED")
 FIRST_SEED = int(ONLY) if ONLY else _SHARED % 10**6 * INTERLEAVINGS
-
-
-@pytest.fixture
-def config(config: NatsBackendConfig) -> NatsBackendConfig:
-    """Hundreds act at once in this one process: what is slow here is nobody's outage."""
-    return replace(config, nats_request_timeout_sec=2.0)
 
 
 class Interleaving:
