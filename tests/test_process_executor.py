@@ -46,10 +46,21 @@ def waiting_run(tmp_path: Path) -> Run:
     return Run(run_id="r", flow_name="waiting", params=params)
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether all of its threads are."""
+    states = [
+        (task / "stat").read_text().rpartition(") ")[2][0] for task in Path(f"/proc/{pid}/task").iterdir()
+    ]
+    return set(states) == {"T"}
+
+
 async def being_replaced(executor: ProcessExecutor, run: Run) -> "asyncio.Task[Outcome]":
     """A run that waits for an executor: the one before does not leave of its own accord."""
-    assert executor.pid is not None
-    os.kill(executor.pid, signal.SIGSTOP)
+    pid = executor.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    # One that is not stopped yet could still leave at once, and nobody would see that there was none.
+    await eventually(lambda: is_stopped(pid), within=5, describe="the executor is stopped")
     executor.retire()
     execution = asyncio.create_task(executor.execute(run, Heard()))
     await eventually(lambda: executor.pid is None, within=5, describe="the executor is being replaced")
