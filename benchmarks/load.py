@@ -99,20 +99,27 @@ def _head(method: str, path: str, headers: Mapping[str, str]) -> bytes:
 
 
 async def submit(port: int, body: Any, *, runs: int, connections: int, limit_sec: float) -> Load:
-    """The same submit again and again from so many connections, each waiting for its answers."""
+    """The same submit again and again from so many connections, each waiting for its answers.
+
+    The connections are there when the time begins, as those of a program that uses them are.
+    """
     load = Load()
     request = post_request("/runs", body)
     numbers = iter(range(runs))
+    opened = [await HttpConnection.open(port) for _ in range(connections)]
     started = time.perf_counter()
     async with asyncio.TaskGroup() as group:
-        for _ in range(connections):
-            group.create_task(_submit_on_one(port, request, numbers, load, started + limit_sec))
+        for connection in opened:
+            group.create_task(_submit_on_one(connection, request, numbers, load, started + limit_sec))
     load.seconds = time.perf_counter() - started
+    for connection in opened:
+        connection.close()
     return load
 
 
-async def _submit_on_one(port: int, request: bytes, numbers: Iterator[int], load: Load, limit: float) -> None:
-    connection = await HttpConnection.open(port)
+async def _submit_on_one(
+    connection: HttpConnection, request: bytes, numbers: Iterator[int], load: Load, limit: float
+) -> None:
     for _ in numbers:
         sent_at = time.perf_counter()
         if sent_at > limit:
@@ -120,7 +127,6 @@ async def _submit_on_one(port: int, request: bytes, numbers: Iterator[int], load
         answer = await connection.call(request)
         load.latencies.append(time.perf_counter() - sent_at)
         load.run_ids.append(msgspec.json.decode(answer)["run_id"])
-    connection.close()
 
 
 def _length_of_body(head: bytes) -> int:

@@ -325,6 +325,37 @@ asyncio.run(EmbeddedNats(Path(sys.argv[1]), binary=Path(sys.argv[2]), stop_timeo
     await eventually(lambda: not is_alive(pid), within=LIMIT_SEC, describe="the stubborn server was killed")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+async def test_the_server_does_not_interrupt_its_clients(tmp_path: Path) -> None:
+    """Each of its threads runs as a batch job; its program and its guard as they did."""
+    async with EmbeddedNats(tmp_path) as server:
+        threads = [int(name) for name in os.listdir(f"/proc/{server.pid}/task")]
+        assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
+        [guard] = guards_of(tmp_path)
+        assert os.sched_getscheduler(guard) == os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+async def test_a_policy_that_somebody_chose_for_the_server_stays(tmp_path: Path) -> None:
+    policy_file = tmp_path / "policy"
+    telling = program(tmp_path / "telling", f"chrt -p $$ > {policy_file}; exec sleep 300")
+    script = """
+import asyncio, os, sys
+from pathlib import Path
+from pyoco_server.broker.embedded import EmbeddedNats
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+asyncio.run(EmbeddedNats(Path(sys.argv[1]), binary=Path(sys.argv[2])).start())
+"""
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "data"), str(telling)]) as parent:
+        told = await eventually(
+            lambda: policy_file.read_text() if policy_file.exists() else None,
+            within=LIMIT_SEC,
+            describe="the server process says how it runs",
+        )
+        parent.kill()
+    assert "SCHED_IDLE" in told
+
+
 async def test_ctrl_c_reaches_the_program_but_not_the_server(tmp_path: Path) -> None:
     with parent_program(tmp_path) as (parent, told):
         await store(told["url"], "at work")

@@ -48,10 +48,25 @@ def main(arguments: Sequence[str]) -> None:
         return
     os.close(lifeline)
     os.set_inheritable(held_by_server, True)
+    _let_clients_finish()
     try:
         os.execv(command[0], command)  # noqa: S606 - our own command, no shell wanted
     except OSError as error:
         sys.exit(f"cannot run {command[0]}: {error.strerror}")
+
+
+def _let_clients_finish() -> None:
+    """Have the server, woken by a message, not interrupt who is running: that is mostly its own client.
+
+    It then finds many messages at once instead of one. A fifth of the CPU time of short runs was spent on
+    such changes between processes; where a core is free, nothing waits. Linux only.
+    """
+    if not hasattr(os, "SCHED_BATCH") or os.sched_getscheduler(0) != os.SCHED_OTHER:
+        return
+    try:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    except OSError as error:
+        sys.stderr.write(f"the server runs with the usual scheduling: {error.strerror}\n")
 
 
 def _guard(server_pid: int, lifeline: int, server_ended: int, grace_sec: float) -> None:
