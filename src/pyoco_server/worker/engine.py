@@ -92,6 +92,10 @@ class ServerEngine(Engine):  # type: ignore[misc]
 
 def _chain(flow: Flow) -> list[Task] | None:
     """The tasks in order, if they are one plain chain that stops at the first failure."""
+    if len(flow.tasks) == 1:
+        [task] = flow.tasks
+        alone = not task.dependencies and not task.dependents and task.fail_policy != "isolate"
+        return [task] if alone else None
     first = [task for task in flow.tasks if not task.dependencies]
     if len(first) != 1:
         return None

@@ -83,6 +83,7 @@ class ExecutorProcess:
             spoilt = outcome.spoilt = _is_spoilt(streams, threads)
             outcome.took_sec = time.monotonic() - taken_at
             self._link.send(outcome)
+        self._folder.close()
 
     def _hear_output(self, setup: Setup) -> TaskOutput:
         """Have all that is printed from now on cut into lines; before any code of the user is loaded."""
