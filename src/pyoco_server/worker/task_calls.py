@@ -170,11 +170,12 @@ class TaskCalls:
     ) -> Any:
         failures = 0
         while True:
-            if "ctx" in inputs:
-                inputs["ctx"] = TaskContext.view(context, call)
             began_at = self.tries.began(call.task.name)
             try:
-                output = wrapped.function(**inputs)
+                if wrapped.wants_context:
+                    output = wrapped.function(**inputs, ctx=TaskContext.view(context, call))
+                else:
+                    output = wrapped.function(**inputs)
             except Exception as error:
                 self.tries.ended(call.task.name, began_at, error)
                 if self.waits.is_waiting(call.key):
@@ -211,9 +212,10 @@ class WrappedFunction:
         self.retries = 0
         self.timeout_sec: float | None = None
         signature = inspect.signature(function)
-        self._wants_context = "ctx" in signature.parameters
         # The engine wires parameters by name and hands over `ctx` where it is asked for.
-        self.__signature__ = signature if self._wants_context else _with_context(signature)
+        self.wants_context = "ctx" in signature.parameters
+        self.parameters = tuple(name for name in signature.parameters if name != "ctx")
+        self.__signature__ = signature if self.wants_context else _with_context(signature)
         # Whoever asks where the function comes from wants to know the user's.
         self.__name__ = getattr(function, "__name__", task.name)
         self.__module__ = getattr(function, "__module__", "")
@@ -226,13 +228,11 @@ class WrappedFunction:
             self.timeout_sec, self.task.timeout_sec = self.task.timeout_sec, None
 
     def __call__(self, **inputs: Any) -> Any:
-        context = inputs["ctx"]
-        if not self._wants_context:
-            del inputs["ctx"]
+        context = inputs.pop("ctx")
         run = context.run_context
         if isinstance(run, CallingContext):
             return run.calls.execute(self, context, inputs)
-        return self.function(**inputs)
+        return self.function(**inputs, ctx=context) if self.wants_context else self.function(**inputs)
 
 
 def make_resumable(flow: Flow) -> bool:
