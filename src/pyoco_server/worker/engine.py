@@ -106,11 +106,9 @@ def _execute(task: Task, function: WrappedFunction, ctx: Context, run: CallingCo
     record.started_at = time.time()
     record.error = record.traceback = None
     try:
-        inputs: dict[str, Any] = {}
-        if task.inputs:
-            inputs |= {key: ctx.resolve(value) for key, value in task.inputs.items()}
-            # Whatever it is to be, it is the flow's context.
-            inputs.pop("ctx", None)
+        inputs = {key: ctx.resolve(value) for key, value in task.inputs.items()}
+        # Whatever it was to be, it is the flow's context.
+        inputs.pop("ctx", None)
         for parameter in function.parameters:
             if parameter not in inputs:
                 if parameter in ctx.params:
