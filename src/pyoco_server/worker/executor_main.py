@@ -81,9 +81,10 @@ class ExecutorProcess:
                 # Told already; this process is about to be ended.
                 return
             spoilt = outcome.spoilt = _is_spoilt(streams, threads)
+            if spoilt:
+                self._folder.close()
             outcome.took_sec = time.monotonic() - taken_at
             self._link.send(outcome)
-        self._folder.close()
 
     def _hear_output(self, setup: Setup) -> TaskOutput:
         """Have all that is printed from now on cut into lines; before any code of the user is loaded."""
