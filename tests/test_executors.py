@@ -66,6 +66,7 @@ async def test_a_run_that_spoils_its_executor_spoils_no_later_run(
         assert run["status"] == "COMPLETED", run["error"]
         assert run["task_records"]["speak"]["stdout"] == "hello\n"
         assert await output_of(gateway, "pid", "pid") != spoilt
+        assert not (Path(config.run_dir) / f".spare-{spoilt}").exists()
 
 
 async def test_texts_that_utf_8_has_no_form_for_are_escaped(

@@ -79,7 +79,7 @@ class ExecutorLink:
         with self._reading:
             self._in_run = False
         while not self._arrived:
-            ready = [descriptor for descriptor, _ in self._either.poll()]
+            ready = dict(self._either.poll())
             # The link first: a worker that has gone wants nothing begun.
             if self._link.fileno() in ready:
                 self._read()

@@ -81,6 +81,8 @@ class ExecutorProcess:
                 # Told already; this process is about to be ended.
                 return
             spoilt = outcome.spoilt = _is_spoilt(streams, threads)
+            if spoilt:
+                self._folder.close()
             outcome.took_sec = time.monotonic() - taken_at
             self._link.send(outcome)
 

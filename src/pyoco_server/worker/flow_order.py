@@ -23,6 +23,8 @@ def in_order(flow: Flow) -> list[str]:
 
 def reusable(flow: Flow, journal: Sequence[JournalEntry], rerun_task: str | None) -> Sequence[JournalEntry]:
     """The entries that hold for this execution. What this run made itself does, whatever it repeats."""
+    if not journal:
+        return journal
     # A rerun tries again what had failed in the run that it repeats.
     journal = [entry for entry in journal if entry.attempt or entry.error is None]
     if rerun_task is None:

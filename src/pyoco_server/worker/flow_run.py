@@ -33,6 +33,9 @@ from pyoco_server.worker.task_records import brief_record, encoded_record
 from pyoco_server.worker.values import clean, message_of
 
 _TRACEBACK_CHARS = 16384
+# It keeps nothing of a run.
+_ENGINE = ServerEngine()
+_TOLD_AS = {state: TaskStatus(state.value) for state in TaskState}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class FlowRun:
     """Runs a flow on the calling thread; all other methods may be called from another."""
 
     def __init__(self, run: Run, flow: Flow, params: dict[str, Any], listener: RunListener) -> None:
-        make_resumable(flow)
+        limited = make_resumable(flow)
         self.run_id = run.run_id
         self._flow = flow
         self._params = params
@@ -67,8 +70,8 @@ class FlowRun:
             max_value_bytes=listener.max_value_bytes,
         )
         self._waits = RunWaits(decode_waits(run.waits) if run.waits else [], listener.asked)
-        self._limits = TaskLimits(self._on_timeout)
-        watchers = [*listener.watchers, self._limits]
+        # They know this run: without them nothing does that it knows, and its memory is free at its end.
+        watchers = [*listener.watchers, TaskLimits(self._on_timeout)] if limited else listener.watchers
         self._calls = TaskCalls(flow, self._journal, self._waits, listener.pauses, watchers)
         # The engine fills these in the order of a set; a reader wants the order of the flow.
         self._context = CallingContext(
@@ -119,9 +122,7 @@ class FlowRun:
 
     def _run(self) -> Outcome:
         try:
-            ServerEngine().run(
-                self._flow, self._params, self._context, self._calls.attach, self._waits.give_up
-            )
+            _ENGINE.run(self._flow, self._params, self._context, self._calls.attach, self._waits.give_up)
         except WaitsForPeople:
             if not self._cancel_requested:
                 return self._ended(RunStatus.WAITING_HUMAN)
@@ -189,12 +190,13 @@ class FlowRun:
         records: dict[str, bytes] = {}
         records_cut = False
         waiting = self._waits.tasks
+        links = links_of(self._flow)
         for name, record in self._context.task_records.items():
             records[name], cut = encoded_record(
                 record,
                 state=_state(name, record.state, waiting),
                 printed=self._listener.tail_of(name),
-                after=self._links.get(name),
+                after=links.get(name),
                 tries=self._calls.tries.told(name),
                 replayed=self._journal.replayed.get(name),
                 not_stored=self._journal.not_stored.get(name),
@@ -214,4 +216,4 @@ class FlowRun:
 
 def _state(name: str, state: TaskState, waiting: set[str]) -> TaskStatus:
     """The engine does not know of waits: to it, such a task is running."""
-    return TaskStatus.WAITING if state is TaskState.RUNNING and name in waiting else TaskStatus(state.value)
+    return TaskStatus.WAITING if state is TaskState.RUNNING and name in waiting else _TOLD_AS[state]

@@ -98,8 +98,10 @@ def _entangled(flow: Flow) -> str | None:
 
 
 def _unknown_rerun_task(flow: Flow, task: str | None) -> str | None:
+    if task is None:
+        return None
     names = sorted(each.name for each in flow.tasks)
-    if task is None or task in names:
+    if task in names:
         return None
     return f"there is no task {task!r} to run this flow from; it has {', '.join(names)}"
 

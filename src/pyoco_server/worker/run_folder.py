@@ -15,6 +15,8 @@ class RunFolder:
         self._home = os.getcwd()
         self._current: str | None = None
         self._spare: str | None = None
+        # Beside the first run's folder, as all of them are.
+        self._spare_path = ""
 
     def enter(self, path: str | None) -> None:
         """Have the folder, and work in it; None is for a run that works where this process was started."""
@@ -32,9 +34,10 @@ class RunFolder:
         path, self._current = self._current, None
         os.chdir(self._home)
         if path is not None and _is_unused(path):
-            spare = os.path.join(os.path.dirname(path), f".spare-{os.getpid()}")
-            if _renamed(path, spare):
-                self._spare = spare
+            if not self._spare_path:
+                self._spare_path = os.path.join(os.path.dirname(path), f".spare-{os.getpid()}")
+            if _renamed(path, self._spare_path):
+                self._spare = self._spare_path
             else:
                 _remove(path)
 
@@ -59,11 +62,12 @@ def _renamed(old: str, new: str) -> bool:
 
 
 def _is_unused(path: str) -> bool:
-    return _names_in(path) == [ARTIFACTS] and not _names_in(os.path.join(path, ARTIFACTS))
-
-
-def _names_in(path: str) -> list[str]:
+    """Whether nothing was left in it, not even something else that is called as the folder for artifacts."""
     try:
-        return os.listdir(path)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name != ARTIFACTS or not entry.is_dir(follow_symlinks=False):
+                    return False
+        return not os.listdir(f"{path}/{ARTIFACTS}")
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return False

@@ -40,6 +40,8 @@ class RunWaits:
 
     def is_waiting(self, node: str) -> bool:
         """Whether this execution of a task waits, whatever its code made of the signal."""
+        if not self._open:
+            return False
         with self._lock:
             return any(place[0] == node for place in self._open)
 
@@ -61,7 +63,7 @@ class RunWaits:
     @property
     def tasks(self) -> set[str]:
         """The tasks that wait."""
-        return {asked.task for asked in self.wanted}
+        return {asked.task for asked in self.wanted} if self._open else set()
 
 
 class People:

@@ -10,11 +10,12 @@ import inspect
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
@@ -25,6 +26,9 @@ from pyoco_server.worker.task_context import TaskContext
 from pyoco_server.worker.task_journal import TaskJournal, Unreadable, output_of
 from pyoco_server.worker.task_tries import TaskTries
 from pyoco_server.worker.values import message_of
+
+# Of all runs: few have a task that waits for its next try, and an event of its own costs each of them.
+_pausing = threading.Condition()
 
 
 class TaskFailedBefore(Exception):
@@ -54,8 +58,7 @@ class TaskWatcher(Protocol):
     def ended(self, call: "TaskCall") -> None: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TaskCall:
+class TaskCall(Struct, frozen=True, eq=False):
     """One execution of one task, with all of its tries."""
 
     task: Task
@@ -65,7 +68,7 @@ class TaskCall:
     timeout_sec: float | None
     # Whether the flow goes on when this task fails.
     isolated: bool
-    started_at: float = field(default_factory=time.time)
+    started_at: float
 
 
 class TaskCalls:
@@ -77,38 +80,41 @@ class TaskCalls:
         journal: TaskJournal,
         waits: RunWaits,
         pauses: RetryPauses,
-        watchers: list[TaskWatcher],
+        watchers: Sequence[TaskWatcher],
     ) -> None:
         self._journal = journal
         self.waits = waits
         self._pauses = pauses
         self._watchers = watchers
-        self._changes = ContextChanges()
-        # The result of a run's only task is in its last snapshot: a journal would say it twice.
-        self._journalling = len(flow.tasks) > 1 or flow.has_control_flow()
         # Only this mode of the engine goes on without a task that failed.
         self._may_isolate = not flow.has_control_flow()
-        self._stopped = threading.Event()
+        # The result of a run's only task is in its last snapshot: a journal would say it twice.
+        journalling = len(flow.tasks) > 1 or not self._may_isolate
+        self._changes = ContextChanges() if journalling else None
+        self._stopped = False
         self.tries = TaskTries()
 
     def attach(self, context: Context) -> None:
         """The engine has made the context of the run."""
-        if self._journalling:
+        if self._changes is not None:
             self._changes.attach(context)
 
     def stop(self) -> None:
         """No more tries."""
-        self._stopped.set()
+        self._stopped = True
+        with _pausing:
+            _pausing.notify_all()
 
     def execute(self, wrapped: "WrappedFunction", context: Context, inputs: dict[str, Any]) -> Any:
         """The task's result: of an earlier attempt if there is one, of calling its function otherwise."""
         task = wrapped.task
-        key = self._journal.next_key(f"{task.name}|{context.loop.path if context.loop else ''}")
+        loop = context.loop
+        key = self._journal.next_key(f"{task.name}|{loop.path if loop else ''}")
         found, output = self._replay(task, key)
         if found:
             return output
         isolated = self._may_isolate and task.fail_policy == "isolate"
-        call = TaskCall(task, key, self._journal, self.waits, wrapped.timeout_sec, isolated)
+        call = TaskCall(task, key, self._journal, self.waits, wrapped.timeout_sec, isolated, time.time())
         self._journal.replayed.pop(task.name, None)
         for watcher in self._watchers:
             watcher.began(call)
@@ -130,31 +136,33 @@ class TaskCalls:
         except Unreadable as error:
             self._journal.not_stored[task.name] = f"its journalled result cannot be read: {error}"
             return False, None
-        self._changes.restore(changes, self._journal.order_of(key))
-        self._changes.will_be_written(task.outputs)
+        if self._changes is not None:
+            self._changes.restore(changes, self._journal.order_of(key))
+            self._changes.will_be_written(task.outputs)
         self._journal.replayed[task.name] = entry
         return True, output
 
     def _call(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
     ) -> Any:
-        hands = self._changes.began(inputs) if self._journalling else None
+        followed = self._changes
+        hands = None if followed is None else followed.began(inputs)
         try:
             output = self._try_until_done(wrapped, call, context, inputs)
         except BaseException as error:
-            if hands is not None:
-                self._changes.ended(hands)
-            if call.isolated and isinstance(error, Exception) and not self._stopped.is_set():
+            if followed is not None and hands is not None:
+                followed.ended(hands)
+            if call.isolated and isinstance(error, Exception) and not self._stopped:
                 self._journal.failed(call.key, call.task.name, call.started_at, message_of(error))
             raise
-        if hands is not None:
-            changes, untold = self._changes.ended(hands)
+        if followed is not None and hands is not None:
+            changes, untold = followed.ended(hands)
             if untold:
                 names = ", ".join(untold)
                 self._journal.not_stored[call.task.name] = f"what it did to {names} cannot be stored"
             self._journal.finished(call.key, call.task.name, call.started_at, output, changes)
             self._journal.forget_steps(call.key)
-            self._changes.will_be_written(call.task.outputs)
+            followed.will_be_written(call.task.outputs)
         return output
 
     def _try_until_done(
@@ -162,17 +170,18 @@ class TaskCalls:
     ) -> Any:
         failures = 0
         while True:
-            if "ctx" in inputs:
-                inputs["ctx"] = TaskContext.view(context, call)
             began_at = self.tries.began(call.task.name)
             try:
-                output = wrapped.function(**inputs)
+                if wrapped.wants_context:
+                    output = wrapped.function(**inputs, ctx=TaskContext.view(context, call))
+                else:
+                    output = wrapped.function(**inputs)
             except Exception as error:
                 self.tries.ended(call.task.name, began_at, error)
                 if self.waits.is_waiting(call.key):
                     raise WaitsForPeople from None
                 failures += 1
-                if failures > wrapped.retries or self._stopped.is_set():
+                if failures > wrapped.retries or self._stopped:
                     raise
             else:
                 self.tries.ended(call.task.name, began_at)
@@ -180,8 +189,12 @@ class TaskCalls:
                     # A bare `except` of the task has eaten the signal; what it returned is no result.
                     raise WaitsForPeople
                 return output
-            if self._stopped.wait(self._pauses.before_retry(failures)):
+            if self._stops_within(self._pauses.before_retry(failures)):
                 raise TaskStopped("the run was cancelled before the task's next try")
+
+    def _stops_within(self, seconds: float) -> bool:
+        with _pausing:
+            return _pausing.wait_for(lambda: self._stopped, seconds)
 
 
 class CallingContext(RunContext):  # type: ignore[misc]
@@ -199,9 +212,10 @@ class WrappedFunction:
         self.retries = 0
         self.timeout_sec: float | None = None
         signature = inspect.signature(function)
-        self._wants_context = "ctx" in signature.parameters
         # The engine wires parameters by name and hands over `ctx` where it is asked for.
-        self.__signature__ = signature if self._wants_context else _with_context(signature)
+        self.wants_context = "ctx" in signature.parameters
+        self.parameters = tuple(name for name in signature.parameters if name != "ctx")
+        self.__signature__ = signature if self.wants_context else _with_context(signature)
         # Whoever asks where the function comes from wants to know the user's.
         self.__name__ = getattr(function, "__name__", task.name)
         self.__module__ = getattr(function, "__module__", "")
@@ -214,29 +228,34 @@ class WrappedFunction:
             self.timeout_sec, self.task.timeout_sec = self.task.timeout_sec, None
 
     def __call__(self, **inputs: Any) -> Any:
-        context = inputs["ctx"]
-        if not self._wants_context:
-            del inputs["ctx"]
+        context = inputs.pop("ctx")
         run = context.run_context
         if isinstance(run, CallingContext):
             return run.calls.execute(self, context, inputs)
-        return self.function(**inputs)
+        return self.function(**inputs, ctx=context) if self.wants_context else self.function(**inputs)
 
 
-def make_resumable(flow: Flow) -> None:
-    """Wrap the function of every task that is not wrapped yet; a flow is used for many runs."""
+def make_resumable(flow: Flow) -> bool:
+    """Wrap the function of every task that is not wrapped yet; a flow is used for many runs.
+
+    Whether any of them has a time limit.
+    """
+    limited = False
     for task in flow.tasks:
         function = task.func
         if isinstance(function, WrappedFunction):
             if function.task is task:
                 function.take_policies()
+                limited = limited or function.timeout_sec is not None
                 continue
             # A flow.yaml names the function of a task that another flow has used.
             function = function.function
         # A callable without a signature fails in the engine, which says so.
         with suppress(ValueError, TypeError):
-            task.func = WrappedFunction(task, function)
-            task.func.take_policies()
+            wrapped = task.func = WrappedFunction(task, function)
+            wrapped.take_policies()
+            limited = limited or wrapped.timeout_sec is not None
+    return limited
 
 
 def _with_context(signature: inspect.Signature) -> inspect.Signature:

@@ -32,8 +32,11 @@ class TaskJournal:
         write: Callable[[JournalEntry], None],
         max_value_bytes: int,
     ) -> None:
-        self._entries = {entry.key: entry for entry in entries}
-        self._order = {entry.key: number for number, entry in enumerate(entries)}
+        self._entries: dict[str, JournalEntry] = {}
+        self._order: dict[str, int] = {}
+        for number, entry in enumerate(entries):
+            self._entries[entry.key] = entry
+            self._order[entry.key] = number
         self._attempt = attempt
         self._write = write
         self._max_value_bytes = max_value_bytes

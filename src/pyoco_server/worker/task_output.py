@@ -79,13 +79,16 @@ class TaskOutput:
 
     def tail_of(self, task: str) -> dict[str, str]:
         """The end of what the task has printed, by stream."""
+        if not self._tails:
+            return {}
         with self._lock:
             return {stream: clean(text) for (name, stream), text in self._tails.items() if name == task}
 
     def end_run(self) -> None:
         """Tell what is left: lines without an end, and how many were dropped."""
         with self._lock:
-            self._finish_lines(list(self._unfinished))
+            if self._unfinished:
+                self._finish_lines(list(self._unfinished))
             if self._dropped_lines:
                 text = f"{self._dropped_lines} lines were dropped in all ({self._limit})"
                 self._tell([self._line("note", None, text)])
@@ -99,7 +102,8 @@ class TaskOutput:
         name = call.task.name
         self._own.task = None
         with self._lock:
-            self._finish_lines([each for each in self._unfinished if each[0] == name])
+            if self._unfinished:
+                self._finish_lines([each for each in self._unfinished if each[0] == name])
             self._running.remove(name)
 
     def write(self, stream: str, text: str) -> None:

@@ -24,7 +24,7 @@ class _Brief(Struct, omit_defaults=True):
     latest_calls: list[Try] = []
 
 
-_encode_brief = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 
 
 def brief_record(
@@ -36,12 +36,12 @@ def brief_record(
     replayed: JournalEntry | None = None,
 ) -> bytes:
     if replayed is not None:
-        return _encode_brief(_Brief(replayed.started_at, replayed.ended_at, replayed.error, 1, after, True))
+        return _encode(_Brief(replayed.started_at, replayed.ended_at, replayed.error, 1, after, True))
     started_at, ended_at = record.started_at, record.ended_at
     # The engine leaves the end of the turn before where a loop comes to the task again.
     over = started_at is not None and ended_at is not None and ended_at >= started_at
     error = record.error and clean(record.error)
-    return _encode_brief(
+    return _encode(
         _Brief(
             started_at,
             ended_at if over else None,
@@ -64,8 +64,8 @@ def encoded_record(
     not_stored: str | None = None,
 ) -> tuple[bytes, bool]:
     """The record as JSON, and whether something of it had to be cut."""
-    values = {"inputs": to_json(record.inputs), "output": to_json(record.output)}
-    cut = [field for field, (_, was_cut) in values.items() if was_cut]
+    inputs, inputs_cut = to_json(record.inputs)
+    output, output_cut = to_json(record.output)
     encoded: dict[str, Any] = {
         "state": state,
         "started_at": record.started_at,
@@ -73,11 +73,13 @@ def encoded_record(
         "duration_ms": record.duration_ms,
         "error": record.error and clean(record.error),
         "traceback": record.traceback and clean(record.traceback),
-        **{field: value for field, (value, _) in values.items()},
+        "inputs": inputs,
+        "output": output,
         "artifacts": to_json(record.artifacts)[0],
         **printed,
-        **(tries or {}),
     }
+    if tries:
+        encoded |= tries
     if after:
         encoded["after"] = after
     if replayed is not None:
@@ -90,6 +92,6 @@ def encoded_record(
         }
     if not_stored is not None:
         encoded["not_journalled"] = not_stored
-    if cut:
-        encoded["truncated"] = cut
-    return msgspec.json.encode(encoded), bool(cut)
+    if inputs_cut or output_cut:
+        encoded["truncated"] = ["inputs"] * inputs_cut + ["output"] * output_cut
+    return _encode(encoded), inputs_cut or output_cut

@@ -15,7 +15,7 @@ _REPR_CHARS = 4096
 def to_json(value: Any) -> tuple[Raw, bool]:
     """The value as JSON, and whether it had to be cut."""
     try:
-        encoded = msgspec.json.encode(value, enc_hook=describe)
+        encoded = _encode(value)
     except Exception:  # noqa: BLE001 - a key that is no string, a text that is no Unicode, a user's property
         encoded = msgspec.json.encode(describe(value))
     if len(encoded) <= VALUE_LIMIT_BYTES:
@@ -30,6 +30,9 @@ def describe(value: Any) -> str:
     except BaseException as error:  # noqa: BLE001 - a user's __repr__ may raise anything
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
     return clean(text[:_REPR_CHARS])
+
+
+_encode = msgspec.json.Encoder(enc_hook=describe).encode
 
 
 def clean(text: str) -> str:
