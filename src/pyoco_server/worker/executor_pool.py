@@ -32,7 +32,9 @@ class ExecutorPool:
         self._sure = 0
         self._hoping = 0
         self._sessions = 0
+        self._most_sessions = _SESSIONS * len(executors)
         self._lines_closed = False
+        self._will_look = False
         self._waiting: deque[asyncio.Future[None]] = deque()
         # Called when there may be room for another turn in a line.
         self.on_room: Callable[[], None] = lambda: None
@@ -51,10 +53,15 @@ class ExecutorPool:
     @property
     def has_room(self) -> bool:
         """Whether one more run would find a place in a line, or an executor that no turn is sure of."""
-        if self._lines_closed:
+        # Asked several times for each run: the first place that is free answers it.
+        if self._lines_closed or self._sessions >= self._most_sessions:
             return False
-        places = len(self._idle) - self._sure + sum(executor.room for executor in self._executors)
-        return places > self._hoping and self._sessions < self._most_sessions
+        places = len(self._idle) - self._sure - self._hoping
+        for executor in self._executors:
+            if places > 0:
+                return True
+            places += executor.room
+        return places > 0
 
     @property
     def is_taken(self) -> bool:
@@ -74,10 +81,6 @@ class ExecutorPool:
         self._lines_closed = True
         for executor in self._executors:
             executor.clear_line()
-
-    @property
-    def _most_sessions(self) -> int:
-        return _SESSIONS * len(self._executors)
 
     def place(self, run: Run, events: RunEvents, *, sure: bool) -> "tuple[ProcessExecutor, Execution] | None":
         """An executor for the run, and its execution there; None when all are busy with runs that last."""
@@ -126,7 +129,13 @@ class ExecutorPool:
         self.look_again()
 
     def look_again(self) -> None:
-        """Something has changed: whoever waits may find what it waits for."""
+        """Something has changed: whoever waits may find what it waits for, once all of this turn is done."""
+        if not self._will_look:
+            self._will_look = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        self._will_look = False
         self.on_room()
         self._wake_next()
 
@@ -143,6 +152,8 @@ Execution = Coroutine[None, None, Outcome]
 
 class Turn:
     """One session's use of an executor: it has none before its run can be executed, and none after."""
+
+    __slots__ = ("_ended", "_executor", "_placed", "_pool", "_run", "_sure")
 
     def __init__(self, pool: ExecutorPool, *, sure: bool) -> None:
         self._pool = pool
@@ -179,7 +190,7 @@ class Turn:
             self._run = run
             self._executor, execution = place
             # Once the run is under way, others may line up behind it.
-            asyncio.get_running_loop().call_soon(self._pool.look_again)
+            self._pool.look_again()
         outcome = await execution
         if not outcome.go_on:
             self._leave()
