@@ -9,6 +9,7 @@ not begun; its session hands it back to the queue, where any worker may take it.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from operator import itemgetter
 from types import TracebackType
 
 from pyoco_server.models import RunStatus
@@ -20,6 +21,7 @@ from pyoco_server.worker.protocol import Outcome, Progress, Run
 _SESSIONS = 6
 # A run that waits for less than this costs less than waking up another executor for it.
 _MOMENT_SEC = 0.001
+_WAIT = itemgetter(0)
 
 
 class ExecutorPool:
@@ -88,15 +90,15 @@ class ExecutorPool:
             self._sure -= 1
             return self._begin(run, events)
         self._hoping -= 1
-        lines = [executor for executor in self._executors if executor.room > 0]
-        near = [executor for executor in lines if executor.wait_sec < _MOMENT_SEC]
+        lines = [(executor.wait_sec, executor) for executor in self._executors if executor.room > 0]
+        near = [line for line in lines if line[0] < _MOMENT_SEC]
         if near:
             # The busiest of them: it saves waking up another.
-            chosen = max(near, key=lambda executor: executor.wait_sec)
+            _, chosen = max(near, key=_WAIT)
         elif len(self._idle) > self._sure:
             return self._begin(run, events)
         elif lines:
-            chosen = min(lines, key=lambda executor: executor.wait_sec)
+            _, chosen = min(lines, key=_WAIT)
         else:
             return None
         execution = chosen.line_up(run, events)

@@ -57,28 +57,21 @@ class RunExecution:
         A run that was not begun, or that is to go on with an answer, has no end: it goes back to the queue.
         """
         keeper = RunKeeper(self._services, self._delivery, self._owned, self._executor, self._questions)
-        run_id = self._job.run_id
-        self._services.wakers[run_id] = keeper.wake
-        try:
-            async with asyncio.TaskGroup() as group:
-                keeper.start(group)
-                try:
-                    outcome = await self._outcome(keeper)
-                    if outcome.go_on:
+        async with asyncio.TaskGroup() as group:
+            keeper.start(group)
+            try:
+                outcome = await self._outcome(keeper)
+                if outcome.go_on:
+                    return outcome
+                keeper.leave_snapshot_alone()
+                if outcome.not_begun:
+                    if await self._unclaim():
                         return outcome
-                    keeper.leave_snapshot_alone()
-                    if outcome.not_begun:
-                        if await self._unclaim():
-                            return outcome
-                        outcome = Outcome(status=RunStatus.CANCELLED)
-                    await self._recorder.settle()
-                    stored = await self._store_end(outcome)
-                finally:
-                    keeper.stop()
-        finally:
-            # A later delivery of the same run may have come to another slot of this worker meanwhile.
-            if self._services.wakers.get(run_id) == keeper.wake:
-                del self._services.wakers[run_id]
+                    outcome = Outcome(status=RunStatus.CANCELLED)
+                await self._recorder.settle()
+                stored = await self._store_end(outcome)
+            finally:
+                keeper.stop()
         return outcome if stored else None
 
     async def settle(self) -> None:
