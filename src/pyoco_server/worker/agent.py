@@ -177,7 +177,9 @@ class PyocoNatsWorker:
             run_dir=run_dir,
             ack_wait_sec=intake.ack_wait_sec,
         )
-        wake_ups = WakeUps(connection, worker_id=worker_id, on_run=services.under_way.wake, on_own_record=presence.look)
+        wake_ups = WakeUps(
+            connection, worker_id=worker_id, on_run=services.under_way.wake, on_own_record=presence.look
+        )
         await wake_ups.start()
         log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
         return cls(connection, executors, services, intake, orders, wheels=updates)

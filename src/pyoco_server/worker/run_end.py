@@ -11,7 +11,6 @@ from pyoco_server.runs.waiting import not_waiting, waiting
 from pyoco_server.wait_models import WaitRecord
 from pyoco_server.worker.protocol import Outcome
 
-
 # What the executor says of a task when the run is over: nothing waits in it any more.
 _AT_THE_END: Final = {
     str(state): TaskStatus.CANCELLED if state is TaskStatus.WAITING else state for state in TaskStatus
