@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from nats.protocol.parser import Parser
 
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.direct_client import DirectClient
+from pyoco_server.broker.direct_client import _MOST_TURNS, DirectClient
 from pyoco_server.broker.kv import Bucket
 from pyoco_server.broker.message import Message
 from pyoco_server.config import NatsBackendConfig
@@ -315,3 +315,52 @@ async def test_nats_py_s_own_subscriptions_work_beside_direct_ones(connection: C
     for payload in sent:
         await connection.publish("s", payload)
     await eventually(lambda: ours == theirs == sent, within=5, describe="both have all, in order")
+
+
+class _Socket:
+    """What was written, in the turn it was written in."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+
+def _client_at(socket: _Socket, *, unhurried: bool) -> DirectClient:
+    client = DirectClient(unhurried=unhurried)
+    client._status = Client.CONNECTED
+    client._max_payload = 1024
+    client._socket = socket  # type: ignore[assignment]
+    return client
+
+
+async def _publish_in_turns(client: DirectClient, turns: int) -> None:
+    """One message in each turn of the event loop, and none after that."""
+    for turn in range(turns):
+        assert client.publish_now(f"turn.{turn}", b"")
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("unhurried", "writes"), [(False, 3), (True, 1)])
+async def test_an_unhurried_client_writes_once_a_turn_adds_nothing(*, unhurried: bool, writes: int) -> None:
+    socket = _Socket()
+    client = _client_at(socket, unhurried=unhurried)
+    await _publish_in_turns(client, 3)
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert len(socket.written) == writes
+    assert b"".join(socket.written) == b"".join(b"PUB turn.%d 0\r\n\r\n" % turn for turn in range(3))
+
+
+async def test_even_an_unhurried_client_does_not_wait_for_ever() -> None:
+    socket = _Socket()
+    await _publish_in_turns(_client_at(socket, unhurried=True), 3 * _MOST_TURNS)
+    assert len(socket.written) >= 2
+    assert socket.written[0].count(b"PUB ") <= _MOST_TURNS + 1

@@ -74,7 +74,7 @@ async def test_a_run_waits_and_goes_on_with_the_answer(
 
 
 async def _is_idle(gateway: RunningGateway, worker: Any) -> bool:
-    return await queued(gateway) == 0 and not worker._services.wakers
+    return await queued(gateway) == 0 and not worker._services.under_way
 
 
 async def test_two_questions_are_answered_in_any_order(

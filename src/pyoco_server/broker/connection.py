@@ -86,10 +86,12 @@ class LinkState:
 class Connection:
     """Connects in the background, reconnects for ever, and runs its hooks after each connect."""
 
-    def __init__(self, config: NatsBackendConfig, *, name: str) -> None:
+    def __init__(self, config: NatsBackendConfig, *, name: str, unhurried: bool = False) -> None:
+        """Who is `unhurried` rather sends many messages at once than each at the first moment."""
         self.config = config
         self.state = LinkState(LinkStatus.CONNECTING, time.time())
         self._name = name
+        self._unhurried = unhurried
         self._options = connect_options(config)
         self._client = DirectClient()
         self._hooks: list[ReadyHook] = []
@@ -176,9 +178,11 @@ class Connection:
         if not self.state.up:
             raise self.unavailable()
         token = str(next(self._tokens))
+        reply = self._reply_prefix + token
         answer = self._pending.add(token, subject)
         try:
-            await self.publish(subject, payload, headers, reply=self._reply_prefix + token)
+            if not self._client.publish_now(subject, payload, reply, headers):
+                await self._publish_patiently(subject, payload, headers, reply)
             message = await answer
         finally:
             self._pending.remove(token)
@@ -226,8 +230,12 @@ class Connection:
     async def publish(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, reply: str = ""
     ) -> None:
-        if self._client.publish_now(subject, payload, reply, headers):
-            return
+        if not self._client.publish_now(subject, payload, reply, headers):
+            await self._publish_patiently(subject, payload, headers, reply)
+
+    async def _publish_patiently(
+        self, subject: str, payload: bytes, headers: Mapping[str, str] | None, reply: str
+    ) -> None:
         try:
             await self._client.publish(subject, payload, reply, dict(headers) if headers else None)
         except nats.errors.MaxPayloadError:
@@ -264,7 +272,7 @@ class Connection:
 
     async def _open(self) -> None:
         while True:
-            self._client = DirectClient(tls_required=tls_required(self.config))
+            self._client = DirectClient(tls_required=tls_required(self.config), unhurried=self._unhurried)
             try:
                 await self._client.connect(
                     servers=self.config.nats_servers,

@@ -5,7 +5,9 @@ a callback runs, and a publish takes a queue and a task as well. Each of these i
 together they cost more than all else that is done about a short run. Here
 
 - a message for a direct subscription reaches its handler in the moment its bytes arrive;
-- whatever is published within one turn of the event loop leaves in one system call at its end.
+- whatever is published within one turn of the event loop leaves in one system call at its end; with an
+  unhurried client, once a turn adds nothing. Such a call costs this process, and the server that it wakes
+  up, more than the messages in it.
 
 The rest is nats-py's as ever: connecting, TLS, authentication, pings, reconnecting, waiting for a slow
 socket. So is every message that the short way does not suit, above all one that arrives in pieces. The
@@ -31,20 +33,26 @@ log = logging.getLogger(__name__)
 _CRLF = b"\r\n"
 # With more than this on its way, a publish goes through nats-py, which waits for the socket.
 _BUSY_BYTES = 256 * 1024
+# For how many more turns a message of an unhurried client may wait for others that leave with it.
+_MOST_TURNS = 4
 _PLAIN_NAME = re.compile(r"[\w-]+", re.ASCII)
 
 
 class DirectClient(Client):
     """A nats-py client with direct subscriptions and direct publishing."""
 
-    def __init__(self, *, tls_required: bool = False) -> None:
+    def __init__(self, *, tls_required: bool = False, unhurried: bool = False) -> None:
         super().__init__()
         self._tls_required = tls_required
+        self._most_turns = _MOST_TURNS if unhurried else 0
         # By subscription id, as the server writes it.
         self._sinks: dict[bytes, MessageSink] = {}
         # None before the first connection, and over WebSocket.
         self._socket: asyncio.WriteTransport | None = None
         self._will_write = False
+        # For how many turns something has waited, and how much there was at the last look.
+        self._turns = 0
+        self._seen = 0
         # What the socket had not taken when this turn's first message came.
         self._unsent_bytes = 0
 
@@ -161,7 +169,7 @@ class DirectClient(Client):
         self._pending_data_size += len(command) + size + 2
         if not self._will_write:
             self._will_write = True
-            asyncio.get_running_loop().call_soon(self._write_pending)
+            asyncio.get_running_loop().call_soon(self._write_soon)
         return True
 
     async def _send_ping(self, future: "asyncio.Future[bool] | None" = None) -> None:
@@ -171,10 +179,10 @@ class DirectClient(Client):
 
     @property
     def _is_free(self) -> bool:
-        """Whether what is published now can leave at the end of this turn."""
+        """Whether what is published now can leave with the next write."""
         if not self.is_connected:
             return False
-        # Until the end of the turn nothing is written, so that the socket is looked at once.
+        # Until then nothing is written, so that the socket is looked at once.
         if not self._will_write:
             socket = self._socket
             if socket is None or socket.is_closing():
@@ -182,8 +190,18 @@ class DirectClient(Client):
             self._unsent_bytes = socket.get_write_buffer_size()
         return self._pending_data_size + self._unsent_bytes < _BUSY_BYTES
 
+    def _write_soon(self) -> None:
+        """Write once a turn adds nothing: what has arrived meanwhile may lead to more."""
+        if len(self._pending) > self._seen and self._turns < self._most_turns:
+            self._seen = len(self._pending)
+            self._turns += 1
+            asyncio.get_running_loop().call_soon(self._write_soon)
+        else:
+            self._write_pending()
+
     def _write_pending(self) -> None:
         self._will_write = False
+        self._turns = self._seen = 0
         # What cannot be written now is nats-py's to send, after its reconnect.
         if self.is_connected and self._socket is not None and not self._socket.is_closing():
             self._socket.write(b"".join(self._pending))

@@ -124,15 +124,23 @@ class Intake:
 
     def take_left_over(self, wanted: Callable[[Delivery], bool]) -> Delivery | None:
         """The delivery that would be the next one's, if it is there and wanted; `come_again` after it."""
-        buffer = next((tag.buffer for tag in self._tags if tag.buffer), None)
-        if self._closing or self._paused or buffer is None or not wanted(buffer[0][1]):
+        if self._closing or self._paused:
             return None
-        self._busy += 1
-        return buffer.popleft()[1]
+        for tag in self._tags:
+            if tag.buffer:
+                if not wanted(tag.buffer[0][1]):
+                    return None
+                self._busy += 1
+                return tag.buffer.popleft()[1]
+        return None
 
     @property
     def has_left_over(self) -> bool:
-        return not self._closing and any(tag.buffer for tag in self._tags)
+        if not self._closing:
+            for tag in self._tags:
+                if tag.buffer:
+                    return True
+        return False
 
     async def hand_back_left_over(self) -> None:
         """Nobody will come for it soon: let another worker have it."""

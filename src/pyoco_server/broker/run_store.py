@@ -1,7 +1,6 @@
 """Run snapshots at rest: every write is a compare-and-set on the revision that was read."""
 
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -12,8 +11,7 @@ from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.models import RunSnapshot, decode_snapshot, encode
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
+class StoredRun(msgspec.Struct, frozen=True):
     snapshot: RunSnapshot
     revision: int
 
@@ -39,9 +37,14 @@ class RunStore:
         """For decisions about ownership, where a replica's older answer would be wrong."""
         return _stored(run_id, await self._bucket.get_from_leader(run_id))
 
-    def replace(self, snapshot: RunSnapshot, *, revision: int) -> Coroutine[Any, Any, int]:
-        """Write over exactly `revision`; RevisionConflict if somebody else wrote since."""
-        return self._bucket.update(snapshot.run_id, encode(snapshot), revision=revision)
+    def replace(
+        self, snapshot: RunSnapshot, *, revision: int, encoded: bytes | None = None
+    ) -> Coroutine[Any, Any, int]:
+        """Write over exactly `revision`; RevisionConflict if somebody else wrote since.
+
+        Who has encoded the snapshot already, to know its size, may tell.
+        """
+        return self._bucket.update(snapshot.run_id, encoded or encode(snapshot), revision=revision)
 
     async def delete(self, run_id: str, *, revision: int) -> None:
         await self._bucket.delete(run_id, revision=revision)

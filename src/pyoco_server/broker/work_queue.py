@@ -55,9 +55,10 @@ class Delivery:
         """Names the delivery, and orders those of one message: a later one is always greater."""
         return (self.stream_seq, self.number)
 
-    async def ack(self) -> None:
+    def ack(self) -> Coroutine[Any, Any, None]:
         """Done: the message leaves the queue."""
-        await self._say(b"+ACK")
+        # No coroutine of its own: this is on the way of every run.
+        return self._say(b"+ACK")
 
     async def nak(self, delay_sec: float = 0.0) -> None:
         """Not done: deliver it again, after the delay."""

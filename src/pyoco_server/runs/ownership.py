@@ -16,7 +16,7 @@ from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore, StoredRun
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.error_table import Err
-from pyoco_server.models import Job, RunSnapshot, RunStatus, pending_snapshot
+from pyoco_server.models import Job, RunSnapshot, RunStatus, encode, pending_snapshot
 from pyoco_server.runs.compaction import compact_run_snapshot
 from pyoco_server.runs.waiting import not_waiting
 
@@ -69,20 +69,29 @@ class OwnedRun:
             while True:
                 if self.snapshot.status.terminal:
                     raise RunEnded(f"the run is {self.snapshot.status} already")
-                changed = structs.replace(change(self.snapshot), updated_at=time.time())
-                wanted = compact_run_snapshot(settle(changed), self._max_bytes)
-                if len(wanted.tasks) < len(changed.tasks):
-                    spec = Err.SNAPSHOT_TOO_LARGE
-                    log.error("%s: %s", spec.en, wanted.error, extra=spec.log_fields(run_id=wanted.run_id))
+                wanted = settle(structs.replace(change(self.snapshot), updated_at=time.time()))
+                encoded = encode(wanted)
+                if len(encoded) > self._max_bytes:
+                    wanted = self._compacted(wanted)
+                    encoded = encode(wanted)
                 asked_at = time.monotonic()
                 try:
-                    self._revision = await self._store.replace(wanted, revision=self._revision)
+                    self._revision = await self._store.replace(
+                        wanted, revision=self._revision, encoded=encoded
+                    )
                 except RevisionConflict:
                     await self._read_again()
                 else:
                     self.snapshot = wanted
                     self._certain_at = asked_at
                     return wanted
+
+    def _compacted(self, snapshot: RunSnapshot) -> RunSnapshot:
+        fitting = compact_run_snapshot(snapshot, self._max_bytes)
+        if len(fitting.tasks) < len(snapshot.tasks):
+            spec = Err.SNAPSHOT_TOO_LARGE
+            log.error("%s: %s", spec.en, fitting.error, extra=spec.log_fields(run_id=fitting.run_id))
+        return fitting
 
     async def unclaim(self) -> bool:
         """Make a run that was not begun what it was before; False when it is to be cancelled instead.
@@ -172,7 +181,9 @@ async def claim(
             stored = await store.get_from_leader(job.run_id)
         if stored is None:
             raise RunGone("the run does not exist; its submission was not accepted")
-        await _check_claim(queue, stored.snapshot, job.generation, delivery)
+        _check_open(stored.snapshot, job.generation)
+        if stored.snapshot.delivery is not None:
+            await _check_delivery(queue, stored.snapshot, stored.snapshot.delivery, delivery)
         claimed = _claimed(stored.snapshot, delivery, worker_id)
         try:
             revision = await store.replace(claimed, revision=stored.revision)
@@ -182,24 +193,26 @@ async def claim(
             return OwnedRun(store, StoredRun(claimed, revision), max_bytes=max_bytes, before=stored.snapshot)
 
 
-async def _check_claim(
-    queue: WorkQueue, current: RunSnapshot, generation: int, delivery: tuple[int, int]
+def _check_open(current: RunSnapshot, generation: int) -> None:
+    """A run that is over is nobody's, and one that has waited goes on with a job of its generation."""
+    if current.status.terminal:
+        raise RunEnded(f"the run is {current.status} already")
+    if current.generation != generation:
+        raise StaleJob(f"the run has waited {current.generation} times, this is its job after {generation}")
+
+
+async def _check_delivery(
+    queue: WorkQueue, current: RunSnapshot, owned: tuple[int, int], delivery: tuple[int, int]
 ) -> None:
     """One message is the run's job as long as it is in the queue; of its deliveries the latest counts.
 
     A job that was lost may be published again, and be there twice when it was not lost after all.
     """
-    if current.status.terminal:
-        raise RunEnded(f"the run is {current.status} already")
-    if current.generation != generation:
-        raise StaleJob(f"the run has waited {current.generation} times, this is its job after {generation}")
-    if current.delivery is None:
-        return
-    if current.delivery[0] == delivery[0]:
-        if current.delivery >= delivery:
-            raise RunTaken(f"worker {current.worker_id} owns delivery {current.delivery}, this is {delivery}")
-    elif await queue.holds(current.run_id, current.delivery[0]):
-        raise DuplicateJob(f"message {current.delivery[0]} is the run's job, and this is {delivery[0]}")
+    if owned[0] == delivery[0]:
+        if owned >= delivery:
+            raise RunTaken(f"worker {current.worker_id} owns delivery {owned}, this is {delivery}")
+    elif await queue.holds(current.run_id, owned[0]):
+        raise DuplicateJob(f"message {owned[0]} is the run's job, and this is {delivery[0]}")
 
 
 def _claimed(current: RunSnapshot, delivery: tuple[int, int], worker_id: str) -> RunSnapshot:

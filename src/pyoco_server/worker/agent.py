@@ -140,7 +140,7 @@ class PyocoNatsWorker:
         run_dir: Path | None,
         timeout_sec: float | None,
     ) -> "PyocoNatsWorker":
-        connection = Connection(config, name=f"pyoco-worker:{worker_id}")
+        connection = Connection(config, name=f"pyoco-worker:{worker_id}", unhurried=True)
         connection.add_hook(lambda: ensure_worker_resources(connection))
         await connection.start()
         try:
@@ -177,7 +177,9 @@ class PyocoNatsWorker:
             run_dir=run_dir,
             ack_wait_sec=intake.ack_wait_sec,
         )
-        wake_ups = WakeUps(connection, worker_id=worker_id, on_run=services.wake, on_own_record=presence.look)
+        wake_ups = WakeUps(
+            connection, worker_id=worker_id, on_run=services.under_way.wake, on_own_record=presence.look
+        )
         await wake_ups.start()
         log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
         return cls(connection, executors, services, intake, orders, wheels=updates)
@@ -232,14 +234,14 @@ class PyocoNatsWorker:
             task.add_done_callback(sessions.discard)
 
         def line_up() -> None:
-            if self._wheels.is_due:
-                return
-            while pool.has_room and (delivery := self._intake.take_left_over(self._may_wait)) is not None:
-                start(self._in_line(pool.turn_in_line(), delivery))
-            if self._intake.has_left_over and pool.is_taken:
+            while (placed := self._next_in_line(pool)) is not None:
+                start(self._in_line(pool, placed))
+            if self._intake.has_left_over and pool.is_taken and not self._wheels.is_due:
                 start(self._intake.hand_back_left_over())
 
-        pool.on_room = self._intake.on_left_over = line_up
+        pool.on_room = line_up
+        # What comes in one read is looked at together.
+        self._intake.on_left_over = pool.look_again
         return sessions
 
     async def _watch_code(self) -> None:
@@ -272,10 +274,21 @@ class PyocoNatsWorker:
                     return
                 await self._handle(delivery, turn)
 
-    async def _in_line(self, turn: Turn, delivery: Delivery) -> None:
-        with turn:
-            await self._handle(delivery, turn)
-        await self._intake.come_again()
+    def _next_in_line(self, pool: ExecutorPool) -> tuple[Turn, Delivery] | None:
+        """A turn for what no slot waits for, if there is any and room for it."""
+        if not self._intake.has_left_over or not pool.has_room or self._wheels.is_due:
+            return None
+        delivery = self._intake.take_left_over(self._may_wait)
+        return None if delivery is None else (pool.turn_in_line(), delivery)
+
+    async def _in_line(self, pool: ExecutorPool, placed: tuple[Turn, Delivery] | None) -> None:
+        """See to one run in line, and then to the next, as long as there is one."""
+        while placed is not None:
+            turn, delivery = placed
+            with turn:
+                await self._handle(delivery, turn)
+            await self._intake.come_again()
+            placed = self._next_in_line(pool)
 
     def _may_wait(self, delivery: Delivery) -> bool:
         """Whether its run may line up: it may have to be handed back, which costs a delivery, once."""

@@ -9,6 +9,7 @@ not begun; its session hands it back to the queue, where any worker may take it.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from operator import itemgetter
 from types import TracebackType
 
 from pyoco_server.models import RunStatus
@@ -20,6 +21,7 @@ from pyoco_server.worker.protocol import Outcome, Progress, Run
 _SESSIONS = 6
 # A run that waits for less than this costs less than waking up another executor for it.
 _MOMENT_SEC = 0.001
+_WAIT = itemgetter(0)
 
 
 class ExecutorPool:
@@ -32,7 +34,9 @@ class ExecutorPool:
         self._sure = 0
         self._hoping = 0
         self._sessions = 0
+        self._most_sessions = _SESSIONS * len(executors)
         self._lines_closed = False
+        self._will_look = False
         self._waiting: deque[asyncio.Future[None]] = deque()
         # Called when there may be room for another turn in a line.
         self.on_room: Callable[[], None] = lambda: None
@@ -51,10 +55,15 @@ class ExecutorPool:
     @property
     def has_room(self) -> bool:
         """Whether one more run would find a place in a line, or an executor that no turn is sure of."""
-        if self._lines_closed:
+        # Asked several times for each run: the first place that is free answers it.
+        if self._lines_closed or self._sessions >= self._most_sessions:
             return False
-        places = len(self._idle) - self._sure + sum(executor.room for executor in self._executors)
-        return places > self._hoping and self._sessions < self._most_sessions
+        places = len(self._idle) - self._sure - self._hoping
+        for executor in self._executors:
+            if places > 0:
+                return True
+            places += executor.room
+        return places > 0
 
     @property
     def is_taken(self) -> bool:
@@ -75,25 +84,21 @@ class ExecutorPool:
         for executor in self._executors:
             executor.clear_line()
 
-    @property
-    def _most_sessions(self) -> int:
-        return _SESSIONS * len(self._executors)
-
     def place(self, run: Run, events: RunEvents, *, sure: bool) -> "tuple[ProcessExecutor, Execution] | None":
         """An executor for the run, and its execution there; None when all are busy with runs that last."""
         if sure:
             self._sure -= 1
             return self._begin(run, events)
         self._hoping -= 1
-        lines = [executor for executor in self._executors if executor.room > 0]
-        near = [executor for executor in lines if executor.wait_sec < _MOMENT_SEC]
+        lines = [(executor.wait_sec, executor) for executor in self._executors if executor.room > 0]
+        near = [line for line in lines if line[0] < _MOMENT_SEC]
         if near:
             # The busiest of them: it saves waking up another.
-            chosen = max(near, key=lambda executor: executor.wait_sec)
+            _, chosen = max(near, key=_WAIT)
         elif len(self._idle) > self._sure:
             return self._begin(run, events)
         elif lines:
-            chosen = min(lines, key=lambda executor: executor.wait_sec)
+            _, chosen = min(lines, key=_WAIT)
         else:
             return None
         execution = chosen.line_up(run, events)
@@ -126,7 +131,13 @@ class ExecutorPool:
         self.look_again()
 
     def look_again(self) -> None:
-        """Something has changed: whoever waits may find what it waits for."""
+        """Something has changed: whoever waits may find what it waits for, once all of this turn is done."""
+        if not self._will_look:
+            self._will_look = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        self._will_look = False
         self.on_room()
         self._wake_next()
 
@@ -143,6 +154,8 @@ Execution = Coroutine[None, None, Outcome]
 
 class Turn:
     """One session's use of an executor: it has none before its run can be executed, and none after."""
+
+    __slots__ = ("_ended", "_executor", "_placed", "_pool", "_run", "_sure")
 
     def __init__(self, pool: ExecutorPool, *, sure: bool) -> None:
         self._pool = pool
@@ -179,7 +192,7 @@ class Turn:
             self._run = run
             self._executor, execution = place
             # Once the run is under way, others may line up behind it.
-            asyncio.get_running_loop().call_soon(self._pool.look_again)
+            self._pool.look_again()
         outcome = await execution
         if not outcome.go_on:
             self._leave()

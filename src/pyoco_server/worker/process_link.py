@@ -164,13 +164,13 @@ class ProcessLink(asyncio.Protocol):
     @property
     def room(self) -> int:
         """How many runs may line up: behind one that is probably as short as the one before it."""
-        if not self._runs or self.lost or self.spoilt or not self._runs[0].waits_ahead:
+        room = 1 + _LINE - len(self._runs)
+        # The cheap questions first: this is asked several times for each run.
+        if not 0 < room <= _LINE or self.lost or self.spoilt or not self._runs[0].waits_ahead:
             return 0
         if self._took_sec is None or self._took_sec > _SHORT_SEC:
             return 0
-        if self.lasts:
-            return 0
-        return 1 + _LINE - len(self._runs)
+        return 0 if self.lasts else room
 
     @property
     def lasts(self) -> bool:

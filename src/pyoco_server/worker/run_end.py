@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import structs
 
@@ -9,6 +10,12 @@ from pyoco_server.models import RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.runs.waiting import not_waiting, waiting
 from pyoco_server.wait_models import WaitRecord
 from pyoco_server.worker.protocol import Outcome
+
+# What the executor says of a task when the run is over: nothing waits in it any more.
+_AT_THE_END: Final = {
+    str(state): TaskStatus.CANCELLED if state is TaskStatus.WAITING else state for state in TaskStatus
+}
+_STATUS: Final = {str(status): status for status in RunStatus}
 
 
 def left(snapshot: RunSnapshot, outcome: Outcome, open_waits: Sequence[WaitRecord]) -> RunSnapshot:
@@ -26,8 +33,8 @@ def left(snapshot: RunSnapshot, outcome: Outcome, open_waits: Sequence[WaitRecor
 
 def ended(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
     now = time.time()
-    status = RunStatus(outcome.status)
-    told = {name: _at_the_end(TaskStatus(state)) for name, state in outcome.tasks.items()}
+    status = _STATUS[outcome.status]
+    told = {name: _AT_THE_END[state] for name, state in outcome.tasks.items()}
     return structs.replace(
         snapshot,
         status=status,
@@ -41,8 +48,3 @@ def ended(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
         end_time=now,
         **not_waiting(snapshot),
     )
-
-
-def _at_the_end(state: TaskStatus) -> TaskStatus:
-    """Nothing waits in a run that is over."""
-    return TaskStatus.CANCELLED if state is TaskStatus.WAITING else state

@@ -10,8 +10,18 @@ from pyoco_server.broker.connection import PayloadTooLarge
 from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.error_table import Err
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.models import Job, JournalEntry, Reason, RerunMode, RunSnapshot, RunStatus, encode
+from pyoco_server.models import (
+    Job,
+    JournalEntry,
+    LogLine,
+    Reason,
+    RerunMode,
+    RunSnapshot,
+    RunStatus,
+    encode,
+)
 from pyoco_server.runs.ownership import OwnedRun, RunEnded
+from pyoco_server.wait_models import Question
 from pyoco_server.worker.executor import ExecutorCrashed, RunExecutor, TaskOverdue
 from pyoco_server.worker.failure_report import LAST_OUTPUT
 from pyoco_server.worker.protocol import Limited, Outcome, Run
@@ -30,7 +40,11 @@ _REUSING = {RerunMode.FAILED, RerunMode.TASK}
 
 
 class RunExecution:
-    """Has the flow executed, and kept, recorded and ended as it should be."""
+    """Has the flow executed, and kept, recorded and ended as it should be.
+
+    It is itself who hears of the run (RunEvents): most short runs have nothing to tell on their way, and
+    never need a recorder.
+    """
 
     def __init__(
         self, services: WorkerServices, delivery: Delivery, executor: RunExecutor, job: Job, owned: OwnedRun
@@ -42,14 +56,8 @@ class RunExecution:
         self._owned = owned
         timeout_sec = services.connection.config.wait_timeout_sec
         self._questions = RunQuestions(services.waits, services.wait_events, job, timeout_sec)
-        self._recorder = RunRecorder(
-            services.connection,
-            services.journal,
-            services.logs,
-            job.run_id,
-            ask=self._questions.ask,
-            assure_ownership=lambda: owned.assure(services.ack_wait_sec / 2),
-        )
+        self._recorder: RunRecorder | None = None
+        self._closed = False
 
     async def run(self) -> Outcome | None:
         """Execute and store the end; None when NATS answers but does not take it.
@@ -57,37 +65,58 @@ class RunExecution:
         A run that was not begun, or that is to go on with an answer, has no end: it goes back to the queue.
         """
         keeper = RunKeeper(self._services, self._delivery, self._owned, self._executor, self._questions)
-        run_id = self._job.run_id
-        self._services.wakers[run_id] = keeper.wake
-        try:
-            async with asyncio.TaskGroup() as group:
-                keeper.start(group)
-                try:
-                    outcome = await self._outcome(keeper)
-                    if outcome.go_on:
+        async with asyncio.TaskGroup() as group:
+            keeper.start(group)
+            try:
+                outcome = await self._outcome(keeper)
+                if outcome.go_on:
+                    return outcome
+                keeper.leave_snapshot_alone()
+                if outcome.not_begun:
+                    if await self._unclaim():
                         return outcome
-                    keeper.leave_snapshot_alone()
-                    if outcome.not_begun:
-                        if await self._unclaim():
-                            return outcome
-                        outcome = Outcome(status=RunStatus.CANCELLED)
-                    await self._recorder.settle()
-                    stored = await self._store_end(outcome)
-                finally:
-                    keeper.stop()
-        finally:
-            # A later delivery of the same run may have come to another slot of this worker meanwhile.
-            if self._services.wakers.get(run_id) == keeper.wake:
-                del self._services.wakers[run_id]
+                    outcome = Outcome(status=RunStatus.CANCELLED)
+                await self.settle()
+                stored = await self._store_end(outcome)
+            finally:
+                keeper.stop()
         return outcome if stored else None
 
     async def settle(self) -> None:
         """Wait for what the run has left behind so far: its next owner goes on from there."""
-        await self._recorder.settle()
+        if self._recorder is not None:
+            await self._recorder.settle()
 
     async def close(self) -> None:
         """Nothing more is stored of it."""
-        await self._recorder.close()
+        self._closed = True
+        if self._recorder is not None:
+            await self._recorder.close()
+
+    def finished(self, entry: JournalEntry) -> None:
+        if not self._closed:
+            self._recording().finished(entry)
+
+    def asked(self, question: Question) -> None:
+        if not self._closed:
+            self._recording().asked(question)
+
+    def printed(self, lines: list[LogLine]) -> None:
+        if not self._closed:
+            self._recording().printed(lines)
+
+    def _recording(self) -> RunRecorder:
+        if self._recorder is None:
+            services = self._services
+            self._recorder = RunRecorder(
+                services.connection,
+                services.journal,
+                services.logs,
+                self._job.run_id,
+                ask=self._questions.ask,
+                assure_ownership=lambda: self._owned.assure(services.ack_wait_sec / 2),
+            )
+        return self._recorder
 
     async def close_waits(self) -> None:
         """The run is over: nobody has to answer it any more. A gateway does it as well, a little later."""
@@ -135,7 +164,7 @@ class RunExecution:
                 return await self._come_to_wait(outcome)
             if not outcome.go_on:
                 return outcome
-            await self._recorder.settle()
+            await self.settle()
             run.journal = await self._services.journal.entries(job.run_id)
             # The run may have been taken, cancelled or ended meanwhile.
             await owned.refresh()
@@ -144,11 +173,11 @@ class RunExecution:
 
     async def _execute_once(self, run: Run) -> Outcome:
         try:
-            return await self._executor.execute(run, self._recorder)
+            return await self._executor.execute(run, self)
         except TaskOverdue as overdue:
             late = overdue.task
             if late.isolated:
-                self._recorder.finished(_failed_entry(late, run.attempt, str(overdue)))
+                self.finished(_failed_entry(late, run.attempt, str(overdue)))
                 return Outcome(status=RunStatus.RUNNING, go_on=True)
             error = f"task {late.task}: {overdue}"
             return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error)
@@ -176,8 +205,8 @@ class RunExecution:
         may_go_on = limit <= 0 or self._delivery.number < limit // 2
 
         async def settle() -> Outcome:
-            await self._recorder.settle()
-            if not self._recorder.is_settled:
+            await self.settle()
+            if self._recorder is not None and not self._recorder.is_settled:
                 raise self._services.connection.unavailable("the journal of the run is not stored yet")
             return await self._questions.settle(outcome, may_go_on=may_go_on)
 

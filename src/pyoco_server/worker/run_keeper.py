@@ -41,26 +41,31 @@ class RunKeeper:
         self._owned = owned
         self._executor = executor
         self._may_write = True
-        config = services.connection.config
-        self._ack_every_sec = min(config.ack_progress_interval_sec, services.ack_wait_sec / 2)
-        self._beat_every_sec = config.run_heartbeat_interval_sec
         self._told_failure = False
         self._woken = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
-        self._starting: asyncio.TimerHandle | None = None
         self._watching: asyncio.Task[None] | None = None
-        self.cancellation = Cancellation(executor, grace_sec=config.cancel_grace_period_sec)
+        grace_sec = services.connection.config.cancel_grace_period_sec
+        self.cancellation = Cancellation(executor, grace_sec=grace_sec)
         self.limit = RunLimit(owned.snapshot, executor)
 
+    @property
+    def run_id(self) -> str:
+        return self._owned.snapshot.run_id
+
     def start(self, group: asyncio.TaskGroup) -> None:
-        """Begin to watch once the run has lasted for a tick: most short runs never need it."""
+        """Begin to watch once the run has lasted for a moment, or is woken: most short runs never need it."""
         self._group = group
-        self._starting = asyncio.get_running_loop().call_later(_TICK_SEC, self._begin)
+        self._services.under_way.add(self)
 
     def wake(self) -> None:
         """Somebody has changed the run's snapshot: look at it now."""
         self._woken.set()
-        self._begin()
+        self.begin()
+
+    def begin(self) -> None:
+        if self._group is not None and self._watching is None:
+            self._watching = self._group.create_task(self._watch())
 
     def leave_snapshot_alone(self) -> None:
         """The run has ended: from now on only its message is kept alive."""
@@ -68,24 +73,22 @@ class RunKeeper:
 
     def stop(self) -> None:
         self._group = None
-        if self._starting is not None:
-            self._starting.cancel()
+        self._services.under_way.remove(self)
         if self._watching is not None:
             self._watching.cancel()
 
-    def _begin(self) -> None:
-        if self._group is not None and self._watching is None:
-            self._watching = self._group.create_task(self._watch())
-
     async def _watch(self) -> None:
+        config = self._services.connection.config
+        ack_every_sec = min(config.ack_progress_interval_sec, self._services.ack_wait_sec / 2)
+        beat_every_sec = config.run_heartbeat_interval_sec
         acked_at = beat_at = time.monotonic()
         while True:
             await self._next_tick()
             now = time.monotonic()
-            if now - acked_at >= self._ack_every_sec:
+            if now - acked_at >= ack_every_sec:
                 await self._keep_message()
                 acked_at = now
-            if self._may_write and (self._progressed() or now - beat_at >= self._beat_every_sec):
+            if self._may_write and (self._progressed() or now - beat_at >= beat_every_sec):
                 await self._store()
                 beat_at = now
             if self._may_write:

@@ -113,7 +113,8 @@ class RunRecorder:
     async def close(self) -> None:
         """Nothing more is stored: the run is not ours any more, or over."""
         self._stop()
-        await asyncio.gather(*self._storing, return_exceptions=True)
+        if self._storing:
+            await asyncio.gather(*self._storing, return_exceptions=True)
 
     def _stop(self) -> None:
         self._stopped = True
@@ -121,8 +122,9 @@ class RunRecorder:
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
-        for task in self._storing - {asyncio.current_task()}:
-            task.cancel()
+        if self._storing:
+            for task in self._storing - {asyncio.current_task()}:
+                task.cancel()
 
     def _own(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=f"record:{self._run_id}")

@@ -140,7 +140,7 @@ class RunSession:
             tracing.tell_run(left, self._delivery.headers)
         if left.status is RunStatus.FAILED:
             await self._services.failures.tell(job, self._delivery, outcome)
-        else:
+        elif log.isEnabledFor(logging.INFO):
             log.info("run %s", left.status, extra=self._context(job))
 
     async def _reject(self, problem: str) -> str | None:

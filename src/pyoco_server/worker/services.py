@@ -1,6 +1,5 @@
 """What every session of one worker works with."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.worker.failure_report import FailureReport
 from pyoco_server.worker.presence import Presence
+from pyoco_server.worker.runs_under_way import RunsUnderWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,7 @@ class WorkerServices:
     # Parent of the runs' working directories; None where runs share this process's own.
     run_dir: Path | None
     ack_wait_sec: float
-    # How to wake the session of each run under way.
-    wakers: dict[str, Callable[[], None]] = field(default_factory=dict)
-
-    def wake(self, run_id: str) -> None:
-        """The snapshot of a run was changed elsewhere; a run that is not ours is none of our business."""
-        waker = self.wakers.get(run_id)
-        if waker is not None:
-            waker()
+    under_way: RunsUnderWay = field(default_factory=RunsUnderWay)
 
     @property
     def max_snapshot_bytes(self) -> int:
