@@ -194,9 +194,11 @@ class Connection:
         if not self.state.up:
             raise self.unavailable()
         token = str(next(self._tokens))
+        reply = self._reply_prefix + token
         answer = self._pending.add(token, subject)
         try:
-            await self.publish(subject, payload, headers, reply=self._reply_prefix + token)
+            if not self._client.publish_now(subject, payload, reply, headers):
+                await self._publish_patiently(subject, payload, headers, reply)
             message = await answer
         finally:
             self._pending.remove(token)
@@ -243,8 +245,12 @@ class Connection:
     async def publish(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, reply: str = ""
     ) -> None:
-        if self._client.publish_now(subject, payload, reply, headers):
-            return
+        if not self._client.publish_now(subject, payload, reply, headers):
+            await self._publish_patiently(subject, payload, headers, reply)
+
+    async def _publish_patiently(
+        self, subject: str, payload: bytes, headers: Mapping[str, str] | None, reply: str
+    ) -> None:
         try:
             await self._client.publish(subject, payload, reply, dict(headers) if headers else None)
         except nats.errors.MaxPayloadError:
