@@ -66,7 +66,7 @@ class _RecordingClient(DirectClient):
         self._look_before(reader)
 
     def _note(self, sid: int, message: Message) -> None:
-        self.events.append((sid, message.subject, message.reply, message._head, message.data))
+        self.events.append((sid, message.subject, message.reply, message.head, message.data))
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         if sid in DIRECT:

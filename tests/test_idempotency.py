@@ -171,10 +171,10 @@ async def test_others_wait_until_the_first_run_really_exists(
     queue = gateway.inside.submitter._queue
     publish, reached, go_on = queue.publish, asyncio.Event(), asyncio.Event()
 
-    async def slow_publish(job: Job, *, run_revision: int) -> None:
+    async def slow_publish(job: Job, *, run_revision: int, encoded: bytes) -> None:
         reached.set()
         await go_on.wait()
-        await publish(job, run_revision=run_revision)
+        await publish(job, run_revision=run_revision, encoded=encoded)
 
     monkeypatch.setattr(queue, "publish", slow_publish)
     first = asyncio.create_task(post(gateway))
@@ -246,10 +246,10 @@ async def test_a_gateway_that_slept_answers_no_run_that_was_replaced_meanwhile(
     queue = gateway.inside.submitter._queue
     publish, asleep, wake_up = queue.publish, asyncio.Event(), asyncio.Event()
 
-    async def sleeping_publish(job: Job, *, run_revision: int) -> None:
+    async def sleeping_publish(job: Job, *, run_revision: int, encoded: bytes) -> None:
         asleep.set()
         await wake_up.wait()
-        await publish(job, run_revision=run_revision)
+        await publish(job, run_revision=run_revision, encoded=encoded)
 
     monkeypatch.setattr(queue, "publish", sleeping_publish)
     async with running_gateway(config) as other:
@@ -302,7 +302,7 @@ async def test_a_failed_submission_frees_its_key_at_once(
     """Not only after the seconds that a key may be left untouched."""
     refused: list[str] = []
 
-    async def lost(job: Job, *, run_revision: int) -> None:
+    async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
         refused.append(job.run_id)
         monkeypatch.undo()
         raise NatsUnavailable("lost")

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pyoco_server import __version__
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.direct_client import DirectClient
 from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.broker.queue_depths import QueueDepths
 from pyoco_server.broker.work_queue import WorkQueue
@@ -277,11 +278,11 @@ async def test_a_scrape_costs_the_same_however_many_runs_there_are(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str] = []
-    publish = Connection.publish
+    publish = DirectClient.publish_now
 
-    async def noting(self: Connection, subject: str, *arguments: Any, **options: Any) -> None:
+    def noting(self: DirectClient, subject: str, *arguments: Any) -> bool:
         sent.append(subject)
-        await publish(self, subject, *arguments, **options)
+        return publish(self, subject, *arguments)
 
     async def requests_of_a_scrape(runs: int) -> int:
         await scrape_when(
@@ -294,9 +295,10 @@ async def test_a_scrape_costs_the_same_however_many_runs_there_are(
         # The sweep and the feed do not rest meanwhile, but they do not ask about single runs.
         return len(sent)
 
-    monkeypatch.setattr(Connection, "publish", noting)
+    monkeypatch.setattr(DirectClient, "publish_now", noting)
     await gateway.submit("noop", tag="nobody")
     few = await requests_of_a_scrape(1)
+    assert few, "what a scrape asks for is not seen here"
     for _ in range(100):
         await gateway.submit("noop", tag="nobody")
     assert await requests_of_a_scrape(101) < few + 20

@@ -239,7 +239,7 @@ async def test_a_rerun_that_fails_half_way_leaves_no_journal_behind(
     await Journal(gateway.inside.connection).append(origin, entry("load"))
     copied: set[str] = set()
 
-    async def lost(job: Job, *, run_revision: int) -> None:
+    async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
         copied.update(await journalled_runs(gateway))
         raise NatsUnavailable("lost")
 

@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyoco_server.runs.index.file import IndexFile
+from pyoco_server.runs.index.rows import SeenWrite
 from pyoco_server.runs.index.schema import FORM
 from pyoco_server.runs.index.search import Search
 from pyoco_server.runs.index.sorting import Place, Sort, SortField
-from pyoco_server.runs.index.writing import IndexWriter, SeenWrite
+from pyoco_server.runs.index.writing import IndexWriter
 from pyoco_server.runs.run_filter import RunFilter, TimeRange
 from pyoco_server.runs.run_summary import RunSummary, summary_of
 

@@ -12,10 +12,11 @@ from benchmarks.seed import WORKERS, snapshots
 from pyoco_server.models import encode
 from pyoco_server.runs.index.file import IndexFile
 from pyoco_server.runs.index.reading import ReaderConnections
+from pyoco_server.runs.index.rows import SeenWrite
 from pyoco_server.runs.index.schema import FORM
 from pyoco_server.runs.index.search import Search
 from pyoco_server.runs.index.sorting import Sort, SortField
-from pyoco_server.runs.index.writing import IndexWriter, SeenWrite
+from pyoco_server.runs.index.writing import IndexWriter
 from pyoco_server.runs.run_filter import RunFilter
 from pyoco_server.runs.run_summary import summary_of
 

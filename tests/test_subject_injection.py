@@ -1,11 +1,11 @@
 """What a caller sends never becomes a part of a NATS subject that it should not be: not a dot, not a star."""
 
-from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.direct_client import DirectClient
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 
@@ -35,21 +35,15 @@ QUERIES = ("tag", "flow", "cursor", "wheel_name", "worker_id", "status", "tenant
 def published(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The subjects that anything was published to, and the requests to the JetStream API."""
     subjects: list[str] = []
-    publish = Connection.publish
+    publish = DirectClient.publish_now
 
-    async def noting(
-        self: Connection,
-        subject: str,
-        payload: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        reply: str = "",
-    ) -> None:
+    def noting(self: DirectClient, subject: str, payload: bytes, *arguments: Any) -> bool:
         subjects.append(subject)
         if subject.startswith("$JS.API."):
             subjects.append(payload.decode())
-        await publish(self, subject, payload, headers, reply)
+        return publish(self, subject, payload, *arguments)
 
-    monkeypatch.setattr(Connection, "publish", noting)
+    monkeypatch.setattr(DirectClient, "publish_now", noting)
     return subjects
 
 

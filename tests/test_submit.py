@@ -79,7 +79,7 @@ async def test_a_failed_submission_leaves_neither_run_nor_flow_yaml(
 ) -> None:
     kept: set[str] = set()
 
-    async def lost(job: Job, *, run_revision: int) -> None:
+    async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
         kept.update(await journalled_runs(gateway))
         raise NatsUnavailable("lost")
 
@@ -100,7 +100,7 @@ async def test_a_withdrawn_id_never_comes_back(
     store = gateway.inside.submitter._store
     create, late = store.create, []
 
-    async def lost(snapshot: Any) -> int:
+    async def lost(snapshot: Any, *, encoded: bytes) -> int:
         late.append(snapshot)
         raise NatsUnavailable("lost")
 

@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 
 _KEY: Final = "key."
 _USED: Final = "used."
-_DELETED: Final = {"DEL", "PURGE"}
 
 
 class StoredSecret(Struct, kw_only=True, frozen=True):
@@ -118,7 +117,7 @@ class ApiKeyEntries:
         for message in batch:
             self.subjects.add(message.subject)
             entry = message.subject.removeprefix(self._prefix)
-            gone = message.headers.get("KV-Operation") in _DELETED
+            gone = message.is_marker
             try:
                 if entry.startswith(_KEY):
                     keys = True

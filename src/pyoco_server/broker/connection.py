@@ -11,6 +11,7 @@ import itertools
 import logging
 import re
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -83,6 +84,23 @@ class LinkState:
         return self.status is LinkStatus.CONNECTED
 
 
+class _Answers:
+    """What has come for a request with several answers, and was not taken yet."""
+
+    def __init__(self) -> None:
+        self.come: deque[Message | NatsUnavailable] = deque()
+        self._stirred = asyncio.Event()
+
+    def add(self, answer: Message | NatsUnavailable) -> None:
+        self.come.append(answer)
+        self._stirred.set()
+
+    async def wait(self) -> None:
+        """Until there is another one."""
+        self._stirred.clear()
+        await self._stirred.wait()
+
+
 class Connection:
     """Connects in the background, reconnects for ever, and runs its hooks after each connect."""
 
@@ -100,7 +118,7 @@ class Connection:
         self._supervisor: asyncio.Task[None] | None = None
         self._pending = PendingRequests(config.nats_request_timeout_sec, self._unanswered)
         # Requests with several answers: where their next answers go.
-        self._collecting: dict[str, asyncio.Queue[Message | NatsUnavailable]] = {}
+        self._collecting: dict[str, _Answers] = {}
         self._tokens = itertools.count()
         self._complaints: set[str] = set()
         # How often it was connected, this time included.
@@ -202,13 +220,14 @@ class Connection:
         if not self.state.up:
             raise self.unavailable()
         token = str(next(self._tokens))
-        answers: asyncio.Queue[Message | NatsUnavailable] = asyncio.Queue()
-        self._collecting[token] = answers
+        answers = self._collecting[token] = _Answers()
         try:
             await self.publish(subject, payload, reply=self._reply_prefix + token)
             while True:
                 # They come by the dozen, and to take one costs less than a time-out.
-                answer = await self._next(answers, subject) if answers.empty() else answers.get_nowait()
+                if not answers.come:
+                    await self._more(answers, subject)
+                answer = answers.come.popleft()
                 if isinstance(answer, NatsUnavailable):
                     raise answer
                 if answer.status == _NO_RESPONDERS:
@@ -217,13 +236,11 @@ class Connection:
         finally:
             del self._collecting[token]
 
-    async def _next(
-        self, answers: "asyncio.Queue[Message | NatsUnavailable]", subject: str
-    ) -> Message | NatsUnavailable:
+    async def _more(self, answers: "_Answers", subject: str) -> None:
         timeout_sec = self.config.nats_request_timeout_sec
         try:
             async with asyncio.timeout(timeout_sec):
-                return await answers.get()
+                await answers.wait()
         except TimeoutError:
             raise self.unavailable(f"no answer within {timeout_sec:g} s on {subject}") from None
 
@@ -313,7 +330,7 @@ class Connection:
         token = message.subject[len(self._reply_prefix) :]
         self.unanswered = False
         if not self._pending.answer(token, message) and token in self._collecting:
-            self._collecting[token].put_nowait(message)
+            self._collecting[token].add(message)
 
     def _unanswered(self, subject: str) -> NatsUnavailable:
         self.unanswered = True
@@ -323,7 +340,7 @@ class Connection:
     def _fail_pending(self, why: str) -> None:
         self._pending.fail(lambda: self.unavailable(why))
         for answers in self._collecting.values():
-            answers.put_nowait(self.unavailable(why))
+            answers.add(self.unavailable(why))
 
     def _set_state(self, status: LinkStatus, detail: str = "") -> None:
         self.state = LinkState(status, time.time(), detail)

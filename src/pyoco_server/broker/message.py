@@ -3,30 +3,35 @@
 from collections.abc import Callable
 
 _VERSION = "NATS/1.0"
+_NO_STATUS = b"NATS/1.0\r\n"
 
 
 class Message:
     """What was published on a subject, or the server's own word about a request (`status`)."""
 
-    __slots__ = ("_head", "_headers", "data", "reply", "subject")
+    __slots__ = ("_headers", "data", "head", "reply", "subject")
 
     def __init__(self, subject: str, reply: str, head: bytes, data: bytes) -> None:
         self.subject = subject
         self.reply = reply
         self.data = data
-        self._head = head
+        # The headers as they came.
+        self.head = head
         self._headers: dict[str, str] | None = None
 
     @property
     def status(self) -> str | None:
         """The server's answer in its own right, like "503": nobody serves the subject."""
-        return self.headers.get("Status") if self._head else None
+        # Hardly any message has one, and then nothing but its headers' first line need be looked at.
+        if not self.head or self.head.startswith(_NO_STATUS):
+            return None
+        return self.headers.get("Status")
 
     @property
     def headers(self) -> dict[str, str]:
         """Every header; a status is among them as `Status` and `Description`."""
         if self._headers is None:
-            self._headers = _parsed(self._head)
+            self._headers = _parsed(self.head)
         return self._headers
 
 

@@ -18,10 +18,14 @@ class PendingRequests:
         # The order of their making is that of their deadlines.
         self._requests: dict[str, _Request] = {}
         self._timer: asyncio.TimerHandle | None = None
+        # Asked for once, since that takes a system call.
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def add(self, token: str, subject: str) -> asyncio.Future[Message]:
         """The answer to come; who adds a request removes it, whatever became of it."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
         deadline, answer = loop.time() + self._timeout_sec, loop.create_future()
         self._requests[token] = (subject, deadline, answer)
         if self._timer is None:

@@ -26,9 +26,9 @@ class RunStore:
     def __init__(self, connection: Connection) -> None:
         self._bucket = Bucket(connection, connection.config.runs_kv_bucket)
 
-    def create(self, snapshot: RunSnapshot) -> Coroutine[Any, Any, int]:
+    def create(self, snapshot: RunSnapshot, *, encoded: bytes | None = None) -> Coroutine[Any, Any, int]:
         """Write the first snapshot of a run; RevisionConflict if the id is, or ever was, in use."""
-        return self._bucket.update(snapshot.run_id, encode(snapshot), revision=0)
+        return self._bucket.update(snapshot.run_id, encoded or encode(snapshot), revision=0)
 
     async def get(self, run_id: str) -> StoredRun | None:
         return _stored(run_id, await self._bucket.get(run_id))

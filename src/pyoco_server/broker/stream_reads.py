@@ -4,14 +4,18 @@ Any replica answers these, and one that lags knows less than was acknowledged. W
 asks the leader first how far there is to read (`last_sequence`).
 """
 
+import re
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.kv import DELETED
 from pyoco_server.broker.message import Message
 from pyoco_server.broker.publishing import ApiError
 
@@ -19,19 +23,33 @@ from pyoco_server.broker.publishing import ApiError
 # counts, for each batch, what is left of each of a million subjects.
 EVERYTHING = ">"
 
+_OPERATION: Final = b"KV-Operation"
+
 _BATCH = 512
 _NO_MESSAGE = 10037
-_STATUS = "Status"
+_SERVERS_OWN: Final = b"\r\nNats-Stream: "
+_PLACE: Final = re.compile(rb"\r\nNats-Subject: ([^\r\n]+)\r\nNats-Sequence: ([0-9]+)\r\n")
 _END_OF_BATCH = "204"
 _NOTHING_THERE = "404"
 
 
-@dataclass(frozen=True, slots=True)
-class StreamMessage:
+class StreamMessage(Struct, frozen=True, gc=False):
     sequence: int
     subject: str
     data: bytes
-    headers: dict[str, str]
+    # The answer that it came in; None: without its headers.
+    answer: Message | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Read when they are asked for, since most messages are not."""
+        return {} if self.answer is None else self.answer.headers
+
+    @property
+    def is_marker(self) -> bool:
+        """Whether it only says that a key of a bucket is gone."""
+        may_be = self.answer is not None and _OPERATION in self.answer.head
+        return may_be and self.headers.get("KV-Operation") in DELETED
 
     @property
     def stored_at(self) -> str:
@@ -56,13 +74,13 @@ class StreamState:
     bytes: int = 0
 
 
-class _Stored(msgspec.Struct):
+class _Stored(Struct):
     seq: int
     subject: str = ""
     data: str = ""
 
 
-class _StoredReply(msgspec.Struct):
+class _StoredReply(Struct):
     message: _Stored | None = None
     error: ApiError | None = None
 
@@ -82,13 +100,13 @@ async def next_sequence(connection: Connection, stream: str, *, after: int) -> i
 async def message_at(connection: Connection, stream: str, sequence: int) -> StreamMessage | None:
     """The message of this sequence as the leader knows it, without its headers; None if it is gone."""
     stored = await _stored(connection, stream, {"seq": sequence})
-    return None if stored is None else StreamMessage(sequence, stored.subject, b64decode(stored.data), {})
+    return None if stored is None else StreamMessage(sequence, stored.subject, b64decode(stored.data))
 
 
 async def newest_message(connection: Connection, stream: str, subject: str) -> StreamMessage | None:
     """The newest message on the subject, as any replica knows it; None when there is none."""
     answer = await connection.request(f"$JS.API.DIRECT.GET.{stream}.{subject}")
-    return None if _STATUS in (answer.headers or {}) else _message(answer)
+    return None if answer.status is not None else _message(answer)
 
 
 async def stream_state(connection: Connection, stream: str, *, subjects: str = "") -> StreamState:
@@ -138,13 +156,11 @@ async def read_batch(
         query["max_bytes"] = max_bytes
     batch: list[StreamMessage] = []
     async for answer in connection.request_many(f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(query)):
-        status = (answer.headers or {}).get(_STATUS)
+        status = answer.status
         if status in (_END_OF_BATCH, _NOTHING_THERE):
             return batch
         if status is not None:
-            raise connection.unavailable(
-                f"{stream}: {status} {(answer.headers or {}).get('Description', '')}"
-            )
+            raise connection.unavailable(f"{stream}: {status} {answer.headers['Description']}")
         batch.append(_message(answer))
     return batch
 
@@ -163,5 +179,9 @@ async def read_to(
 
 
 def _message(answer: Message) -> StreamMessage:
-    headers = answer.headers or {}
-    return StreamMessage(int(headers["Nats-Sequence"]), headers["Nats-Subject"], answer.data, headers)
+    # Behind the message's own headers come the server's, and these two of them follow each other.
+    found = _PLACE.search(answer.head, max(0, answer.head.rfind(_SERVERS_OWN)))
+    if found is None:
+        headers = answer.headers
+        return StreamMessage(int(headers["Nats-Sequence"]), headers["Nats-Subject"], answer.data, answer)
+    return StreamMessage(int(found[2]), found[1].decode(), answer.data, answer)

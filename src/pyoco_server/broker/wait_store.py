@@ -12,7 +12,7 @@ import msgspec
 
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.kv import DELETED, Bucket, Entry
+from pyoco_server.broker.kv import Bucket, Entry
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.stream_reads import StreamMessage, read_batch
 from pyoco_server.wait_models import WaitRecord, decode_wait, encode
@@ -50,7 +50,7 @@ class WaitStore:
         """All waits of the run as any replica knows them, those written last at the end."""
         found: list[StoredWait] = []
         async for message in self._messages(run_id):
-            if not _is_marker(message):
+            if not message.is_marker:
                 wait_id = message.subject.removeprefix(self._prefix)
                 stored = _stored(wait_id, Entry(message.data, message.sequence))
                 if stored is not None:
@@ -69,7 +69,7 @@ class WaitStore:
         """Delete the waits of a run that is removed; markers stay, for whoever follows the bucket."""
         removed = 0
         async for message in self._messages(run_id):
-            if not _is_marker(message):
+            if not message.is_marker:
                 wait_id = message.subject.removeprefix(self._prefix)
                 try:
                     await self._bucket.delete(wait_id, revision=message.sequence)
@@ -96,10 +96,6 @@ class WaitStore:
             if len(batch) < _BATCH:
                 return
             after = batch[-1].sequence
-
-
-def _is_marker(message: StreamMessage) -> bool:
-    return message.headers.get("KV-Operation") in DELETED
 
 
 def _stored(wait_id: str, entry: Entry | None) -> StoredWait | None:

@@ -114,11 +114,13 @@ class WorkQueue:
         self._connection = connection
         self._config = connection.config
 
-    def publish(self, job: Job, *, run_revision: int) -> Coroutine[Any, Any, int]:
+    def publish(
+        self, job: Job, *, run_revision: int, encoded: bytes | None = None
+    ) -> Coroutine[Any, Any, int]:
         """Put a job into the queue; publishing the same run again is stored once."""
         headers = {"Nats-Msg-Id": job.run_id, _REVISION_HEADER: str(run_revision), **tracing.carried()}
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
-        return publish_acked(self._connection, subject, encode(job), headers)
+        return publish_acked(self._connection, subject, encoded or encode(job), headers)
 
     async def publish_again(self, job: Job, *, revision: int) -> str:
         """Put in a job that should be there and is not; returns its subject.

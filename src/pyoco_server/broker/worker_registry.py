@@ -14,7 +14,7 @@ import msgspec
 
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.kv import DELETED, Bucket
+from pyoco_server.broker.kv import Bucket
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.stream_reads import StreamMessage, read_batch
 from pyoco_server.errors import WorkerNotFound
@@ -103,7 +103,7 @@ class WorkerRegistry:
 
 
 def _readable(message: StreamMessage) -> StoredWorker | None:
-    if message.headers.get("KV-Operation") in DELETED:
+    if message.is_marker:
         return None
     try:
         record = decode_worker(message.data)

@@ -15,9 +15,14 @@ import sys
 from typing import Any, Final
 
 import httptools
+from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from pyoco_server.cli.known_heads import KnownHeads
 from pyoco_server.cli.paired_writes import PairedWrites
+
+# uvicorn's protocol has no other place to say of which class its answers are.
+httptools_impl.RequestResponseCycle = KnownHeads  # type: ignore[misc]
 
 MOST_HEAD_BYTES: Final = 64 * 1024
 _HEAD_SEC: Final = 30.0

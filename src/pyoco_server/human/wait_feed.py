@@ -13,7 +13,6 @@ import msgspec
 
 from pyoco_server.broker.bucket_feed import BucketFeed
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.kv import DELETED
 from pyoco_server.broker.stream_reads import StreamMessage, StreamState
 from pyoco_server.human.inbox import Inbox, InboxChange
 from pyoco_server.human.wait_index import SeenWait, WaitIndex
@@ -106,7 +105,7 @@ class WaitReader(IndexReading):
             wait_id = message.subject.removeprefix(self._prefix)
             if not is_wait_id(wait_id):
                 log.warning("something that is no wait is in the bucket of waits: %r", wait_id)
-            elif message.headers.get("KV-Operation") in DELETED:
+            elif message.is_marker:
                 yield SeenWait(wait_id, message.sequence, None)
             else:
                 yield SeenWait(wait_id, message.sequence, _read(wait_id, message.data))

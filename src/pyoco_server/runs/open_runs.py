@@ -14,7 +14,6 @@ from sys import intern
 
 import msgspec
 
-from pyoco_server.broker.kv import DELETED
 from pyoco_server.broker.stream_reads import StreamMessage
 from pyoco_server.models import RunStatus, Tag
 
@@ -52,7 +51,7 @@ decode_state = msgspec.json.Decoder(RunState).decode
 
 def state_in(message: StreamMessage) -> RunState | None:
     """What a message of the runs bucket says; None when it only says that the key was deleted."""
-    return None if message.headers.get("KV-Operation") in DELETED else decode_state(message.data)
+    return None if message.is_marker else decode_state(message.data)
 
 
 @dataclass(slots=True)

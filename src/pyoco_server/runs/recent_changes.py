@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, Self
 
+from msgspec import Struct
+
 from pyoco_server.runs.run_filter import RunFilter
 from pyoco_server.runs.run_summary import RunSummary
 from pyoco_server.runs.tenancy import visible_to
@@ -53,8 +55,7 @@ def bucket_name(created: str) -> str:
     return f"{zlib.crc32(created.encode()):08x}"
 
 
-@dataclass(frozen=True, slots=True)
-class RecentChange:
+class RecentChange(Struct, frozen=True, gc=False):
     run_id: str
     revision: int
     # None when the run was removed.

@@ -6,7 +6,6 @@ In this order: when somebody hears of a change, a list already shows it.
 import asyncio
 import logging
 from collections.abc import Iterator
-from typing import Final
 
 import msgspec
 
@@ -20,8 +19,6 @@ from pyoco_server.runs.open_runs import OpenRuns, decode_state
 from pyoco_server.runs.run_summary import summary_of
 
 log = logging.getLogger(__name__)
-
-_DELETED: Final = {"DEL", "PURGE"}
 
 
 class RunReader(IndexReading):
@@ -105,7 +102,7 @@ class RunReader(IndexReading):
             run_id = message.subject.removeprefix(self._prefix)
             if not is_run_id(run_id):
                 log.warning("something that is no run is in the runs bucket", extra={"run_id": run_id})
-            elif message.headers.get("KV-Operation") in _DELETED:
+            elif message.is_marker:
                 yield SeenWrite(run_id, message.sequence, None, removed=True)
             else:
                 yield _read(run_id, message)

@@ -1,6 +1,5 @@
 """A run as lists know it: what is answered about it, and the text that a search looks through."""
 
-from collections.abc import Iterator
 from sys import intern
 from typing import Any, Final
 
@@ -76,7 +75,8 @@ class _Waiting(Struct):
 class _Stored(Struct):
     """What is wanted of a snapshot; the rest of it is not decoded."""
 
-    run_id: RunId
+    # Whoever knows which run it is to be compares it.
+    run_id: str
     flow_name: str
     status: str
     updated_at: float
@@ -127,7 +127,7 @@ def summary_of(data: bytes) -> RunSummary:
         workflow_yaml_sha256=run.workflow_yaml_sha256,
         tenant_id=run.tenant_id,
         tasks_total=len(run.tasks),
-        tasks_over=sum(state in _OVER for state in run.tasks.values()),
+        tasks_over=sum(map(_OVER.__contains__, run.tasks.values())),
     )
     if run.status == _WAITING:
         _add_waits(item, _decode_waiting(data))
@@ -158,12 +158,14 @@ def _duration(run: _Stored) -> float | None:
 
 
 def _text(run: _Stored) -> str:
-    tags = " ".join({run.tag: None, **dict.fromkeys(run.tags)})[:_SEARCHED_TAGS]
-    lines = (run.flow_name, tags, (run.error or "")[:_SEARCHED_ERROR], _params_text(run.params))
-    return searched("\n".join(lines))
+    # Most runs have one tag.
+    tags = run.tag if run.tags == [run.tag] else " ".join({run.tag: None, **dict.fromkeys(run.tags)})
+    error = "" if run.error is None else run.error[:_SEARCHED_ERROR]
+    return searched(f"{run.flow_name}\n{tags[:_SEARCHED_TAGS]}\n{error}\n{_params_text(run.params)}")
 
 
 def _params_text(params: Raw) -> str:
+    """Each key and each scalar value, in their order."""
     try:
         decoded = _decode_params(params)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -171,27 +173,17 @@ def _params_text(params: Raw) -> str:
         return ""
     found: list[str] = []
     room = _SEARCHED_PARAMS
-    for text in _texts_in(decoded):
-        found.append(text[:room])
-        room -= len(text) + 1
-        if room <= 0:
-            break
-    return "\n".join(found)
-
-
-def _texts_in(decoded: Any) -> Iterator[str]:
-    """Each key and each scalar value, in their order."""
-    # Not by recursion: params may be nested deeper than Python calls.
-    rest: list[Iterator[Any]] = [iter((decoded,))]
-    while rest:
-        for value in rest[-1]:
-            if isinstance(value, dict):
-                rest.append(part for pair in value.items() for part in pair)
-                break
-            if isinstance(value, list):
-                rest.append(iter(value))
-                break
-            # Searches are in lower case: True is `true`.
-            yield "null" if value is None else str(value)
+    # Not by recursion: params may be nested deeper than Python calls. What comes next is last.
+    rest: list[Any] = [decoded]
+    while rest and room > 0:
+        value = rest.pop()
+        if isinstance(value, dict):
+            rest += reversed([part for pair in value.items() for part in pair])
+        elif isinstance(value, list):
+            rest += reversed(value)
         else:
-            rest.pop()
+            # Searches are in lower case: True is `true`.
+            text = "null" if value is None else str(value)
+            found.append(text[:room])
+            room -= len(text) + 1
+    return "\n".join(found)

@@ -18,7 +18,7 @@ from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, WorkflowTooLarge
-from pyoco_server.models import Job, RerunMode, RunSnapshot, encode, new_run_id, pending_snapshot
+from pyoco_server.models import Job, RerunMode, encode, new_run_id, pending_snapshot
 from pyoco_server.runs.idempotency import KeyedRuns
 from pyoco_server.runs.time_budget import TimeBudget
 from pyoco_server.runs.withdrawal import Withdrawer, remove_unbegun
@@ -51,6 +51,17 @@ def new_job(
     )
 
 
+class _Submission:
+    """What is stored of a job: encoded once, for its size and to be sent."""
+
+    __slots__ = ("job", "job_bytes", "snapshot", "snapshot_bytes")
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.snapshot = pending_snapshot(job)
+        self.snapshot_bytes, self.job_bytes = encode(self.snapshot), encode(job)
+
+
 class Submitter:
     """Stores runs, and withdraws those whose submission failed half-way."""
 
@@ -77,16 +88,16 @@ class Submitter:
         """
         if not self._connection.ready:
             raise self._connection.unavailable()
-        snapshot = pending_snapshot(job)
-        self._check_size(len(encode(snapshot)), len(encode(job)))
+        submission = _Submission(job)
+        self._check_size(submission)
         try:
             if _reuses_journal(job):
                 await self._copy_journal(job)
             with self._budget.block():
                 if key is None:
-                    await self._store_and_queue(job, snapshot)
+                    await self._store_and_queue(submission)
                     return job.run_id
-                return await self._submit_keyed(job, snapshot, key)
+                return await self._submit_keyed(submission, key)
         except TimeoutError:
             self._withdraw(job, key)
             raise self._connection.unavailable(f"no answer within {_BUDGET_SEC:g} s") from None
@@ -94,7 +105,8 @@ class Submitter:
             self._withdraw(job, key)
             raise
 
-    async def _submit_keyed(self, job: Job, snapshot: RunSnapshot, key: str) -> str:
+    async def _submit_keyed(self, submission: "_Submission", key: str) -> str:
+        job = submission.job
         held = await self._keys.hold(IdempotencyKey(key, job.tenant_id), job)
         if held.record.run_id != job.run_id:
             if _reuses_journal(job):
@@ -102,17 +114,18 @@ class Submitter:
                 await self._journal.remove(job.run_id)
             return held.record.run_id
         try:
-            await self._store_and_queue(job, snapshot)
+            await self._store_and_queue(submission)
             await self._keys.accept(held)
         except RevisionConflict:
             raise self._connection.unavailable("the submission took so long that it was given up") from None
         return job.run_id
 
-    async def _store_and_queue(self, job: Job, snapshot: RunSnapshot) -> None:
+    async def _store_and_queue(self, submission: "_Submission") -> None:
+        job = submission.job
         if job.workflow_yaml is not None and not _reuses_journal(job):
             await self._journal.keep_source(job.run_id, job.workflow_yaml)
-        revision = await self._store.create(snapshot)
-        await self._queue.publish(job, run_revision=revision)
+        revision = await self._store.create(submission.snapshot, encoded=submission.snapshot_bytes)
+        await self._queue.publish(job, run_revision=revision, encoded=submission.job_bytes)
 
     async def _copy_journal(self, job: Job) -> None:
         """Takes as long as it takes, since a journal may be large; each of its requests has a limit."""
@@ -126,7 +139,8 @@ class Submitter:
             undo = partial(self._keys.give_up, IdempotencyKey(key, job.tenant_id), job.run_id)
         self._withdrawer.withdraw(job, undo)
 
-    def _check_size(self, snapshot_bytes: int, job_bytes: int) -> None:
+    def _check_size(self, submission: "_Submission") -> None:
+        snapshot_bytes, job_bytes = len(submission.snapshot_bytes), len(submission.job_bytes)
         # Half, so that the states and records of the run's tasks find room beside its params.
         limit = self._connection.config.max_run_snapshot_bytes // 2
         if snapshot_bytes > limit:

@@ -12,10 +12,11 @@ from msgspec import Raw
 from pyoco_server.runs.index import schema
 from pyoco_server.runs.index.activity import Activity, Span, activity_in
 from pyoco_server.runs.index.kept import KeptIndex
+from pyoco_server.runs.index.rows import SeenWrite
 from pyoco_server.runs.index.schema import key_of, run_id_of
 from pyoco_server.runs.index.search import Search
 from pyoco_server.runs.index.sorting import Place, Sort, SortField
-from pyoco_server.runs.index.writing import IndexWriter, SeenWrite
+from pyoco_server.runs.index.writing import IndexWriter
 from pyoco_server.runs.recent_changes import Before
 from pyoco_server.runs.run_filter import RunFilter
 from pyoco_server.runs.run_summary import RunSummary
