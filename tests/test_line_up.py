@@ -30,6 +30,7 @@ FOR_EVER_SEC = 600.0
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_link, "_PATIENCE_SEC", FOR_EVER_SEC)
     monkeypatch.setattr(process_link, "_SHORT_SEC", FOR_EVER_SEC)
+    monkeypatch.setattr(process_link, "_LINE", 3)
 
 
 class Line:
@@ -166,6 +167,7 @@ async def test_what_was_fetched_for_the_line_is_not_held_when_all_runs_last(
 ) -> None:
     monkeypatch.setattr(process_link, "_SHORT_SEC", FOR_EVER_SEC)
     monkeypatch.setattr(process_link, "_PATIENCE_SEC", 2.0)
+    monkeypatch.setattr(process_link, "_LINE", 3)
     monkeypatch.setattr(intake, "_HOLD_SEC", FOR_EVER_SEC)
     async with worker_with(config, line, worker_id="first") as worker:
         line.behind.append(await gateway.submit(**line.counting))

@@ -18,7 +18,7 @@ from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Outcome, Progress, Run
 
 # How many sessions there may be for each executor: those that claim, that wait in line, that store an end.
-_SESSIONS = 6
+_SESSIONS = 20
 # A run that waits for less than this costs less than waking up another executor for it.
 _MOMENT_SEC = 0.001
 _WAIT = itemgetter(0)

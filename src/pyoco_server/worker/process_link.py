@@ -35,11 +35,11 @@ from pyoco_server.worker.protocol import (
 LAST_WORDS_SEC = 0.5
 # A task past its limit is its executor's to report; after this, it is ended from here.
 _DEAF_SEC = 1.0
-# How many runs may wait behind one.
-_LINE = 3
-# Only behind a run whose predecessor took less than this.
+# How many runs may wait behind one. The more there are, the less often anybody has to be woken up.
+_LINE = 15
+# Only as many as will be begun within this time, if all take as long as the last one did.
 _SHORT_SEC = 0.01
-# And only until it has lasted for this long.
+# And only until the one in front has lasted for this long.
 _PATIENCE_SEC = 0.02
 
 
@@ -65,7 +65,9 @@ class ProcessLink(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.ready: asyncio.Future[Ready] = self._loop.create_future()
         self._runs: deque[Execution] = deque()
-        self._took_sec: float | None = None
+        self._took_sec = 0.0
+        # None before anything is known of how long runs take here.
+        self._most_in_line = 0
         self._recalling: asyncio.TimerHandle | None = None
         self.lost = False
         self.progress: Progress | None = None
@@ -164,11 +166,9 @@ class ProcessLink(asyncio.Protocol):
     @property
     def room(self) -> int:
         """How many runs may line up: behind one that is probably as short as the one before it."""
-        room = 1 + _LINE - len(self._runs)
+        room = 1 + self._most_in_line - len(self._runs)
         # The cheap questions first: this is asked several times for each run.
-        if not 0 < room <= _LINE or self.lost or self.spoilt or not self._runs[0].waits_ahead:
-            return 0
-        if self._took_sec is None or self._took_sec > _SHORT_SEC:
+        if room <= 0 or not self._runs or self.lost or self.spoilt or not self._runs[0].waits_ahead:
             return 0
         return 0 if self.lasts else room
 
@@ -179,7 +179,7 @@ class ProcessLink(asyncio.Protocol):
 
     @property
     def wait_sec(self) -> float:
-        return (self._took_sec or 0.0) * len(self._runs)
+        return self._took_sec * len(self._runs)
 
     def line_up(self, run: Run, events: RunEvents) -> "asyncio.Future[Outcome | None] | None":
         run.sent_at = time.monotonic()
@@ -239,6 +239,7 @@ class ProcessLink(asyncio.Protocol):
             return
         if not outcome.not_begun:
             self._took_sec = outcome.took_sec
+            self._most_in_line = line_behind(outcome.took_sec)
         for key in list(self._limits):
             self._forget_limit(key)
         execution = self._runs.popleft()
@@ -275,6 +276,11 @@ class ProcessLink(asyncio.Protocol):
     def send(self, message: ToExecutor) -> None:
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(frame(message))
+
+
+def line_behind(took_sec: float) -> int:
+    """How many runs may wait where the last one took so long."""
+    return _LINE if took_sec * _LINE <= _SHORT_SEC else int(_SHORT_SEC / took_sec)
 
 
 _NOT_BEGUN = Outcome(status=RunStatus.RUNNING, not_begun=True)
