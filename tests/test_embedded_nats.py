@@ -1,6 +1,7 @@
 """The embedded NATS server: it starts or says why not, keeps its data, and ends with its program."""
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import pytest
 import uvloop
 from nats.js import JetStreamContext
 
-from pyoco_server.broker import embedded
+from pyoco_server.broker import embedded, embedded_guard
 from pyoco_server.broker.embedded import EmbeddedNats
 from pyoco_server.errors import EmbeddedServerError
 
@@ -333,6 +334,18 @@ async def test_the_server_does_not_interrupt_its_clients(tmp_path: Path) -> None
         assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
         [guard] = guards_of(tmp_path)
         assert os.sched_getscheduler(guard) == os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+def test_where_the_policy_cannot_be_had_the_server_starts_without(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def forbidden(*_: object) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(os, "sched_getscheduler", forbidden)
+    embedded_guard._let_clients_finish()
+    assert "usual scheduling: Function not implemented" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")

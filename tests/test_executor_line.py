@@ -15,7 +15,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import JournalEntry, LogLine
 from pyoco_server.wait_models import Question
-from pyoco_server.worker import process_link
+from pyoco_server.worker import agent, process_link
 from pyoco_server.worker.ahead_channel import AheadChannel
 from pyoco_server.worker.executor import ExecutorCrashed
 from pyoco_server.worker.executor_link import ExecutorLink
@@ -133,6 +133,38 @@ async def test_runs_in_line_are_executed_in_their_order_and_each_is_told_of_itse
 )
 def test_a_line_is_as_long_as_its_last_run_will_be_begun_soon(took_sec: float, most: int) -> None:
     assert process_link.line_behind(took_sec) == most
+
+
+async def test_a_line_of_full_length_takes_jobs_of_any_size_that_may_wait(
+    executor: ProcessExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in production: as many as there may be, each as large as it may be."""
+    monkeypatch.setattr(process_link, "_PATIENCE_SEC", FOR_EVER_SEC)
+    front = await in_front(executor, tmp_path)
+    text = "x" * agent._SMALL_JOB_BYTES
+    runs = [a_run("speaking", text=text) for _ in range(process_link._LINE)]
+    line = [lined_up(executor, run) for run in runs]
+    await front.begun()
+    executor.take_back(runs[7])
+    assert (await line[7]).not_begun
+    front.release.touch()
+    others = await asyncio.gather(front.execution, *line[:7], *line[8:])
+    assert [outcome.status for outcome in others] == ["COMPLETED"] * process_link._LINE
+
+
+async def test_nobody_waits_long_behind_several_of_which_none_lasts(
+    executor: ProcessExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_link, "_PATIENCE_SEC", 0.3)
+    counter = str(tmp_path / "counter")
+    runs = [a_run("counting", counter=counter, seconds=0.2) for _ in range(4)]
+    front = asyncio.create_task(executor.execute(runs[0], Heard()))
+    await eventually(lambda: executor.current is runs[0], within=5, describe="the run was sent")
+    line = [lined_up(executor, run) for run in runs[1:]]
+    assert (await front).status == "COMPLETED"
+    # The second had its turn in time, unless the machine was busy; the last one would have waited for three.
+    assert (await line[-1]).not_begun
+    await asyncio.gather(*line)
 
 
 async def test_there_is_room_only_behind_a_run_that_is_probably_short(

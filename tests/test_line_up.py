@@ -14,6 +14,7 @@ import pytest
 from pyoco_server.broker import intake
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker, process_link
+from pyoco_server.worker.executor_pool import most_sessions
 from pyoco_server.worker.presence import Presence
 
 from .support.gateway import RunningGateway
@@ -100,6 +101,14 @@ async def worker_with(config: NatsBackendConfig, line: Line, **how: Any) -> Asyn
     async with serving_worker(config, **how) as worker:
         await line.form_at(worker, *[line.counting] * 3)
         yield worker
+
+
+@pytest.mark.parametrize(
+    ("executors", "allowance", "most"),
+    [(1, 200, 20), (4, 200, 50), (16, 200, 96), (4, 1000, 80), (4, 1, 24), (4, -1, 80)],
+)
+def test_one_worker_takes_only_a_part_of_what_all_may_have(executors: int, allowance: int, most: int) -> None:
+    assert most_sessions(executors, allowance) == most
 
 
 async def test_short_runs_line_up_and_the_record_counts_slots(

@@ -75,3 +75,14 @@ async def test_the_keepers_of_the_run_are_woken_and_no_others(under_way: RunsUnd
     under_way.wake("run")
     under_way.wake("nobody's")
     assert [keeper.woken for keeper in (loser, owner, other, gone)] == [1, 1, 0, 0]
+
+
+async def test_one_that_was_asked_for_before_it_came_is_woken_then(under_way: RunsUnderWay) -> None:
+    """A cancel may be heard of in the same moment as the claim that makes the run this worker's."""
+    for number in range(1000):
+        under_way.wake(f"of long ago {number}")
+    under_way.wake("run")
+    late, other = Keeper("run"), Keeper("of long ago 1")
+    under_way.add(late)
+    under_way.add(other)
+    assert (late.woken, other.woken) == (1, 0)

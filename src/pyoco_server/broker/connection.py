@@ -11,7 +11,6 @@ import itertools
 import logging
 import re
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -24,7 +23,7 @@ from pyoco_server.background import repeat
 from pyoco_server.broker.credentials import connect_options, tls_required
 from pyoco_server.broker.direct_client import DirectClient
 from pyoco_server.broker.message import Message, MessageSink
-from pyoco_server.broker.pending_requests import PendingRequests
+from pyoco_server.broker.pending_requests import Answers, PendingRequests
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.error_table import Err
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
@@ -84,23 +83,6 @@ class LinkState:
         return self.status is LinkStatus.CONNECTED
 
 
-class _Answers:
-    """What has come for a request with several answers, and was not taken yet."""
-
-    def __init__(self) -> None:
-        self.come: deque[Message | NatsUnavailable] = deque()
-        self._stirred = asyncio.Event()
-
-    def add(self, answer: Message | NatsUnavailable) -> None:
-        self.come.append(answer)
-        self._stirred.set()
-
-    async def wait(self) -> None:
-        """Until there is another one."""
-        self._stirred.clear()
-        await self._stirred.wait()
-
-
 class Connection:
     """Connects in the background, reconnects for ever, and runs its hooks after each connect."""
 
@@ -118,7 +100,7 @@ class Connection:
         self._supervisor: asyncio.Task[None] | None = None
         self._pending = PendingRequests(config.nats_request_timeout_sec, self._unanswered)
         # Requests with several answers: where their next answers go.
-        self._collecting: dict[str, _Answers] = {}
+        self._collecting: dict[str, Answers] = {}
         self._tokens = itertools.count()
         self._complaints: set[str] = set()
         # How often it was connected, this time included.
@@ -220,7 +202,7 @@ class Connection:
         if not self.state.up:
             raise self.unavailable()
         token = str(next(self._tokens))
-        answers = self._collecting[token] = _Answers()
+        answers = self._collecting[token] = Answers()
         try:
             await self.publish(subject, payload, reply=self._reply_prefix + token)
             while True:
@@ -236,7 +218,7 @@ class Connection:
         finally:
             del self._collecting[token]
 
-    async def _more(self, answers: "_Answers", subject: str) -> None:
+    async def _more(self, answers: Answers, subject: str) -> None:
         timeout_sec = self.config.nats_request_timeout_sec
         try:
             async with asyncio.timeout(timeout_sec):

@@ -1,9 +1,11 @@
 """Requests that wait for an answer: all have the same time for it, and share one timer."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from pyoco_server.broker.message import Message
+from pyoco_server.errors import NatsUnavailable
 
 # Its subject, its deadline and its answer: as a tuple, since each run makes several.
 _Request = tuple[str, float, asyncio.Future[Message]]
@@ -72,3 +74,20 @@ class PendingRequests:
                 return
             if not answer.done():
                 answer.set_exception(self._late(subject))
+
+
+class Answers:
+    """What has come for a request with several answers, and was not taken yet."""
+
+    def __init__(self) -> None:
+        self.come: deque[Message | NatsUnavailable] = deque()
+        self._stirred = asyncio.Event()
+
+    def add(self, answer: Message | NatsUnavailable) -> None:
+        self.come.append(answer)
+        self._stirred.set()
+
+    async def wait(self) -> None:
+        """Until there is another one."""
+        self._stirred.clear()
+        await self._stirred.wait()

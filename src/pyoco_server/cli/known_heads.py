@@ -29,7 +29,7 @@ class KnownHeads(RequestResponseCycle):
 
     async def send(self, message: "ASGISendEvent") -> None:
         if message["type"] == "http.response.start" and self._may_begin:
-            known = _known(message["status"], (*self.default_headers, *message["headers"]))
+            known = _known(message["status"], (*self.default_headers, *message.get("headers", ())))
             if known is not None:
                 head, self.expected_content_length = known
                 self.response_started, self.chunked_encoding = True, False

@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 _CONNECT_TIMEOUT_SEC = 5.0
 # One takes the next run while the other stores the end of the last one.
 _SLOTS_PER_EXECUTOR = 2
-# What surely fits into a line: a larger job would have to be handed back.
-_SMALL_JOB_BYTES = 16 * 1024
+# Of these, as many as may be in line surely fit into its channel: a larger one might have to be handed back.
+_SMALL_JOB_BYTES = 4 * 1024
 
 
 class PyocoNatsWorker:
@@ -124,7 +124,7 @@ class PyocoNatsWorker:
             await wheels.close()
             raise
         worker._flow_folder = setup.flows
-        worker._pool = ExecutorPool(executors)
+        worker._pool = ExecutorPool(executors, allowance=config.consumer_max_ack_pending)
         worker.flows, worker.failures = executors[0].ready.flows, executors[0].ready.failures
         return worker
 

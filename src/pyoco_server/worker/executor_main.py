@@ -82,6 +82,7 @@ class ExecutorProcess:
                 return
             spoilt = outcome.spoilt = _is_spoilt(streams, threads)
             if spoilt:
+                # Before it is said: the worker may end this process as soon as it hears of it.
                 self._folder.close()
             outcome.took_sec = time.monotonic() - taken_at
             self._link.send(outcome)

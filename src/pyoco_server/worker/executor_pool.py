@@ -19,13 +19,18 @@ from pyoco_server.worker.protocol import Outcome, Progress, Run
 
 # How many sessions there may be for each executor: those that claim, that wait in line, that store an end.
 _SESSIONS = 20
+# Not as many, but never fewer than this for each, where they would be more than a part of what all workers of
+# a tag may have at a time: the runs of one that dies are nobody's until AckWait is over.
+_SESSIONS_AT_LEAST = 6
+_PART_OF_ALLOWANCE = 4
 # A run that waits for less than this costs less than waking up another executor for it.
 _MOMENT_SEC = 0.001
 _WAIT = itemgetter(0)
 
 
 class ExecutorPool:
-    def __init__(self, executors: Sequence[ProcessExecutor]) -> None:
+    def __init__(self, executors: Sequence[ProcessExecutor], *, allowance: int) -> None:
+        """`allowance` is how many jobs of a tag may be with its workers (`consumer_max_ack_pending`)."""
         self._executors = executors
         self._turns_at = dict.fromkeys(executors, 0)
         # The one that was used last is the warmest, and is used next.
@@ -34,7 +39,7 @@ class ExecutorPool:
         self._sure = 0
         self._hoping = 0
         self._sessions = 0
-        self._most_sessions = _SESSIONS * len(executors)
+        self._most_sessions = most_sessions(len(executors), allowance)
         self._lines_closed = False
         self._will_look = False
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -147,6 +152,14 @@ class ExecutorPool:
             if not waiting.done():
                 waiting.set_result(None)
                 return
+
+
+def most_sessions(executors: int, allowance: int) -> int:
+    """How many runs a worker may have in hand; an allowance of 0 or less is none at all to keep to."""
+    wanted = _SESSIONS * executors
+    if allowance <= 0:
+        return wanted
+    return min(wanted, max(_SESSIONS_AT_LEAST * executors, allowance // _PART_OF_ALLOWANCE))
 
 
 Execution = Coroutine[None, None, Outcome]

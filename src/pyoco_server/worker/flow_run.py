@@ -5,7 +5,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from pyoco.core.models import Flow, TaskState
@@ -15,7 +14,7 @@ from pyoco_server.human.asking import WaitsForPeople
 from pyoco_server.models import JournalEntry, Reason, RunStatus, TaskStatus
 from pyoco_server.wait_models import Question, decode_waits, encode
 from pyoco_server.worker.engine import ServerEngine
-from pyoco_server.worker.flow_links import Links, links_of
+from pyoco_server.worker.flow_links import links_of
 from pyoco_server.worker.flow_order import in_order, reusable
 from pyoco_server.worker.protocol import Outcome, Progress, Run
 from pyoco_server.worker.run_waits import RunWaits
@@ -61,6 +60,7 @@ class FlowRun:
         limited = make_resumable(flow)
         self.run_id = run.run_id
         self._flow = flow
+        self._links = links_of(flow)
         self._params = params
         self._listener = listener
         self._journal = TaskJournal(
@@ -80,10 +80,6 @@ class FlowRun:
         self._context.calls = self._calls
         self._cancel_requested = False
         self._over = threading.Lock()
-
-    @cached_property
-    def _links(self) -> Links:
-        return links_of(self._flow)
 
     def execute(self) -> Outcome | None:
         """The outcome; None when it has been told already, since a task was stuck."""
@@ -190,13 +186,12 @@ class FlowRun:
         records: dict[str, bytes] = {}
         records_cut = False
         waiting = self._waits.tasks
-        links = links_of(self._flow)
         for name, record in self._context.task_records.items():
             records[name], cut = encoded_record(
                 record,
                 state=_state(name, record.state, waiting),
                 printed=self._listener.tail_of(name),
-                after=links.get(name),
+                after=self._links.get(name),
                 tries=self._calls.tries.told(name),
                 replayed=self._journal.replayed.get(name),
                 not_stored=self._journal.not_stored.get(name),

@@ -6,6 +6,7 @@ waits here that somebody else could begin.
 """
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -39,7 +40,7 @@ _DEAF_SEC = 1.0
 _LINE = 15
 # Only as many as will be begun within this time, if all take as long as the last one did.
 _SHORT_SEC = 0.01
-# And only until the one in front has lasted for this long.
+# And only until they have waited, or the one in front has lasted, for this long.
 _PATIENCE_SEC = 0.02
 
 
@@ -66,7 +67,7 @@ class ProcessLink(asyncio.Protocol):
         self.ready: asyncio.Future[Ready] = self._loop.create_future()
         self._runs: deque[Execution] = deque()
         self._took_sec = 0.0
-        # None before anything is known of how long runs take here.
+        # Nobody, before it is known how long runs take here.
         self._most_in_line = 0
         self._recalling: asyncio.TimerHandle | None = None
         self.lost = False
@@ -190,7 +191,7 @@ class ProcessLink(asyncio.Protocol):
         execution.waits_ahead = True
         self._runs.append(execution)
         if self._recalling is None:
-            self._recalling = self._loop.call_later(_PATIENCE_SEC, self._recall_from_lasting)
+            self._recalling = self._loop.call_later(_PATIENCE_SEC, self._recall_who_waits_long)
         return execution.outcome
 
     def recall(self, only: Run | None = None) -> None:
@@ -218,15 +219,17 @@ class ProcessLink(asyncio.Protocol):
         for execution in self._taken_back():
             resolve(execution.outcome, _NOT_BEGUN)
 
-    def _recall_from_lasting(self) -> None:
+    def _recall_who_waits_long(self) -> None:
         """Looked at again and again while somebody waits: most runs are over long before."""
         self._recalling = None
         if len(self._runs) > 1:
-            left_sec = self._runs[0].began_at + _PATIENCE_SEC - time.monotonic()
+            # The run in front lasts, or those before it were not as short as the line was made for.
+            since = min(self._runs[0].began_at, self._runs[1].run.sent_at or math.inf)
+            left_sec = since + _PATIENCE_SEC - time.monotonic()
             if left_sec <= 0:
                 self.recall()
             else:
-                self._recalling = self._loop.call_later(left_sec, self._recall_from_lasting)
+                self._recalling = self._loop.call_later(left_sec, self._recall_who_waits_long)
 
     def _begin_first(self) -> None:
         """Another run is under way now; what an earlier one printed is none of its business."""

@@ -5,10 +5,12 @@ make and to cancel one for each would be a good part of what a short run costs.
 """
 
 import asyncio
+from collections import deque
 from typing import Protocol
 
 # How long a run lasts before it is looked after.
 _FIRST_LOOK_SEC = 0.1
+_REMEMBERED = 64
 
 
 class Keeper(Protocol):
@@ -27,6 +29,8 @@ class RunsUnderWay:
         # When each is due to begin; the order of their coming is that of these times.
         self._keepers: dict[Keeper, float] = {}
         self._timer: asyncio.TimerHandle | None = None
+        # Runs that were to be woken and are not here: a claim may be heard of before it is acted upon.
+        self._asked_for: deque[str] = deque(maxlen=_REMEMBERED)
 
     def __len__(self) -> int:
         return len(self._keepers)
@@ -37,15 +41,19 @@ class RunsUnderWay:
         self._keepers[keeper] = due_at
         if self._timer is None:
             self._timer = loop.call_at(due_at, self._look)
+        if self._asked_for and keeper.run_id in self._asked_for:
+            keeper.wake()
 
     def remove(self, keeper: Keeper) -> None:
         self._keepers.pop(keeper, None)
 
     def wake(self, run_id: str) -> None:
-        """The snapshot of a run was changed elsewhere; a run that is not ours is none of our business."""
-        for keeper in self._keepers:
-            if keeper.run_id == run_id:
-                keeper.wake()
+        """The snapshot of a run was changed elsewhere; of one that is not here, it is remembered."""
+        found = [keeper for keeper in self._keepers if keeper.run_id == run_id]
+        for keeper in found:
+            keeper.wake()
+        if not found:
+            self._asked_for.append(run_id)
 
     def _look(self) -> None:
         """Have those begin that are due, and look again when the next one is."""

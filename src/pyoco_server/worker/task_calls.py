@@ -193,8 +193,11 @@ class TaskCalls:
                 raise TaskStopped("the run was cancelled before the task's next try")
 
     def _stops_within(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
         with _pausing:
-            return _pausing.wait_for(lambda: self._stopped, seconds)
+            while not self._stopped and (left_sec := until - time.monotonic()) > 0:
+                _pausing.wait(left_sec)
+        return self._stopped
 
 
 class CallingContext(RunContext):  # type: ignore[misc]
