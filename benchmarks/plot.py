@@ -43,7 +43,8 @@ def _panel(axis: Any, peers: list[dict[str, Any]], key: str, title: str) -> None
     axis.barh(places, [value or 0 for value in values], color=colours, height=0.7)
     axis.set_yticks(places, [peer["title"] for peer in peers])
     axis.invert_yaxis()
-    axis.set_title(title, loc="left", fontsize=9)
+    # It begins over the names: over the bars alone it would not fit.
+    axis.set_title(title, loc="left", fontsize=9, x=-0.45)
     axis.set_xticks([])
     axis.spines[["top", "right", "bottom"]].set_visible(False)
     axis.margins(x=0.15)
