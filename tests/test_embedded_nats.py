@@ -337,6 +337,19 @@ async def test_the_server_does_not_interrupt_its_clients(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+@pytest.mark.parametrize("as_batch", [True, False])
+def test_only_what_is_to_be_a_batch_job_is_one(as_batch: bool) -> None:
+    """`pyoco-server dev` has its gateway and its worker guarded too, and these answer people."""
+    lifeline, ours = os.pipe()
+    tell = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
+    command = embedded_guard.guarded_command(tell, lifeline=lifeline, as_batch=as_batch)
+    told = subprocess.run(command, pass_fds=[lifeline], capture_output=True, timeout=LIMIT_SEC, check=True)
+    os.close(lifeline)
+    os.close(ours)
+    assert int(told.stdout) == (os.SCHED_BATCH if as_batch else os.SCHED_OTHER)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
 def test_where_the_policy_cannot_be_had_the_server_starts_without(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

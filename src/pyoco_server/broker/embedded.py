@@ -146,6 +146,7 @@ class EmbeddedNats:
                     lifeline=watched_by_guard,
                     kept=[lock],
                     grace_sec=self._stop_timeout_sec,
+                    as_batch=True,
                 ),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,

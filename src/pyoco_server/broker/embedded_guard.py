@@ -21,23 +21,32 @@ import signal
 import sys
 from collections.abc import Sequence
 
+_BATCH = "batch"
+
 
 def guarded_command(
-    command: Sequence[str], *, lifeline: int, kept: Sequence[int] = (), grace_sec: float = 10.0
+    command: Sequence[str],
+    *,
+    lifeline: int,
+    kept: Sequence[int] = (),
+    grace_sec: float = 10.0,
+    as_batch: bool = False,
 ) -> list[str]:
     """The command line that starts `command` under guard.
 
     `lifeline` is the read end of a pipe whose write end only the caller has; `kept` are descriptors that the
     server alone keeps open until it ends. All of them must be passed on to the process (`pass_fds`).
-    `grace_sec` is how long the guard waits between SIGTERM and SIGKILL.
+    `grace_sec` is how long the guard waits between SIGTERM and SIGKILL; `as_batch` is for a server that is to
+    let its clients finish.
     """
     descriptors = ",".join(str(descriptor) for descriptor in kept)
     isolated = ["-I", "-S"]  # nothing but the standard library: the guard is up in milliseconds
-    return [sys.executable, *isolated, __file__, str(lifeline), descriptors, str(grace_sec), *command]
+    policy = _BATCH if as_batch else ""
+    return [sys.executable, *isolated, __file__, str(lifeline), descriptors, str(grace_sec), policy, *command]
 
 
 def main(arguments: Sequence[str]) -> None:
-    lifeline, grace_sec, command = int(arguments[0]), float(arguments[2]), list(arguments[3:])
+    lifeline, grace_sec, command = int(arguments[0]), float(arguments[2]), list(arguments[4:])
     kept = [int(descriptor) for descriptor in arguments[1].split(",") if descriptor]
     server_pid = os.getpid()
     server_ended, held_by_server = os.pipe()
@@ -48,7 +57,8 @@ def main(arguments: Sequence[str]) -> None:
         return
     os.close(lifeline)
     os.set_inheritable(held_by_server, True)
-    _let_clients_finish()
+    if arguments[3] == _BATCH:
+        _let_clients_finish()
     try:
         os.execv(command[0], command)  # noqa: S606 - our own command, no shell wanted
     except OSError as error:
