@@ -1,12 +1,13 @@
 """A lease on a real bucket: one holder at a time, the next one when it dies or leaves."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 
 import pytest
 
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.kv import Bucket
+from pyoco_server.broker.kv import Bucket, Entry
 from pyoco_server.broker.lease import Lease
 from pyoco_server.config import NatsBackendConfig
 
@@ -43,8 +44,9 @@ async def test_one_of_two_holds_it_and_renews_it(connection: Connection) -> None
 async def test_a_dead_holder_is_followed_after_its_time_and_not_before(connection: Connection) -> None:
     dead, second, third = (lease(connection, name) for name in ("dead", "second", "third"))
     assert await dead.hold()
-    assert not await second.hold()
+    # Before the first look: taken afterwards, it would be later than the moment that `second` counts from.
     seen_at = time.monotonic()
+    assert not await second.hold()
 
     async def taken() -> bool:
         return await second.hold()
@@ -52,6 +54,33 @@ async def test_a_dead_holder_is_followed_after_its_time_and_not_before(connectio
     await eventually(taken, within=5, describe="the second one holds it")
     assert time.monotonic() - seen_at > TTL_SEC
     assert not await third.hold()
+
+
+async def test_the_time_of_a_slow_look_is_not_counted_against_the_holder(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ttl_sec = 0.2
+    holder, watcher = (lease(connection, name, ttl_sec) for name in ("holder", "watcher"))
+    read = Bucket.get_from_leader
+    looking, renewed = asyncio.Event(), asyncio.Event()
+
+    async def slow_read(self: Bucket, key: str) -> Entry | None:
+        looking.set()
+        await renewed.wait()
+        return await read(self, key)
+
+    assert await holder.hold()
+    monkeypatch.setattr(Bucket, "get_from_leader", slow_read)
+    async with asyncio.TaskGroup() as tasks:
+        first_look = tasks.create_task(watcher.hold())
+        await looking.wait()
+        # Lets the lease run out while the watcher waits for its answer, and renews it only then.
+        await asyncio.sleep(2 * ttl_sec)
+        assert await holder.hold()
+        renewed.set()
+    assert not first_look.result()
+    assert not await watcher.hold()
+    assert await holder.hold()
 
 
 async def test_the_watcher_believes_the_time_that_the_holder_promised(connection: Connection) -> None:

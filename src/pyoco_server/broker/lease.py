@@ -57,7 +57,7 @@ class Lease:
         if self._revision is not None and now - self._renewed_at < self._record.ttl_sec / 3:
             return True
         try:
-            self._revision = await self._write(now)
+            self._revision = await self._write()
         except RevisionConflict:
             self._revision = None
         if self._revision is not None:
@@ -73,7 +73,7 @@ class Lease:
             except RevisionConflict:
                 log.info("the lease %s was another's already", self._name)
 
-    async def _write(self, now: float) -> int | None:
+    async def _write(self) -> int | None:
         """The revision of our renewed or new lease; None while the holder has time left."""
         if self._revision is not None:
             try:
@@ -83,11 +83,11 @@ class Lease:
         entry = await self._bucket.get_from_leader(self._name)
         if entry is None:
             return await self._bucket.create(self._name, _encode(self._record))
-        if self._may_take(entry, now):
+        if self._may_take(entry):
             return await self._bucket.update(self._name, _encode(self._record), revision=entry.revision)
         return None
 
-    def _may_take(self, entry: Entry, now: float) -> bool:
+    def _may_take(self, entry: Entry) -> bool:
         try:
             stored = _decode(entry.value)
         except msgspec.DecodeError:
@@ -96,6 +96,8 @@ class Lease:
         if stored.holder == self.holder:
             # Our own write, whose acknowledgement was lost.
             return True
+        # Not the time before the read: a holder may have renewed its lease while a slow read was under way.
+        now = time.monotonic()
         if entry.revision != self._seen_revision:
             self._seen_revision, self._seen_at = entry.revision, now
         return now - self._seen_at > stored.ttl_sec
