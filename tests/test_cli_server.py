@@ -17,6 +17,7 @@ from pyoco_server.error_table import Err
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient
 
+from .support.ports import port_to_keep
 from .support.processes import find_processes, is_alive
 from .support.programs import SERVER, environment, run_command, running
 from .support.terminal import on_terminal
@@ -92,7 +93,7 @@ def test_an_address_of_another_machine_is_exit_code_1_with_the_reason() -> None:
 
 def test_with_nats_bootstrap_nats_starts_first_and_ends_last(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    arguments = ("--with-nats-bootstrap", "--nats-port", free_port(), "--nats-data-dir", str(data))
+    arguments = ("--with-nats-bootstrap", "--nats-port", str(port_to_keep()), "--nats-data-dir", str(data))
     with running(SERVER, "up", "--port", "0", *arguments, cwd=tmp_path) as (program, gateway):
         with PyocoHttpClient(gateway["url"]) as client:
             eventually_sync(lambda: client.health()["nats"]["ready"], within=10, describe="NATS is ready")
@@ -115,13 +116,13 @@ def test_with_nats_bootstrap_nats_starts_first_and_ends_last(tmp_path: Path) -> 
 
 
 def test_with_nats_bootstrap_the_data_is_below_the_working_directory(tmp_path: Path) -> None:
-    arguments = ("--with-nats-bootstrap", "--nats-port", free_port())
+    arguments = ("--with-nats-bootstrap", "--nats-port", str(port_to_keep()))
     with running(SERVER, "up", "--port", "0", *arguments, cwd=tmp_path) as (program, _):
         assert f"keeps its data in {tmp_path / '.pyoco' / 'nats'}" in program.stderr
 
 
 def test_with_nats_bootstrap_nats_is_where_workers_look_for_it(tmp_path: Path) -> None:
-    url = f"nats://127.0.0.1:{free_port()}"
+    url = f"nats://127.0.0.1:{port_to_keep()}"
     arguments = ("up", "--port", "0", "--with-nats-bootstrap")
     with running(SERVER, *arguments, cwd=tmp_path, PYOCO_NATS_URL=url) as (program, _):
         assert f"NATS runs at {url} " in program.stderr
@@ -160,7 +161,7 @@ from pyoco_server.cli import up
 up.EmbeddedNats = functools.partial(up.EmbeddedNats, start_timeout_sec=0.5)
 from pyoco_server.cli.entry import run
 from pyoco_server.cli.server import app
-run(app, "pyoco-server", ["up", "--port", "0", "--with-nats-bootstrap", "--nats-port", "{free_port()}"])
+run(app, "pyoco-server", ["up", "--port", "0", "--with-nats-bootstrap", "--nats-port", "{port_to_keep()}"])
 """
     return subprocess.run(
         [sys.executable, "-c", script],
@@ -174,7 +175,7 @@ run(app, "pyoco-server", ["up", "--port", "0", "--with-nats-bootstrap", "--nats-
 
 
 def test_it_does_not_go_on_without_the_nats_server_it_started(tmp_path: Path) -> None:
-    arguments = ("--with-nats-bootstrap", "--nats-port", free_port())
+    arguments = ("--with-nats-bootstrap", "--nats-port", str(port_to_keep()))
     with running(SERVER, "up", "--port", "0", *arguments, cwd=tmp_path) as (program, _):
         (nats,) = nats_servers(tmp_path)
         os.kill(nats, signal.SIGKILL)
@@ -187,13 +188,8 @@ def nats_servers(data: Path) -> list[int]:
     return [pid for pid in find_processes("nats-server", "--config", str(data)) if pid not in guards]
 
 
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return str(probe.getsockname()[1])
-
-
 def test_the_usual_port_is_taken_when_it_is_free_and_another_when_it_is_not(taken_port: int) -> None:
-    free = int(free_port())
+    free = port_to_keep()
     assert choose_port("127.0.0.1", None, free, option="--port") == free
     assert choose_port("127.0.0.1", None, taken_port, option="--port") not in (0, taken_port)
     assert choose_port("127.0.0.1", free, taken_port, option="--port") == free

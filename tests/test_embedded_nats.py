@@ -24,6 +24,7 @@ from pyoco_server.broker import embedded, embedded_guard
 from pyoco_server.broker.embedded import EmbeddedNats
 from pyoco_server.errors import EmbeddedServerError
 
+from .support.ports import port_to_keep
 from .support.processes import find_processes, is_alive
 from .support.waiting import eventually, eventually_sync
 
@@ -56,11 +57,6 @@ async def stored(url: str) -> str:
 def taken_port() -> Iterator[int]:
     with closing(socket.create_server(("127.0.0.1", 0))) as holder:
         yield holder.getsockname()[1]
-
-
-def free_port() -> int:
-    with taken_port() as port:
-        return port
 
 
 def program(path: Path, script: str) -> Path:
@@ -124,7 +120,7 @@ async def test_it_serves_jetstream_on_the_loopback(tmp_path: Path) -> None:
 
 
 async def test_the_data_survives_a_stop_and_the_port_may_be_chosen(tmp_path: Path) -> None:
-    port = free_port()
+    port = port_to_keep()
     async with EmbeddedNats(tmp_path, port=port) as server:
         await store(server.url, "first life")
         pid = server.pid

@@ -5,7 +5,7 @@ existing bucket as it is. So no write is ever missed, however late it is read.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
@@ -115,14 +115,30 @@ class RunHistory:
 async def read_everything(connection: Connection, stream: str, subject: str) -> list[StreamMessage]:
     """All that a stream holds on matching subjects; a replica that lags behind its leader is waited for."""
 
-    async def read() -> list[list[StreamMessage]] | None:
+    async def read() -> list[StreamMessage]:
+        last = await last_sequence(connection, stream, subject)
+        return [message async for message in read_to(connection, stream, subject, last)]
+
+    return await _when_served(read, f"{stream} can be read")
+
+
+async def _last_sequence(connection: Connection, stream: str, subject: str) -> int:
+    return await _when_served(
+        lambda: last_sequence(connection, stream, subject), f"the last message of {stream} is known"
+    )
+
+
+async def _when_served(read: Callable[[], Awaitable[T]], describe: str) -> T:
+    """What is read, as soon as NATS can be asked."""
+
+    async def attempt() -> tuple[T] | None:
         try:
-            last = await last_sequence(connection, stream, subject)
-            return [[message async for message in read_to(connection, stream, subject, last)]]
+            return (await read(),)
         except NatsUnavailable:
             return None
 
-    return (await eventually(read, within=_READ_LIMIT_SEC, describe=f"{stream} can be read"))[0]
+    [answer] = await eventually(attempt, within=_READ_LIMIT_SEC, describe=describe)
+    return answer
 
 
 class History:
@@ -165,6 +181,15 @@ class History:
                 return answer
         except TimeoutError:
             return None
+
+    async def until_all_ended(self, *, within: float) -> bool:
+        """Whether every run that is stored by now has ended in that time.
+
+        That no open run is known says nothing by itself: after an outage who follows may be behind.
+        """
+        stored = await _last_sequence(self._connection, self._stream, f"{self._prefix}*")
+        ended = await self.until(lambda: self._after >= stored and not self.open, within=within)
+        return ended is not None
 
     async def read_all(self) -> None:
         """Everything up to now, as the leader knows it."""

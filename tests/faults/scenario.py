@@ -86,7 +86,7 @@ async def _strike(scenario: Scenario, clients: Clients, villain: Villain, say: S
 
 async def _judge(stack: Stack, clients: Clients, villain: Villain, say: Say) -> Verdict:
     say("waiting for every run to end")
-    await stack.history.until(lambda: not stack.history.open, within=_REST_LIMIT_SEC)
+    await stack.history.until_all_ended(within=_REST_LIMIT_SEC)
     executions = Executions(read_book(stack.book))
     await executions.read_journal(stack.connection)
     # Read anew: what was read while servers died may not be what they have kept.

@@ -11,6 +11,7 @@ from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from tests.support.cluster import NatsCluster
 from tests.support.nats_server import NatsServer
+from tests.support.ports import port_to_keep
 from tests.support.programs import SERVER, WORKER, environment
 
 from .history import History
@@ -109,9 +110,8 @@ def _names(letter: str, count: int) -> list[str]:
 
 async def _start_gateway(gateway: Service) -> str:
     """Its address; it comes back there when it is started again."""
-    gateway.arguments += ["--port", "0"]
+    gateway.arguments += ["--port", str(port_to_keep())]
     url: str = (await gateway.start())["url"]
-    gateway.arguments[-1] = url.rpartition(":")[2]
     return url
 
 

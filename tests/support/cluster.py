@@ -1,9 +1,9 @@
 """A cluster of nats-servers on this machine, whose members are killed and restarted one by one."""
 
-import socket
 from pathlib import Path
 
 from .nats_server import NatsServer
+from .ports import port_to_keep
 
 
 class ClusterNode(NatsServer):
@@ -34,7 +34,7 @@ class NatsCluster:
     """All members together; a client is given all of their addresses."""
 
     def __init__(self, data_dir: Path, size: int = 3) -> None:
-        ports = _free_ports(size)
+        ports = [port_to_keep() for _ in range(size)]
         self.nodes = {
             f"node{number}": ClusterNode(data_dir / f"node{number}", f"node{number}", port, ports)
             for number, port in enumerate(ports, start=1)
@@ -52,12 +52,3 @@ class NatsCluster:
     def stop(self) -> None:
         for node in self.nodes.values():
             node.stop()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago: routes must be known before the first member is started."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
