@@ -15,12 +15,13 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import JournalEntry, LogLine
 from pyoco_server.wait_models import Question
-from pyoco_server.worker import agent, process_link
+from pyoco_server.worker import process_link
 from pyoco_server.worker.ahead_channel import AheadChannel
 from pyoco_server.worker.executor import ExecutorCrashed
 from pyoco_server.worker.executor_link import ExecutorLink
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Outcome, Progress, Run, Setup, frame
+from pyoco_server.worker.slots import SMALL_JOB_BYTES
 
 from .support.looking import started_pid
 from .support.waiting import eventually
@@ -141,7 +142,7 @@ async def test_a_line_of_full_length_takes_jobs_of_any_size_that_may_wait(
     """As in production: as many as there may be, each as large as it may be."""
     monkeypatch.setattr(process_link, "_PATIENCE_SEC", FOR_EVER_SEC)
     front = await in_front(executor, tmp_path)
-    text = "x" * agent._SMALL_JOB_BYTES
+    text = "x" * SMALL_JOB_BYTES
     runs = [a_run("speaking", text=text) for _ in range(process_link._LINE)]
     line = [lined_up(executor, run) for run in runs]
     await front.begun()

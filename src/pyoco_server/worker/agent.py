@@ -1,49 +1,38 @@
-"""The worker itself: slots that take deliveries and have an executor run them."""
+"""The worker itself: how it is made, how long it serves, and how it leaves."""
 
 import asyncio
 import logging
 import re
-from collections.abc import Coroutine, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import structs
 
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.dead_letters import DeadLetters
-from pyoco_server.broker.intake import Intake, IntakeClosed
-from pyoco_server.broker.journal import Journal
+from pyoco_server.broker.intake import Intake
 from pyoco_server.broker.resources import ensure_worker_resources
-from pyoco_server.broker.run_logs import RunLogs
-from pyoco_server.broker.run_store import RunStore
-from pyoco_server.broker.wait_events import WaitEvents
-from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.broker.wake_up import WakeUps
-from pyoco_server.broker.work_queue import Delivery, WorkQueue
+from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
 from pyoco_server.wheels.sync import WheelSync
 from pyoco_server.worker.code_watch import watch_flow_folder
-from pyoco_server.worker.executor import Executor, ExecutorFailedToStart, RunExecutor
-from pyoco_server.worker.executor_pool import ExecutorPool, Turn
-from pyoco_server.worker.failure_report import FailureReport
+from pyoco_server.worker.executor import Executor
+from pyoco_server.worker.executor_pool import ExecutorPool
 from pyoco_server.worker.flow_source import FlowResolver
 from pyoco_server.worker.orders import Orders
 from pyoco_server.worker.presence import Presence
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Setup
-from pyoco_server.worker.run_session import NO_EXECUTOR_DELAY_SEC, RunSession
+from pyoco_server.worker.run_session import RunSession
 from pyoco_server.worker.services import WorkerServices
+from pyoco_server.worker.slots import EachItsExecutor, SharedExecutors, Slots
 from pyoco_server.worker.thread_executor import ThreadExecutor
 from pyoco_server.worker.wheel_updates import WheelUpdates, first_sync
 
 log = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT_SEC = 5.0
-# One takes the next run while the other stores the end of the last one.
-_SLOTS_PER_EXECUTOR = 2
-# Of these, as many as may be in line surely fit into its channel: a larger one might have to be handed back.
-_SMALL_JOB_BYTES = 4 * 1024
 
 
 class PyocoNatsWorker:
@@ -65,9 +54,8 @@ class PyocoNatsWorker:
         self._intake = intake
         self._orders = orders
         self._wheels = wheels
+        self._slots: Slots = EachItsExecutor(services, intake, wheels, executors)
         self._flow_folder: str | None = None
-        # Of a worker whose flows run in processes.
-        self._pool: ExecutorPool | None = None
         # The flows of the folder, and why files of it were not loaded, as they were at the start.
         self.flows: list[str] = []
         self.failures: dict[str, str] = {}
@@ -124,7 +112,8 @@ class PyocoNatsWorker:
             await wheels.close()
             raise
         worker._flow_folder = setup.flows
-        worker._pool = ExecutorPool(executors, allowance=config.consumer_max_ack_pending)
+        pool = ExecutorPool(executors, allowance=config.consumer_max_ack_pending)
+        worker._slots = SharedExecutors(worker._services, worker._intake, worker._wheels, pool)
         worker.flows, worker.failures = executors[0].ready.flows, executors[0].ready.failures
         return worker
 
@@ -145,8 +134,7 @@ class PyocoNatsWorker:
         await connection.start()
         try:
             await connection.wait_ready(timeout_sec)
-            queue = WorkQueue(connection)
-            intake = Intake(connection, queue, tags)
+            intake = Intake(connection, WorkQueue(connection), tags)
             await intake.start()
             orders = Orders(intake)
             presence = Presence(
@@ -159,24 +147,7 @@ class PyocoNatsWorker:
             await wheels.close()
             await connection.close()
             raise
-        services = WorkerServices(
-            connection=connection,
-            store=RunStore(connection),
-            queue=queue,
-            journal=Journal(connection),
-            logs=RunLogs(connection),
-            waits=WaitStore(connection),
-            wait_events=WaitEvents(connection),
-            failures=FailureReport(
-                DeadLetters(connection),
-                worker_id=worker_id,
-                publish_execution_errors=config.dlq_publish_execution_error,
-            ),
-            presence=presence,
-            worker_id=worker_id,
-            run_dir=run_dir,
-            ack_wait_sec=intake.ack_wait_sec,
-        )
+        services = WorkerServices.at(connection, presence, run_dir=run_dir, ack_wait_sec=intake.ack_wait_sec)
         wake_ups = WakeUps(
             connection, worker_id=worker_id, on_run=services.under_way.wake, on_own_record=presence.look
         )
@@ -207,42 +178,17 @@ class PyocoNatsWorker:
         drain_sec = self._connection.config.drain_timeout_sec
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch_code())
-            sessions = self._start_slots(group)
+            sessions = self._slots.start(group)
             reasons = [group.create_task(event.wait()) for event in (stop, self._orders.drain)]
             try:
                 await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                if self._pool is not None:
-                    self._pool.close_lines()
+                self._slots.close_lines()
             log.info("draining: %d s for what runs", drain_sec)
             await self._intake.close()
             _, late = await asyncio.wait(sessions, timeout=drain_sec)
             for task in (*late, watching, *reasons):
                 task.cancel()
-
-    def _start_slots(self, group: asyncio.TaskGroup) -> set[asyncio.Task[None]]:
-        """The tasks that handle runs; those of a line come and go."""
-        pool = self._pool
-        if pool is None:
-            return {group.create_task(self._slot(executor)) for executor in self._executors}
-        slots = _SLOTS_PER_EXECUTOR * len(self._executors)
-        sessions = {group.create_task(self._pooled_slot(pool)) for _ in range(slots)}
-
-        def start(work: Coroutine[None, None, None]) -> None:
-            task = group.create_task(work)
-            sessions.add(task)
-            task.add_done_callback(sessions.discard)
-
-        def line_up() -> None:
-            while (placed := self._next_in_line(pool)) is not None:
-                start(self._in_line(pool, placed))
-            if self._intake.has_left_over and pool.is_taken and not self._wheels.is_due:
-                start(self._intake.hand_back_left_over())
-
-        pool.on_room = line_up
-        # What comes in one read is looked at together.
-        self._intake.on_left_over = pool.look_again
-        return sessions
 
     async def _watch_code(self) -> None:
         if self._flow_folder is not None:
@@ -256,55 +202,6 @@ class PyocoNatsWorker:
         await self._wheels.close()
         await self._services.presence.stop("drained" if self.drain_requested else "graceful_shutdown")
         await self._connection.close()
-
-    async def _slot(self, executor: Executor) -> None:
-        while True:
-            try:
-                delivery = await self._wheels.before(partial(self._intake.take, ahead=True))
-            except IntakeClosed:
-                return
-            await self._handle(delivery, executor)
-
-    async def _pooled_slot(self, pool: ExecutorPool) -> None:
-        while True:
-            with await pool.turn() as turn:
-                try:
-                    delivery = await self._wheels.before(partial(self._intake.take, ahead=True))
-                except IntakeClosed:
-                    return
-                await self._handle(delivery, turn)
-
-    def _next_in_line(self, pool: ExecutorPool) -> tuple[Turn, Delivery] | None:
-        """A turn for what no slot waits for, if there is any and room for it."""
-        if not self._intake.has_left_over or not pool.has_room or self._wheels.is_due:
-            return None
-        delivery = self._intake.take_left_over(self._may_wait)
-        return None if delivery is None else (pool.turn_in_line(), delivery)
-
-    async def _in_line(self, pool: ExecutorPool, placed: tuple[Turn, Delivery] | None) -> None:
-        """See to one run in line, and then to the next, as long as there is one."""
-        while placed is not None:
-            turn, delivery = placed
-            with turn:
-                await self._handle(delivery, turn)
-            await self._intake.come_again()
-            placed = self._next_in_line(pool)
-
-    def _may_wait(self, delivery: Delivery) -> bool:
-        """Whether its run may line up: it may have to be handed back, which costs a delivery, once."""
-        if delivery.number > 1 or self._connection.config.consumer_max_deliver == 1:
-            return False
-        return len(delivery.payload) <= _SMALL_JOB_BYTES
-
-    async def _handle(self, delivery: Delivery, executor: RunExecutor) -> None:
-        try:
-            await RunSession(self._services, delivery, executor).process()
-        except ExecutorFailedToStart:
-            # The session has said so; pulling more would only send more runs back.
-            await asyncio.sleep(NO_EXECUTOR_DELAY_SEC)
-        except Exception:
-            # One run must not take the others down; its message comes back after AckWait.
-            log.exception("a run could not be handled", extra={"tag": delivery.tag})
 
 
 def _checked_names(config: NatsBackendConfig, worker_id: str, tags: Sequence[str] | None) -> list[str]:

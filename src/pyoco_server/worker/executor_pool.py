@@ -46,6 +46,10 @@ class ExecutorPool:
         # Called when there may be room for another turn in a line.
         self.on_room: Callable[[], None] = lambda: None
 
+    @property
+    def size(self) -> int:
+        return len(self._executors)
+
     async def turn(self) -> "Turn":
         """Wait for an executor that nobody uses; the turn is sure of it."""
         while len(self._idle) <= self._sure + self._hoping or self._sessions >= self._most_sessions:

@@ -35,6 +35,7 @@ class Presence:
         slots: int,
         on_record: OnRecord | None = None,
     ) -> None:
+        self.worker_id = worker_id
         now = time.time()
         self._own = OwnRecord(
             connection,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
@@ -31,6 +32,31 @@ class WorkerServices:
     run_dir: Path | None
     ack_wait_sec: float
     under_way: RunsUnderWay = field(default_factory=RunsUnderWay)
+
+    @classmethod
+    def at(
+        cls, connection: Connection, presence: Presence, *, run_dir: Path | None, ack_wait_sec: float
+    ) -> "WorkerServices":
+        """Those of the worker whose presence it is."""
+        failures = FailureReport(
+            DeadLetters(connection),
+            worker_id=presence.worker_id,
+            publish_execution_errors=connection.config.dlq_publish_execution_error,
+        )
+        return cls(
+            connection=connection,
+            store=RunStore(connection),
+            queue=WorkQueue(connection),
+            journal=Journal(connection),
+            logs=RunLogs(connection),
+            waits=WaitStore(connection),
+            wait_events=WaitEvents(connection),
+            failures=failures,
+            presence=presence,
+            worker_id=presence.worker_id,
+            run_dir=run_dir,
+            ack_wait_sec=ack_wait_sec,
+        )
 
     @property
     def max_snapshot_bytes(self) -> int:
