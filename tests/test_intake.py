@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
@@ -11,6 +10,7 @@ from pyoco_server.broker import intake as intake_module
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.intake import Intake
 from pyoco_server.broker.message import Message
+from pyoco_server.broker.tag_pulls import TagPulls
 from pyoco_server.broker.work_queue import Delivery, WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.submit import new_job
@@ -39,13 +39,13 @@ async def intake(connection: Connection) -> AsyncIterator[Intake]:
 def pulls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many deliveries each pull asked for."""
     batches: list[int] = []
-    pull = Intake._pull
+    pull = TagPulls.pull
 
-    async def noting(self: Intake, tag: Any, batch: int, how: dict[str, object]) -> None:
+    async def noting(self: TagPulls, batch: int, *, patient: bool) -> None:
         batches.append(batch)
-        await pull(self, tag, batch, how)
+        await pull(self, batch, patient=patient)
 
-    monkeypatch.setattr(Intake, "_pull", noting)
+    monkeypatch.setattr(TagPulls, "pull", noting)
     return batches
 
 

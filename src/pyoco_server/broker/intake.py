@@ -16,63 +16,24 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-
-import msgspec
-import nats.errors
-from nats.aio.client import Client
-from nats.aio.subscription import Subscription
 
 from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.message import Message
-from pyoco_server.broker.work_queue import Delivery, WorkQueue, consumer_name
+from pyoco_server.broker.tag_pulls import TagPulls
+from pyoco_server.broker.work_queue import Delivery, WorkQueue
 from pyoco_server.errors import NatsUnavailable
 
 log = logging.getLogger(__name__)
 
-_PULL_EXPIRES_SEC = 30.0
-_PULL_HEARTBEAT_SEC = 5.0
 _HOUSEKEEPING_SEC = 0.5
 # A delivery that no slot took within this time is given to another worker.
 _HOLD_SEC = 1.0
 # A slot that comes for a run, and then for the next one within this time, has short runs.
 _MOMENT_SEC = 0.05
-_HEARTBEAT_STATUS = "100"
-_EXPIRED_STATUS = "408"
-_EMPTY_STATUS = "404"
 
 
 class IntakeClosed(Exception):
     """The worker takes no more runs."""
-
-
-@dataclass(slots=True)
-class _Tag:
-    """What is known of one tag's pulls."""
-
-    name: str
-    client: Client | None = None
-    subscription: Subscription | None = None
-    inbox: str = ""
-    # Deliveries asked for and neither received nor refused yet.
-    promised: int = 0
-    # Jobs that were left in the queue when the last delivery was sent.
-    waiting: int = 0
-    # Whether what is promised was asked for ahead.
-    fetching: bool = False
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
-    heard_at: float = 0.0
-    buffer: deque[tuple[float, Delivery]] = field(default_factory=deque)
-
-    def promise(self, count: int) -> None:
-        self.promised = max(0, count)
-        if self.promised:
-            self.settled.clear()
-        else:
-            self.settled.set()
-            self.fetching = False
 
 
 class Intake:
@@ -80,8 +41,7 @@ class Intake:
 
     def __init__(self, connection: Connection, queue: WorkQueue, tags: Sequence[str]) -> None:
         self._connection = connection
-        self._queue = queue
-        self._tags = [_Tag(name) for name in tags]
+        self._tags = [TagPulls(connection, queue, name, self) for name in tags]
         # Where the next round over the tags begins.
         self._turn = 0
         self._takers: deque[asyncio.Future[Delivery]] = deque()
@@ -168,7 +128,7 @@ class Intake:
             if taker in self._takers:
                 self._takers.remove(taker)
 
-    async def _fetch_ahead(self, tag: _Tag) -> None:
+    async def _fetch_ahead(self, tag: TagPulls) -> None:
         """Fetch one for the slot that came, and one for each slot if all have come within the last moment."""
         now = time.monotonic()
         self._came_at.append(now)
@@ -179,7 +139,7 @@ class Intake:
         # Several at once, since each pull costs the same.
         if tag.waiting and not tag.promised and 2 * missing > wanted and not self._paused:
             tag.fetching = True
-            await self._pull(tag, min(missing, tag.waiting), {"no_wait": True})
+            await self._pull(tag, min(missing, tag.waiting))
 
     async def close(self) -> None:
         """Stop pulling for good and hand back at once whatever no slot has taken."""
@@ -208,30 +168,13 @@ class Intake:
     async def _let_go(self) -> None:
         """End the pulls that wait at the server, and give back what they have brought."""
         for tag in self._tags:
-            subscription = tag.subscription
-            if subscription is not None and self._connection.state.up:
-                # The server forgets a pull that nobody listens for.
-                tag.subscription, tag.client, tag.inbox = None, None, ""
-                # Drain rather than unsubscribe: what the server has sent already must be handed back too.
-                try:
-                    await subscription.drain()  # type: ignore[no-untyped-call]
-                except nats.errors.Error as error:
-                    log.debug("the connection ended first: %s", error or type(error).__name__)
-            tag.promise(0)
+            await tag.unbind()
             while tag.buffer:
                 await self._hand_back(tag.buffer.popleft()[1])
 
     async def _bind(self) -> None:
         for tag in self._tags:
-            self.ack_wait_sec = min(self.ack_wait_sec, await self._queue.ensure_consumer(tag.name))
-            if tag.client is not self._connection.client:
-                tag.client = self._connection.client
-                tag.inbox = self._connection.new_inbox()
-                tag.subscription = await self._connection.subscribe_direct(
-                    tag.inbox, partial(self._on_message, tag)
-                )
-            # Pulls of an earlier connection are gone with it.
-            tag.promise(0)
+            self.ack_wait_sec = min(self.ack_wait_sec, await tag.bind())
         if self._takers:
             await self._ask()
 
@@ -248,11 +191,11 @@ class Intake:
                 await self._ask_in_turn()
             elif self._tags[0].fetching:
                 # It may bring what is wanted, and how much it brings is known in a moment.
-                await self._until_settled(self._tags[0])
+                await self._tags[0].until_settled()
             for tag in self._tags:
                 missing = self._demand - tag.promised
                 if missing > 0:
-                    await self._pull(tag, missing, {"expires": int(_PULL_EXPIRES_SEC * 1e9)})
+                    await self._pull(tag, missing, patient=True)
 
     async def _ask_in_turn(self) -> None:
         """Take what the tags hold now, one tag after the other, each round beginning with the next."""
@@ -261,56 +204,23 @@ class Intake:
                 return
             if tag.promised == 0:
                 self._turn = (self._tags.index(tag) + 1) % len(self._tags)
-                await self._pull(tag, self._demand, {"no_wait": True})
-                await self._until_settled(tag)
+                await self._pull(tag, self._demand)
+                await tag.until_settled()
 
-    async def _until_settled(self, tag: _Tag) -> None:
-        """Wait until everything that was asked for without waiting has come or been refused."""
-        try:
-            async with asyncio.timeout(self._connection.config.nats_request_timeout_sec):
-                await tag.settled.wait()
-        except TimeoutError:
-            log.warning("no answer to a pull for tag %s", tag.name)
-            tag.promise(0)
+    async def _pull(self, tag: TagPulls, batch: int, *, patient: bool = False) -> None:
+        if not self._closing and not self._paused:
+            await tag.pull(batch, patient=patient)
 
-    async def _pull(self, tag: _Tag, batch: int, how: dict[str, object]) -> None:
-        if self._closing or self._paused or not self._connection.state.up or not tag.inbox:
-            return
-        request: dict[str, object] = {"batch": batch, **how}
-        if "expires" in how:
-            request["idle_heartbeat"] = int(_PULL_HEARTBEAT_SEC * 1e9)
-        stream = self._connection.config.work_stream
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer_name(tag.name)}"
-        tag.promise(tag.promised + batch)
-        tag.heard_at = time.monotonic()
-        try:
-            await self._connection.publish(subject, msgspec.json.encode(request), reply=tag.inbox)
-        except NatsUnavailable as error:
-            # The reconnect hook asks again.
-            log.debug("pull for tag %s not sent: %s", tag.name, error)
-            tag.promise(0)
+    def pull_expired(self) -> None:
+        """Ask again soon, for those who still wait."""
+        self._look_now.set()
 
-    def _on_message(self, tag: _Tag, message: Message) -> None:
-        tag.heard_at = time.monotonic()
-        headers, status = message.headers, message.status
-        if status is None:
-            delivery = Delivery(self._connection, message, tag.name)
-            tag.waiting = delivery.waiting
-            self._deliver(delivery)
-            tag.promise(tag.promised - 1)
-        elif status != _HEARTBEAT_STATUS:
-            left = headers.get("Nats-Pending-Messages", "")
-            tag.promise(tag.promised - int(left) if left.isdigit() else 0)
-            tag.waiting = 0
-            if status == _EXPIRED_STATUS:
-                self._look_now.set()
-            elif status != _EMPTY_STATUS:
-                # Refused: the consumer was deleted or its leader is moving.
-                why = headers["Description"]
-                log.info("pull for tag %s refused: %s %s", tag.name, status, why)
-                self._bind_again = True
+    def pull_refused(self) -> None:
+        """The consumer was deleted or its leader is moving: bind to it again."""
+        self._bind_again = True
 
-    def _deliver(self, delivery: Delivery) -> None:
+    def deliver(self, delivery: Delivery) -> None:
+        """Give it to whoever has waited longest, or keep it for the next who comes."""
         while self._takers and not self._paused:
             taker = self._takers.popleft()
             if not taker.done():
@@ -344,10 +254,7 @@ class Intake:
             await self._ask_again()
 
     async def _ask_again(self) -> None:
-        now = time.monotonic()
-        silent = [
-            tag.name for tag in self._tags if tag.promised and now - tag.heard_at > 3 * _PULL_HEARTBEAT_SEC
-        ]
+        silent = [tag.name for tag in self._tags if tag.is_silent]
         if silent:
             log.warning("no sign of the pulls for %s; asking again", ", ".join(silent))
         try:
