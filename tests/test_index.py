@@ -356,6 +356,7 @@ async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
     assert answer.headers["x-pyoco-revision"].endswith("-1")
     # The sweep asks the same way, and goes on.
     await gateway.inside.index.caught_up()
+    monkeypatch.setattr("pyoco_server.runs.index.freshness._PATIENCE_SEC", 10.0)
     turns.release()
     assert await ids(gateway) == written[::-1]
 
