@@ -149,6 +149,8 @@ async def test_while_nothing_happens_nothing_is_read(
 
     monkeypatch.setattr(LogReader, "page", counted)
     monkeypatch.setattr(sse, "KEEPALIVE_SEC", 0.05)
+    # Then it would look by itself: on a slow machine the silence below may be as long.
+    monkeypatch.setattr(log_following, "_LONG_SILENCE_SEC", 600.0)
     async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
         await run.prints("a")
         await reading.reads("a")
