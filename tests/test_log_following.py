@@ -332,7 +332,7 @@ def test_a_gateway_that_is_asked_to_end_ends_its_streams(nats_url: str) -> None:
         reader.start()
         assert begun_reading.wait(20)
         program.send(signal.SIGTERM)
-        assert program.end(within=5) == 0  # uvicorn's own patience is 10 seconds
+        assert program.end(within=9) == 0  # uvicorn's own patience is 10 seconds
         reader.join(5)
         assert not reader.is_alive()
         assert b"event: end" not in b"".join(rest)
