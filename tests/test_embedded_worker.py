@@ -86,7 +86,8 @@ async def test_an_abandoned_run_and_its_successor_are_not_mixed_up(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     program_stdout = own_stdout(monkeypatch)
-    talkers = Talkers(limit=0.4 if how == "timeout" else None)
+    # Long enough for it to talk, also on a machine that stands still meanwhile.
+    talkers = Talkers(limit=1.0 if how == "timeout" else None)
     worker = await PyocoNatsWorker.connect(
         replace(config, cancel_grace_period_sec=0.2), flow_resolver=talkers.flows.__getitem__
     )

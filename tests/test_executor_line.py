@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Outcome, Progress, Run, Setup, frame
 from pyoco_server.worker.slots import SMALL_JOB_BYTES
 
+from .support.clocks import SetLoop
 from .support.looking import started_pid
 from .support.waiting import eventually
 from .support.workers import FLOWS
@@ -157,15 +159,22 @@ async def test_nobody_waits_long_behind_several_of_which_none_lasts(
     executor: ProcessExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_link, "_PATIENCE_SEC", 0.3)
-    counter = str(tmp_path / "counter")
-    runs = [a_run("counting", counter=counter, seconds=0.2) for _ in range(4)]
-    front = asyncio.create_task(executor.execute(runs[0], Heard()))
-    await eventually(lambda: executor.current is runs[0], within=5, describe="the run was sent")
-    line = [lined_up(executor, run) for run in runs[1:]]
-    assert (await front).status == "COMPLETED"
-    # The second had its turn in time, unless the machine was busy; the last one would have waited for three.
-    assert (await line[-1]).not_begun
-    await asyncio.gather(*line)
+    clock, real_sec = SetLoop(), time.monotonic()
+    assert executor._link is not None
+    monkeypatch.setattr(executor._link, "_loop", clock)
+    monkeypatch.setattr(process_link, "time", SimpleNamespace(monotonic=lambda: real_sec + clock.time()))
+    front = await in_front(executor, tmp_path)
+    runs = [Lasting(tmp_path, str(number)) for number in range(3)]
+    line = [lined_up(executor, each.run) for each in runs]
+    clock.advance(0.2)
+    front.release.touch()
+    assert (await front.execution).status == "COMPLETED"
+    # The second has its turn in time; the others would have to wait for it as well.
+    await runs[0].begun()
+    clock.advance(0.2)
+    assert [(await each).not_begun for each in line[1:]] == [True, True]
+    runs[0].release.touch()
+    assert (await line[0]).status == "COMPLETED"
 
 
 async def test_there_is_room_only_behind_a_run_that_is_probably_short(
@@ -177,6 +186,8 @@ async def test_there_is_room_only_behind_a_run_that_is_probably_short(
     try:
         front = await in_front(executor, tmp_path)
         assert executor.room == 0, "nothing is known of this executor's runs"
+        await front.begun()
+        await asyncio.sleep(2 * process_link._SHORT_SEC)  # so that it takes long
         front.release.touch()
         await front.execution
         front.release.unlink()
@@ -297,17 +308,21 @@ async def test_a_large_run_neither_waits_nor_has_others_wait_behind_it(
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_run_that_has_waited_for_too_long_is_not_begun(setup: Setup, tmp_path: Path) -> None:
+async def test_a_run_that_has_waited_for_too_long_is_not_begun(
+    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its worker was paused, and it may be another's by now."""
-    setup.begin_within_sec = 0.2
+    begin_within_sec = setup.begin_within_sec
     executor = ProcessExecutor(setup)
     counter = tmp_path / "began"
     try:
         await executor.execute(a_run("noop"), Heard())
         front = await in_front(executor, tmp_path)
         await front.begun()
-        waiting = lined_up(executor, a_run("counting", counter=str(counter), seconds=0))
-        await asyncio.sleep(0.3)
+        long_ago = time.monotonic() - begin_within_sec
+        with monkeypatch.context() as then:
+            then.setattr(process_link, "time", SimpleNamespace(monotonic=lambda: long_ago))
+            waiting = lined_up(executor, a_run("counting", counter=str(counter), seconds=0))
         front.release.touch()
         assert (await front.execution).status == "COMPLETED"
         assert (await waiting).not_begun

@@ -55,7 +55,7 @@ class Target:
         has_length = b"content-length:" in headers.lower() or b"transfer-encoding:" in headers.lower()
         if not has_length:
             usual.append(b"Content-Length: %d\r\n" % len(body))
-        with socket.create_connection(self._address, timeout=5) as connection:
+        with socket.create_connection(self._address, timeout=30) as connection:
             connection.sendall(
                 f"{method} {path} HTTP/1.1\r\n".encode() + b"".join(usual) + headers + b"\r\n" + body
             )

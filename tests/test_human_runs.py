@@ -202,7 +202,14 @@ async def test_nobody_answers_and_the_run_fails_and_can_be_asked_again(
 ) -> None:
     notes = tmp_path / "notes"
     async with serving_worker(config):
-        run_id = await gateway.submit("approval", params={"notes": str(notes), "timeout_ms": 200})
+        run_id = await gateway.submit("approval", params={"notes": str(notes)})
+        await gateway.reaches(run_id, "WAITING_HUMAN")
+        # Not with a short limit: the second question has the same, and is to be answered in time.
+        store = WaitStore(gateway.inside.connection)
+        [asked] = await store.of_run(run_id)
+        created_at, deadline_at = asked.record.created_at, asked.record.deadline_at
+        aged = structs.replace(asked.record, created_at=2 * created_at - deadline_at, deadline_at=created_at)
+        await store.replace(aged, asked.revision)
         run = await gateway.ends(run_id)
         assert (run["status"], run["reason"]) == ("FAILED", "human_timeout")
         assert run["tasks"]["approve"] == "FAILED"
@@ -273,9 +280,15 @@ async def job_again(gateway: RunningGateway, run_id: str) -> Job:
 async def test_what_a_run_waits_for_does_not_count_against_its_limit(config: NatsBackendConfig) -> None:
     attentive = replace(config, sweep_interval_sec=0.1)
     async with running_gateway(attentive) as gateway, serving_worker(attentive):
-        run_id = await gateway.submit("ask", timeout_sec=1)
-        run = await gateway.reaches(run_id, "WAITING_HUMAN")
-        over_at = run["start_time"] + 1
+        run_id = await gateway.submit("ask", timeout_sec=60)
+        await gateway.reaches(run_id, "WAITING_HUMAN")
+        stored = await gateway.inside.runs.get_from_leader(run_id)
+        assert stored is not None
+        # As if it had waited for longer than it may take.
+        began = {name: getattr(stored.snapshot, name) - 60 for name in ("start_time", "waiting_since")}
+        await gateway.inside.runs.replace(structs.replace(stored.snapshot, **began), revision=stored.revision)
+        run = await gateway.get(run_id)
+        over_at = run["start_time"] + 60
         await eventually(lambda: time.time() > over_at, within=5, describe="it would have taken too long")
         sweeper = gateway.inside.sweeper
         goal = sweeper.rounds + 3

@@ -199,8 +199,8 @@ class TestWhatATaskDoesAroundIt:
 
     def test_neither_isolation_nor_a_limit_makes_a_failure_of_it(self) -> None:
         flow = graph(
-            ask=(lambda ctx: ctx.human("?"), [], {"fail_policy": "isolate", "timeout_sec": 0.05}),
-            other=(lambda: time.sleep(0.2), [], {}),
+            ask=(lambda ctx: ctx.human("?"), [], {"fail_policy": "isolate", "timeout_sec": 0.5}),
+            other=(lambda: time.sleep(0.7), [], {}),
         )
         outcome = FlowUnderTest(flow).execute()
         assert waited_for(outcome) == ["ask/human"]

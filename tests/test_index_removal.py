@@ -14,6 +14,12 @@ from .support.waiting import eventually
 from .test_run_list import ids, listed
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a list is an old one when the machine stands still for a second."""
+    monkeypatch.setattr("pyoco_server.runs.index.freshness._PATIENCE_SEC", 8.0)
+
+
 async def purge(gateway: RunningGateway, run_id: str) -> None:
     """Remove a key without a trace, as retention does with a marker some time later."""
     await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", f"$KV.pyoco_runs.{run_id}")

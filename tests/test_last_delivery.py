@@ -19,8 +19,8 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(
         config,
         consumer_max_deliver=1,
-        consumer_ack_wait_sec=1.0,
-        ack_progress_interval_sec=0.3,
+        # Longer than the machine stands still: a worker that is not heard of has lost its run.
+        consumer_ack_wait_sec=10.0,
         sweep_interval_sec=0.2,
         drain_timeout_sec=0.2,
     )

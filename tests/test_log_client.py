@@ -3,13 +3,14 @@
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pyoco_server.event_stream import SILENCE_LIMIT_SEC, ServerSentEvent
 from pyoco_server.http_api.sse import KEEPALIVE_SEC
-from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
+from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError, patience
 from pyoco_server.http_client.answers import LogLine
 from pyoco_server.models import RunStatus
 
@@ -147,21 +148,29 @@ def test_no_run_is_an_error_at_once(client: PyocoHttpClient) -> None:
         next(client.follow_logs(NO_RUN, after="nonsense"))
 
 
-def test_what_is_no_gateway_is_recognised_after_a_while() -> None:
+def run_out_of_patience(monkeypatch: pytest.MonkeyPatch, seen: list[dict[str, str]]) -> None:
+    """Have an hour pass for a client as soon as it has asked twice."""
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + (3600 if len(seen) > 1 else 0))
+    monkeypatch.setattr(patience, "time", clock)
+
+
+def test_what_is_no_gateway_is_recognised_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         stub([(200, "text/html", "<html>")]) as (url, seen),
-        PyocoHttpClient(url, patience_sec=0.2) as client,
-        pytest.raises(GatewayUnreachable, match=r"no pyoco-server gateway .*text/html"),
+        PyocoHttpClient(url, patience_sec=600) as client,
     ):
-        next(client.follow_logs(NO_RUN))
+        run_out_of_patience(monkeypatch, seen)
+        with pytest.raises(GatewayUnreachable, match=r"no pyoco-server gateway .*text/html"):
+            next(client.follow_logs(NO_RUN))
     assert len(seen) > 1
     assert seen[0]["accept"] == "text/event-stream"
 
 
-def test_a_gateway_that_never_comes_back_is_given_up() -> None:
+def test_a_gateway_that_never_comes_back_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     line = 'id: 7-0\nevent: line\ndata: {"text": "a"}\n\n'
     with stub([(200, "text/event-stream", line), (503, "text/plain", "away")]) as (url, seen):
-        with PyocoHttpClient(url, patience_sec=0.2) as client:
+        run_out_of_patience(monkeypatch, seen)
+        with PyocoHttpClient(url, patience_sec=600) as client:
             lines = client.follow_logs(NO_RUN)
             assert next(lines)["text"] == "a"
             with pytest.raises(PyocoHttpError, match="503"):
