@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.models import DeadLetter, RunSnapshot, RunStatus, WheelSyncResult, WheelSyncState
@@ -109,6 +109,15 @@ async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_run
     await expect(page).to_have_url(f"{tab.url}/#/runs?status=FAILED&since=24h")
     await expect(page.get_by_role("button", name=f"Failed {failed}")).to_be_visible()
 
+    # Of one moment: with the next minute all bars move on.
+    told: list[Any] = []
+
+    async def as_it_was(route: Route) -> None:
+        if not told:
+            told.append(await (await route.fetch()).json())
+        await route.fulfill(json=told[0])
+
+    await page.route("**/overview?*window=1h*", as_it_was)
     await tab.open("/?window=1h")
     bars = page.get_by_role("list", name="Ended runs over time")
     await bars.get_by_role("link").last.focus()
@@ -119,6 +128,7 @@ async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_run
     at = latest.updated_at // 60 * 60
     bar = bars.locator(f"a[href*='updated_after={at:.0f}&']")
     await bar.click()
+    await page.unroute_all(behavior="wait")
     await expect(page.locator(f"[data-run='{latest.run_id}']")).to_be_visible()
 
 
