@@ -67,8 +67,7 @@ async def test_a_crashed_executor_says_how_it_ended(
         if flow == "crashing":
             assert "in crash" in run["error"]
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
-        # Told behind the end of its run, when the executor is closed.
-        [letter] = await eventually(lambda: dead_letters(gateway), within=5, describe="a dead letter")
+        [letter] = await dead_letters(gateway)
         assert letter["reason"] == "executor_crashed"
         assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the queue is empty")
 
