@@ -18,6 +18,7 @@ from pyoco_server.worker.flow_links import links_of
 from .flows import basics, durable
 from .support.flow_runs import FlowUnderTest
 from .support.gateway import RunningGateway
+from .support.looking import started_pid
 from .support.waiting import eventually
 from .support.workers import serving_worker
 
@@ -171,7 +172,8 @@ async def test_a_run_that_loses_its_executor_keeps_what_was_known(
             return "started_at" in run["task_records"].get("wait_for_file", {})
 
         await eventually(is_told, within=10, describe="the task is told as begun")
-        os.kill(int(started.read_text()), signal.SIGKILL)
+        # A task is told as begun before its function is called.
+        os.kill(await started_pid(started), signal.SIGKILL)
         run = await gateway.ends(run_id)
     assert (run["status"], run["reason"]) == ("FAILED", "executor_crashed")
     assert run["tasks"] == {"wait_for_file": "FAILED"}

@@ -2,12 +2,42 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
+from pyoco_server.runs import time_budget
 from pyoco_server.runs.time_budget import TimeBudget
 
+from .support.clocks import SetLoop
+
 SECONDS = 0.2
+STEP_SEC = 0.01
+
+
+class Clock(SetLoop):
+    async def passes(self, seconds: float) -> None:
+        """Let time pass step by step, with turns for everybody after each."""
+        for _ in range(round(seconds / STEP_SEC)):
+            self.advance(STEP_SEC)
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of the budgets: how busy this machine is does not count."""
+    clock = Clock()
+
+    class AsyncioOfTheClock:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(asyncio, name)
+
+        def get_running_loop(self) -> Clock:
+            return clock
+
+    monkeypatch.setattr(time_budget, "asyncio", AsyncioOfTheClock())
+    return clock
 
 
 @pytest.fixture
@@ -17,35 +47,46 @@ async def budget() -> AsyncIterator[TimeBudget]:
     budget.close()
 
 
-async def _seconds_until_it_is_up(budget: TimeBudget) -> float:
-    loop = asyncio.get_running_loop()
-    began = loop.time()
+async def _seconds_until_it_is_up(budget: TimeBudget, clock: Clock) -> float:
+    began = clock.time()
     with pytest.raises(TimeoutError), budget.block():
         await asyncio.Event().wait()
     # It was the block that was ended, not the task.
     assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
-    return loop.time() - began
+    return clock.time() - began
 
 
-async def test_each_block_has_its_full_time_and_no_more(budget: TimeBudget) -> None:
+def _is_its_time(seconds: float) -> bool:
+    rounding = STEP_SEC / 1000
+    return SECONDS - rounding <= seconds <= SECONDS + STEP_SEC + rounding
+
+
+async def test_each_block_has_its_full_time_and_no_more(budget: TimeBudget, clock: Clock) -> None:
     tasks = []
     for _ in range(5):
-        tasks.append(asyncio.create_task(_seconds_until_it_is_up(budget)))
-        await asyncio.sleep(0.03)
-    for seconds in await asyncio.gather(*tasks):
-        assert SECONDS - 0.01 <= seconds < SECONDS + 1
+        tasks.append(asyncio.create_task(_seconds_until_it_is_up(budget, clock)))
+        await asyncio.sleep(0)
+        await clock.passes(0.03)
+    await clock.passes(2 * SECONDS)
+    assert all(task.done() for task in tasks)
+    assert all(_is_its_time(task.result()) for task in tasks), [task.result() for task in tasks]
 
 
-async def test_a_block_that_ends_in_time_is_left_alone_and_hides_no_other(budget: TimeBudget) -> None:
+async def test_a_block_that_ends_in_time_is_left_alone_and_hides_no_other(
+    budget: TimeBudget, clock: Clock
+) -> None:
     with budget.block():
         await asyncio.sleep(0)
-    late = asyncio.create_task(_seconds_until_it_is_up(budget))
-    await asyncio.sleep(SECONDS / 2)
+    late = asyncio.create_task(_seconds_until_it_is_up(budget, clock))
+    await asyncio.sleep(0)
+    await clock.passes(SECONDS / 2)
     with budget.block():
         await asyncio.sleep(0)
-    assert await late < SECONDS + 1
+    await clock.passes(SECONDS)
+    assert late.done()
+    assert _is_its_time(late.result())
     # The timer of a block that is long over ends nobody.
-    await asyncio.sleep(SECONDS * 1.5)
+    await clock.passes(SECONDS * 1.5)
 
 
 async def test_a_cancellation_by_somebody_else_stays_one(budget: TimeBudget) -> None:

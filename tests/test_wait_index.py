@@ -154,11 +154,12 @@ async def test_ten_thousand_open_waits_are_asked_about_quickly(index: WaitIndex)
     many = [wait(deadline_at=1e9 + number) for number in range(10_000)]
     batch = [SeenWait(each.wait_id, number, item_of(each)) for number, each in enumerate(many, 1)]
     await index.apply(batch, upto=len(batch))
-    began = time.perf_counter()
+    # What it costs, in whatever thread, and not what else this machine does meanwhile.
+    began = time.process_time()
     assert await index.next_deadline(0.0) == 1e9
     assert len(await index.due(1e9 + 99, 1000)) == 100
     assert (await index.list(WaitFilter(states=frozenset({WaitState.OPEN})), limit=50)).total == 10_000
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 # Kept, and made anew

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.broker.stream_reads import stream_state
+from pyoco_server.broker.wait_store import WaitStore
 
 from .support.connections import connected
 from .support.gateway import running_gateway
 from .support.installation import Installation, installation, started, violations
+from .support.stored_waits import let_expire
 from .support.waiting import eventually
 from .support.workers import serving_worker
 
@@ -21,19 +23,24 @@ async def test_a_wait_expires_is_asked_again_cancelled_and_removed(
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
 ) -> None:
-    settings = installation.settings("gateway", run_retention_sec=2.0)
+    settings = installation.settings("gateway")
     async with (
         running_gateway(settings) as gateway,
         serving_worker(installation.settings("worker")),
         connected(installation.settings("admin")) as admin,
     ):
-        params = {"notes": str(tmp_path / "notes"), "timeout_ms": 300}
+        params = {"notes": str(tmp_path / "notes"), "timeout_ms": 600_000}
         run_id = await gateway.submit("approval", params=params)
+        [wait] = (await gateway.reaches(run_id, "WAITING_HUMAN"))["open_waits"]
+        # Not by a short time-out: what is asked again could expire before it is cancelled.
+        await let_expire(WaitStore(admin), wait["wait_id"])
         assert (await gateway.ends(run_id))["reason"] == "human_timeout"
         assert (await gateway.http.post(f"/runs/{run_id}/retry")).status_code == 200
         assert (await gateway.http.post(f"/runs/{run_id}/cancel")).status_code == 200
         assert (await gateway.ends(run_id))["status"] == "CANCELLED"
-        gateway.inside.sweeper._retention._marker_sec = 0.0
+        # Only now: a run that is removed early can be neither retried nor looked at.
+        retention = gateway.inside.sweeper._retention
+        retention._keep_sec, retention._marker_sec = 0.5, 0.0
 
         async def all_is_gone() -> bool:
             streams = ("KV_pyoco_waits", "PYOCO_WAIT_EVENTS", "KV_pyoco_runs")

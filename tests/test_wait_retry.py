@@ -23,6 +23,7 @@ from pyoco_server.wait_models import Actor, WaitState
 
 from .support.connections import connected
 from .support.gateway import RunningGateway
+from .support.stored_waits import let_expire
 from .support.waiting import eventually
 from .support.waiting_runs import WaitingRun, waiting_run
 from .support.workers import serving_worker
@@ -260,12 +261,13 @@ async def test_a_branch_that_had_its_answer_goes_on_after_a_retry(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config):
-        run_id = await gateway.submit("two_branches", params={"soon_ms": 4000})
+        run_id = await gateway.submit("two_branches", params={"soon_ms": 600_000})
         run = await gateway.reaches(run_id, "WAITING_HUMAN")
     ids = {wait["task"]: wait["wait_id"] for wait in run["open_waits"]}
     # Nobody is there to go on with it before the other one is too late.
     answers = Answers(gateway.inside.connection)
     await answers.respond(ids["later"], ONE, ANYBODY, ANN)
+    await let_expire(WaitStore(gateway.inside.connection), ids["soon"])
     failed = await gateway.reaches(run_id, "FAILED")
     assert (failed["tasks"]["soon"], failed["tasks"]["later"]) == ("FAILED", "CANCELLED")
     again = await gateway.http.post(f"/runs/{run_id}/retry")

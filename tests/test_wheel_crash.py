@@ -13,10 +13,10 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.wheels.registry import ABANDONED_SEC
 
 from .support.gateway import RunningGateway
-from .support.programs import SERVER, running
-from .support.waiting import eventually
+from .support.programs import running
 from .support.wheels import wheel_bytes
 
+ROOT = Path(__file__).parent.parent
 NAME = "greetings-0.1.0-py3-none-any.whl"
 
 
@@ -36,11 +36,11 @@ async def test_a_gateway_killed_while_it_stores_a_wheel_leaves_none_visible(
 ) -> None:
     content = wheel_bytes(files={"data.bin": os.urandom(32 * 1024 * 1024)})
     settings = {"PYOCO_NATS_URL": config.nats_url, "TMPDIR": str(tmp_path)}
-    with running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (program, ready):
-        sending = asyncio.create_task(uploading(ready["url"], content))
-        await eventually(lambda: chunks(gateway), within=60, describe="the first chunks are stored")
-        program.send(signal.SIGKILL)
-        await sending
+    # By itself: who watches the chunks from here may be too late to kill it.
+    dying = ("tests.support.dying_gateway", "100", "up", "--port", "0")
+    with running(*dying, cwd=ROOT, **settings) as (program, ready):
+        await uploading(ready["url"], content)
+        assert await asyncio.to_thread(program.end) == -signal.SIGKILL, program.stderr
     stored = await chunks(gateway)
     assert 0 < stored < len(content) / (128 * 1024)
     assert (await gateway.http.get("/wheels")).json() == []

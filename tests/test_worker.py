@@ -76,10 +76,11 @@ async def test_a_run_of_three_times_ack_wait_is_executed_once(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     counter = tmp_path / "executions"
-    short = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
+    # With more room than it needs: a worker that stands still for longer than AckWait does lose its runs.
+    short = replace(config, consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.3)
     async with serving_worker(short, concurrency=2):
-        run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 3.2})
-        run = await gateway.ends(run_id, within=15)
+        run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 6.2})
+        run = await gateway.ends(run_id, within=25)
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
     assert counter.read_text() == "executed\n"
 
@@ -87,9 +88,9 @@ async def test_a_run_of_three_times_ack_wait_is_executed_once(
 async def test_a_long_hold_of_the_gil_does_not_lose_the_run(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    short = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
+    short = replace(config, consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.3)
     async with serving_worker(short):
-        run = await gateway.ends(await gateway.submit("deaf", params={"seconds": 2.5}), within=15)
+        run = await gateway.ends(await gateway.submit("deaf", params={"seconds": 3.5}), within=25)
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
 
 

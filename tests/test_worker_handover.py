@@ -65,9 +65,10 @@ async def test_a_worker_that_was_paused_does_not_write_over_its_successor(
     config: NatsBackendConfig, gateway: RunningGateway, nats_url: str, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
-    short = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
+    # The successor must not stand still for as long, or the run comes to it once more.
+    short = replace(config, consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.3)
     settings = {
-        "PYOCO_CONSUMER_ACK_WAIT_SEC": "1",
+        "PYOCO_CONSUMER_ACK_WAIT_SEC": "2",
         "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.3",
         "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1",
     }

@@ -66,16 +66,18 @@ async def test_a_killed_worker_is_seen_as_gone_and_its_record_stays(
     marker = tmp_path / "started"
     arguments = ("--flows", str(FLOWS), "--worker-id", "w-1", "--nats-url", nats_url)
     settings = {"PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.2"}
+    run_id = ""
+
+    async def is_seen_as_alive(expected: bool) -> bool:
+        return (await gateway.get(run_id))["worker_alive"] is expected
+
     with running(WORKER, *arguments, cwd=tmp_path, **settings) as (worker, _):
         run_id = await gateway.submit("waiting", params={"path": str(tmp_path / "x"), "started": str(marker)})
         await started_pid(marker)
-        assert (await gateway.get(run_id))["worker_alive"] is True
+        # A heartbeat that is late counts as none.
+        await eventually(lambda: is_seen_as_alive(True), within=10, describe="its worker is alive")
         worker.process.kill()
-
-    async def is_seen_as_gone() -> bool:
-        return (await gateway.get(run_id))["worker_alive"] is False
-
-    await eventually(is_seen_as_gone, within=10, describe="its worker is not alive")
+    await eventually(lambda: is_seen_as_alive(False), within=10, describe="its worker is not alive")
     timeout_sec = config.worker_disconnect_timeout_sec
     record = await worker_record(gateway, "w-1")
     assert record.observed_state(disconnect_timeout_sec=timeout_sec) is WorkerState.DISCONNECTED

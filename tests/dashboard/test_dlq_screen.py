@@ -12,6 +12,7 @@ from pyoco_server.models import DeadLetter, RunStatus
 from pyoco_server.worker import PyocoNatsWorker
 
 from ..support.stored_runs import ended, write_many
+from ..support.waiting import eventually
 from .browser import NARROW, WIDE, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -42,6 +43,15 @@ async def some_letters(tab: Tab, count: int, **fields: Any) -> list[str]:
         told = {"run_id": run.run_id, "flow_name": run.flow_name, "subject": "pyoco.work.default", **known}
         await put(tab, DeadLetter(timestamp=now - 300 * at, reason=reason, error=error, **{**told, **fields}))
     return [run.run_id for run in runs]
+
+
+async def has_letter(tab: Tab, seq: int) -> None:
+    """A worker publishes it behind the end of the run."""
+
+    async def there() -> bool:
+        return (await tab.gateway.http.get(f"/dlq/{seq}")).status_code == 200
+
+    await eventually(there, within=10, describe=f"dead letter {seq} is there")
 
 
 def rows(tab: Tab) -> Locator:
@@ -83,7 +93,7 @@ async def test_letters_are_found_by_their_address(tab: Tab) -> None:
     # Of the letter, and of the list.
     await tab.page.go_back()
     await expect(tab.page.get_by_role("dialog")).to_be_visible()
-    assert await main.evaluate("main => main.scrollTop") == 700
+    await expect(main).to_have_js_property("scrollTop", 700)
     await tab.open("/dlq?q=nowhere")
     await expect(tab.page.get_by_text("No letter matches")).to_be_visible()
     await tab.page.get_by_role("button", name="Clear the filters").click()
@@ -96,6 +106,7 @@ async def test_a_letter_is_replayed_and_deleted(tab: Tab, worker: PyocoNatsWorke
     await tab.screenshot("dlq-empty")
     failed = await tab.gateway.submit("failing", tags=["night"])
     await tab.gateway.ends(failed)
+    await has_letter(tab, 1)
     await tab.page.reload()
     await expect(rows(tab)).to_have_count(1)
     await tab.page.keyboard.press("j")
@@ -112,8 +123,10 @@ async def test_a_letter_is_replayed_and_deleted(tab: Tab, worker: PyocoNatsWorke
     await dialog.get_by_role("button", name="Replay", exact=True).click()
     await tab.page.get_by_role("link", name="Open the new run").click()
     await expect(tab.page).not_to_have_url(f"{tab.url}/#/runs/{failed}")
+    await expect(tab.page).to_have_url(re.compile("/#/runs/[0-9a-f-]{36}$"))
     again = tab.page.url.rsplit("/", 1)[1]
     assert (await tab.gateway.ends(again))["origin_run_id"] == failed
+    await has_letter(tab, 2)
 
     # The first letter went with its replay; the new run failed as well, and has left another.
     await tab.open("/dlq?seq=1")

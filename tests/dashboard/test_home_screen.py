@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.models import DeadLetter, RunSnapshot, RunStatus, WheelSyncResult, WheelSyncState
@@ -42,6 +42,12 @@ def a_day(now: float) -> list[RunSnapshot]:
                 runs.append(ended(at=at, flow_name=flow))
     under_way: dict[str, Any] = {"status": RunStatus.RUNNING, "start_time": now - 40, "updated_at": now}
     return [*runs, *(snapshot(flow_name=flow, **under_way) for flow in flows[:2])]
+
+
+def a_minute_later(overview: dict[str, Any]) -> dict[str, Any]:
+    _, *kept = overview["ended"]
+    nothing = {**kept[-1], "at": kept[-1]["at"] + 60, "completed": 0, "failed": 0, "cancelled": 0}
+    return {**overview, "ended": [*kept, nothing]}
 
 
 def warning(tab: Tab, kind: str) -> Locator:
@@ -109,16 +115,30 @@ async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_run
     await expect(page).to_have_url(f"{tab.url}/#/runs?status=FAILED&since=24h")
     await expect(page.get_by_role("button", name=f"Failed {failed}")).to_be_visible()
 
+    # Of one moment, until the test wants the next minute: all bars move on with it.
+    told: list[dict[str, Any]] = []
+
+    async def as_told(route: Route) -> None:
+        if not told:
+            told.append(await (await route.fetch()).json())
+        await route.fulfill(json=told[-1])
+
+    await page.route("**/overview?*window=1h*", as_told)
     await tab.open("/?window=1h")
     bars = page.get_by_role("list", name="Ended runs over time")
     await bars.get_by_role("link").last.focus()
     await page.keyboard.press("ArrowLeft")
     await page.keyboard.press("ArrowLeft")
     await expect(bars.get_by_role("link").nth(-3)).to_be_focused()
+    told.append(a_minute_later(told[-1]))
+    await expect(bars.get_by_role("link").nth(-4)).to_be_focused()
+    await page.keyboard.press("ArrowLeft")
+    await expect(bars.get_by_role("link").nth(-5)).to_be_focused()
     [latest] = [run for run in runs if run.updated_at == now - 60]
     at = latest.updated_at // 60 * 60
     bar = bars.locator(f"a[href*='updated_after={at:.0f}&']")
     await bar.click()
+    await page.unroute_all(behavior="wait")
     await expect(page.locator(f"[data-run='{latest.run_id}']")).to_be_visible()
 
 

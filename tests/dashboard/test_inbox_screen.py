@@ -1,6 +1,7 @@
 """The inbox and the page of one question: what people are asked, live, and their answers."""
 
 import re
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ import pytest
 import yaml
 from playwright.async_api import Browser, Locator, Request, Route, expect
 
+from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 
 from ..support.gateway import RunningGateway, running_gateway
+from ..support.stored_waits import let_expire
 from ..support.waiting import eventually
 from ..support.waiting_runs import WaitingRun, waiting_run
 from .browser import NARROW, WIDE, Tab, opened_tab
@@ -252,7 +255,7 @@ async def test_back_leads_to_where_the_list_was(tab: Tab) -> None:
     await expect(tab.page.get_by_role("heading", name="Question 9?")).to_be_visible()
     await tab.page.go_back()
     await expect(tab.page.get_by_text("Question 9?")).to_be_visible()
-    assert await box.evaluate("box => box.scrollTop") == 500
+    await expect(box).to_have_js_property("scrollTop", 500)
 
 
 async def test_a_proposal_is_edited_with_its_changes_in_sight(tab: Tab, worker: PyocoNatsWorker) -> None:
@@ -310,16 +313,24 @@ async def test_an_answer_that_does_not_count_is_told_in_plain_words(tab: Tab) ->
     await expect(tab.page.get_by_text("Somebody else had answered already.")).to_be_visible()
     await tab.screenshot("wait-conflict")
 
-    late = await a_question(tab.gateway, "Still there?", timeout_sec=0.8)
+    # The page finds it open however long it takes to load, and sees its time go by.
+    late = await a_question(tab.gateway, "Still there?", timeout_sec=600)
+    await tab.page.route(f"**/waits/{late.wait_id}", with_a_deadline_soon, times=1)
     await tab.open(f"/waits/{late.wait_id}")
     await answer_box(tab).fill("yes")
     await expect(tab.page.get_by_text("deadline passed")).to_be_visible()
+    await let_expire(WaitStore(tab.gateway.inside.connection), late.wait_id)
     await button(tab, "Send the answer").click()
     await expect(tab.page.get_by_text("The deadline had passed.", exact=True)).to_be_visible()
     await expect(tab.page.get_by_text("Nobody answered in time")).to_be_visible()
     await tab.screenshot("wait-expired")
     await button(tab, "Ask again").click()
     await expect(tab.page.get_by_role("heading", name="Inbox")).to_be_visible()
+
+
+async def with_a_deadline_soon(route: Route) -> None:
+    answer = await route.fetch()
+    await route.fulfill(response=answer, json={**await answer.json(), "deadline_at": time.time() + 0.8})
 
 
 async def test_what_the_gateway_refuses_is_shown_where_it_is_wrong(tab: Tab) -> None:

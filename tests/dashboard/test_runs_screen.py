@@ -130,7 +130,7 @@ async def test_many_runs_scroll_and_stand_still_for_who_reads(tab: Tab) -> None:
     await tab.page.go_back()
     await expect(seen).to_be_visible()
     await expect(seen).to_have_attribute("data-run", read or "")
-    assert await table.evaluate("table => table.scrollTop") == 12_000
+    await expect(table).to_have_js_property("scrollTop", 12_000)
     await tab.page.get_by_role("button", name="2 new runs").click()
     await expect(row(tab, another)).to_be_visible()
     await expect(row(tab, run_id)).to_be_visible()

@@ -84,7 +84,8 @@ async def test_a_large_upload_shows_how_far_it_is_and_can_be_given_up(tab: Tab, 
     await tab.page.get_by_role("button", name="Upload a wheel").last.click()
     dialog = tab.page.get_by_role("dialog", name="Upload a wheel")
     file = wheel_file(tmp_path, "slow", "1.0")
-    file.write_bytes(file.read_bytes() + b"\0" * 3_000_000)
+    # For half a minute: it must not be done before it is given up.
+    file.write_bytes(file.read_bytes() + b"\0" * 30_000_000)
     await dialog.get_by_label("Wheel", exact=True).set_input_files(file)
     slowly = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 1_000_000}
     await client.send("Network.emulateNetworkConditions", slowly)

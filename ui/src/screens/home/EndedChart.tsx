@@ -106,8 +106,10 @@ function Bars({ overview, top, onPoint }: BarsProps) {
   const t = useMessages(messages);
   const language = useLanguage();
   const { ended, stretch_sec: stretchSec } = overview;
-  // One stop for the Tab key, and the arrows from there on.
-  const [stop, setStop] = useState(ended.length - 1);
+  // One stop for the Tab key, and the arrows from there on; by its time, since bars move on with the clock.
+  const [stopAt, setStopAt] = useState<number | null>(null);
+  const known = ended.findIndex(({ at }) => at === stopAt);
+  const stop = known < 0 ? ended.length - 1 : known;
   const list = useRef<HTMLOListElement>(null);
   const step = (event: KeyboardEvent) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -126,10 +128,10 @@ function Bars({ overview, top, onPoint }: BarsProps) {
             href={stretchHref(stretch, stretchSec)}
             className={styles.bar}
             aria-label={label(stretch)}
-            tabIndex={number === Math.min(stop, ended.length - 1) ? 0 : -1}
+            tabIndex={number === stop ? 0 : -1}
             onMouseEnter={() => onPoint(number)}
             onFocus={() => {
-              setStop(number);
+              setStopAt(stretch.at);
               onPoint(number);
             }}
             onBlur={() => onPoint(null)}
