@@ -1,5 +1,8 @@
 """The tests' own tools: accounts do not see each other, a server keeps its data, and waiting has an end."""
 
+import asyncio
+import time
+
 import nats
 import pytest
 from nats.js import JetStreamContext
@@ -53,6 +56,14 @@ async def test_waiting_returns_the_answer_or_says_what_did_not_happen() -> None:
         await eventually(lambda: False, within=0.05, describe="the impossible")
     with pytest.raises(AssertionError, match="the impossible"):
         eventually_sync(lambda: False, within=0.05, describe="the impossible")
+
+
+async def test_time_in_which_nothing_could_happen_is_not_waiting_time() -> None:
+    happened = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.call_soon(time.sleep, 0.3)
+    loop.call_later(0.1, loop.call_later, 0.05, happened.set)
+    await eventually(happened.is_set, within=0.2, describe="it happens, soon after the process goes on")
 
 
 async def test_a_probe_that_fails_ends_the_waiting() -> None:
