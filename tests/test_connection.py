@@ -170,6 +170,9 @@ async def test_a_full_disk_is_told_with_the_cure(
     own_nats.start()
     connection = new_connection(replace(config, nats_url=own_nats.url))
     await connection.start()
+    await eventually(
+        lambda: "free disk space" in connection.state.detail, within=10, describe="the reason is known"
+    )
     with pytest.raises(NatsUnavailable, match=r"free disk space .* PYOCO_DLQ_MAX_BYTES"):
         await connection.wait_ready(1.0)
     await connection.close()
