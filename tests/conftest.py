@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from hypothesis import HealthCheck, settings
 
 from pyoco_server.config import NatsBackendConfig
 
@@ -14,6 +15,12 @@ from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 
 ACCOUNTS = 1000  # a start with all of them takes 0.3 s
+
+# An example that took long once says something about the machine, and not about the product.
+settings.register_profile(
+    "any-machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any-machine")
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
