@@ -25,5 +25,5 @@ async def last_take(steps: BulkSteps, record: BulkRecord, item: str) -> Step:
 
 
 if __name__ == "__main__":
-    BulkSteps.take = last_take  # type: ignore[method-assign]
+    BulkSteps.take = last_take  # type: ignore[method-assign, assignment]
     run(app, "pyoco-server")
