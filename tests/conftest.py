@@ -15,7 +15,9 @@ from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 
 # How long an example takes is a matter of the machine: one that stands still for a moment is no failure.
-settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any-machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any-machine")
 
 ACCOUNTS = 1000  # a start with all of them takes 0.3 s

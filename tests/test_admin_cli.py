@@ -54,6 +54,12 @@ def test_a_key_is_shown_once_opens_a_gateway_and_can_be_taken_back(nats_url: str
         headers = {"X-API-Key": key["api_key"]}
         with httpx.Client(base_url=facts["url"], headers=headers) as http:
             assert http.get("/workers").status_code == 200
+            # The gateway writes it down after its next look, and is killed in the end.
+            eventually_sync(
+                lambda: admin(nats_url, "list", pepper=pepper)[0]["last_used_at"],
+                within=10,
+                describe="the use is written down",
+            )
             gone = admin(nats_url, "revoke", "--key-id", key["key_id"], pepper=pepper)
             assert gone["state"] == "revoked"
             eventually_sync(

@@ -23,6 +23,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ApiKeyInvalid, InvalidCliArgument
 
 from .support.api_keys import Key, new_key, revoke, rotate
+from .support.clocks import later_time
 from .support.connections import connected
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
@@ -71,6 +72,7 @@ async def test_while_nats_hangs_everybody_is_told_so_within_two_seconds(
     async with running_gateway(keyed) as gateway, asyncio.TaskGroup() as group:
         await turns(gateway, key, 200, within=5)
         moments = _begins_and_ends_of_looks(monkeypatch)
+        await gateway.inside.keys.confirm()
         with own_nats.paused():
             assert gateway.inside.keys.fresh
             asked = [group.create_task(timed())]
@@ -150,22 +152,32 @@ async def test_what_is_known_is_not_trusted_for_longer_than_a_second(keyed: Nats
         )
 
 
-async def test_an_expired_key_is_refused_at_its_time(keyed: NatsBackendConfig) -> None:
+async def test_an_expired_key_is_refused_at_its_time(
+    keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = later_time(monkeypatch, known_keys)
     async with running_gateway(keyed) as gateway:
-        key = await new_key(keyed, expires_at=time.time() + 0.7)
-        await turns(gateway, key, 200, within=0.6)
+        key = await new_key(keyed, expires_at=time.time() + 3600)
+        clock.by_sec = 3500
+        await turns(gateway, key, 200)
+        clock.by_sec = 3600
         await turns(gateway, key, 403, within=2)
         answer = await gateway.http.get("/workers", headers=key.header)
         assert "it has expired" in answer.json()["detail"]
 
 
-async def test_a_rotated_key_has_two_secrets_for_the_overlap(keyed: NatsBackendConfig) -> None:
+async def test_a_rotated_key_has_two_secrets_for_the_overlap(
+    keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = later_time(monkeypatch, known_keys)
     async with running_gateway(keyed) as gateway:
         old = await new_key(keyed)
         await turns(gateway, old, 200)
-        new = await rotate(keyed, old, overlap_sec=1.0)
+        new = await rotate(keyed, old, overlap_sec=3600)
         await turns(gateway, new, 200)
+        clock.by_sec = 3500
         assert await status(gateway, old) == 200
+        clock.by_sec = 3600
         await turns(gateway, old, 403, within=3)
         assert await status(gateway, new) == 200
 
@@ -186,6 +198,8 @@ async def test_a_second_rotation_ends_the_first_secret_at_once(keyed: NatsBacken
         first = await new_key(keyed)
         second = await rotate(keyed, first, overlap_sec=60)
         third = await rotate(keyed, first, overlap_sec=60)
+        # A gateway that has heard of none of this refuses the first one as well.
+        await turns(gateway, third, 200)
         await turns(gateway, first, 403)
         assert [await status(gateway, key) for key in (second, third)] == [200, 200]
 
@@ -353,11 +367,12 @@ async def test_thousands_of_keys_are_known(keyed: NatsBackendConfig) -> None:
 async def test_checking_a_key_takes_microseconds(keyed: NatsBackendConfig) -> None:
     key = await new_key(keyed)
     async with knowing(keyed) as (_, keys):
-        began = time.perf_counter()
+        # Of this thread's own time: others may have the processor meanwhile.
+        began = time.thread_time()
         for _ in range(1000):
             keys.check(key.text)
         # A hash that is slow on purpose takes thousands of times as long.
-        assert time.perf_counter() - began < 0.5
+        assert time.thread_time() - began < 0.5
 
 
 async def test_an_unknown_id_costs_the_same_hash_as_a_wrong_secret(

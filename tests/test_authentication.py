@@ -15,6 +15,7 @@ import httpx
 import pytest
 from starlette.routing import Mount, Route
 
+from pyoco_server.auth import known_keys
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.auth.tokens import new_token
 from pyoco_server.config import NatsBackendConfig
@@ -23,6 +24,7 @@ from pyoco_server.http_api.access_table import TABLE, Access, access_of
 from pyoco_server.logging_config import configure_logging
 
 from .support.api_keys import Key, new_key, revoke
+from .support.clocks import later_time
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 from .support.waiting import eventually
@@ -299,8 +301,11 @@ async def open_stream(gateway: RunningGateway, path: str, key: Key) -> AsyncIter
         yield answer
 
 
-async def test_a_stream_ends_when_its_key_expires(keyed: NatsBackendConfig, gateway: RunningGateway) -> None:
-    key = await accepted_key(gateway, expires_at=time.time() + 1.5)
+async def test_a_stream_ends_when_its_key_expires(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = later_time(monkeypatch, known_keys)
+    key = await accepted_key(gateway, expires_at=time.time() + 3600)
     await eventually(lambda: gateway.inside.index_file.ready, within=5, describe="lists can be watched")
     await eventually(lambda: gateway.inside.inbox.begun, within=5, describe="waits can be watched")
     async with (
@@ -308,6 +313,7 @@ async def test_a_stream_ends_when_its_key_expires(keyed: NatsBackendConfig, gate
         open_stream(gateway, "/waits/watch", key) as inbox,
         asyncio.timeout(5),
     ):
+        clock.by_sec = 3600
         for stream in (watched, inbox):
             async for _ in stream.aiter_bytes():
                 pass

@@ -1,5 +1,6 @@
 """Bulk operations as they go on: told, stopped, and finished by whichever gateway lives."""
 
+import asyncio
 import shutil
 import signal
 from collections import Counter
@@ -19,16 +20,30 @@ from pyoco_server.models import new_run_id
 from pyoco_server.runs import bulk, bulk_runner
 from pyoco_server.runs.bulk_steps import Step
 
-from .support.bulk_operations import Held, begin, config, counts, die, ended_runs, ends, get, origins
+from .support.bulk_operations import (
+    Held,
+    begin,
+    config,
+    counts,
+    die,
+    ended_runs,
+    ends,
+    get,
+    looking_on,
+    origins,
+)
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
-from .support.programs import SERVER, running
+from .support.programs import running
 from .support.waiting import eventually
 from .test_dlq import letter, put, seqs
 from .test_http_errors import assert_problem
 from .test_outage import stored_run_ids
 
 __all__ = ["config"]
+
+ROOT = Path(__file__).parents[1]
+DYING = ("tests.support.dying_gateway", "item", "300")
 
 
 class TestProgress:
@@ -206,58 +221,52 @@ class TestTakeover:
         await put(gateway, *(letter() for _ in range(5)))
         async with running_gateway(patient) as first:
             held = Held(first, after=2)
-            operation = await begin(first, "/dlq/delete", expected_count=5)
-            await held.reached.wait()
+            with looking_on(gateway):
+                operation = await begin(first, "/dlq/delete", expected_count=5)
+                await held.reached.wait()
             assert first.inside.bulk.lease.held
         # Its lease would have lasted for 90 s.
         record = await ends(gateway, operation)
         assert (record["state"], record["done"] + record["skipped"]) == ("COMPLETED", 5)
 
-    async def test_one_gateway_works_while_the_other_looks_on(
-        self, config: NatsBackendConfig, gateway: RunningGateway
-    ) -> None:
-        await put(gateway, *(letter() for _ in range(5)))
-        held = Held(gateway, after=2)
-        async with running_gateway(config) as other:
-            await begin(gateway, "/dlq/delete", {"q": "broke"}, expected_count=5)
-            await held.reached.wait()
-            await put(other, letter(tag="gpu"))
-            second = await begin(other, "/dlq/delete", {"tag": "gpu"}, expected_count=1)
-            assert not other.inside.bulk.lease.held
-            held.go_on.set()
-            # Whichever gateway does it.
-            assert (await ends(other, second))["state"] == "COMPLETED"
-        await eventually(
-            lambda: not gateway.inside.bulk.lease.held, within=10, describe="nobody holds what is not needed"
-        )
+    async def test_one_gateway_works_while_the_other_looks_on(self, config: NatsBackendConfig) -> None:
+        # A lease is not renewed while the items in hand are held.
+        async with running_gateway(replace(config, sweep_interval_sec=10.0)) as gateway:
+            await put(gateway, *(letter() for _ in range(5)))
+            held = Held(gateway, after=2)
+            async with running_gateway(config) as other:
+                with looking_on(other):
+                    await begin(gateway, "/dlq/delete", {"q": "broke"}, expected_count=5)
+                    await held.reached.wait()
+                await put(other, letter(tag="gpu"))
+                second = await begin(other, "/dlq/delete", {"tag": "gpu"}, expected_count=1)
+                assert not other.inside.bulk.lease.held
+                held.go_on.set()
+                # Whichever gateway does it.
+                assert (await ends(other, second))["state"] == "COMPLETED"
+            await eventually(
+                lambda: not gateway.inside.bulk.lease.held,
+                within=10,
+                describe="nobody holds what is not needed",
+            )
 
-    async def test_a_gateway_that_is_killed(self, config: NatsBackendConfig, tmp_path: Path) -> None:
+    async def test_a_gateway_that_is_killed(self, config: NatsBackendConfig) -> None:
         count = 1200
         settings = {"PYOCO_NATS_URL": config.nats_url, "PYOCO_SWEEP_INTERVAL_SEC": "0.2"}
         async with running_gateway(config) as survivor:
             run_ids = await ended_runs(survivor, count)
-            survivor_takes = survivor.inside.bulk.lease.hold
-
-            async def not_yet() -> bool:
-                return False
-
-            survivor.inside.bulk.lease.hold = not_yet  # type: ignore[method-assign]
-            with running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (program, told):
+            with (
+                looking_on(survivor),
+                running(*DYING, "up", "--port", "0", cwd=ROOT, **settings) as (program, told),
+            ):
                 async with httpx.AsyncClient(base_url=told["url"], timeout=20) as http:
                     query = {"status": "FAILED"}
                     answer = await http.post("/bulk/rerun", params=query, json={"expected_count": count})
                     assert answer.status_code == 200, answer.text
                     operation = answer.json()["operation"]
-
-                    async def in_the_middle() -> bool:
-                        done: int = (await get(survivor, operation["bulk_id"]))["done"]
-                        return 0 < done < count
-
-                    await eventually(in_the_middle, within=20, describe="some are done, and not all")
-                    program.send(signal.SIGKILL)
-            before = await get(survivor, operation["bulk_id"])
-            assert (before["state"], before["done"] < count) == ("RUNNING", True)
-            survivor.inside.bulk.lease.hold = survivor_takes  # type: ignore[method-assign]
+                assert await asyncio.to_thread(program.end) == -signal.SIGKILL
+                before = await get(survivor, operation["bulk_id"])
+            assert (before["state"], 0 < before["done"] < count) == ("RUNNING", True)
             record = await ends(survivor, operation, within=60)
             assert counts(record) == ("COMPLETED", count, 0, 0)
             repeated = await origins(survivor, await stored_run_ids(survivor))

@@ -11,7 +11,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 
-from .flows import basics
+from .flows import basics, durable
 from .support.gateway import RunningGateway
 from .support.looking import claimed_by, queue_is_empty, started_pid
 from .support.waiting import eventually
@@ -25,6 +25,15 @@ async def cancel(gateway: RunningGateway, run_id: str, **body: Any) -> dict[str,
     assert answer.status_code == 200, answer.text
     run: dict[str, Any] = answer.json()
     return run
+
+
+async def last_task_runs(gateway: RunningGateway, run_id: str) -> None:
+    """The one of `holding-twice` that is deaf to a cancel until its file is there."""
+
+    async def there() -> bool:
+        return bool((await gateway.get(run_id))["tasks"].get("hold_again") == "RUNNING")
+
+    await eventually(there, within=10, describe="the last task runs")
 
 
 async def test_a_cooperative_task_stops_at_the_word_and_not_at_the_next_heartbeat(
@@ -65,14 +74,18 @@ async def test_an_embedded_flow_that_does_not_stop_is_left_behind(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where pyoco makes the artifacts folder of an embedded flow
-    counter = tmp_path / "began"
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.touch()
     quick = replace(config, cancel_grace_period_sec=0.2)
-    async with idle_worker(quick, basics.counting_flow) as worker:
-        run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 2})
-        handling = asyncio.create_task(worker.run_once(timeout=5))
-        await eventually(counter.exists, within=10, describe="the task began")
-        await cancel(gateway, run_id)
-        assert await handling == run_id
+    try:
+        async with idle_worker(quick, durable.holding_twice) as worker:
+            run_id = await gateway.submit("holding-twice", params={"one": str(one), "other": str(other)})
+            handling = asyncio.create_task(worker.run_once(timeout=5))
+            await last_task_runs(gateway, run_id)
+            await cancel(gateway, run_id)
+            assert await handling == run_id
+    finally:
+        other.touch()
     run = await gateway.get(run_id)
     assert (run["status"], run["reason"]) == ("CANCELLED", "cancel_forced")
 
@@ -138,10 +151,7 @@ async def test_a_cancel_during_the_last_task_ends_the_run_although_the_task_comp
     async with serving_worker(config):
         run_id = await gateway.submit("holding-twice", params={"one": str(one), "other": str(other)})
 
-        async def last_task_runs() -> bool:
-            return bool((await gateway.get(run_id))["tasks"].get("hold_again") == "RUNNING")
-
-        await eventually(last_task_runs, within=10, describe="the last task runs")
+        await last_task_runs(gateway, run_id)
         assert (await cancel(gateway, run_id))["status"] == "CANCELLING"
         other.touch()
         run = await gateway.ends(run_id)

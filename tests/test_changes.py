@@ -2,17 +2,22 @@
 
 import asyncio
 import gc
+import itertools
 import tracemalloc
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 
 from pyoco_server.models import RunStatus, new_run_id
+from pyoco_server.runs import changes as hub
+from pyoco_server.runs import crowd
 from pyoco_server.runs.changes import RunChange, RunChanges
 from pyoco_server.runs.list_following import ListFollower, ListNews, LostTrack
 from pyoco_server.runs.recent_changes import MOST_RUNS, Position
 from pyoco_server.runs.run_filter import RunFilter
 
+from .support.clocks import SetLoop
 from .support.summaries import changed, removed, summary
 
 COMPLETED, FAILED, PENDING, RUNNING = (
@@ -284,8 +289,11 @@ async def test_the_feed_hears_whether_anybody_follows(changes: RunChanges) -> No
 
 
 async def test_a_crowd_is_woken_at_once_and_then_told_together_what_came_while_it_rested(
-    changes: RunChanges,
+    changes: RunChanges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    loop = SetLoop()
+    loop.advance(1)
+    monkeypatch.setattr(crowd, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
     with ExitStack() as stack:
         for _ in range(2000):
             of_run = stack.enter_context(changes.following_run(ONE))
@@ -302,6 +310,7 @@ async def test_a_crowd_is_woken_at_once_and_then_told_together_what_came_while_i
         assert await silent(of_list)
         # What nobody was told yet is not behind anybody.
         assert of_list.position == changes.position(11)
+        loop.advance(2000 * crowd._REST_PER_FOLLOWER_SEC)
         newest = await of_run.next(SOON)
         assert newest is not None
         assert newest.revision == 14
@@ -332,8 +341,11 @@ async def test_memory_does_not_grow_behind_followers_that_never_read(changes: Ru
 
 
 async def test_many_lists_leave_others_their_turn_and_nobody_is_said_to_know_what_it_has_not_heard(
-    changes: RunChanges,
+    changes: RunChanges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A millisecond for each look at the clock, however fast this machine is.
+    ticks = itertools.count()
+    monkeypatch.setattr(hub, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 1000))
     last = RunFilter(q="at the end")
     with ExitStack() as stack:
         for number in range(300):

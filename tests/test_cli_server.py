@@ -118,13 +118,16 @@ def test_with_nats_bootstrap_nats_starts_first_and_ends_last(tmp_path: Path) -> 
 def test_with_nats_bootstrap_the_data_is_below_the_working_directory(tmp_path: Path) -> None:
     arguments = ("--with-nats-bootstrap", "--nats-port", str(port_to_keep()))
     with running(SERVER, "up", "--port", "0", *arguments, cwd=tmp_path) as (program, _):
-        assert f"keeps its data in {tmp_path / '.pyoco' / 'nats'}" in program.stderr
+        told = f"keeps its data in {tmp_path / '.pyoco' / 'nats'}"
+        program.writes(told)
+        assert told in program.stderr
 
 
 def test_with_nats_bootstrap_nats_is_where_workers_look_for_it(tmp_path: Path) -> None:
     url = f"nats://127.0.0.1:{port_to_keep()}"
     arguments = ("up", "--port", "0", "--with-nats-bootstrap")
     with running(SERVER, *arguments, cwd=tmp_path, PYOCO_NATS_URL=url) as (program, _):
+        program.writes(f"NATS runs at {url} ")
         assert f"NATS runs at {url} " in program.stderr
 
 

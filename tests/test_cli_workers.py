@@ -11,7 +11,7 @@ from pyoco_server.http_client import PyocoHttpClient
 
 from .support.commands import call_client
 from .support.gateway import gateway_beside
-from .support.programs import CLIENT, WORKER, run_command, running
+from .support.programs import CLIENT, WORKER, Program, run_command, running
 from .support.waiting import eventually_sync
 from .support.workers import FLOWS
 
@@ -22,14 +22,16 @@ def at_nats(_unused_accounts: Iterator[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def server(at_nats: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("workers")
+def steady(at_nats: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     words = ("--flows", str(FLOWS), "--worker-id", "steady", "--tags", "cpu,linux", "--nats-url", at_nats)
-    with (
-        gateway_beside(at_nats, folder) as url,
-        running(WORKER, *words, cwd=folder),
-        PyocoHttpClient(url) as client,
-    ):
+    with running(WORKER, *words, cwd=tmp_path_factory.mktemp("steady")) as (program, _):
+        yield program
+
+
+@pytest.fixture(scope="module")
+def server(at_nats: str, steady: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("workers")
+    with gateway_beside(at_nats, folder) as url, PyocoHttpClient(url) as client:
         eventually_sync(lambda: client.health()["nats"]["ready"], within=20, describe="NATS is ready")
         yield url
 
@@ -67,10 +69,12 @@ def test_a_worker_is_hidden_and_shown_again(server: str) -> None:
     assert answered(server, "worker", "--worker-id", "steady", "--unhide")["hidden"] is False
 
 
-def test_a_worker_is_paused_and_says_so_until_it_goes_on(server: str) -> None:
+def test_a_worker_is_paused_and_says_so_until_it_goes_on(server: str, steady: Program) -> None:
     paused = client(server, "worker", "--worker-id", "steady", "--pause", "--output", "table")
     assert paused.returncode == 0
     assert "IDLE paused" in paused.stdout
+    # What is wanted of it is stored; a moment later it knows.
+    steady.writes("takes no new runs")
     with PyocoHttpClient(server) as http:
         run_id = http.submit_run("noop", tag="cpu")["run_id"]
         shown = client(server, "get", "--run-id", run_id, "--output", "table").stdout

@@ -4,7 +4,7 @@ import socket
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.human.schemas import check_schema, problems_of
@@ -135,7 +135,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(JSON)
 def test_a_value_is_the_same_however_its_keys_are_ordered(value: Any) -> None:
     def turned(value: Any) -> Any:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -108,6 +109,22 @@ class Held:
         step = await self._take(record, item)
         self.taken += 1
         return step
+
+
+@contextmanager
+def looking_on(gateway: RunningGateway) -> Iterator[None]:
+    """Has a gateway leave bulk operations to others: it would take a new one when it hears of it first."""
+    lease = gateway.inside.bulk.lease
+    hold = lease.hold
+
+    async def not_yet() -> bool:
+        return False
+
+    lease.hold = not_yet  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        lease.hold = hold  # type: ignore[method-assign]
 
 
 async def die(gateway: RunningGateway) -> None:

@@ -1,9 +1,33 @@
-"""An event loop whose time only goes on when a test says so: for time limits, without waiting for them."""
+"""Time that goes on when a test says so: for time limits, without waiting for them."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
+
+import pytest
+
+
+class LaterTime:
+    """The module `time`, but for the time of day: that is so much later."""
+
+    def __init__(self) -> None:
+        self.by_sec = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    def time(self) -> float:
+        return time.time() + self.by_sec
+
+
+def later_time(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> LaterTime:
+    """Have a module that has imported `time` go by it."""
+    clock = LaterTime()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @dataclass
