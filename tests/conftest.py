@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from hypothesis import settings
 
 from pyoco_server.config import NatsBackendConfig
 
@@ -14,6 +15,10 @@ from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 
 ACCOUNTS = 1000  # a start with all of them takes 0.3 s
+
+# An example that is held up by what else goes on here is no finding.
+settings.register_profile("pyoco", deadline=None)
+settings.load_profile("pyoco")
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

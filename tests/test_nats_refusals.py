@@ -71,8 +71,10 @@ async def test_a_refused_request_says_so_at_once(installation: Installation) -> 
     connection.add_hook(lambda: ensure_resources(connection))
     await connection.start()
     try:
-        await connection.wait_ready(5)
-        async with asyncio.timeout(0.5):
+        await connection.wait_ready(10)
+        # Long enough that only the refusal itself can be the reason.
+        connection._pending._timeout_sec = 60.0
+        async with asyncio.timeout(20):
             with pytest.raises(NatsForbidden, match="may not publish to") as caught:
                 await connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK")
         # Not an outage: waiting for NATS is no cure.

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -30,8 +31,14 @@ class Heard:
 
 @pytest.fixture
 async def executor() -> AsyncIterator[ProcessExecutor]:
+    async with having_executor(max_silence_sec=30.0) as executor:
+        yield executor
+
+
+@asynccontextmanager
+async def having_executor(*, max_silence_sec: float) -> AsyncIterator[ProcessExecutor]:
     setup = Setup.from_config(NatsBackendConfig(), flows=str(FLOWS))
-    setup.max_silence_sec = 0.5
+    setup.max_silence_sec = max_silence_sec
     executor = ProcessExecutor(setup)
     await executor.start()
     try:
@@ -105,27 +112,26 @@ async def test_a_run_is_given_up_although_its_executor_is_not_there_yet(
     assert not (tmp_path / "started").exists()
 
 
-async def test_an_executor_leaves_a_run_whose_worker_has_fallen_silent(
-    executor: ProcessExecutor, tmp_path: Path
-) -> None:
-    pid = executor.pid
-    assert pid is not None
-    async with asyncio.timeout(20):
-        outcome = await executor.execute(waiting_run(tmp_path), Heard())
-    assert outcome.go_on
-    await eventually(lambda: not is_alive(pid), within=5, describe="the executor has left")
+async def test_an_executor_leaves_a_run_whose_worker_has_fallen_silent(tmp_path: Path) -> None:
+    async with having_executor(max_silence_sec=0.5) as executor:
+        pid = executor.pid
+        assert pid is not None
+        async with asyncio.timeout(20):
+            outcome = await executor.execute(waiting_run(tmp_path), Heard())
+        assert outcome.go_on
+        await eventually(lambda: not is_alive(pid), within=5, describe="the executor has left")
 
 
-async def test_an_executor_stays_while_its_worker_asks_for_progress(
-    executor: ProcessExecutor, tmp_path: Path
-) -> None:
-    execution = asyncio.create_task(executor.execute(waiting_run(tmp_path), Heard()))
-    loop = asyncio.get_running_loop()
-    until = loop.time() + 1.5
-    while loop.time() < until:
-        executor.progress()
-        await asyncio.sleep(0.05)
-    assert not execution.done()
-    (tmp_path / "never").touch()
-    async with asyncio.timeout(10):
-        assert (await execution).status == "COMPLETED"
+async def test_an_executor_stays_while_its_worker_asks_for_progress(tmp_path: Path) -> None:
+    # Longer than this test may be held up between two questions.
+    async with having_executor(max_silence_sec=2.5) as executor:
+        execution = asyncio.create_task(executor.execute(waiting_run(tmp_path), Heard()))
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 3.5
+        while loop.time() < until:
+            executor.progress()
+            await asyncio.sleep(0.05)
+        assert not execution.done()
+        (tmp_path / "never").touch()
+        async with asyncio.timeout(10):
+            assert (await execution).status == "COMPLETED"

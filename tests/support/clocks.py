@@ -31,7 +31,10 @@ class SetLoop:
         return self._now
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> SetTimer:
-        timer = SetTimer(self._now + delay, lambda: callback(*args))
+        return self.call_at(self._now + delay, callback, *args)
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> SetTimer:
+        timer = SetTimer(when, lambda: callback(*args))
         self._timers.append(timer)
         return timer
 
