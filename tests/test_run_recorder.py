@@ -80,9 +80,7 @@ class Recording:
 
 
 @pytest.fixture
-async def recording(
-    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Recording]:
+async def recording(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Recording]:
     # What is slow to be stored here is not given up.
     monkeypatch.setattr(run_recorder, "_SETTLE_SEC", 60.0)
     async with connected(config) as connection:
