@@ -14,6 +14,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import JournalEntry, LogLine
 from pyoco_server.wait_models import Question
+from pyoco_server.worker import process_executor
 from pyoco_server.worker.executor import ExecutorFailedToStart
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Outcome, Run, Setup
@@ -61,6 +62,12 @@ def is_stopped(pid: int) -> bool:
     return set(states) == {"T"}
 
 
+@pytest.fixture
+def _killed_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor that does not leave of its own accord is waited for no longer than a test needs."""
+    monkeypatch.setattr(process_executor, "_STOP_TIMEOUT_SEC", 2.5)
+
+
 async def being_replaced(executor: ProcessExecutor, run: Run) -> "asyncio.Task[Outcome]":
     """A run that waits for an executor: the one before does not leave of its own accord."""
     pid = executor.pid
@@ -92,6 +99,7 @@ async def test_an_executor_that_cannot_be_started_says_why(
     await executor.close()
 
 
+@pytest.mark.usefixtures("_killed_sooner")
 async def test_a_cancel_is_not_lost_while_an_executor_is_replaced(
     executor: ProcessExecutor, tmp_path: Path
 ) -> None:
@@ -101,6 +109,7 @@ async def test_a_cancel_is_not_lost_while_an_executor_is_replaced(
         assert (await execution).status == "CANCELLED"
 
 
+@pytest.mark.usefixtures("_killed_sooner")
 async def test_a_run_is_given_up_although_its_executor_is_not_there_yet(
     executor: ProcessExecutor, tmp_path: Path
 ) -> None:

@@ -90,7 +90,7 @@ async def test_a_gateway_that_lost_the_lease_stops_acting(
 async def test_an_outage_is_told_once_and_does_not_end_the_sweep(
     config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    quick = replace(config, nats_url=own_nats.url, nats_request_timeout_sec=1.0)
+    quick = replace(config, nats_url=own_nats.url, nats_request_timeout_sec=0.8)
     async with running_gateway(quick) as gateway:
         sweeper = gateway.inside.sweeper
         await rounds(gateway, 1)
