@@ -11,7 +11,7 @@ import pytest
 
 from .support.api_keys import new_key
 from .support.gateway import running_gateway
-from .support.installation import KEY, Installation, installation, request, started
+from .support.installation import KEY, Installation, answered, installation, request, started
 from .support.waiting import eventually
 
 __all__ = ["installation", "started"]
@@ -53,7 +53,7 @@ async def test_a_worker_s_credentials_do_not_do_what_is_not_a_worker_s(
     async with installation.client("worker") as (worker, _):
         assert await request(worker, subject, payload) is None
     async with installation.client("admin") as (admin, _):
-        assert await request(admin, "$JS.API.STREAM.INFO.PYOCO_WORK") is not None
+        assert await answered(admin, "$JS.API.STREAM.INFO.PYOCO_WORK") is not None
         auth = await admin.jetstream().stream_info("KV_pyoco_auth")
         assert auth.state.messages == 1
 
@@ -64,8 +64,8 @@ async def test_what_a_worker_can_see_of_others_is_what_the_page_says(installatio
         run_id = await gateway.submit("noop", tag="gpu", params={"seen": "by all"})
         async with installation.client("worker") as (worker, _):
             everything = b'{"subjects_filter": ">"}'
-            listed = await request(worker, "$JS.API.STREAM.INFO.KV_pyoco_runs", everything)
-            job = await request(worker, "$JS.API.STREAM.MSG.GET.PYOCO_WORK", b'{"seq": 1}')
+            listed = await answered(worker, "$JS.API.STREAM.INFO.KV_pyoco_runs", everything)
+            job = await answered(worker, "$JS.API.STREAM.MSG.GET.PYOCO_WORK", b'{"seq": 1}')
     assert listed is not None
     assert list(listed["state"]["subjects"]) == [f"$KV.pyoco_runs.{run_id}"]
     assert job is not None
@@ -83,7 +83,7 @@ async def test_the_same_requests_are_answered_to_an_administrator(installation: 
             ("$JS.API.STREAM.MSG.GET.KV_pyoco_auth", b'{"seq": 1}'),
             ("$JS.API.CONSUMER.DELETE.PYOCO_WORK.pyoco_worker_default", b""),
         ):
-            assert await request(admin, subject, payload) is not None, subject
+            assert await answered(admin, subject, payload) is not None, subject
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ async def test_an_answer_cannot_be_sent_where_the_worker_may_not_write(
         await worker.publish("pyoco.journal.mine", b'{"filter": ">"}')
         await worker.publish(subject, payload, reply=target)
         await worker.flush()
-        assert await request(worker, "$JS.API.STREAM.INFO.PYOCO_JOURNAL") is not None, "all of it has arrived"
+        assert await answered(worker, "$JS.API.STREAM.INFO.PYOCO_JOURNAL") is not None, "all has arrived"
         auth = await admin.jetstream().stream_info("KV_pyoco_auth", subjects_filter=">")
         assert auth.state.messages == 1
         assert KEY not in (auth.state.subjects or {})

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.broker.journal import Journal
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.worker import PyocoNatsWorker
 
@@ -105,6 +106,9 @@ async def test_a_run_is_resumed_and_old_ones_are_removed(
             await eventually(
                 lambda: book.exists() and "two" in book.read_text(), within=10, describe="it began"
             )
+            # What its executor has told reaches the journal a little later than the next task begins.
+            journal = Journal(gateway.inside.connection)
+            await eventually(lambda: journal.entries(run_id), within=10, describe="the first task is kept")
         release.touch()
         async with serving_worker(installation.settings("worker"), worker_id="second"):
             assert (await gateway.ends(run_id, within=20))["status"] == "COMPLETED"

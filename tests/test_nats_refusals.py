@@ -3,12 +3,14 @@
 import asyncio
 from dataclasses import replace
 
+import nats.errors
 import pytest
 from typer.testing import CliRunner
 
 from pyoco_server.admin_cli import app as admin_app
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.worker import PyocoNatsWorker
 
@@ -71,8 +73,10 @@ async def test_a_refused_request_says_so_at_once(installation: Installation) -> 
     connection.add_hook(lambda: ensure_resources(connection))
     await connection.start()
     try:
-        await connection.wait_ready(5)
-        async with asyncio.timeout(0.5):
+        await connection.wait_ready(10)
+        # Long enough that only the refusal itself can be the reason.
+        connection._pending._timeout_sec = 60.0
+        async with asyncio.timeout(20):
             with pytest.raises(NatsForbidden, match="may not publish to") as caught:
                 await connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK")
         # Not an outage: waiting for NATS is no cure.
@@ -81,6 +85,20 @@ async def test_a_refused_request_says_so_at_once(installation: Installation) -> 
         assert caught.value.error.err_id == "ERR-PYOCO-0003"
     finally:
         await connection.close()
+
+
+async def test_that_a_server_hangs_up_does_not_hide_why(config: NatsBackendConfig) -> None:
+    """nats-py tells of both; in which way the connection ends is up to how fast either side is."""
+    connection = Connection(config, name="test")
+    await connection._on_error(nats.errors.Error("nats: 'Authorization Violation'"))
+    for hanging_up in (
+        ConnectionResetError(104, "Connection reset by peer"),
+        BrokenPipeError(32, "Broken pipe"),
+    ):
+        await connection._on_error(hanging_up)
+        assert isinstance(connection.unavailable(), NatsForbidden)
+    await connection._on_error(ConnectionRefusedError(111, "Connect call failed"))
+    assert not isinstance(connection.unavailable(), NatsForbidden), "now nobody is there"
 
 
 async def test_a_wrong_password_is_no_outage_either(installation: Installation) -> None:

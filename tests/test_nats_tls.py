@@ -19,6 +19,7 @@ from .support.connections import connected
 from .support.gateway import running_gateway
 from .support.nats_server import NatsServer
 from .support.secured_nats import SecuredNats
+from .support.waiting import eventually
 from .support.workers import serving_worker
 
 SECRET = "a-password-that-nobody-sees"
@@ -62,6 +63,7 @@ async def why_not(config: NatsBackendConfig) -> str:
     connection = Connection(config, name="test")
     await connection.start()
     try:
+        await eventually(lambda: connection.state.detail, within=20, describe="the first try has failed")
         with pytest.raises(NatsUnavailable) as caught:
             await connection.wait_ready(1.0)
     finally:

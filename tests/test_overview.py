@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import time
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -94,6 +95,12 @@ async def test_the_last_stretch_is_that_of_now(gateway: RunningGateway, window: 
     assert begins[0] <= found["since"] < begins[0] + found["stretch_sec"]
     assert begins[-1] <= found["at"] < begins[-1] + found["stretch_sec"]
     assert found["at"] - found["since"] == pytest.approx({"1h": 3600, "24h": 86400, "7d": 604800}[window])
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    """Workers whose record the test has written are heard of no more, and count as alive all the same."""
+    return replace(config, worker_disconnect_timeout_sec=600.0)
 
 
 async def test_queues_say_how_old_they_are_and_who_serves_them(gateway: RunningGateway) -> None:

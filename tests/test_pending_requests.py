@@ -7,6 +7,8 @@ import pytest
 from pyoco_server.broker.message import Message
 from pyoco_server.broker.pending_requests import PendingRequests
 
+from .support.clocks import SetLoop
+
 TIMEOUT_SEC = 0.2
 
 
@@ -19,23 +21,28 @@ def pending() -> PendingRequests:
     return PendingRequests(TIMEOUT_SEC, Late)
 
 
-async def _ends_after(answer: asyncio.Future[Message]) -> float:
-    loop = asyncio.get_running_loop()
-    with pytest.raises(Late):
-        await answer
-    return loop.time()
+async def test_each_request_has_its_full_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SetLoop()
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: clock)
+    made_at: dict[str, float] = {}
+    ended_at: dict[str, float] = {}
 
+    def late(subject: str) -> Late:
+        ended_at[subject] = clock.time()
+        return Late(subject)
 
-async def test_each_request_has_its_full_time_and_no_more(pending: PendingRequests) -> None:
-    loop = asyncio.get_running_loop()
-    made_at: list[float] = []
-    answers: list[asyncio.Task[float]] = []
+    pending = PendingRequests(TIMEOUT_SEC, late)
+    answers: list[asyncio.Future[Message]] = []
     for number in range(5):
-        made_at.append(loop.time())
-        answers.append(asyncio.create_task(_ends_after(pending.add(str(number), f"s{number}"))))
-        await asyncio.sleep(0.03)
-    waits = [await answer - made for answer, made in zip(answers, made_at, strict=True)]
-    assert all(TIMEOUT_SEC - 0.01 <= wait < TIMEOUT_SEC + 1 for wait in waits), waits
+        made_at[f"s{number}"] = clock.time()
+        answers.append(pending.add(str(number), f"s{number}"))
+        clock.advance(0.03)
+    clock.advance(1.0)
+    for number, answer in enumerate(answers):
+        with pytest.raises(Late, match=f"s{number}"):
+            await answer
+    waits = {subject: ended_at[subject] - made_at[subject] for subject in made_at}
+    assert waits == pytest.approx(dict.fromkeys(made_at, TIMEOUT_SEC))
 
 
 async def test_the_error_names_the_subject(pending: PendingRequests) -> None:

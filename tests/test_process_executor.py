@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import JournalEntry, LogLine
 from pyoco_server.wait_models import Question
+from pyoco_server.worker import process_executor
 from pyoco_server.worker.executor import ExecutorFailedToStart
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Outcome, Run, Setup
@@ -30,8 +32,14 @@ class Heard:
 
 @pytest.fixture
 async def executor() -> AsyncIterator[ProcessExecutor]:
+    async with having_executor(max_silence_sec=30.0) as executor:
+        yield executor
+
+
+@asynccontextmanager
+async def having_executor(*, max_silence_sec: float) -> AsyncIterator[ProcessExecutor]:
     setup = Setup.from_config(NatsBackendConfig(), flows=str(FLOWS))
-    setup.max_silence_sec = 0.5
+    setup.max_silence_sec = max_silence_sec
     executor = ProcessExecutor(setup)
     await executor.start()
     try:
@@ -52,6 +60,12 @@ def is_stopped(pid: int) -> bool:
         (task / "stat").read_text().rpartition(") ")[2][0] for task in Path(f"/proc/{pid}/task").iterdir()
     ]
     return set(states) == {"T"}
+
+
+@pytest.fixture
+def _killed_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor that does not leave of its own accord is waited for no longer than a test needs."""
+    monkeypatch.setattr(process_executor, "_STOP_TIMEOUT_SEC", 2.5)
 
 
 async def being_replaced(executor: ProcessExecutor, run: Run) -> "asyncio.Task[Outcome]":
@@ -85,6 +99,7 @@ async def test_an_executor_that_cannot_be_started_says_why(
     await executor.close()
 
 
+@pytest.mark.usefixtures("_killed_sooner")
 async def test_a_cancel_is_not_lost_while_an_executor_is_replaced(
     executor: ProcessExecutor, tmp_path: Path
 ) -> None:
@@ -94,6 +109,7 @@ async def test_a_cancel_is_not_lost_while_an_executor_is_replaced(
         assert (await execution).status == "CANCELLED"
 
 
+@pytest.mark.usefixtures("_killed_sooner")
 async def test_a_run_is_given_up_although_its_executor_is_not_there_yet(
     executor: ProcessExecutor, tmp_path: Path
 ) -> None:
@@ -105,27 +121,26 @@ async def test_a_run_is_given_up_although_its_executor_is_not_there_yet(
     assert not (tmp_path / "started").exists()
 
 
-async def test_an_executor_leaves_a_run_whose_worker_has_fallen_silent(
-    executor: ProcessExecutor, tmp_path: Path
-) -> None:
-    pid = executor.pid
-    assert pid is not None
-    async with asyncio.timeout(20):
-        outcome = await executor.execute(waiting_run(tmp_path), Heard())
-    assert outcome.go_on
-    await eventually(lambda: not is_alive(pid), within=5, describe="the executor has left")
+async def test_an_executor_leaves_a_run_whose_worker_has_fallen_silent(tmp_path: Path) -> None:
+    async with having_executor(max_silence_sec=0.5) as executor:
+        pid = executor.pid
+        assert pid is not None
+        async with asyncio.timeout(20):
+            outcome = await executor.execute(waiting_run(tmp_path), Heard())
+        assert outcome.go_on
+        await eventually(lambda: not is_alive(pid), within=5, describe="the executor has left")
 
 
-async def test_an_executor_stays_while_its_worker_asks_for_progress(
-    executor: ProcessExecutor, tmp_path: Path
-) -> None:
-    execution = asyncio.create_task(executor.execute(waiting_run(tmp_path), Heard()))
-    loop = asyncio.get_running_loop()
-    until = loop.time() + 1.5
-    while loop.time() < until:
-        executor.progress()
-        await asyncio.sleep(0.05)
-    assert not execution.done()
-    (tmp_path / "never").touch()
-    async with asyncio.timeout(10):
-        assert (await execution).status == "COMPLETED"
+async def test_an_executor_stays_while_its_worker_asks_for_progress(tmp_path: Path) -> None:
+    # Longer than this test may be held up between two questions.
+    async with having_executor(max_silence_sec=2.5) as executor:
+        execution = asyncio.create_task(executor.execute(waiting_run(tmp_path), Heard()))
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 3.5
+        while loop.time() < until:
+            executor.progress()
+            await asyncio.sleep(0.05)
+        assert not execution.done()
+        (tmp_path / "never").touch()
+        async with asyncio.timeout(10):
+            assert (await execution).status == "COMPLETED"

@@ -19,7 +19,8 @@ from .support.workers import FLOWS, serving_worker
 
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
-    return replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
+    """Short enough to wait for, and longer than a worker may be held up: or it is given its own run again."""
+    return replace(config, consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.3)
 
 
 class InterruptedRun:

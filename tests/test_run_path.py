@@ -1,6 +1,7 @@
 """The whole way of a run: HTTP, JetStream, worker, executor process, pyoco, and back."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,8 @@ async def test_progress_and_heartbeat_are_seen_while_a_run_lasts(
     config: NatsBackendConfig, tmp_path: Path
 ) -> None:
     release = tmp_path / "release"
+    # A worker that is held up for a moment is not gone.
+    config = replace(config, worker_disconnect_timeout_sec=30.0)
     async with running_gateway(config) as gateway, serving_worker(config):
         run_id = await gateway.submit("waiting", params={"path": str(release)})
 
@@ -176,7 +179,7 @@ async def test_progress_and_heartbeat_are_seen_while_a_run_lasts(
             run = await gateway.get(run_id)
             return run if run["tasks"] == {"wait_for_file": "RUNNING"} else None
 
-        run = await eventually(seen_running, within=5, describe="the task is seen RUNNING")
+        run = await eventually(seen_running, within=10, describe="the task is seen RUNNING")
         assert run["status"] == "RUNNING"
         assert run["worker_alive"] is True
         assert run["worker_tags"] == ["default"]

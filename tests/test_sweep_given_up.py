@@ -39,9 +39,10 @@ __all__ = ["_no_advisories", "config"]
 async def test_a_run_whose_workers_are_killed_again_and_again_fails(
     config: NatsBackendConfig, nats_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    strict = replace(config, consumer_max_deliver=2)
+    # Long enough for a worker that is held up: each of the two deliveries is to be another worker's.
+    strict = replace(config, consumer_max_deliver=2, consumer_ack_wait_sec=2.5)
     settings = {
-        "PYOCO_CONSUMER_ACK_WAIT_SEC": "1",
+        "PYOCO_CONSUMER_ACK_WAIT_SEC": "2.5",
         "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.3",
         "PYOCO_CONSUMER_MAX_DELIVER": "2",
         "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.1",
@@ -62,7 +63,7 @@ async def test_a_run_whose_workers_are_killed_again_and_again_fails(
                     snapshot = await stored(gateway, run_id)
                     return snapshot.worker_id == worker_id and bool(snapshot.tasks)
 
-                await eventually(is_recorded, within=5, describe="its task is in the snapshot")
+                await eventually(is_recorded, within=10, describe="its task is in the snapshot")
                 worker.process.kill()
                 worker.end()
         # Healthy, and its pulls make the server notice that the deliveries are used up.
@@ -118,13 +119,13 @@ async def test_an_advisory_is_acted_on_at_once(
 ) -> None:
     """The rounds are a minute apart: only the advisory can have woken it."""
     async with running_gateway(replace(config, sweep_interval_sec=60.0)) as gateway:
-        await eventually(lambda: gateway.inside.sweeper.rounds == 1, within=5, describe="the first round")
+        await eventually(lambda: gateway.inside.sweeper.rounds == 1, within=10, describe="the first round")
         run_id = await gateway.submit("noop")
         await use_up(deaf_worker)
-        run = await gateway.ends(run_id, within=2)
+        run = await gateway.ends(run_id, within=20)
         assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
         assert "no worker ever began it" in run["error"]
-        await eventually(lambda: queue_is_empty(gateway), within=2, describe="the message is removed")
+        await eventually(lambda: queue_is_empty(gateway), within=10, describe="the message is removed")
 
 
 async def test_an_advisory_is_kept_while_no_gateway_lives(
@@ -134,7 +135,11 @@ async def test_an_advisory_is_kept_while_no_gateway_lives(
         await gateway.inside.sweeper.close()
         run_id = await gateway.submit("noop")
         await use_up(deaf_worker)
-        assert await advisories(gateway) == 1
+
+        async def told() -> bool:
+            return await advisories(gateway) == 1
+
+        await eventually(told, within=10, describe="the server has told, and it is kept")
         assert (await gateway.get(run_id))["status"] == "PENDING"
     async with running_gateway(config) as gateway:
         assert (await gateway.ends(run_id))["reason"] == "deliveries_exhausted"
@@ -142,14 +147,19 @@ async def test_an_advisory_is_kept_while_no_gateway_lives(
         async def dealt_with() -> bool:
             return await advisories(gateway) == 0
 
-        await eventually(dealt_with, within=2, describe="the advisory is removed")
+        await eventually(dealt_with, within=10, describe="the advisory is removed")
+
+
+def patient(config: NatsBackendConfig) -> NatsBackendConfig:
+    """A run that is not heard of for half of this counts as given up: a worker may be held up meanwhile."""
+    return replace(config, consumer_ack_wait_sec=30.0)
 
 
 async def test_an_advisory_about_a_run_that_goes_on_waits_for_its_end(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
-    async with serving_worker(config):
+    async with serving_worker(patient(config)):
         run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
         await started_pid(marker)
         told = msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
@@ -170,7 +180,7 @@ async def test_a_given_up_message_beside_the_run_s_own_is_only_removed(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
-    async with serving_worker(config):
+    async with serving_worker(patient(config)):
         run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
         await started_pid(marker)
         job = await WorkQueue(gateway.inside.connection).message(1)

@@ -37,19 +37,20 @@ async def test_one_of_two_gateways_sweeps_and_the_other_follows_when_it_is_kille
     config: NatsBackendConfig, nats_url: str, tmp_path: Path
 ) -> None:
     arguments = ("up", "--port", "0", "--nats-url", nats_url)
-    with running(SERVER, *arguments, cwd=tmp_path, PYOCO_SWEEP_INTERVAL_SEC="0.2") as (first, _):
+    # Its lease lasts for three of these: more than it may be held up, and less than is looked on.
+    with running(SERVER, *arguments, cwd=tmp_path, PYOCO_SWEEP_INTERVAL_SEC="0.8") as (first, _):
         await asyncio.to_thread(first.writes, "this gateway sweeps now")
         async with running_gateway(config) as gateway:
             sweeper = gateway.inside.sweeper
-            until = time.monotonic() + 1.5
+            until = time.monotonic() + 3.0
 
             async def stays_behind() -> bool:
                 assert not sweeper.lease.held
                 return time.monotonic() > until
 
-            await eventually(stays_behind, within=5, describe="several rounds have passed")
+            await eventually(stays_behind, within=20, describe="several rounds have passed")
             first.process.kill()
-            await eventually(lambda: sweeper.lease.held, within=5, describe="the second one sweeps")
+            await eventually(lambda: sweeper.lease.held, within=20, describe="the second one sweeps")
             job = await store_without_job(gateway)
             async with serving_worker(config):
                 assert (await gateway.ends(job.run_id))["status"] == "COMPLETED"
@@ -59,9 +60,9 @@ async def test_one_of_two_gateways_sweeps_and_the_other_follows_when_it_is_kille
 async def test_a_gateway_that_stops_lets_the_next_one_sweep_at_once(config: NatsBackendConfig) -> None:
     slow = replace(config, sweep_interval_sec=30.0)
     async with running_gateway(slow) as first:
-        await eventually(lambda: first.inside.sweeper.lease.held, within=5, describe="the first one sweeps")
+        await eventually(lambda: first.inside.sweeper.lease.held, within=10, describe="the first one sweeps")
     async with running_gateway(slow) as second:
-        await eventually(lambda: second.inside.sweeper.lease.held, within=2, describe="the next one sweeps")
+        await eventually(lambda: second.inside.sweeper.lease.held, within=20, describe="the next one sweeps")
 
 
 async def test_a_gateway_that_lost_the_lease_stops_acting(
@@ -89,7 +90,7 @@ async def test_a_gateway_that_lost_the_lease_stops_acting(
 async def test_an_outage_is_told_once_and_does_not_end_the_sweep(
     config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    quick = replace(config, nats_url=own_nats.url, nats_request_timeout_sec=0.3)
+    quick = replace(config, nats_url=own_nats.url, nats_request_timeout_sec=0.8)
     async with running_gateway(quick) as gateway:
         sweeper = gateway.inside.sweeper
         await rounds(gateway, 1)

@@ -45,12 +45,16 @@ async def leave_traces(gateway: RunningGateway, run_id: str) -> None:
 async def test_an_old_run_is_removed_with_all_that_is_kept_about_it(
     config: NatsBackendConfig, forgetful: RunningGateway
 ) -> None:
+    retention = forgetful.inside.sweeper._retention
+    # Not before all is there that is to be removed with it.
+    kept_sec, retention._keep_sec = retention._keep_sec, 3600.0
     waiting = await forgetful.submit("noop", tag="nobody")
     async with serving_worker(config):
         old = await forgetful.submit("noop")
         await forgetful.ends(old)
     for run_id in (waiting, old):
         await leave_traces(forgetful, run_id)
+    retention._keep_sec = kept_sec
 
     async def only_the_marker_is_left() -> bool:
         return await remains(forgetful, old) == {"KV_pyoco_runs": 1}
@@ -59,7 +63,7 @@ async def test_an_old_run_is_removed_with_all_that_is_kept_about_it(
     assert (await forgetful.http.get(f"/runs/{old}")).status_code == 404
     assert forgetful.inside.sweeper.actions["removed"] == 1
     # As if ten minutes had passed.
-    forgetful.inside.sweeper._retention._marker_sec = 0.0
+    retention._marker_sec = 0.0
     await leave_traces(forgetful, old)
 
     async def nothing_is_left() -> bool:

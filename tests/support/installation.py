@@ -103,10 +103,17 @@ def violations(caplog: pytest.LogCaptureFixture) -> list[str]:
 # What a worker must not be able to do
 
 
-async def request(client: Client, subject: str, payload: bytes = b"") -> dict[str, Any] | None:
+async def answered(client: Client, subject: str, payload: bytes = b"") -> dict[str, Any] | None:
+    """The same for a request that the server takes: its answer may be long in coming."""
+    return await request(client, subject, payload, within=10)
+
+
+async def request(
+    client: Client, subject: str, payload: bytes = b"", *, within: float = 1.0
+) -> dict[str, Any] | None:
     """The answer of the server; None when it did not take the request at all."""
     try:
-        reply = await client.request(subject, payload, timeout=1)
+        reply = await client.request(subject, payload, timeout=within)
     except (nats.errors.NoRespondersError, nats.errors.TimeoutError):
         return None
     answer: dict[str, Any] = json.loads(reply.data or b"{}")

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ class Told:
     path: str
     headers: dict[str, str]
     raw: bytes
+    # When it came, on the monotonic clock.
+    at: float = 0.0
 
     @property
     def body(self) -> dict[str, Any]:
@@ -49,7 +52,7 @@ def webhook_receiver(*statuses: int) -> Iterator[WebhookReceiver]:
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers["content-length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            receiver.told.append(Told(self.path, headers, raw))
+            receiver.told.append(Told(self.path, headers, raw, time.monotonic()))
             status = receiver.statuses.pop(0) if receiver.statuses else 204
             receiver.answering.wait(30)
             try:

@@ -329,6 +329,9 @@ class Connection:
         self.times_connected += status is LinkStatus.CONNECTED
 
     async def _on_error(self, error: Exception) -> None:
+        if isinstance(error, ConnectionResetError | BrokenPipeError) and _FORBIDDEN.search(self.state.detail):
+            # A server that has refused us hangs up. That is no news, and must not hide what it said.
+            return
         self._complain(str(error) or type(error).__name__)
         if denied := _DENIED.search(str(error)):
             # The server refuses a publish without an answer to it.
