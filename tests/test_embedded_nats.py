@@ -201,12 +201,12 @@ async def test_a_start_that_takes_too_long_ends_with_the_log_and_leaves_nothing(
         )
         return await until_ready(self, process)
 
-    monkeypatch.setattr(EmbeddedNats, "_until_ready", until_ready_once_it_runs)
-    with pytest.raises(EmbeddedServerError, match=r"(?s)not ready within 1 s.*too slow"):
-        await server.start()
+    with monkeypatch.context() as then:
+        then.setattr(EmbeddedNats, "_until_ready", until_ready_once_it_runs)
+        with pytest.raises(EmbeddedServerError, match=r"(?s)not ready within 1 s.*too slow"):
+            await server.start()
     assert not is_alive(int(pid_file.read_text()))
     await eventually(lambda: not guards_of(data_dir), within=LIMIT_SEC, describe="the guard ended")
-    monkeypatch.undo()
     async with EmbeddedNats(data_dir):
         pass  # the folder is free again
 

@@ -29,6 +29,7 @@ from pyoco_server.worker.run_questions import RunQuestions
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 from .support.programs import WORKER, running
+from .support.stored_waits import let_expire
 from .support.waiting import eventually
 from .support.workers import FLOWS, serving_worker
 
@@ -207,9 +208,7 @@ async def test_nobody_answers_and_the_run_fails_and_can_be_asked_again(
         # Not with a short limit: the second question has the same, and is to be answered in time.
         store = WaitStore(gateway.inside.connection)
         [asked] = await store.of_run(run_id)
-        created_at, deadline_at = asked.record.created_at, asked.record.deadline_at
-        aged = structs.replace(asked.record, created_at=2 * created_at - deadline_at, deadline_at=created_at)
-        await store.replace(aged, asked.revision)
+        await let_expire(store, asked.record.wait_id)
         run = await gateway.ends(run_id)
         assert (run["status"], run["reason"]) == ("FAILED", "human_timeout")
         assert run["tasks"]["approve"] == "FAILED"

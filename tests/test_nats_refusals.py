@@ -90,13 +90,15 @@ async def test_a_refused_request_says_so_at_once(installation: Installation) -> 
 async def test_that_a_server_hangs_up_does_not_hide_why(config: NatsBackendConfig) -> None:
     """nats-py tells of both; in which way the connection ends is up to how fast either side is."""
     connection = Connection(config, name="test")
-    await connection._on_error(nats.errors.Error("nats: 'Authorization Violation'"))
-    for hanging_up in (
-        ConnectionResetError(104, "Connection reset by peer"),
-        BrokenPipeError(32, "Broken pipe"),
-    ):
+    refusal = nats.errors.Error("nats: 'Authorization Violation'")
+    reset = ConnectionResetError(104, "Connection reset by peer")
+    for hanging_up in (reset, BrokenPipeError(32, "Broken pipe")):
+        await connection._on_error(refusal)
         await connection._on_error(hanging_up)
         assert isinstance(connection.unavailable(), NatsForbidden)
+    await connection._on_error(reset)
+    assert not isinstance(connection.unavailable(), NatsForbidden), "once more, and without a refusal"
+    await connection._on_error(refusal)
     await connection._on_error(ConnectionRefusedError(111, "Connect call failed"))
     assert not isinstance(connection.unavailable(), NatsForbidden), "now nobody is there"
 

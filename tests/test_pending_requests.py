@@ -1,9 +1,11 @@
 """One timer for all requests that wait: each still has its own time."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
+from pyoco_server.broker import pending_requests
 from pyoco_server.broker.message import Message
 from pyoco_server.broker.pending_requests import PendingRequests
 
@@ -23,7 +25,7 @@ def pending() -> PendingRequests:
 
 async def test_each_request_has_its_full_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SetLoop()
-    monkeypatch.setattr(asyncio, "get_running_loop", lambda: clock)
+    monkeypatch.setattr(pending_requests, "asyncio", SimpleNamespace(get_running_loop=lambda: clock))
     made_at: dict[str, float] = {}
     ended_at: dict[str, float] = {}
 

@@ -105,13 +105,12 @@ async def test_a_change_is_told_soon(gateway: RunningGateway, run: WrittenRun) -
 async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
     gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hints, stored_at = gateway.inside.feed._hints, list[float]()
+    hints = gateway.inside.feed._hints
     settle = hints.settle
 
     async def too_late_to_hear_of_it() -> bool:
-        if hints.wanted and not stored_at:
+        if hints.wanted and run.snapshot.status is not RUNNING:
             await run.becomes(RUNNING)
-            stored_at.append(time.time())
         return await settle()
 
     await eventually(lambda: gateway.inside.index_file.runs == 1, within=5, describe="all is quiet")
@@ -120,7 +119,6 @@ async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
     monkeypatch.setattr(hints, "settle", too_late_to_hear_of_it)
     async with reading_events(gateway.http, path_of(run)) as reading:
         await eventually(lambda: "RUNNING" in statuses(reading), within=10, describe="it is told")
-        assert told(reading)[-1]["ts"] - stored_at[0] < 10
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,19 +21,26 @@ ENDLESS = {"type": "string", "pattern": "^(a+)+$"}
 SLOW_VALUE = "a" * 40 + "!"
 
 
+@asynccontextmanager
+async def having_checker(limit_sec: float) -> AsyncIterator[SchemaChecker]:
+    checker = SchemaChecker(limit_sec=limit_sec)
+    try:
+        yield checker
+    finally:
+        await checker.close()
+
+
 @pytest.fixture
 async def checker() -> AsyncIterator[SchemaChecker]:
-    checker = SchemaChecker(limit_sec=0.5)
-    yield checker
-    await checker.close()
+    async with having_checker(0.5) as checker:
+        yield checker
 
 
 @pytest.fixture
 async def patient() -> AsyncIterator[SchemaChecker]:
     """For checks that are to be answered, however much else goes on here."""
-    patient = SchemaChecker(limit_sec=10)
-    yield patient
-    await patient.close()
+    async with having_checker(10) as checker:
+        yield checker
 
 
 async def refusal(
@@ -47,41 +56,50 @@ def pids(checker: SchemaChecker) -> list[int]:
     return [process.pid for process in checker._processes if process.pid is not None]
 
 
-def seconds_per_tick(longest: list[float]) -> "asyncio.Task[None]":
-    """How long the loop is held up by what is done in its own thread, at most."""
+@dataclass
+class LoopTurns:
+    """How often the loop came round, and how long its own thread has worked between two turns at most."""
 
-    async def tick() -> None:
+    count: int = 0
+    longest_sec: float = 0.0
+
+    async def keep_counting(self) -> None:
         last = time.thread_time()
         while True:
             await asyncio.sleep(0.01)
-            longest[0], last = max(longest[0], time.thread_time() - last), time.thread_time()
+            self.count += 1
+            self.longest_sec, last = max(self.longest_sec, time.thread_time() - last), time.thread_time()
 
-    return asyncio.create_task(tick())
+
+@asynccontextmanager
+async def loop_goes_on() -> AsyncIterator[None]:
+    turns = LoopTurns()
+    counting = asyncio.create_task(turns.keep_counting())
+    yield
+    counting.cancel()
+    # A loop that waits for the answer and does nothing else has no turn meanwhile.
+    assert turns.count > 2
+    # A tenth of what the check itself would take.
+    assert turns.longest_sec < 1.0
 
 
 async def test_a_pattern_that_never_ends_is_refused_and_the_loop_goes_on(checker: SchemaChecker) -> None:
-    longest = [0.0]
-    ticking = seconds_per_tick(longest)
-    assert "takes longer than 0.5 s to check: simplify it" in await refusal(checker, SLOW_VALUE, ENDLESS)
-    ticking.cancel()
-    # A tenth of what the check itself would take.
-    assert longest[0] < 1.0
+    async with loop_goes_on():
+        said = await refusal(checker, SLOW_VALUE, ENDLESS)
+    assert "takes longer than 0.5 s to check: simplify it" in said
 
 
 async def test_a_schema_that_multiplies_with_the_answer_is_not_tried_in_the_gateway(
     checker: SchemaChecker,
 ) -> None:
     """Small, and each word of it harmless: 8 kB that take many seconds."""
-    longest = [0.0]
-    ticking = seconds_per_tick(longest)
     branches = [{"type": "string", "minLength": number} for number in range(150)]
     schema = {"items": {"anyOf": [*branches, {"type": "integer"}]}}
-    said = await refusal(checker, [1] * 1500, schema)
-    assert "takes longer than 0.5 s" in said
-    few = {"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}
-    assert "payload.1" in await refusal(checker, ["a", 1], few)
-    ticking.cancel()
-    assert longest[0] < 1.0
+    async with loop_goes_on():
+        said = await refusal(checker, [1] * 1500, schema)
+        assert "takes longer than 0.5 s" in said
+        few = {"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}
+        assert "payload.1" in await refusal(checker, ["a", 1], few)
     assert pids(checker)
 
 
@@ -112,11 +130,10 @@ async def test_who_comes_when_too_many_wait_already_is_told_to_come_again(checke
 
 
 async def test_the_next_answer_is_checked_by_another_process() -> None:
-    checker = SchemaChecker(limit_sec=2)
-    await refusal(checker, SLOW_VALUE, ENDLESS)
-    assert "payload='b'" in await refusal(checker, "b", ENDLESS)
-    await checker.check("aaa", ENDLESS, at="payload", whose="ann")
-    await checker.close()
+    async with having_checker(2) as checker:
+        await refusal(checker, SLOW_VALUE, ENDLESS)
+        assert "payload='b'" in await refusal(checker, "b", ENDLESS)
+        await checker.check("aaa", ENDLESS, at="payload", whose="ann")
 
 
 async def test_a_check_that_nobody_waits_for_any_more_does_not_answer_the_next_one(

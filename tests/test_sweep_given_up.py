@@ -1,6 +1,7 @@
 """Messages whose deliveries are used up: their runs end, whether the server tells or not."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -150,21 +151,23 @@ async def test_an_advisory_is_kept_while_no_gateway_lives(
         await eventually(dealt_with, within=10, describe="the advisory is removed")
 
 
-def patient(config: NatsBackendConfig) -> NatsBackendConfig:
-    """A run that is not heard of for half of this counts as given up: a worker may be held up meanwhile."""
-    return replace(config, consumer_ack_wait_sec=30.0)
-
-
 async def test_an_advisory_about_a_run_that_goes_on_waits_for_its_end(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
-    async with serving_worker(patient(config)):
+    # Half of AckWait without a sign, and the run would count as given up: more than a worker is held up here.
+    patience_sec = 2.5
+    async with serving_worker(replace(config, consumer_ack_wait_sec=2 * patience_sec)):
         run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
         await started_pid(marker)
+        began = time.monotonic()
         told = msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
         await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
-        await rounds(gateway, 8)
+        # So that only its heartbeats can be why it is left alone.
+        await eventually(
+            lambda: time.monotonic() - began > patience_sec, within=10, describe="it lasts for long enough"
+        )
+        await rounds(gateway, 2)
         assert (await gateway.get(run_id))["status"] == "RUNNING"
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
@@ -180,7 +183,8 @@ async def test_a_given_up_message_beside_the_run_s_own_is_only_removed(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
-    async with serving_worker(patient(config)):
+    # Nothing here takes so long that the run would count as given up.
+    async with serving_worker(replace(config, consumer_ack_wait_sec=30.0)):
         run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
         await started_pid(marker)
         job = await WorkQueue(gateway.inside.connection).message(1)

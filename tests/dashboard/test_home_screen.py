@@ -66,9 +66,9 @@ async def test_a_fresh_server_says_what_to_do_first(tab: Tab, worker: PyocoNatsW
     await expect(tab.page).to_have_url(f"{tab.url}/#/submit")
 
 
-async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_runs(tab: Tab) -> None:
+async def much_goes_on(tab: Tab, now: float) -> list[RunSnapshot]:
+    """The runs of a day; beside them workers, questions and letters, some of which need attention."""
     inside = tab.gateway.inside
-    now = time.time()
     runs = a_day(now)
     await write_many(RunStore(inside.connection), runs)
     broken = WheelSyncState(
@@ -93,7 +93,11 @@ async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_run
     for _ in range(6):
         letter = DeadLetter(timestamp=now, reason="execution_error", error="x", run_id=None, flow_name=None)
         await inside.letters.publish(letter, tag="default")
+    return runs
 
+
+async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_runs(tab: Tab) -> None:
+    runs = await much_goes_on(tab, time.time())
     await tab.open("/")
     page = tab.page
     await expect(warning(tab, "noWorker")).to_contain_text("2 runs wait for tag “edge”")
@@ -115,6 +119,11 @@ async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_run
     await expect(page).to_have_url(f"{tab.url}/#/runs?status=FAILED&since=24h")
     await expect(page.get_by_role("button", name=f"Failed {failed}")).to_be_visible()
 
+
+async def test_a_bar_leads_to_its_runs_and_stays_pointed_at_when_a_minute_passes(tab: Tab) -> None:
+    page, now = tab.page, time.time()
+    runs = a_day(now)
+    await write_many(RunStore(tab.gateway.inside.connection), runs)
     # Of one moment, until the test wants the next minute: all bars move on with it.
     told: list[dict[str, Any]] = []
 
@@ -125,19 +134,24 @@ async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_run
 
     await page.route("**/overview?*window=1h*", as_told)
     await tab.open("/?window=1h")
-    bars = page.get_by_role("list", name="Ended runs over time")
-    await bars.get_by_role("link").last.focus()
+    bars = page.get_by_role("list", name="Ended runs over time").get_by_role("link")
+    await bars.last.focus()
     await page.keyboard.press("ArrowLeft")
     await page.keyboard.press("ArrowLeft")
-    await expect(bars.get_by_role("link").nth(-3)).to_be_focused()
+    await expect(bars.nth(-3)).to_be_focused()
+    label = await bars.nth(-3).get_attribute("aria-label") or ""
+    its_time = page.get_by_text(label.rpartition(": ")[0], exact=True)
+    await expect(its_time).to_be_visible()
+
     told.append(a_minute_later(told[-1]))
-    await expect(bars.get_by_role("link").nth(-4)).to_be_focused()
+    await expect(bars.nth(-4)).to_be_focused()
+    await expect(its_time).to_be_visible()
     await page.keyboard.press("ArrowLeft")
-    await expect(bars.get_by_role("link").nth(-5)).to_be_focused()
+    await expect(bars.nth(-5)).to_be_focused()
+
     [latest] = [run for run in runs if run.updated_at == now - 60]
     at = latest.updated_at // 60 * 60
-    bar = bars.locator(f"a[href*='updated_after={at:.0f}&']")
-    await bar.click()
+    await page.locator(f"ol a[href*='updated_after={at:.0f}&']").click()
     await page.unroute_all(behavior="wait")
     await expect(page.locator(f"[data-run='{latest.run_id}']")).to_be_visible()
 

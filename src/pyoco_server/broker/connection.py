@@ -45,6 +45,7 @@ _DENIED = re.compile(r'permissions violation for publish to "(?P<subject>[^"]+)"
 _FORBIDDEN = re.compile(
     r"(permissions|authorization) violation|this user may not|authentication", re.IGNORECASE
 )
+_HUNG_UP = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 
 
 class PayloadTooLarge(NatsUnavailable):
@@ -103,6 +104,8 @@ class Connection:
         self._collecting: dict[str, Answers] = {}
         self._tokens = itertools.count()
         self._complaints: set[str] = set()
+        # Whether the last error was that the server does not let us.
+        self._just_refused = False
         # How often it was connected, this time included.
         self.times_connected = 0
         # Whether the last request was left without an answer.
@@ -329,10 +332,13 @@ class Connection:
         self.times_connected += status is LinkStatus.CONNECTED
 
     async def _on_error(self, error: Exception) -> None:
-        if isinstance(error, ConnectionResetError | BrokenPipeError) and _FORBIDDEN.search(self.state.detail):
-            # A server that has refused us hangs up. That is no news, and must not hide what it said.
+        reason = str(error) or type(error).__name__
+        just_refused, self._just_refused = self._just_refused, bool(_FORBIDDEN.search(reason))
+        if just_refused and isinstance(error, _HUNG_UP):
+            # That is what a server does behind its refusal; it must not hide what the server said.
+            log.debug("NATS: %s", self._explain(reason))
             return
-        self._complain(str(error) or type(error).__name__)
+        self._complain(reason)
         if denied := _DENIED.search(str(error)):
             # The server refuses a publish without an answer to it.
             subject = denied["subject"]

@@ -30,9 +30,9 @@ export function EndedChart({ overview }: { overview: Overview }) {
   const language = useLanguage();
   const narrow = useNarrow();
   const { ended, stretch_sec: stretchSec, window } = overview;
-  // The bar that somebody points at; else all of them.
-  const [pointed, setPointed] = useState<number | null>(null);
-  const stretch = pointed === null ? undefined : ended[pointed];
+  // The bar that somebody points at; else all of them. By its time, since bars move on with the clock.
+  const [pointedAt, setPointedAt] = useState<number | null>(null);
+  const stretch = ended.find(({ at }) => at === pointedAt);
   const top = roundedUp(Math.max(...ended.map(countOf)));
   const isQuiet = ended.every((each) => countOf(each) === 0);
   return (
@@ -55,7 +55,7 @@ export function EndedChart({ overview }: { overview: Overview }) {
           ))}
         </div>
         <div className={styles.plot}>
-          <Bars overview={overview} top={top} onPoint={setPointed} />
+          <Bars overview={overview} top={top} onPoint={setPointedAt} />
           {isQuiet && <p className={styles.quiet}>{t("quiet", { within: t(`within.${window}`) })}</p>}
         </div>
         <div className={styles.times} aria-hidden>
@@ -99,14 +99,14 @@ interface BarsProps {
   overview: Overview;
   /** What a bar of full height stands for. */
   top: number;
-  onPoint: (number: number | null) => void;
+  onPoint: (at: number | null) => void;
 }
 
 function Bars({ overview, top, onPoint }: BarsProps) {
   const t = useMessages(messages);
   const language = useLanguage();
   const { ended, stretch_sec: stretchSec } = overview;
-  // One stop for the Tab key, and the arrows from there on; by its time, since bars move on with the clock.
+  // One stop for the Tab key, and the arrows from there on.
   const [stopAt, setStopAt] = useState<number | null>(null);
   const known = ended.findIndex(({ at }) => at === stopAt);
   const stop = known < 0 ? ended.length - 1 : known;
@@ -129,10 +129,10 @@ function Bars({ overview, top, onPoint }: BarsProps) {
             className={styles.bar}
             aria-label={label(stretch)}
             tabIndex={number === stop ? 0 : -1}
-            onMouseEnter={() => onPoint(number)}
+            onMouseEnter={() => onPoint(stretch.at)}
             onFocus={() => {
               setStopAt(stretch.at);
-              onPoint(number);
+              onPoint(stretch.at);
             }}
             onBlur={() => onPoint(null)}
             onKeyDown={step}
