@@ -4,8 +4,7 @@ import logging
 import re
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,32 +12,32 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker import jetstream_api
-from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_notices import NOTIFY_CONSUMER
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.human.notifications import Notifications, pause_after
 from pyoco_server.human.webhook import Receiver, headers_of, signing_key
-from pyoco_server.models import new_run_id
-from pyoco_server.wait_models import (
-    Actor,
-    Decision,
-    WaitEvent,
-    WaitEventKind,
-    WaitRecord,
-    WaitState,
-    wait_id_of,
-)
+from pyoco_server.wait_models import Actor, Decision, WaitEventKind, WaitState
 
 from .support.connections import connected
 from .support.gateway import running_gateway
 from .support.nats_server import NatsServer
+from .support.notifying import (
+    KEY,
+    all_done,
+    event_of,
+    has_consumer,
+    is_told,
+    notified,
+    opened,
+    telling,
+    wait_record,
+)
 from .support.programs import SERVER, running
 from .support.waiting import eventually
 from .support.webhooks import Told, WebhookReceiver, webhook_receiver
 
-KEY = "correct horse battery staple"
 HIDDEN = ("the-proposal", "the-payload", "the-default", "the-note", "the-schema", "10.9.8.7", "the-browser")
 
 
@@ -51,109 +50,6 @@ def receiver() -> Iterator[WebhookReceiver]:
 @pytest.fixture
 def notifying(config: NatsBackendConfig, receiver: WebhookReceiver) -> NatsBackendConfig:
     return notified(config, receiver)
-
-
-def notified(config: NatsBackendConfig, receiver: WebhookReceiver, **settings: Any) -> NatsBackendConfig:
-    return replace(
-        config,
-        notify_url=receiver.url,
-        notify_secret=KEY,
-        # A receiver that is only held up is not told again for it.
-        notify_timeout_sec=settings.pop("notify_timeout_sec", 5.0),
-        public_url="https://pyoco.example/",
-        **settings,
-    )
-
-
-def wait_record(**fields: Any) -> WaitRecord:
-    run_id = new_run_id()
-    return WaitRecord(
-        wait_id=wait_id_of(run_id, "approve||0", "human", 1),
-        run_id=run_id,
-        flow_name="invoice",
-        tag="default",
-        node="approve||0",
-        task="approve",
-        name="human",
-        message="Is 120 EUR right?",
-        created_at=time.time(),
-        deadline_at=time.time() + 3600,
-        tenant_id="acme",
-        assignees=["ada"],
-        schema={"type": "object", "description": "the-schema"},
-        proposal={"amount": "the-proposal"},
-        default="the-default",
-        **fields,
-    )
-
-
-def event_of(wait: WaitRecord, kind: WaitEventKind = WaitEventKind.OPENED, **fields: Any) -> WaitEvent:
-    return WaitEvent(
-        event_id=f"{wait.wait_id}.{kind}",
-        kind=kind,
-        wait_id=wait.wait_id,
-        run_id=wait.run_id,
-        at=fields.pop("at", time.time()),
-        tenant_id=wait.tenant_id,
-        **fields,
-    )
-
-
-async def has_consumer(connection: Connection) -> bool:
-    stream = connection.config.wait_event_stream
-    try:
-        await jetstream_api.call(connection, f"CONSUMER.INFO.{stream}.{NOTIFY_CONSUMER}")
-    except jetstream_api.ApiRefused as refused:
-        if refused.code == jetstream_api.NOT_FOUND:
-            return False
-        raise
-    return True
-
-
-async def undone(connection: Connection) -> int:
-    """Events that wait to be told, or to be told again."""
-    stream = connection.config.wait_event_stream
-    info = await jetstream_api.call(connection, f"CONSUMER.INFO.{stream}.{NOTIFY_CONSUMER}")
-    return int(info["num_pending"] + info["num_ack_pending"])
-
-
-async def all_done(connection: Connection, within: float = 10.0) -> None:
-    """Asked once the last event was told: the server counts an event a moment after it has taken it."""
-
-    async def done() -> bool:
-        return await undone(connection) == 0
-
-    await eventually(done, within=within, describe="everything has been told or given up")
-
-
-@asynccontextmanager
-async def telling(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    """A part of a gateway that tells, once it will hear of every event."""
-    async with connected(config) as connection:
-        notifications = Notifications(connection)
-        await notifications.start()
-        try:
-            await eventually(lambda: has_consumer(connection), within=10, describe="the consumer is there")
-            yield connection
-        finally:
-            await notifications.close()
-
-
-async def opened(connection: Connection, wait: WaitRecord | None = None) -> WaitEvent:
-    wait = wait or wait_record()
-    await WaitStore(connection).create(wait)
-    event = event_of(wait)
-    await WaitEvents(connection).publish(event)
-    return event
-
-
-async def is_told(receiver: WebhookReceiver, times: int = 1, within: float = 10.0) -> list[Told]:
-    def enough() -> bool:
-        return len(receiver.told) >= times
-
-    await eventually(enough, within=within, describe=f"the receiver was told {times} times")
-    assert len(receiver.told) == times, receiver.ids()
-    return receiver.told
 
 
 def verified(told: Told, secret: str) -> bool:
