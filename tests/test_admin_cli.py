@@ -57,14 +57,11 @@ def test_a_key_is_shown_once_opens_a_gateway_and_can_be_taken_back(nats_url: str
             # The gateway writes it down after its next look, and is killed in the end.
             eventually_sync(
                 lambda: admin(nats_url, "list", pepper=pepper)[0]["last_used_at"],
-                within=10,
                 describe="the use is written down",
             )
             gone = admin(nats_url, "revoke", "--key-id", key["key_id"], pepper=pepper)
             assert gone["state"] == "revoked"
-            eventually_sync(
-                lambda: http.get("/workers").status_code == 403, within=1, describe="the key is refused"
-            )
+            eventually_sync(lambda: http.get("/workers").status_code == 403, describe="the key is refused")
     [listed] = admin(nats_url, "list", pepper=pepper)
     assert listed["state"] == "revoked"
     assert key["created_at"] <= listed["last_used_at"] <= time.time()
@@ -80,11 +77,13 @@ def on_screen(nats_url: str, *words: str) -> str:
 
 def test_keys_are_listed_by_tenant_the_newest_first(nats_url: str) -> None:
     first = admin(nats_url, "create", "--tenant", "acme")
+    before = time.time()
     second = admin(nats_url, "create", "--tenant", "acme", "--expires-in", "90d")
+    after = time.time()
     admin(nats_url, "create", "--tenant", "other")
     listed = admin(nats_url, "list", "--tenant", "acme")
     assert [key["key_id"] for key in listed] == [second["key_id"], first["key_id"]]
-    assert second["expires_at"] == pytest.approx(time.time() + 90 * 86400, abs=120)
+    assert before <= second["expires_at"] - 90 * 86400 <= after
     assert [key["last_used_at"] for key in listed] == [None, None]
     assert {key["tenant_id"] for key in admin(nats_url, "list")} == {"acme", "other"}
 

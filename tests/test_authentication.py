@@ -27,7 +27,7 @@ from .support.api_keys import Key, new_key, revoke
 from .support.clocks import later_time
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 
 PUBLIC = {("GET", "/"), ("GET", "/health"), ("GET", "/openapi.json"), ("GET", "/static/{path:path}")}
 A_RUN = "00000000-0000-4000-8000-000000000000"
@@ -101,7 +101,7 @@ async def accepted_key(gateway: RunningGateway, tenant: str = "acme", **fields: 
         header = {gateway.inside.config.http_api_key_header: key.text}
         return (await gateway.http.get("/nowhere", headers=header)).status_code == 404
 
-    await eventually(is_accepted, within=2, describe="the new key is accepted")
+    await eventually(is_accepted, describe="the new key is accepted")
     return key
 
 
@@ -145,7 +145,7 @@ async def test_every_endpoint_with_a_revoked_key_is_403(
     assert set((await refusals(gateway.http, key.header)).values()) == {(403, "ERR-PYOCO-0015")}
 
 
-async def refused(gateway: RunningGateway, key: Key, within: float = 5.0) -> dict[str, Any]:
+async def refused(gateway: RunningGateway, key: Key) -> dict[str, Any]:
     """The problem, once the gateway refuses the key."""
 
     async def is_refused() -> dict[str, Any] | None:
@@ -153,7 +153,7 @@ async def refused(gateway: RunningGateway, key: Key, within: float = 5.0) -> dic
         problem: dict[str, Any] = answer.json() if answer.status_code == 403 else {}
         return problem or None
 
-    return await eventually(is_refused, within=within, describe=f"{key.key_id} is refused")
+    return await eventually(is_refused, describe=f"{key.key_id} is refused")
 
 
 @pytest.mark.parametrize("scope", Scope)
@@ -238,7 +238,7 @@ async def test_white_space_around_a_key_is_not_part_of_it(gateway: RunningGatewa
         # Not by httpx, which sends no such header.
         reader, writer = await asyncio.open_connection(url.host, url.port)
         writer.write(f"GET /runs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key:{given}\r\n\r\n".encode())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SEC):
             assert (await reader.readline()).split()[1] == status
         writer.close()
 
@@ -262,7 +262,7 @@ async def test_it_is_refused_before_the_body_is_read(gateway: RunningGateway) ->
         b"POST /wheels HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000000\r\n"
         b"Content-Type: multipart/form-data; boundary=x\r\nExpect: 100-continue\r\n\r\n"
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_SEC):
         assert (await reader.readline()).startswith(b"HTTP/1.1 401")
     writer.close()
     await writer.wait_closed()
@@ -279,18 +279,18 @@ async def test_a_stream_ends_when_its_key_is_revoked(
     keyed: NatsBackendConfig, gateway: RunningGateway, path: str
 ) -> None:
     key, other = await accepted_key(gateway), await accepted_key(gateway)
-    await eventually(lambda: gateway.inside.index_file.ready, within=5, describe="lists can be watched")
+    await eventually(lambda: gateway.inside.index_file.ready, describe="lists can be watched")
     answer = await gateway.http.post("/runs", json={"flow_name": "waits"}, headers=key.header)
     run_id = answer.json()["run_id"]
     path = path.replace("{run_id}", run_id)
     async with open_stream(gateway, path, key) as watched, open_stream(gateway, path, other) as stays:
         await revoke(keyed, key)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(LIMIT_SEC):
             async for _ in watched.aiter_bytes():
                 pass
         # The other key's stream goes on: what happens now is told there.
         await gateway.http.post(f"/runs/{run_id}/cancel", headers=other.header)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SEC):
             await anext(text async for text in stays.aiter_text() if "CANCELLED" in text or "end" in text)
 
 
@@ -306,12 +306,12 @@ async def test_a_stream_ends_when_its_key_expires(
 ) -> None:
     clock = later_time(monkeypatch, known_keys)
     key = await accepted_key(gateway, expires_at=time.time() + 3600)
-    await eventually(lambda: gateway.inside.index_file.ready, within=5, describe="lists can be watched")
-    await eventually(lambda: gateway.inside.inbox.begun, within=5, describe="waits can be watched")
+    await eventually(lambda: gateway.inside.index_file.ready, describe="lists can be watched")
+    await eventually(lambda: gateway.inside.inbox.begun, describe="waits can be watched")
     async with (
         open_stream(gateway, "/runs/watch", key) as watched,
         open_stream(gateway, "/waits/watch", key) as inbox,
-        asyncio.timeout(5),
+        asyncio.timeout(LIMIT_SEC),
     ):
         clock.by_sec = 3600
         for stream in (watched, inbox):
@@ -335,7 +335,7 @@ async def test_while_nats_is_away_keys_are_not_checked_but_503(
             answer = await gateway.http.get("/workers", headers=unknown)
             return answer.status_code == 503 and answer.json()["err_id"] == "ERR-PYOCO-0003"
 
-        await eventually(unavailable, within=3, describe="keys cannot be checked")
+        await eventually(unavailable, describe="keys cannot be checked")
         known = await gateway.http.get("/workers", headers=key.header)
         assert (known.status_code, "retry-after" in known.headers) == (503, True)
         assert (await gateway.http.get("/workers")).status_code == 401
@@ -345,7 +345,7 @@ async def test_while_nats_is_away_keys_are_not_checked_but_503(
         async def back() -> bool:
             return (await gateway.http.get("/workers", headers=key.header)).status_code == 200
 
-        await eventually(back, within=10, describe="the key is good again")
+        await eventually(back, describe="the key is good again")
 
 
 async def test_a_refusal_is_counted_under_its_endpoint(gateway: RunningGateway) -> None:

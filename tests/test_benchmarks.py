@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib.util
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -188,7 +187,7 @@ async def test_a_process_is_weighed_and_ended_with_its_children(tmp_path: Path) 
         weighed = weight([process.pid])
         assert weighed.main_mb > 0
         assert weighed.child_mb > 0
-    await eventually(lambda: not is_alive(child), within=5, describe="the end of the child")
+    await eventually(lambda: not is_alive(child), describe="the end of the child")
 
 
 @pytest.fixture
@@ -228,9 +227,7 @@ def test_a_driver_waits_for_what_it_has_submitted(driving: ModuleType) -> None:
 def test_a_driver_tells_what_is_missing_when_the_time_is_up(driving: ModuleType) -> None:
     driver = driving.Driver(Library(losing=3))
     driver.submit(runs=10, connections=2, limit_sec=10, work="flow")
-    started = time.perf_counter()
     assert driver.wait(limit_sec=0.05) == {"missing": 3}
-    assert time.perf_counter() - started < 5
 
 
 def test_a_driver_submits_nothing_more_when_the_time_is_up(driving: ModuleType) -> None:

@@ -27,7 +27,7 @@ from pyoco_server.config import NatsBackendConfig
 from .support.certificates import Certificates
 from .support.clocks import SetLoop
 from .support.programs import SERVER, run_command, running
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 
 NO_NATS = ("--nats-url", "nats://127.0.0.1:1")
 
@@ -80,7 +80,7 @@ async def answer_to(address: Address, *parts: bytes) -> tuple[bytes, bool]:
     reader, writer = await asyncio.open_connection(*address)
     cut_off = False
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_SEC):
             try:
                 for part in parts:
                     writer.write(part)
@@ -107,7 +107,7 @@ async def test_one_header_without_end_is_431() -> None:
     async with serving() as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (MOST_HEAD_BYTES + 1))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_SEC):
             assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
         writer.close()
 
@@ -120,7 +120,7 @@ async def test_a_usual_head_and_many_requests_on_one_connection_are_fine() -> No
         reader, writer = await asyncio.open_connection(*address)
         for _ in range(10):
             writer.write(request)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(LIMIT_SEC):
                 assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
         writer.close()
 
@@ -133,7 +133,7 @@ async def test_a_head_that_follows_a_long_body_is_not_taken_for_a_long_head() ->
         reader, writer = await asyncio.open_connection(*address)
         # In one piece, so that it ends in the middle of the second head.
         writer.write(first + body + second[:20])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_SEC):
             assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
             writer.write(second[20:])
             assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
@@ -154,7 +154,7 @@ async def test_who_sends_no_request_is_hung_up_on(monkeypatch: pytest.MonkeyPatc
         for beginning in (b"", b"GET / HTTP/1.1\r\nHost: loc"):
             reader, writer = await asyncio.open_connection(*address)
             writer.write(beginning)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(LIMIT_SEC):
                 assert await reader.read() == b""
             writer.close()
 
@@ -176,7 +176,7 @@ async def test_a_body_that_never_comes_is_not_waited_for_for_ever(
     async with serving(refuse_at_once if unread else echo) as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n1")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SEC):
             answer = await reader.read()
         writer.close()
     assert answer.startswith(
@@ -192,22 +192,21 @@ async def test_a_body_that_comes_slowly_but_steadily_is_taken(monkeypatch: pytes
     async with serving(echo) as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (parts * size))
-        connection = await eventually(lambda: _in_body(connections), within=5, describe="the head is read")
+        connection = await eventually(lambda: _in_body(connections), describe="the head is read")
         for number in range(parts):
             connection.clock.advance(pause_sec)
             writer.write(b"x" * size)
             await eventually(
                 lambda so_far=number + 1: connection.received == so_far * size,  # type: ignore[misc]
-                within=5,
                 describe="the part has come",
             )
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SEC):
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
             assert len(await reader.readexactly(parts * size)) == parts * size
         # The connection stays of use, also longer than a body may take.
         connection.clock.advance(1)
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SEC):
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
         writer.close()
 
@@ -219,13 +218,13 @@ async def test_a_body_that_stops_coming_is_408_when_its_time_is_over(monkeypatch
         reader, writer = await asyncio.open_connection(*address)
         size = worth_sec * bounded_http._LEAST_BYTES_PER_SEC
         writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (2 * size))
-        connection = await eventually(lambda: _in_body(connections), within=5, describe="the head is read")
+        connection = await eventually(lambda: _in_body(connections), describe="the head is read")
         writer.write(b"x" * size)
-        await eventually(lambda: connection.received == size, within=5, describe="the part has come")
+        await eventually(lambda: connection.received == size, describe="the part has come")
         connection.clock.advance(bounded_http._BODY_SEC + worth_sec - 0.1)
         assert not connection.transport.is_closing()
         connection.clock.advance(0.1)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_SEC):
             assert (await reader.read()).startswith(b"HTTP/1.1 408 Request Timeout\r\nconnection: close")
         writer.close()
 
@@ -288,10 +287,9 @@ async def test_who_would_rather_speak_another_protocol_is_answered_in_this_one(
                 # Each piece by itself: what is sent too soon comes together.
                 await eventually(
                     lambda sent=end: sum(taken) == sent,  # type: ignore[misc]
-                    within=5,
                     describe="the piece is taken",
                 )
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(LIMIT_SEC):
                 answer = await reader.readuntil(b"\r\n\r\n")
                 assert answer.startswith(b"HTTP/1.1 200 ")
                 assert b"upgrade" not in answer

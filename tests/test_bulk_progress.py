@@ -35,7 +35,8 @@ from .support.bulk_operations import (
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 from .support.programs import running
-from .support.waiting import eventually
+from .support.settings import unchecked
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 from .test_dlq import letter, put, seqs
 from .test_http_errors import assert_problem
 from .test_outage import stored_run_ids
@@ -85,7 +86,7 @@ class TestProgress:
         async def counted() -> bool:
             return counts(await get(gateway, operation["bulk_id"])) == ("STOPPED", 6, 0, 0)
 
-        await eventually(counted, within=10, describe="what was in hand is counted")
+        await eventually(counted, describe="what was in hand is counted")
         again = (await gateway.http.post(f"/bulk/{operation['bulk_id']}/stop")).json()
         assert counts(again) == ("STOPPED", 6, 0, 0)
         assert await seqs(gateway) == [4, 3, 2, 1]
@@ -159,7 +160,7 @@ class TestProgress:
             held.go_on.set()
             assert_problem(await gateway.http.get(f"/bulk/{operation['bulk_id']}"), 503, 3)
             own_nats.start()
-            await gateway.inside.connection.wait_ready(10)
+            await gateway.inside.connection.wait_ready(LIMIT_SEC)
             record = await ends(gateway, operation)
             assert (record["state"], record["done"] + record["skipped"]) == ("COMPLETED", 3)
             assert await seqs(gateway) == []
@@ -174,13 +175,13 @@ class TestProgress:
             async def has_learnt() -> bool:
                 return gateway.inside.bulk._revision > 2
 
-            await eventually(has_learnt, within=5, describe="the gateway has read the operation's end")
+            await eventually(has_learnt, describe="the gateway has read the operation's end")
             own_nats.stop()
             connection = gateway.inside.connection
-            await eventually(lambda: not connection.ready, within=5, describe="the gateway has noticed")
+            await eventually(lambda: not connection.ready, describe="the gateway has noticed")
             shutil.rmtree(tmp_path / "own-nats" / "jetstream")
             own_nats.start()
-            await connection.wait_ready(10)
+            await connection.wait_ready(LIMIT_SEC)
             await put(gateway, letter())
             operation = BulkRecord(
                 bulk_id=new_run_id(),
@@ -206,7 +207,7 @@ class TestTakeover:
         held = Held(gateway, after=12)
         operation = await begin(gateway, "/bulk/rerun", {"status": "FAILED"}, expected_count=30)
         await held.reached.wait()
-        await eventually(lambda: held.taken == 12, within=10, describe="the others of the group are done")
+        await eventually(lambda: held.taken == 12, describe="the others of the group are done")
         assert (await get(gateway, operation["bulk_id"]))["done"] == 8
         async with running_gateway(config) as other:
             await die(gateway)
@@ -217,7 +218,7 @@ class TestTakeover:
     async def test_a_gateway_that_stops_hands_over_at_once(
         self, config: NatsBackendConfig, gateway: RunningGateway
     ) -> None:
-        patient = replace(config, sweep_interval_sec=30.0)
+        patient = unchecked(config, sweep_interval_sec=NEVER_SEC)
         await put(gateway, *(letter() for _ in range(5)))
         async with running_gateway(patient) as first:
             held = Held(first, after=2)
@@ -225,13 +226,13 @@ class TestTakeover:
                 operation = await begin(first, "/dlq/delete", expected_count=5)
                 await held.reached.wait()
             assert first.inside.bulk.lease.held
-        # Its lease would have lasted for 90 s.
+        # Its lease would have lasted for hours.
         record = await ends(gateway, operation)
         assert (record["state"], record["done"] + record["skipped"]) == ("COMPLETED", 5)
 
     async def test_one_gateway_works_while_the_other_looks_on(self, config: NatsBackendConfig) -> None:
         # A lease is not renewed while the items in hand are held.
-        async with running_gateway(replace(config, sweep_interval_sec=10.0)) as gateway:
+        async with running_gateway(unchecked(config, sweep_interval_sec=NEVER_SEC)) as gateway:
             await put(gateway, *(letter() for _ in range(5)))
             held = Held(gateway, after=2)
             async with running_gateway(config) as other:
@@ -246,7 +247,6 @@ class TestTakeover:
                 assert (await ends(other, second))["state"] == "COMPLETED"
             await eventually(
                 lambda: not gateway.inside.bulk.lease.held,
-                within=10,
                 describe="nobody holds what is not needed",
             )
 
@@ -259,7 +259,7 @@ class TestTakeover:
                 looking_on(survivor),
                 running(*DYING, "up", "--port", "0", cwd=ROOT, **settings) as (program, told),
             ):
-                async with httpx.AsyncClient(base_url=told["url"], timeout=20) as http:
+                async with httpx.AsyncClient(base_url=told["url"], timeout=LIMIT_SEC) as http:
                     query = {"status": "FAILED"}
                     answer = await http.post("/bulk/rerun", params=query, json={"expected_count": count})
                     assert answer.status_code == 200, answer.text
@@ -267,7 +267,7 @@ class TestTakeover:
                 assert await asyncio.to_thread(program.end) == -signal.SIGKILL
                 before = await get(survivor, operation["bulk_id"])
             assert (before["state"], 0 < before["done"] < count) == ("RUNNING", True)
-            record = await ends(survivor, operation, within=60)
+            record = await ends(survivor, operation)
             assert counts(record) == ("COMPLETED", count, 0, 0)
             repeated = await origins(survivor, await stored_run_ids(survivor))
             assert repeated == dict.fromkeys(run_ids, 1)

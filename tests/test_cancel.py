@@ -14,7 +14,7 @@ from pyoco_server.config import NatsBackendConfig
 from .flows import basics, durable
 from .support.gateway import RunningGateway
 from .support.looking import claimed_by, queue_is_empty, started_pid
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 from .support.workers import idle_worker, serving_worker
 from .test_http_errors import assert_problem
 
@@ -33,14 +33,14 @@ async def last_task_runs(gateway: RunningGateway, run_id: str) -> None:
     async def there() -> bool:
         return bool((await gateway.get(run_id))["tasks"].get("hold_again") == "RUNNING")
 
-    await eventually(there, within=10, describe="the last task runs")
+    await eventually(there, describe="the last task runs")
 
 
 async def test_a_cooperative_task_stops_at_the_word_and_not_at_the_next_heartbeat(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     marker = tmp_path / "started"
-    lazy = replace(config, run_heartbeat_interval_sec=30.0)
+    lazy = replace(config, run_heartbeat_interval_sec=NEVER_SEC)
     async with serving_worker(lazy):
         run_id = await gateway.submit("waiting", params={"path": str(tmp_path / "x"), "started": str(marker)})
         await started_pid(marker)
@@ -51,8 +51,7 @@ async def test_a_cooperative_task_stops_at_the_word_and_not_at_the_next_heartbea
         run = await gateway.ends(run_id)
         assert run["status"] == "CANCELLED"
         assert run["cancel_reason"] == "not needed any more"
-        assert run["end_time"] - asked_at < lazy.run_heartbeat_interval_sec / 10
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the job is acked")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the job is acked")
 
 
 async def test_a_task_that_does_not_stop_is_ended_after_the_grace_period(
@@ -61,7 +60,7 @@ async def test_a_task_that_does_not_stop_is_ended_after_the_grace_period(
     counter = tmp_path / "began"
     async with serving_worker(replace(config, cancel_grace_period_sec=0.5)):
         run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 600})
-        await eventually(counter.exists, within=10, describe="the task began")
+        await eventually(counter.exists, describe="the task began")
         await cancel(gateway, run_id)
         run = await gateway.ends(run_id)
         assert (run["status"], run["reason"]) == ("CANCELLED", "cancel_forced")
@@ -80,7 +79,7 @@ async def test_an_embedded_flow_that_does_not_stop_is_left_behind(
     try:
         async with idle_worker(quick, durable.holding_twice) as worker:
             run_id = await gateway.submit("holding-twice", params={"one": str(one), "other": str(other)})
-            handling = asyncio.create_task(worker.run_once(timeout=5))
+            handling = asyncio.create_task(worker.run_once(timeout=LIMIT_SEC))
             await last_task_runs(gateway, run_id)
             await cancel(gateway, run_id)
             assert await handling == run_id
@@ -96,9 +95,9 @@ async def test_a_pending_run_is_cancelled_without_any_worker_and_never_executed(
     counter = tmp_path / "executions"
     run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 0})
     assert (await cancel(gateway, run_id))["status"] == "CANCELLING"
-    assert (await gateway.ends(run_id, within=2))["status"] == "CANCELLED"
+    assert (await gateway.ends(run_id))["status"] == "CANCELLED"
     async with serving_worker(config):
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the job is dropped")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the job is dropped")
     assert not counter.exists()
 
 
@@ -138,7 +137,7 @@ async def test_a_cancel_that_races_the_end_of_a_run_converges(
         assert {run["status"] for run in ended} <= {"COMPLETED", "CANCELLED"}
         for run in ended:
             assert (run["status"] == "CANCELLED") == (run["cancel_requested_at"] is not None)
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="no job is left")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="no job is left")
         again = [await gateway.get(run["run_id"]) for run in ended]
         assert [run["status"] for run in again] == [run["status"] for run in ended]
 
@@ -157,7 +156,7 @@ async def test_a_cancel_during_the_last_task_ends_the_run_although_the_task_comp
         run = await gateway.ends(run_id)
         assert (run["status"], run["reason"]) == ("CANCELLED", None)
         assert run["tasks"]["hold_again"] == "SUCCEEDED"
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the job is acked")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the job is acked")
 
 
 async def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_without_executing_it(
@@ -169,7 +168,7 @@ async def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_without_exec
         await claimed_by(lost)
         assert (await cancel(gateway, run_id))["status"] == "CANCELLING"
         async with serving_worker(config, worker_id="next"):
-            run = await gateway.ends(run_id, within=15)
+            run = await gateway.ends(run_id)
     assert (run["status"], run["worker_id"]) == ("CANCELLED", "next")
     assert not counter.exists()
 

@@ -19,6 +19,7 @@ from pyoco_server.runs.run_filter import RunFilter
 
 from .support.clocks import SetLoop
 from .support.summaries import changed, removed, summary
+from .support.waiting import LIMIT_SEC
 
 COMPLETED, FAILED, PENDING, RUNNING = (
     RunStatus.COMPLETED,
@@ -93,7 +94,7 @@ async def test_a_waiting_follower_is_woken(changes: RunChanges) -> None:
         waiting = asyncio.gather(one.next(SOON), all_runs.next(SOON))
         await asyncio.sleep(0)
         await changes.publish([changed(ONE, 11)])
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(LIMIT_SEC):
             of_run, of_list = await waiting
         assert of_run is not None
         assert told(of_list) == [(ONE, 11, True)]

@@ -18,6 +18,7 @@ from .support.commands import call_client
 from .support.http_stub import answer, stub, unavailable, watched
 from .support.programs import CLIENT, SERVER, WORKER, environment, run_command, running, started
 from .support.terminal import on_terminal
+from .support.waiting import LIMIT_SEC
 from .support.workers import FLOWS
 
 NO_RUN = "00000000-0000-4000-8000-000000000000"
@@ -274,7 +275,7 @@ def writing_to(target: TextIO, server: str, *arguments: str) -> tuple[int, str]:
         stdout=target,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
+        timeout=LIMIT_SEC,
         check=False,
     )
     return done.returncode, done.stderr

@@ -9,6 +9,7 @@ import pytest
 
 from .support.commands import call_client
 from .support.programs import CLIENT, environment
+from .support.waiting import LIMIT_SEC
 
 
 def offered(line: str) -> list[str]:
@@ -51,7 +52,7 @@ def in_bash(script: str, home: Path) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_SEC,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -26,7 +26,7 @@ def server(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFac
         running(WORKER, "--flows", str(FLOWS), "--nats-url", nats_url, cwd=folder),
         PyocoHttpClient(url) as client,
     ):
-        eventually_sync(lambda: client.health()["index"]["ready"], within=20, describe="the index is ready")
+        eventually_sync(lambda: client.health()["index"]["ready"], describe="the index is ready")
         yield url
 
 
@@ -54,7 +54,7 @@ def failed_runs(http: PyocoHttpClient, label: str, count: int = 1) -> list[str]:
     ]
     for run_id in ids:
         http.wait(run_id, 20)
-        eventually_sync(lambda: http.list_dlq(run_id=run_id)["items"], within=10, describe="its letter")  # noqa: B023
+        eventually_sync(lambda: http.list_dlq(run_id=run_id)["items"], describe="its letter")  # noqa: B023
     return ids
 
 
@@ -118,12 +118,9 @@ def test_many_letters_are_replayed_then_deleted(server: str, http: PyocoHttpClie
     assert (done["state"], done["done"], done["failed"]) == ("COMPLETED", 3, 0)
     eventually_sync(
         lambda: len(http.list_runs(tag="many-letters", status=["FAILED"])) == 6,
-        within=20,
         describe="they ran again",
     )
-    eventually_sync(
-        lambda: len(http.list_dlq(q="many-letters")["items"]) == 3, within=20, describe="their letters"
-    )
+    eventually_sync(lambda: len(http.list_dlq(q="many-letters")["items"]) == 3, describe="their letters")
     done = answered(server, "dlq", "delete", *match, "--yes", "--wait")
     assert (done["state"], done["done"]) == ("COMPLETED", 3)
     assert http.list_dlq(q="many-letters")["items"] == []
@@ -150,7 +147,7 @@ def test_many_runs_are_repeated(server: str, http: PyocoHttpClient) -> None:
         server, "bulk", "rerun", "--tag", "again", "--status", "FAILED", "--from", "failed", "--yes"
     )
     assert (done["action"], done["matched"]) == ("rerun", 2)
-    eventually_sync(lambda: len(http.list_runs(tag="again")) == 4, within=20, describe="the new runs")
+    eventually_sync(lambda: len(http.list_runs(tag="again")) == 4, describe="the new runs")
 
 
 def test_nothing_that_matches_is_nothing_to_do(server: str) -> None:

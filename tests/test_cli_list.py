@@ -27,7 +27,7 @@ def server(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFac
         gateway_beside(next(_unused_accounts), folder) as url,
         PyocoHttpClient(url) as client,
     ):
-        eventually_sync(lambda: client.health()["index"]["ready"], within=20, describe="the index is ready")
+        eventually_sync(lambda: client.health()["index"]["ready"], describe="the index is ready")
         for number in range(4):
             client.submit_run("nightly", {"number": number}, tag="nobody", tags=["batch"])
         run_id = client.submit_run("hourly", {"secret": "needle"}, tag="other")["run_id"]
@@ -146,7 +146,8 @@ def test_what_the_gateway_refuses_is_told_with_field_value_and_cure(server: str)
 
 @pytest.mark.parametrize(("text", "seconds_ago"), [("90s", 90), ("1.5m", 90), ("2h", 7200), ("7d", 604800)])
 def test_an_age_is_a_moment(text: str, seconds_ago: float) -> None:
-    assert moment(text) == pytest.approx(time.time() - seconds_ago, abs=5)
+    before = time.time()
+    assert before <= moment(text) + seconds_ago <= time.time()
 
 
 def test_a_moment_has_other_forms() -> None:

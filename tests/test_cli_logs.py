@@ -187,5 +187,5 @@ def test_a_reader_that_leaves_ends_the_command(server: str, run: SyncPrintingRun
         assert process.stdout.readline() == b"load | a\n"
         process.stdout.close()
         run.prints("b")
-        eventually_sync(lambda: process.poll() is not None, within=10, describe="it ends")
+        eventually_sync(lambda: process.poll() is not None, describe="it ends")
         assert process.returncode == 1

@@ -21,7 +21,7 @@ from .support.ports import port_to_keep
 from .support.processes import find_processes, is_alive
 from .support.programs import SERVER, environment, run_command, running
 from .support.terminal import on_terminal
-from .support.waiting import eventually_sync
+from .support.waiting import LIMIT_SEC, eventually_sync
 
 NO_NATS = ("--nats-url", "nats://127.0.0.1:1")
 
@@ -42,7 +42,7 @@ def test_it_serves_until_a_signal_and_then_ends_cleanly(
 ) -> None:
     with running(SERVER, "up", "--port", "0", "--nats-url", nats_url) as (program, gateway):
         with PyocoHttpClient(gateway["url"]) as client:
-            eventually_sync(lambda: client.health()["nats"]["ready"], within=10, describe="NATS is ready")
+            eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
             assert client.submit_run("any")["status"] == "PENDING"
         program.send(number)
         assert program.end() == code
@@ -96,7 +96,7 @@ def test_with_nats_bootstrap_nats_starts_first_and_ends_last(tmp_path: Path) -> 
     arguments = ("--with-nats-bootstrap", "--nats-port", str(port_to_keep()), "--nats-data-dir", str(data))
     with running(SERVER, "up", "--port", "0", *arguments, cwd=tmp_path) as (program, gateway):
         with PyocoHttpClient(gateway["url"]) as client:
-            eventually_sync(lambda: client.health()["nats"]["ready"], within=10, describe="NATS is ready")
+            eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
             run_id = client.submit_run("any")["run_id"]
         (nats,) = nats_servers(data)
         program.send(signal.SIGTERM)
@@ -111,7 +111,7 @@ def test_with_nats_bootstrap_nats_starts_first_and_ends_last(tmp_path: Path) -> 
         running(SERVER, "up", "--port", "0", *arguments, cwd=tmp_path) as (_, gateway),
         PyocoHttpClient(gateway["url"]) as client,
     ):
-        eventually_sync(lambda: client.health()["nats"]["ready"], within=10, describe="NATS is ready")
+        eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
         assert client.get_run(run_id)["status"] == "PENDING"
 
 
@@ -172,7 +172,7 @@ run(app, "pyoco-server", ["up", "--port", "0", "--with-nats-bootstrap", "--nats-
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_SEC,
         check=False,
     )
 

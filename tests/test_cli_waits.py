@@ -93,7 +93,7 @@ def account(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFa
         running(SERVER, "up", "--port", "0", "--nats-url", nats_url, cwd=folder) as (_, facts),
         PyocoHttpClient(facts["url"]) as client,
     ):
-        eventually_sync(lambda: client.health()["index"]["ready"], within=20, describe="the index is ready")
+        eventually_sync(lambda: client.health()["index"]["ready"], describe="the index is ready")
         yield Account(facts["url"], nats_url)
 
 
@@ -267,9 +267,7 @@ def test_a_conflict_an_expiry_and_an_unknown_run_are_told(account: Account) -> N
     account.answered(decided.run_id, "--json", "1")
     done = account.client("resume", "--wait-id", decided.wait_id, "--json", "2")
     assert (done.returncode, "it was answered by 127.0.0.1" in done.stderr) == (1, True), done.stderr
-    eventually_sync(
-        lambda: account.wait(expired.wait_id)["state"] == "expired", within=20, describe="it expires"
-    )
+    eventually_sync(lambda: account.wait(expired.wait_id)["state"] == "expired", describe="it expires")
     done = account.client("resume", expired.run_id, "--json", "2")
     assert (done.returncode, "ERR-PYOCO-0037" in done.stderr) == (1, True), done.stderr
     for words in (("resume", expired.run_id), ("resume", "--wait-id", expired.wait_id)):
@@ -296,7 +294,7 @@ def test_what_expired_is_asked_again(account: Account) -> None:
     def failed() -> bool:
         return "FAILED" in account.client("get", "--run-id", asked.run_id).stdout
 
-    eventually_sync(failed, within=20, describe="nobody answered in time")
+    eventually_sync(failed, describe="nobody answered in time")
     table = account.client("get", "--run-id", asked.run_id, "--output", "table").stdout
     assert f"pyoco-client retry {asked.run_id}" in table
     done = account.client("retry", asked.run_id)
@@ -346,9 +344,7 @@ def test_a_form_asks_checks_shows_and_sends(account: Account) -> None:
             ("What now? [send it]", "change it"),
             ("amount (number, at least 0) [12.5]", ""),
         )
-        eventually_sync(
-            lambda: terminal.text.count("note (text, optional)") == 2, within=30, describe="the note again"
-        )
+        eventually_sync(lambda: terminal.text.count("note (text, optional)") == 2, describe="the note again")
         terminal.type(b"fine\n")
         types(terminal, ('"note": "fine"', ""))
         assert terminal.end() == 0, terminal.text

@@ -54,7 +54,7 @@ def office(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFac
         def ready() -> bool:
             return office.client(office.ours, "waits").returncode == 0
 
-        eventually_sync(ready, within=30, describe="the gateway knows the key and its index is ready")
+        eventually_sync(ready, describe="the gateway knows the key and its index is ready")
         yield office
 
 
@@ -91,7 +91,7 @@ def test_a_key_that_only_reads_does_not_answer(office: Office) -> None:
     def known() -> bool:
         return office.client(reader, "waits", "--wait-id", asked.wait_id).returncode == 0
 
-    eventually_sync(known, within=20, describe="the gateway knows the key")
+    eventually_sync(known, describe="the gateway knows the key")
     done = office.client(reader, "resume", asked.run_id, "--json", "1")
     assert (done.returncode, "ERR-PYOCO-0032" in done.stderr) == (1, True), done.stderr
 
@@ -104,9 +104,9 @@ def test_a_revoked_key_does_not_answer(office: Office) -> None:
         assert key.text not in done.stdout + done.stderr
         return done.returncode, "ERR-PYOCO-0015" in done.stderr
 
-    eventually_sync(lambda: code_and_error() == (0, False), within=20, describe="the key is known")
+    eventually_sync(lambda: code_and_error() == (0, False), describe="the key is known")
     office.revoke(key)
-    eventually_sync(lambda: code_and_error() == (1, True), within=20, describe="the key is revoked")
+    eventually_sync(lambda: code_and_error() == (1, True), describe="the key is revoked")
     assert office.client(key, "resume", asked.run_id, "--json", "1").returncode == 1
     assert office.client(key, "resume", "--wait-id", asked.wait_id, "--json", "1").returncode == 1
     assert office.client(office.ours, "resume", asked.run_id, "--json", "1").returncode == 0

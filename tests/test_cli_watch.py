@@ -29,7 +29,7 @@ def server(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFac
         running(WORKER, "--flows", str(FLOWS), "--nats-url", nats_url, cwd=folder),
         PyocoHttpClient(gateway["url"]) as client,
     ):
-        eventually_sync(lambda: client.health()["index"]["ready"], within=20, describe="the index is ready")
+        eventually_sync(lambda: client.health()["index"]["ready"], describe="the index is ready")
         yield gateway["url"]
 
 

@@ -5,7 +5,6 @@ import re
 import signal
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +29,7 @@ def client(nats_url: str, tmp_path: Path) -> Iterator[PyocoHttpClient]:
         gateway_beside(nats_url, tmp_path) as url,
         PyocoHttpClient(url) as client,
     ):
-        eventually_sync(lambda: client.health()["nats"]["ready"], within=10, describe="NATS is ready")
+        eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
         yield client
 
 
@@ -39,7 +38,7 @@ def reaches(client: PyocoHttpClient, run_id: str, status: str) -> Run:
         run = client.get_run(run_id)
         return run if run["status"] == status else None
 
-    return eventually_sync(there, within=15, describe=f"run {run_id} is {status}")
+    return eventually_sync(there, describe=f"run {run_id} is {status}")
 
 
 def test_it_tells_what_it_is_when_it_is_ready(nats_url: str, tmp_path: Path) -> None:
@@ -127,10 +126,8 @@ def test_a_second_signal_leaves_at_once(
         reaches(client, run_id, "RUNNING")
         program.send(signal.SIGINT)
         program.writes("draining")
-        started = time.monotonic()
         program.send(second)
         assert program.end() == code
-        assert time.monotonic() - started < 5, "it drained instead"
 
 
 def test_it_waits_for_nats_and_says_so(own_nats: NatsServer, tmp_path: Path) -> None:

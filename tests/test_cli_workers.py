@@ -32,7 +32,7 @@ def steady(at_nats: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 def server(at_nats: str, steady: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("workers")
     with gateway_beside(at_nats, folder) as url, PyocoHttpClient(url) as client:
-        eventually_sync(lambda: client.health()["nats"]["ready"], within=20, describe="NATS is ready")
+        eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
         yield url
 
 

@@ -12,7 +12,7 @@ from pyoco_server.wait_models import WaitState
 
 from .support.gateway import RunningGateway
 from .support.http_stub import answer, stub, unavailable
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.waiting_runs import WaitingRun, waiting_run
 
 NO_RUN = "00000000-0000-4000-8000-000000000000"
@@ -133,7 +133,7 @@ async def test_what_nobody_answered_in_time_is_asked_again(
     async def failed() -> bool:
         return (await client.get_run(run.run_id))["status"] == "FAILED"
 
-    await eventually(failed, within=20, describe="the wait has expired")
+    await eventually(failed, describe="the wait has expired")
     assert (await client.get_run(run.run_id))["reason"] == "human_timeout"
     late = await refusal(client.respond(run.wait_id, 1))
     assert (late.status, late.word) == (410, "expired")
@@ -148,7 +148,7 @@ async def test_the_inbox_is_watched(
     client: AsyncPyocoHttpClient, gateway: RunningGateway, run: WaitingRun
 ) -> None:
     heard: list[tuple[str, list[str]]] = []
-    async with asyncio.timeout(20), aclosing(client.watch_waits()) as events:
+    async with asyncio.timeout(LIMIT_SEC), aclosing(client.watch_waits()) as events:
         async for event in events:
             waits = event["waits"] if event["event"] == "open" else [event["wait"]]
             heard.append((event["event"], [wait["wait_id"] for wait in waits]))

@@ -2,7 +2,6 @@
 
 import ast
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +18,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 
 from .support.nats_server import NatsServer
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 
 def new_connection(config: NatsBackendConfig) -> Connection:
@@ -32,7 +31,7 @@ def new_connection(config: NatsBackendConfig) -> Connection:
 async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
     connection = new_connection(config)
     await connection.start()
-    await connection.wait_ready(5)
+    await connection.wait_ready(LIMIT_SEC)
     yield connection
     await connection.close()
 
@@ -41,7 +40,7 @@ async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
 async def own_connection(config: NatsBackendConfig, own_nats: NatsServer) -> AsyncIterator[Connection]:
     connection = new_connection(replace(config, nats_url=own_nats.url))
     await connection.start()
-    await connection.wait_ready(5)
+    await connection.wait_ready(LIMIT_SEC)
     yield connection
     await connection.close()
 
@@ -50,7 +49,7 @@ async def test_a_request_in_flight_fails_when_the_server_dies_not_when_its_time_
     own_connection: Connection, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # More than a setting allows: time in which a slow machine gets to kill the server.
-    monkeypatch.setattr(own_connection._pending, "_timeout_sec", 30.0)
+    monkeypatch.setattr(own_connection._pending, "_timeout_sec", NEVER_SEC)
     with own_nats.paused():
         waiting = asyncio.create_task(own_connection.request("$JS.API.INFO"))
         await asyncio.sleep(0)
@@ -58,15 +57,14 @@ async def test_a_request_in_flight_fails_when_the_server_dies_not_when_its_time_
         with pytest.raises(NatsUnavailable, match="lost"):
             await waiting
         own_nats.start()
-    await own_connection.wait_ready(10)
+    await own_connection.wait_ready(LIMIT_SEC)
     assert own_connection.state.status is LinkStatus.CONNECTED
 
 
 async def test_a_request_to_nobody_says_so_at_once(connection: Connection) -> None:
-    started = time.monotonic()
+    connection._pending._timeout_sec = NEVER_SEC
     with pytest.raises(NoResponders, match=r"nobody\.home"):
         await connection.request("nobody.home")
-    assert time.monotonic() - started < 1
 
 
 async def test_a_stream_that_is_missing_is_told_with_what_to_do(connection: Connection) -> None:
@@ -95,7 +93,7 @@ async def test_closing_while_there_is_no_server_is_quick(
     await connection.start()
     with pytest.raises(NatsUnavailable):
         await connection.wait_ready(0.3)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(LIMIT_SEC):
         await connection.close()
 
 
@@ -113,10 +111,10 @@ async def test_closing_while_a_reconnect_is_being_prepared_is_quick(
     for _ in range(5):
         preparing.clear()
         await asyncio.to_thread(own_nats.kill)
-        await eventually(lambda: not own_connection.state.up, within=5, describe="the loss is seen")
+        await eventually(lambda: not own_connection.state.up, describe="the loss is seen")
         await asyncio.to_thread(own_nats.start)
         await preparing.wait()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(LIMIT_SEC):
         await own_connection.close()
     assert own_connection.state.status is LinkStatus.CLOSED
 
@@ -134,7 +132,7 @@ async def test_closing_insists_when_a_cancellation_is_swallowed(connection: Conn
     with pytest.raises(NoResponders):
         await connection.request("nobody")
     await preparing.wait()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(LIMIT_SEC):
         await connection.close()
 
 
@@ -156,7 +154,7 @@ async def test_a_server_that_is_too_old_is_named_with_the_cure(
     monkeypatch.setattr(resources, "_MIN_API_LEVEL", 99)
     connection = new_connection(config)
     await connection.start()
-    await eventually(lambda: "too old" in connection.state.detail, within=5, describe="the reason is known")
+    await eventually(lambda: "too old" in connection.state.detail, describe="the reason is known")
     with pytest.raises(NatsUnavailable, match=r"too old; nats-server 2\.14 or newer is needed: upgrade"):
         await connection.wait_ready(0.1)
     await connection.close()
@@ -170,9 +168,7 @@ async def test_a_full_disk_is_told_with_the_cure(
     own_nats.start()
     connection = new_connection(replace(config, nats_url=own_nats.url))
     await connection.start()
-    await eventually(
-        lambda: "free disk space" in connection.state.detail, within=10, describe="the reason is known"
-    )
+    await eventually(lambda: "free disk space" in connection.state.detail, describe="the reason is known")
     with pytest.raises(NatsUnavailable, match=r"free disk space .* PYOCO_DLQ_MAX_BYTES"):
         await connection.wait_ready(1.0)
     await connection.close()
@@ -224,7 +220,7 @@ async def test_ten_programs_that_start_at_once_make_each_resource_once(config: N
     for connection in connections:
         await connection.start()
     for connection in connections:
-        await connection.wait_ready(10)
+        await connection.wait_ready(LIMIT_SEC)
     streams = await connections[0].client.jetstream().streams_info()
     assert len(streams) == len(resources.resources(config))
     for connection in connections:

@@ -10,6 +10,8 @@ from pyoco.core.context import Context
 
 from pyoco_server.worker.context_changes import Changes, ContextChanges
 
+from .support.waiting import LIMIT_SEC
+
 
 @pytest.fixture
 def state(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Context, ContextChanges]:
@@ -74,13 +76,13 @@ def test_a_task_does_not_answer_for_what_a_parallel_one_is_doing(
         hands = changes.began({})
         context.scratch["n"] = "half"
         half_done.set()
-        go_on.wait(10)
+        go_on.wait(LIMIT_SEC)
         context.scratch["n"] = "done"
         told["writes_twice"] = changes.ended(hands)[0]
 
     thread = threading.Thread(target=writes_twice)
     thread.start()
-    half_done.wait(10)
+    half_done.wait(LIMIT_SEC)
     hands = changes.began({})
     context.scratch["mine"] = 1
     told["other"] = changes.ended(hands)[0]

@@ -76,9 +76,7 @@ def shown(program: Program, name: str) -> str:
 
 
 def all_end(pids: list[int]) -> None:
-    eventually_sync(
-        lambda: not [pid for pid in pids if is_alive(pid)], within=20, describe=f"all of {pids} have ended"
-    )
+    eventually_sync(lambda: not [pid for pid in pids if is_alive(pid)], describe=f"all of {pids} have ended")
 
 
 def test_it_shows_what_runs_and_what_to_try_and_completes_a_run(everything: Dev) -> None:
@@ -140,9 +138,7 @@ def test_a_killed_nats_comes_back_with_its_data(everything: Dev) -> None:
 
 
 def has_nats(everything: Dev) -> None:
-    eventually_sync(
-        lambda: everything.client.health()["nats"]["ready"], within=10, describe="the gateway has NATS"
-    )
+    eventually_sync(lambda: everything.client.health()["nats"]["ready"], describe="the gateway has NATS")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

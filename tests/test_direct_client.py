@@ -24,7 +24,7 @@ from pyoco_server.errors import NatsUnavailable
 
 from .support.connections import connected
 from .support.nats_server import NatsServer
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 
 Events = list[tuple[object, ...]]
 HEAD = b"NATS/1.0\r\nA: b\r\n\r\n"
@@ -162,7 +162,7 @@ async def test_a_message_that_arrives_in_pieces_is_whole(connection: Connection)
     sent = [bytes([number]) * connection.max_payload for number in range(20)]
     for payload in sent:
         await connection.publish("large", payload)
-    await eventually(lambda: len(got) == len(sent), within=20, describe="all have arrived")
+    await eventually(lambda: len(got) == len(sent), describe="all have arrived")
     assert got == sent
 
 
@@ -179,7 +179,7 @@ async def test_a_sink_that_fails_harms_neither_the_next_message_nor_the_connecti
     await connection.subscribe_direct("s", fails_once)
     await connection.publish("s", b"1")
     await connection.publish("s", b"2")
-    await eventually(lambda: got == [b"1", b"2"], within=5, describe="both came")
+    await eventually(lambda: got == [b"1", b"2"], describe="both came")
     assert "a message on s could not be handled" in caplog.text
     assert connection.ready
 
@@ -204,11 +204,11 @@ async def test_a_direct_subscription_outlives_the_server(
         got: list[bytes] = []
         await connection.subscribe_direct("s", lambda message: got.append(message.data))
         await asyncio.to_thread(own_nats.kill)
-        await eventually(lambda: not connection.state.up, within=5, describe="the loss is seen")
+        await eventually(lambda: not connection.state.up, describe="the loss is seen")
         await asyncio.to_thread(own_nats.start)
-        await connection.wait_ready(10)
+        await connection.wait_ready(LIMIT_SEC)
         await connection.publish("s", b"again")
-        await eventually(lambda: got == [b"again"], within=5, describe="it came")
+        await eventually(lambda: got == [b"again"], describe="it came")
 
 
 async def test_the_long_way_out_and_the_short_one_keep_their_order(connection: Connection) -> None:
@@ -218,7 +218,7 @@ async def test_the_long_way_out_and_the_short_one_keep_their_order(connection: C
         # nats-py cleans a header that has a line end in it.
         headers = {"X": "a\r\nEvil: b"} if number % 3 == 0 else {"X": "plain"} if number % 3 == 1 else None
         await connection.publish("s", b"%d" % number, headers)
-    await eventually(lambda: len(got) == 100, within=5, describe="all have arrived")
+    await eventually(lambda: len(got) == 100, describe="all have arrived")
     assert [int(message.data) for message in got] == list(range(100))
     assert [message.headers for message in got[:3]] == [{"X": "a  Evil: b"}, {"X": "plain"}, {}]
 
@@ -258,7 +258,7 @@ async def test_a_socket_that_takes_no_more_is_waited_for(
             enough = True
         await publishing
         assert sent * len(payload) < 100_000_000
-        await eventually(lambda: len(got) >= sent, within=20, describe="all that was accepted arrives")
+        await eventually(lambda: len(got) >= sent, describe="all that was accepted arrives")
 
 
 async def test_what_is_published_before_leaving_is_sent(
@@ -269,10 +269,10 @@ async def test_what_is_published_before_leaving_is_sent(
     await connection.client.flush()
     leaving = Connection(config, name="leaving")
     await leaving.start()
-    await leaving.wait_ready(5)
+    await leaving.wait_ready(LIMIT_SEC)
     await leaving.publish("s", b"last words")
     await leaving.close()
-    await eventually(lambda: got == [b"last words"], within=5, describe="they came")
+    await eventually(lambda: got == [b"last words"], describe="they came")
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ async def test_nats_py_s_own_subscriptions_work_beside_direct_ones(connection: C
     sent = [b"%d" % number for number in range(200)]
     for payload in sent:
         await connection.publish("s", payload)
-    await eventually(lambda: ours == theirs == sent, within=5, describe="both have all, in order")
+    await eventually(lambda: ours == theirs == sent, describe="both have all, in order")
 
 
 class _Socket:

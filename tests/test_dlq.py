@@ -51,10 +51,11 @@ async def test_a_fresh_server_has_none(gateway: RunningGateway) -> None:
 
 
 async def test_a_run_that_failed_leaves_one(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+    submitted_at = time.time()
     async with serving_worker(config):
         run_id = (await gateway.ends(await gateway.submit("failing", tags=["night"])))["run_id"]
     [item] = (await dlq(gateway))["items"]
-    assert item.pop("timestamp") == pytest.approx(time.time(), abs=30)
+    assert submitted_at <= item.pop("timestamp") <= time.time()
     assert "it broke" in item.pop("error")
     assert item == {
         "seq": 1,
@@ -179,10 +180,11 @@ async def test_one_page_reads_no_more_than_it_may(
 
 
 async def test_something_else_in_the_stream_is_shown_as_such(gateway: RunningGateway) -> None:
+    published_at = time.time()
     await publish_acked(gateway.inside.connection, "pyoco.dlq.default", b"\xffnonsense")
     [item] = (await dlq(gateway))["items"]
     assert (item["reason"], item["tag"], item["replayable"]) == ("unreadable", "default", False)
-    assert item["timestamp"] == pytest.approx(time.time(), abs=30)
+    assert published_at <= item["timestamp"] <= time.time()
     assert (await gateway.http.get("/dlq/1")).json()["reason"] == "unreadable"
 
 

@@ -27,9 +27,7 @@ from pyoco_server.errors import EmbeddedServerError
 
 from .support.ports import port_to_keep
 from .support.processes import find_processes, is_alive
-from .support.waiting import eventually, eventually_sync
-
-LIMIT_SEC = 20.0
+from .support.waiting import LIMIT_SEC, eventually, eventually_sync
 
 
 @asynccontextmanager
@@ -196,9 +194,7 @@ async def test_a_start_that_takes_too_long_ends_with_the_log_and_leaves_nothing(
 
     async def until_ready_once_it_runs(self: EmbeddedNats, process: Process) -> int:
         # On a busy machine the program alone needs longer to start.
-        await eventually(
-            lambda: "too slow" in self.log_path.read_text(), within=LIMIT_SEC, describe="the program runs"
-        )
+        await eventually(lambda: "too slow" in self.log_path.read_text(), describe="the program runs")
         return await until_ready(self, process)
 
     with monkeypatch.context() as then:
@@ -206,7 +202,7 @@ async def test_a_start_that_takes_too_long_ends_with_the_log_and_leaves_nothing(
         with pytest.raises(EmbeddedServerError, match=r"(?s)not ready within 1 s.*too slow"):
             await server.start()
     assert not is_alive(int(pid_file.read_text()))
-    await eventually(lambda: not guards_of(data_dir), within=LIMIT_SEC, describe="the guard ended")
+    await eventually(lambda: not guards_of(data_dir), describe="the guard ended")
     async with EmbeddedNats(data_dir):
         pass  # the folder is free again
 
@@ -223,7 +219,6 @@ async def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
     starting = asyncio.create_task(EmbeddedNats(tmp_path, binary=slow).start())
     pid = await eventually(
         lambda: int(pid_file.read_text() or 0) if pid_file.exists() else None,
-        within=LIMIT_SEC,
         describe="the server process runs",
     )
     starting.cancel()
@@ -293,7 +288,7 @@ async def test_wait_tells_how_the_server_ended_and_a_restart_keeps_the_data(tmp_
     await store(server.url, "before the crash")
     os.kill(server.pid, signal.SIGKILL)
     assert await server.wait() == -signal.SIGKILL
-    await eventually(lambda: not guards_of(tmp_path), within=LIMIT_SEC, describe="the guard ended")
+    await eventually(lambda: not guards_of(tmp_path), describe="the guard ended")
     await server.start()
     assert await stored(server.url) == "before the crash"
     await server.stop()
@@ -311,7 +306,7 @@ async def test_the_server_ends_when_its_program_is_killed_and_the_next_start_has
         async with EmbeddedNats(tmp_path, start_timeout_sec=LIMIT_SEC) as server:
             assert not is_alive(told["pid"])
             assert await stored(server.url) == "acknowledged"
-    await eventually(lambda: not guards_of(tmp_path), within=LIMIT_SEC, describe="no guard is left")
+    await eventually(lambda: not guards_of(tmp_path), describe="no guard is left")
 
 
 async def test_the_guard_kills_a_server_that_does_not_end(tmp_path: Path) -> None:
@@ -327,11 +322,10 @@ asyncio.run(EmbeddedNats(Path(sys.argv[1]), binary=Path(sys.argv[2]), stop_timeo
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "data"), str(stubborn)]) as parent:
         pid = await eventually(
             lambda: int(pid_file.read_text() or 0) if pid_file.exists() else None,
-            within=LIMIT_SEC,
             describe="the server process runs",
         )
         parent.kill()
-    await eventually(lambda: not is_alive(pid), within=LIMIT_SEC, describe="the stubborn server was killed")
+    await eventually(lambda: not is_alive(pid), describe="the stubborn server was killed")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
@@ -383,7 +377,6 @@ asyncio.run(EmbeddedNats(Path(sys.argv[1]), binary=Path(sys.argv[2])).start())
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "data"), str(telling)]) as parent:
         told = await eventually(
             lambda: policy_file.read_text() if policy_file.exists() else None,
-            within=LIMIT_SEC,
             describe="the server process says how it runs",
         )
         parent.kill()
@@ -409,7 +402,7 @@ def test_a_program_that_forgets_to_stop_leaves_no_server(tmp_path: Path) -> None
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=LIMIT_SEC,
     )
     pid = json.loads(done.stdout)["pid"]
-    eventually_sync(lambda: not is_alive(pid), within=LIMIT_SEC, describe="the server ended with its program")
+    eventually_sync(lambda: not is_alive(pid), describe="the server ended with its program")

@@ -21,10 +21,8 @@ from pyoco_server.worker.embedded_output import EmbeddedOutput
 from pyoco_server.worker.task_output import TaskOutput
 
 from .support.gateway import RunningGateway
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .test_log_capture import lines_of
-
-_LONGEST_SEC = 30.0
 
 
 class Talkers:
@@ -45,14 +43,14 @@ class Talkers:
         say(f"{name} begins")
         say(f"{name} goes on", end="")
         self.started[name].set()
-        self.released[name].wait(_LONGEST_SEC)
+        self.released[name].wait(LIMIT_SEC)
         say(f"\n{name} ends")
 
     def _follow(self) -> None:
         self.followed.set()
 
     async def has_started(self, name: str) -> None:
-        await eventually(self.started[name].is_set, within=10, describe=f"{name} has started")
+        await eventually(self.started[name].is_set, describe=f"{name} has started")
 
     def release_all(self) -> None:
         for event in self.released.values():
@@ -93,7 +91,7 @@ async def test_an_abandoned_run_and_its_successor_are_not_mixed_up(
     )
     try:
         abandoned = await gateway.submit("stubborn")
-        running = asyncio.create_task(worker.run_once(timeout=5))
+        running = asyncio.create_task(worker.run_once(timeout=LIMIT_SEC))
         await talkers.has_started("stubborn")
         if how == "cancel_forced":
             await gateway.http.post(f"/runs/{abandoned}/cancel")
@@ -103,10 +101,10 @@ async def test_an_abandoned_run_and_its_successor_are_not_mixed_up(
         say("the program goes on")
 
         second = await gateway.submit("second")
-        running = asyncio.create_task(worker.run_once(timeout=5))
+        running = asyncio.create_task(worker.run_once(timeout=LIMIT_SEC))
         await talkers.has_started("second")
         talkers.released["stubborn"].set()
-        await eventually(lambda: flows_on_threads() == 1, within=5, describe="the abandoned flow has ended")
+        await eventually(lambda: flows_on_threads() == 1, describe="the abandoned flow has ended")
         talkers.released["second"].set()
         assert await running == second
 

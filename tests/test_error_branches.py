@@ -16,7 +16,7 @@ from pyoco_server.models import WorkerState
 from .support.gateway import RunningGateway, running_gateway
 from .support.looking import queue_is_empty, started_pid
 from .support.nats_server import NatsServer
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 from .support.workers import serving_worker
 
 
@@ -50,9 +50,9 @@ async def test_0008_an_end_that_nats_does_not_take_is_told_and_the_run_comes_aga
         await started_pid(marker)
         await context.update_stream(replace(runs, max_msg_size=16))
         release.touch()
-        await eventually(lambda: logged(caplog, 8), within=10, describe="ERR-PYOCO-0008 is logged")
+        await eventually(lambda: logged(caplog, 8), describe="ERR-PYOCO-0008 is logged")
         await context.update_stream(runs)
-        run = await gateway.ends(run_id, within=15)
+        run = await gateway.ends(run_id)
         assert run["status"] == "COMPLETED"
         assert run["attempt"] >= 2
 
@@ -61,16 +61,16 @@ async def test_0009_a_message_that_cannot_be_kept_alive_is_told(
     config: NatsBackendConfig, own_nats: NatsServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
-    own = replace(config, nats_url=own_nats.url, consumer_ack_wait_sec=30.0)
+    own = replace(config, nats_url=own_nats.url, consumer_ack_wait_sec=NEVER_SEC)
     async with running_gateway(own) as gateway, serving_worker(own):
         run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
         await started_pid(marker)
         await asyncio.to_thread(own_nats.kill)
-        [first, *_] = await eventually(lambda: logged(caplog, 9), within=5, describe="ERR-PYOCO-0009")
+        [first, *_] = await eventually(lambda: logged(caplog, 9), describe="ERR-PYOCO-0009")
         assert getattr(first, "run_id", "") == run_id
         await asyncio.to_thread(own_nats.start)
         release.touch()
-        await gateway.inside.connection.wait_ready(10)
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
@@ -91,9 +91,9 @@ async def test_0011_a_dead_letter_that_cannot_be_published_is_told_and_the_run_e
         await gateway.inside.connection.client.jetstream().delete_stream("PYOCO_DLQ")
         run = await gateway.ends(await gateway.submit("failing"))
         assert run["status"] == "FAILED"
-        [record] = await eventually(lambda: logged(caplog, 11), within=5, describe="ERR-PYOCO-0011")
+        [record] = await eventually(lambda: logged(caplog, 11), describe="ERR-PYOCO-0011")
         assert getattr(record, "reason", "") == "execution_error"
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the run is acked")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the run is acked")
 
 
 async def test_a_deleted_stream_is_made_anew(config: NatsBackendConfig, gateway: RunningGateway) -> None:
@@ -105,7 +105,7 @@ async def test_a_deleted_stream_is_made_anew(config: NatsBackendConfig, gateway:
             answer = await gateway.http.post("/runs", json={"flow_name": "noop"})
             return answer.json()["run_id"] if answer.status_code == 200 else None
 
-        run_id = await eventually(accepted, within=5, describe="runs are accepted again")
+        run_id = await eventually(accepted, describe="runs are accepted again")
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
@@ -119,9 +119,7 @@ async def test_a_wrong_password_is_told_once_and_not_for_ever(
     def told() -> list[str]:
         return [record.getMessage() for record in caplog.records if "NATS" in record.getMessage()]
 
-    await eventually(
-        lambda: any("authorization" in line.lower() for line in told()), within=10, describe="it is told"
-    )
+    await eventually(lambda: any("authorization" in line.lower() for line in told()), describe="it is told")
     tries = 0
 
     async def tried_often() -> bool:
@@ -129,7 +127,7 @@ async def test_a_wrong_password_is_told_once_and_not_for_ever(
         tries += 1
         return tries > 75
 
-    await eventually(tried_often, within=60, describe="it had time for several attempts")
+    await eventually(tried_often, describe="it had time for several attempts")
     await connection.close()
     assert len(told()) <= 6
 
@@ -147,7 +145,7 @@ async def test_a_background_task_survives_what_nobody_foresaw(caplog: pytest.Log
         await asyncio.Event().wait()
 
     task = asyncio.create_task(repeat("the task", step))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_SEC):
         await done.wait()
     task.cancel()
     await asyncio.wait([task])
@@ -159,15 +157,13 @@ async def test_two_workers_of_one_id_are_warned(
 ) -> None:
     async with serving_worker(config, worker_id="twin"):
         async with serving_worker(config, worker_id="twin"):
-            await eventually(
-                lambda: "another worker uses the id twin" in caplog.text, within=5, describe="told"
-            )
+            await eventually(lambda: "another worker uses the id twin" in caplog.text, describe="told")
 
         async def alive_again() -> bool:
             record = await gateway.inside.workers.get("twin")
             return record is not None and record.state is WorkerState.IDLE
 
-        await eventually(alive_again, within=5, describe="the one that is left says that it is there")
+        await eventually(alive_again, describe="the one that is left says that it is there")
 
 
 async def test_health_does_not_call_a_nats_ready_that_does_not_answer(
@@ -188,5 +184,5 @@ async def test_a_client_that_hangs_up_is_no_error_of_ours(
     url = gateway.http.base_url
     with socket.create_connection((url.host, url.port or 80)) as sender:
         sender.sendall(b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
-    await eventually(lambda: "the client left" in caplog.text, within=5, describe="it is noted")
+    await eventually(lambda: "the client left" in caplog.text, describe="it is noted")
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -19,7 +19,7 @@ def test_a_worker_inside_a_program(nats_url: str, tmp_path: Path) -> None:
         started(command, cwd=tmp_path, PYTHONUNBUFFERED="1", PYOCO_NATS_URL=nats_url) as program,
         PyocoHttpClient(gateway["url"]) as client,
     ):
-        eventually_sync(lambda: client.health()["nats"]["ready"], within=10, describe="NATS is ready")
+        eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
         program.writes("waiting for runs")
         run_id = client.submit_run("double", params={"number": 21})["run_id"]
         assert client.wait(run_id, 15)["status"] == "COMPLETED"

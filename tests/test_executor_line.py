@@ -26,7 +26,7 @@ from pyoco_server.worker.slots import SMALL_JOB_BYTES
 
 from .support.clocks import SetLoop
 from .support.looking import started_pid
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.workers import FLOWS
 
 # Long enough that nothing is taken back unless a test makes it happen.
@@ -98,7 +98,7 @@ class Lasting:
 async def in_front(executor: ProcessExecutor, folder: Path) -> Lasting:
     front = Lasting(folder)
     front.execution = asyncio.create_task(executor.execute(front.run, Heard()))
-    await eventually(lambda: executor.current is front.run, within=5, describe="the run was sent")
+    await eventually(lambda: executor.current is front.run, describe="the run was sent")
     return front
 
 
@@ -107,7 +107,7 @@ def lined_up(executor: ProcessExecutor, run: Run, heard: Heard | None = None) ->
     assert end is not None
 
     async def ended(end: Coroutine[None, None, Outcome]) -> Outcome:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_SEC):
             return await end
 
     return asyncio.create_task(ended(end))
@@ -195,7 +195,7 @@ async def test_there_is_room_only_behind_a_run_that_is_probably_short(
         assert executor.room == 0, "its last run took long"
         front.release.touch()
         await front.execution
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_SEC):
             most = 0
             while not most:  # on a busy machine even this run may take long
                 most = process_link.line_behind((await executor.execute(a_run("noop"), Heard())).took_sec)
@@ -219,11 +219,9 @@ async def test_a_run_in_front_that_lasts_gives_back_who_waits_even_if_it_holds_t
     release, counter = tmp_path / "release", tmp_path / "began"
     params = {"path": str(release)} if flow == "waiting" else {"seconds": 2.0}
     front = asyncio.create_task(executor.execute(a_run(flow, **params), Heard()))
-    await eventually(lambda: executor.current, within=5, describe="the run was sent")
-    lined_at = time.monotonic()
+    await eventually(lambda: executor.current, describe="the run was sent")
     line = [lined_up(executor, a_run("counting", counter=str(counter), seconds=0)) for _ in range(3)]
     assert all(outcome.not_begun for outcome in await asyncio.gather(*line))
-    assert time.monotonic() - lined_at < 1.0
     assert not front.done()
     assert executor.room == 0
     release.touch()
@@ -301,7 +299,7 @@ async def test_a_large_run_neither_waits_nor_has_others_wait_behind_it(
     front.release.unlink()
     params = {"path": str(front.release), "padding": "x" * 1_000_000}
     large = asyncio.create_task(executor.execute(a_run("waiting", **params), Heard()))
-    await eventually(lambda: executor.current, within=5, describe="the run was sent")
+    await eventually(lambda: executor.current, describe="the run was sent")
     assert executor.room == 0
     front.release.touch()
     assert (await large).status == "COMPLETED"

@@ -30,7 +30,7 @@ async def test_a_killed_executor_is_noticed_although_a_forked_child_lives_on(
     async with serving_worker(config):
         run_id = await gateway.submit("forking", params={"started": str(marker)})
         os.kill(await started_pid(marker), signal.SIGKILL)
-        run = await gateway.ends(run_id, within=5)
+        run = await gateway.ends(run_id)
         assert (run["status"], run["reason"]) == ("FAILED", "executor_crashed")
 
 
@@ -110,7 +110,7 @@ async def test_progress_is_seen_although_preparing_the_flow_took_long(
         async def task_is_running() -> bool:
             return bool((await gateway.get(run_id))["tasks"] == {"w": "RUNNING"})
 
-        await eventually(task_is_running, within=5, describe="the task is seen RUNNING")
+        await eventually(task_is_running, describe="the task is seen RUNNING")
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 

@@ -18,7 +18,7 @@ from pyoco_server.models import JournalEntry, RunStatus
 
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.workers import serving_worker
 from .test_http_errors import assert_problem
 
@@ -41,14 +41,15 @@ async def finds(gateway: RunningGateway, run_id: str, code: str) -> dict[str, An
         finding: dict[str, Any] = (await explain(gateway, run_id))["findings"][0]
         return finding if finding["code"] == code else None
 
-    return await eventually(first, within=10, describe=f"{code} is found")
+    return await eventually(first, describe=f"{code} is found")
 
 
 async def test_a_run_that_nobody_can_take(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop", tag="gpu")
+    asked_at = time.time()
     explanation = await explain(gateway, run_id)
     assert (explanation["run_id"], explanation["status"]) == (run_id, "PENDING")
-    assert abs(explanation["checked_at"] - time.time()) < 5
+    assert asked_at <= explanation["checked_at"] <= time.time()
     first, second = explanation["findings"]
     assert explanation["summary"] == first["message"]
     assert first == {
@@ -240,4 +241,4 @@ async def deliver(connection: Connection, tag: str, count: int) -> None:
     await WorkQueue(connection).ensure_consumer(tag)
     context = connection.client.jetstream()
     pull = await context.pull_subscribe_bind(consumer=consumer_name(tag), stream="PYOCO_WORK")
-    await pull.fetch(count, timeout=5)
+    await pull.fetch(count, timeout=LIMIT_SEC)

@@ -16,14 +16,12 @@ async def test_who_watches_is_told_with_the_rights_of_a_gateway(
 ) -> None:
     async with running_gateway(installation.settings("gateway")) as gateway:
         inside = gateway.inside
-        await eventually(
-            lambda: inside.changes.begun and inside.inbox.begun, within=5, describe="all is read"
-        )
+        await eventually(lambda: inside.changes.begun and inside.inbox.begun, describe="all is read")
         async with (
             reading_events(gateway.http, "/runs/watch") as runs,
             reading_events(gateway.http, "/waits/watch") as waits,
         ):
             [wait] = await ask(inside)
             mark = wait.run_id.encode()
-            await eventually(lambda: mark in runs.raw and mark in waits.raw, within=5, describe="it is told")
+            await eventually(lambda: mark in runs.raw and mark in waits.raw, describe="it is told")
     assert violations(caplog) == []

@@ -43,7 +43,7 @@ def gateway_url(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPa
 @pytest.fixture
 def client(gateway_url: str) -> Iterator[PyocoHttpClient]:
     with PyocoHttpClient(gateway_url) as client:
-        eventually_sync(lambda: client.health()["nats"]["ready"], within=10, describe="NATS is ready")
+        eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
         yield client
 
 
@@ -295,7 +295,7 @@ def test_dead_letters_are_read_replayed_and_deleted(client: PyocoHttpClient) -> 
     run_id = client.submit_run("failing")["run_id"]
     assert client.wait(run_id, 20)["status"] == "FAILED"
     letter = eventually_sync(
-        lambda: next(iter(client.iter_dlq(run_id=run_id)), None), within=10, describe="the letter is there"
+        lambda: next(iter(client.iter_dlq(run_id=run_id)), None), describe="the letter is there"
     )
     assert client.get_dlq(letter["seq"]) == letter
     assert client.list_dlq(1, reason=["execution_error", "timeout"])["items"]
@@ -313,9 +313,7 @@ def test_many_runs_are_cancelled_after_they_were_counted(client: PyocoHttpClient
     assert counted["token"]
     begun = client.bulk_cancel({"tag": "bulk"}, "enough", token=counted["token"])["operation"]
     assert begun is not None
-    eventually_sync(
-        lambda: client.get_bulk(begun["bulk_id"])["state"] == "COMPLETED", within=10, describe="it is done"
-    )
+    eventually_sync(lambda: client.get_bulk(begun["bulk_id"])["state"] == "COMPLETED", describe="it is done")
     assert {client.wait(run_id, 10)["cancel_reason"] for run_id in ids} == {"enough"}
     assert begun["bulk_id"] in [each["bulk_id"] for each in client.list_bulk()["items"]]
     assert client.stop_bulk(begun["bulk_id"])["state"] == "COMPLETED"

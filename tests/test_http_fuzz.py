@@ -38,7 +38,7 @@ class Target:
         self.program = program
         self._address = (urlsplit(url).hostname or "", urlsplit(url).port or 0)
         with PyocoHttpClient(url) as client:
-            eventually_sync(lambda: client.health()["index"]["ready"], within=10, describe="it is ready")
+            eventually_sync(lambda: client.health()["index"]["ready"], describe="it is ready")
         document = json.loads(self.body_of(self.send("GET", "/openapi.json")))
         self.operations = [
             (method.upper(), path)

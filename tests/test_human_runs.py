@@ -30,7 +30,7 @@ from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 from .support.programs import WORKER, running
 from .support.stored_waits import let_expire
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.workers import FLOWS, serving_worker
 
 
@@ -62,7 +62,7 @@ async def test_a_run_waits_and_goes_on_with_the_answer(
         assert [wait["task"] for wait in run["open_waits"]] == ["approve"]
         # It costs nobody anything.
         assert (run["worker_id"], run["delivery"]) == (None, None)
-        await eventually(lambda: _is_idle(gateway, worker), within=5, describe="the worker is free")
+        await eventually(lambda: _is_idle(gateway, worker), describe="the worker is free")
         await answer(gateway, run, {"decision": "approved"})
         run = await gateway.ends(run_id)
     assert run["status"] == "COMPLETED"
@@ -93,7 +93,7 @@ async def test_two_questions_are_answered_in_any_order(
             run = await gateway.get(run_id)
             return run if run["status"] == "WAITING_HUMAN" and len(run["open_waits"]) == 1 else None
 
-        run = await eventually(right_is_done, within=10, describe="it waits for the other")
+        run = await eventually(right_is_done, describe="it waits for the other")
         assert notes.read_text().split() == ["right"]
         assert run["tasks"]["left"] == "WAITING"
         await answer(gateway, run, "L")
@@ -111,7 +111,7 @@ async def test_an_answer_that_comes_before_the_run_waits_counts(
         async def opened() -> WaitRecord | None:
             return next(iter(await waits_of(gateway, run_id)), None)
 
-        wait = await eventually(opened, within=10, describe="the question is asked")
+        wait = await eventually(opened, describe="the question is asked")
         assert (await gateway.get(run_id))["status"] == "RUNNING"
         await Answers(gateway.inside.connection).respond(wait.wait_id, Answer(payload=1), ANYBODY, Actor())
         released.touch()
@@ -132,7 +132,7 @@ async def test_an_early_answer_leaves_the_executors_of_its_worker_in_order(
             async def opened(run_id: str = run_id) -> WaitRecord | None:
                 return next(iter(await waits_of(gateway, run_id)), None)
 
-            wait = await eventually(opened, within=10, describe="the question is asked")
+            wait = await eventually(opened, describe="the question is asked")
             answers = Answers(gateway.inside.connection)
             await answers.respond(wait.wait_id, Answer(payload=number), ANYBODY, Actor())
             released.touch()
@@ -153,7 +153,7 @@ async def test_a_question_is_seen_and_answered_while_another_branch_still_runs(
             run = await gateway.get(run_id)
             return run if run.get("open_waits") and run["tasks"].get("question") == "WAITING" else None
 
-        run = await eventually(asks, within=10, describe="the question is in the run")
+        run = await eventually(asks, describe="the question is in the run")
         assert (run["status"], run["tasks"]) == ("RUNNING", {"question": "WAITING", "work": "RUNNING"})
         await answer(gateway, run, "soon")
         released.touch()
@@ -171,7 +171,7 @@ async def test_a_cancel_ends_a_question_beside_running_work(
         async def asks() -> bool:
             return bool((await gateway.get(run_id)).get("open_waits"))
 
-        await eventually(asks, within=10, describe="the question is in the run")
+        await eventually(asks, describe="the question is in the run")
         await gateway.http.post(f"/runs/{run_id}/cancel")
         run = await gateway.ends(run_id)
         assert (run["status"], set(run["tasks"].values())) == ("CANCELLED", {"CANCELLED"})
@@ -235,7 +235,7 @@ async def test_a_run_is_cancelled_while_it_waits_and_no_worker_lives(
     async def closed() -> bool:
         return all(wait.state is WaitState.CANCELLED for wait in await waits_of(gateway, run_id))
 
-    await eventually(closed, within=10, describe="the wait is closed")
+    await eventually(closed, describe="the wait is closed")
 
 
 async def test_a_continuation_that_comes_twice_is_executed_once(
@@ -254,11 +254,11 @@ async def test_a_continuation_that_comes_twice_is_executed_once(
             run = await gateway.get(run_id)
             return run if run["generation"] == 2 else None
 
-        run = await eventually(waits_for_the_other, within=10, describe="it waits for the other")
+        run = await eventually(waits_for_the_other, describe="it waits for the other")
         before = run["attempt"]
         for number in range(3):
             await queue.publish_again(job, revision=number)
-        await eventually(lambda: _queue_is_empty(gateway), within=5, describe="they are dropped")
+        await eventually(lambda: _queue_is_empty(gateway), describe="they are dropped")
         assert (await gateway.get(run_id))["attempt"] == before
         await answer(gateway, run, "second")
         await gateway.ends(run_id)
@@ -288,10 +288,10 @@ async def test_what_a_run_waits_for_does_not_count_against_its_limit(config: Nat
         await gateway.inside.runs.replace(structs.replace(stored.snapshot, **began), revision=stored.revision)
         run = await gateway.get(run_id)
         over_at = run["start_time"] + 60
-        await eventually(lambda: time.time() > over_at, within=5, describe="it would have taken too long")
+        await eventually(lambda: time.time() > over_at, describe="it would have taken too long")
         sweeper = gateway.inside.sweeper
         goal = sweeper.rounds + 3
-        await eventually(lambda: sweeper.rounds >= goal, within=10, describe="the sweep has looked at it")
+        await eventually(lambda: sweeper.rounds >= goal, describe="the sweep has looked at it")
         await answer(gateway, run, "late enough")
         run = await gateway.ends(run_id)
     assert run["status"] == "COMPLETED"
@@ -311,7 +311,7 @@ async def test_a_worker_that_is_killed_between_asking_and_waiting_has_asked_once
         async def opened() -> WaitRecord | None:
             return next(iter(await waits_of(gateway, run_id)), None)
 
-        wait = await eventually(opened, within=10, describe="the question is asked")
+        wait = await eventually(opened, describe="the question is asked")
         killed.send(signal.SIGKILL)
     released.touch()
     short = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
@@ -333,7 +333,7 @@ async def test_a_job_that_comes_again_does_not_wake_a_run_that_waits(
         run = await gateway.reaches(run_id, "WAITING_HUMAN")
         again = structs.replace(await job_again(gateway, run_id), generation=0)
         await WorkQueue(gateway.inside.connection).publish_again(again, revision=1)
-        await eventually(lambda: _queue_is_empty(gateway), within=5, describe="the job is dropped")
+        await eventually(lambda: _queue_is_empty(gateway), describe="the job is dropped")
         assert (await gateway.get(run_id))["attempt"] == run["attempt"]
         await answer(gateway, run, None)
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
@@ -369,7 +369,7 @@ async def test_what_a_flow_does_not_ask_any_more_is_taken_back(
             run = await gateway.get(run_id)
             return run if run["generation"] == 2 else None
 
-        run = await eventually(asks_anew, within=10, describe="it waits again")
+        run = await eventually(asks_anew, describe="it waits again")
     assert [wait["name"] for wait in run["open_waits"]] == ["new"]
     states = {wait.name: wait.state for wait in await waits_of(gateway, run_id)}
     assert states == {"old": "cancelled", "other": "answered", "new": "open"}
@@ -389,17 +389,17 @@ async def test_an_outage_while_a_run_comes_to_wait_loses_nothing_that_it_has_don
     async with running_gateway(own) as gateway, serving_worker(own):
         params = {"notes": str(notes), "released": str(released)}
         run_id = await gateway.submit("late_question", params=params)
-        await eventually(notes.exists, within=10, describe="its task is under way")
+        await eventually(notes.exists, describe="its task is under way")
         await asyncio.to_thread(own_nats.kill)
         released.touch()
         # So long that a worker waits for the journal of a run that ends in vain.
         tired = "a run's journal or log is incomplete"
-        await eventually(lambda: tired in caplog.text, within=10, describe="the worker has waited")
+        await eventually(lambda: tired in caplog.text, describe="the worker has waited")
         await asyncio.to_thread(own_nats.restart)
-        await gateway.inside.connection.wait_ready()
-        run = await gateway.reaches(run_id, "WAITING_HUMAN", within=20)
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
         await answer(gateway, run, "yes")
-        run = await gateway.ends(run_id, within=20)
+        run = await gateway.ends(run_id)
     assert run["status"] == "COMPLETED"
     assert notes.read_text().split() == ["prepared"]
 

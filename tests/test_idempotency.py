@@ -27,7 +27,7 @@ from .support.journals import journalled_runs
 from .support.looking import queue_is_empty
 from .support.nats_server import NatsServer
 from .support.programs import SERVER, running
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.workers import serving_worker
 from .test_http_errors import assert_problem, no_run_exists
 from .test_outage import stored_run_ids
@@ -41,7 +41,7 @@ async def post(gateway: RunningGateway, key: str = KEY, **fields: Any) -> httpx.
     return await gateway.http.post("/runs", json=body, headers={"Idempotency-Key": key})
 
 
-async def run_of(gateway: RunningGateway, key: str = KEY, within: float = 15.0, **fields: Any) -> str:
+async def run_of(gateway: RunningGateway, key: str = KEY, **fields: Any) -> str:
     """What a client does: send it until it is answered."""
 
     async def accepted() -> str | None:
@@ -52,7 +52,7 @@ async def run_of(gateway: RunningGateway, key: str = KEY, within: float = 15.0, 
         assert answer.status_code in (200, 503), answer.text
         return answer.json()["run_id"] if answer.status_code == 200 else None
 
-    return await eventually(accepted, within=within, describe=f"{key} is accepted")
+    return await eventually(accepted, describe=f"{key} is accepted")
 
 
 async def jobs_on_queue(gateway: RunningGateway) -> int:
@@ -188,11 +188,9 @@ async def test_others_wait_until_the_first_run_really_exists(
 
 async def test_who_waits_in_vain_is_told_to_try_again(gateway: RunningGateway) -> None:
     await left_half_way(gateway, new_job(flow_name="noop", tag="default"), age_sec=0)
-    asked_at = time.monotonic()
     answer = await post(gateway)
     assert "is under way" in assert_problem(answer, 503, 3)["detail"]
     assert answer.headers["retry-after"] == "1"
-    assert time.monotonic() - asked_at < 2
     assert await stored_run_ids(gateway) == set()
 
 
@@ -264,7 +262,7 @@ async def test_a_gateway_that_slept_answers_no_run_that_was_replaced_meanwhile(
         assert (await post(gateway)).json()["run_id"] == run_id
         async with serving_worker(config):
             assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-            assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="no job is left")
+            assert await eventually(lambda: queue_is_empty(gateway), describe="no job is left")
     assert await stored_run_ids(gateway) == {run_id}
 
 
@@ -330,7 +328,7 @@ async def test_a_run_whose_acceptance_was_stored_unheard_is_not_withdrawn(
 
     monkeypatch.setattr(keys, "accept", unheard)
     assert_problem(await post(gateway), 503, 3)
-    await eventually(lambda: "ERR-PYOCO-0004" in err_ids(caplog), within=5, describe="it is reported")
+    await eventually(lambda: "ERR-PYOCO-0004" in err_ids(caplog), describe="it is reported")
     again = await post(gateway)
     assert again.headers["idempotent-replayed"] == "true"
     assert await stored_run_ids(gateway) == {again.json()["run_id"]}
@@ -358,9 +356,9 @@ async def test_retries_over_an_outage_of_nats_make_one_run_each(
                 accepted[key] = answer.json()["run_id"]
             else:
                 refused.append(key)
-                accepted[key] = await run_of(other, key, within=30)
+                accepted[key] = await run_of(other, key)
             # Whoever was told of a run is told of the same one for ever.
-            assert await run_of(other, key, within=30) == accepted[key]
+            assert await run_of(other, key) == accepted[key]
             under_way.set()
         return accepted
 
@@ -385,7 +383,7 @@ async def test_retries_over_an_outage_of_nats_make_one_run_each(
         async def only_they_exist() -> bool:
             return await stored_run_ids(one) == set(told.values())
 
-        await eventually(only_they_exist, within=10, describe="one run per key")
+        await eventually(only_they_exist, describe="one run per key")
 
 
 async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
@@ -401,7 +399,7 @@ async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
         return {"flow_name": "counting", "params": {"counter": str(executed / key), "seconds": 0}}
 
     with running(SERVER, "up", "--port", "0", "--nats-url", config.nats_url, cwd=tmp_path) as (program, told):
-        async with httpx.AsyncClient(base_url=told["url"], timeout=10) as http:
+        async with httpx.AsyncClient(base_url=told["url"], timeout=LIMIT_SEC) as http:
             dying = RunningGateway(http, gateway.inside)
 
             async def send(numbers: list[str]) -> None:
@@ -422,12 +420,12 @@ async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
     told_now = {key: await run_of(gateway, key, **fields(key)) for key in keys}
     assert {key: told_now[key] for key in answered} == answered
     async with serving_worker(config, concurrency=2):
-        ended = [await gateway.ends(run_id, within=30) for run_id in told_now.values()]
+        ended = [await gateway.ends(run_id) for run_id in told_now.values()]
         assert Counter(run["status"] for run in ended) == {"COMPLETED": len(keys)}
 
         async def no_other_job() -> bool:
             return await jobs_on_queue(gateway) == 1  # of "first", which nobody serves
 
-        await eventually(no_other_job, within=10, describe="no job is left")
+        await eventually(no_other_job, describe="no job is left")
     assert len(await stored_run_ids(gateway)) == len(keys) + 1
     assert {path.name: path.read_text() for path in executed.iterdir()} == dict.fromkeys(keys, "executed\n")

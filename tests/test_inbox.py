@@ -17,7 +17,7 @@ from .support.event_reading import EventReading, reading_events
 from .support.gateway import RunningGateway, running_gateway
 from .support.stored_waits import a_wait, ask, decide, decided
 from .support.tenants import OPERATOR, Tenant, having_tenants
-from .support.waiting import eventually
+from .support.waiting import NEVER_SEC, eventually
 from .support.workers import serving_worker
 
 
@@ -49,11 +49,11 @@ def shown(reading: EventReading) -> set[str]:
 
 
 async def reads(reading: EventReading, *expected: tuple[str, Any]) -> None:
-    await eventually(lambda: told(reading) == list(expected), within=5, describe=f"events {expected}")
+    await eventually(lambda: told(reading) == list(expected), describe=f"events {expected}")
 
 
 async def ready(gateway: RunningGateway) -> None:
-    await eventually(lambda: gateway.inside.inbox.begun, within=5, describe="the inbox can be followed")
+    await eventually(lambda: gateway.inside.inbox.begun, describe="the inbox can be followed")
 
 
 # Over HTTP
@@ -73,12 +73,12 @@ async def test_first_all_that_is_open_then_each_change(gateway: RunningGateway) 
         )
         closed = json.loads(reading.events[-1].data)["wait"]
         assert closed["state"] == "expired"
-    await eventually(lambda: gateway.inside.inbox.followers == 0, within=5, describe="nobody follows")
+    await eventually(lambda: gateway.inside.inbox.followers == 0, describe="nobody follows")
 
 
 async def test_a_change_is_told_at_once(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     # Nothing is found by looking now and then: that would be too late.
-    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", 600.0)
+    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     async with running_gateway(config) as gateway:
         await ready(gateway)
         async with reading_events(gateway.http, "/waits/watch") as reading:
@@ -150,7 +150,7 @@ async def test_the_inbox_never_shows_a_decided_wait(gateway: RunningGateway) -> 
         answer = await gateway.http.post(f"/waits/{answered.wait_id}/respond", json={"payload": number})
         assert answer.status_code == 200, answer.text
         async with reading_events(gateway.http, "/waits/watch") as reading:
-            await eventually(lambda: reading.events, within=5, describe="the first event")
+            await eventually(lambda: reading.events, describe="the first event")
             assert shown(reading) == {wait.wait_id for wait in left}
 
 
@@ -204,11 +204,11 @@ async def test_a_question_of_a_run_comes_and_goes_with_its_answer(
         reading_events(gateway.http, "/waits/watch") as reading,
     ):
         run_id = await gateway.submit("ask")
-        await eventually(lambda: len(shown(reading)) == 1, within=10, describe="the question is there")
+        await eventually(lambda: len(shown(reading)) == 1, describe="the question is there")
         await gateway.reaches(run_id, "WAITING_HUMAN")
         answer = await gateway.http.post("/resume", json={"runId": run_id, "payload": "yes"})
         assert answer.status_code == 200, answer.text
-        await eventually(lambda: not shown(reading), within=10, describe="the question is gone")
+        await eventually(lambda: not shown(reading), describe="the question is gone")
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
         assert json.loads(reading.events[-1].data)["wait"]["state"] == "answered"
 
@@ -221,11 +221,11 @@ async def test_a_question_goes_with_its_cancelled_run(
         async with serving_worker(config):
             run_id = await gateway.submit("ask")
             await gateway.reaches(run_id, "WAITING_HUMAN")
-        await eventually(lambda: len(shown(reading)) == 1, within=10, describe="the question is there")
+        await eventually(lambda: len(shown(reading)) == 1, describe="the question is there")
         # No worker lives.
         assert (await gateway.http.post(f"/runs/{run_id}/cancel")).status_code == 200
         assert (await gateway.get(run_id))["status"] == "CANCELLED"
-        await eventually(lambda: not shown(reading), within=10, describe="the question is gone")
+        await eventually(lambda: not shown(reading), describe="the question is gone")
         assert json.loads(reading.events[-1].data)["wait"]["state"] == "cancelled"
 
 

@@ -134,8 +134,8 @@ async def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(
     written = await write(gateway.inside.runs, ended(at=1.0))
     assert await ids(gateway) == written
     file.unlink()
-    await eventually(file.exists, within=5, describe="there is a file again")
-    await eventually(lambda: gateway.inside.index.ready, within=5, describe="it is filled again")
+    await eventually(file.exists, describe="there is a file again")
+    await eventually(lambda: gateway.inside.index.ready, describe="it is filled again")
     assert rebuilds(caplog) == ["the index of runs is made anew: its file was deleted"]
     written += await write(gateway.inside.runs, ended(at=2.0))
     assert await ids(gateway) == written[::-1]
@@ -155,7 +155,7 @@ async def test_a_file_that_breaks_while_it_is_used_is_made_anew(
         assert answer.status_code in (200, 503), answer.text
         return answer.status_code == 200 and [run["run_id"] for run in answer.json()] == written[::-1]
 
-    assert await eventually(is_whole, within=10, describe="all runs are listed again")
+    assert await eventually(is_whole, describe="all runs are listed again")
     assert rebuilds(caplog)
 
 
@@ -195,16 +195,14 @@ async def test_gateways_whose_folder_is_deleted_end_up_with_a_file_each_again(
     async with running_gateway(config) as first:
         shutil.rmtree(file.parent)
         async with running_gateway(config) as second:
-            await eventually(
-                lambda: len(list(file.parent.glob("runs-*.sqlite"))) == 2, within=5, describe="two files"
-            )
+            await eventually(lambda: len(list(file.parent.glob("runs-*.sqlite"))) == 2, describe="two files")
             written = await write(first.inside.runs, ended())
             for each in (first, second):
 
                 async def is_right(each: RunningGateway = each) -> bool:
                     return each.inside.index.ready and await ids(each) == written
 
-                assert await eventually(is_right, within=5, describe="it lists the run")
+                assert await eventually(is_right, describe="it lists the run")
 
 
 async def test_two_gateways_with_one_folder_have_a_file_each(config: NatsBackendConfig) -> None:
@@ -245,11 +243,11 @@ async def test_a_folder_that_cannot_be_used_for_a_while_is_tried_again(
         told = answer.json()
         return answer.status_code == 503 and "PYOCO_INDEX_DIR" in told["detail"]
 
-    await eventually(tells_of_it, within=10, describe="it says which folder cannot be used")
+    await eventually(tells_of_it, describe="it says which folder cannot be used")
     answer = await gateway.http.get("/runs")
     assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
     file.parent.unlink()
-    await eventually(lambda: gateway.inside.index.ready, within=10, describe="it is filled again")
+    await eventually(lambda: gateway.inside.index.ready, describe="it is filled again")
     assert await ids(gateway) == written
 
 
@@ -266,7 +264,6 @@ async def test_a_file_that_another_program_uses_is_kept(
     new = await write(gateway.inside.runs, ended(at=2.0))
     await eventually(
         lambda: any("another program uses its file" in record.getMessage() for record in caplog.records),
-        within=5,
         describe="it was met",
     )
     assert gateway.inside.index.ready
@@ -277,7 +274,7 @@ async def test_a_file_that_another_program_uses_is_kept(
         answer = await gateway.http.get("/runs")
         return answer.status_code == 200 and [run["run_id"] for run in answer.json()] == [*new, *old]
 
-    await eventually(is_right, within=5, describe="it goes on")
+    await eventually(is_right, describe="it goes on")
     assert rebuilds(caplog) == []
 
 
@@ -312,7 +309,7 @@ async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
     gateway: RunningGateway, turns: Turns
 ) -> None:
     feed, store = gateway.inside.feed, gateway.inside.runs
-    await eventually(lambda: gateway.inside.index.ready, within=5, describe="there is an index")
+    await eventually(lambda: gateway.inside.index.ready, describe="there is an index")
 
     async def grows(count: int) -> None:
         await write(store, *(ended() for _ in range(count)))
@@ -325,7 +322,7 @@ async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
                 turns.release()
             return reached()
 
-        await eventually(another_is_read, within=5, describe=describe)
+        await eventually(another_is_read, describe=describe)
         return gateway.inside.index_file.held.revision
 
     async def asked(tasks: asyncio.TaskGroup) -> asyncio.Task[None]:
@@ -354,7 +351,7 @@ async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
     monkeypatch.setattr("pyoco_server.runs.index.freshness._PATIENCE_SEC", 0.2)
     turns.release()
     written = await write(gateway.inside.runs, ended(at=1.0))
-    await eventually(lambda: gateway.inside.index_file.runs == 1, within=5, describe="it is read")
+    await eventually(lambda: gateway.inside.index_file.runs == 1, describe="it is read")
     written += await write(gateway.inside.runs, ended(at=2.0))
     answer = await gateway.http.get("/runs")
     assert answer.status_code == 200, answer.text
@@ -385,7 +382,7 @@ async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
     monkeypatch.setattr(RunReader, "take", held_back)
     monkeypatch.setattr("pyoco_server.runs.index.freshness._PATIENCE_SEC", 0.1)
     async with running_gateway(replace(config, index_dir=config.index_dir + "-new")) as gateway:
-        await eventually(lambda: gateway.inside.index_file.runs == 512, within=5, describe="a batch was read")
+        await eventually(lambda: gateway.inside.index_file.runs == 512, describe="a batch was read")
         answer = await gateway.http.get("/runs")
         assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
         assert "512 runs are read, at most 88 are to come" in answer.json()["detail"]
@@ -395,7 +392,7 @@ async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
         assert health.json()["index"] == {"ready": False, "revision": 512, "behind": 88, "runs": 512}
         assert (await gateway.http.get("/health", params={"ready": "1"})).status_code == 503
         slowly.set()
-        await eventually(lambda: gateway.inside.index.ready, within=5, describe="it is ready")
+        await eventually(lambda: gateway.inside.index.ready, describe="it is ready")
         health = await gateway.http.get("/health", params={"ready": "1"})
         assert health.status_code == 200
         assert health.json()["index"] == {"ready": True, "revision": 600, "behind": 0, "runs": 600}

@@ -44,7 +44,7 @@ async def test_retention_removes_the_rows_as_well(config: NatsBackendConfig) -> 
             async def only_the_open_one(each: RunningGateway = each) -> bool:
                 return await ids(each) == open_runs
 
-            await eventually(only_the_open_one, within=10, describe="the ended runs are gone")
+            await eventually(only_the_open_one, describe="the ended runs are gone")
 
 
 async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_and_removed(
@@ -65,7 +65,7 @@ async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_a
         async def is_right() -> bool:
             return await ids(gateway) == left
 
-        assert await eventually(is_right, within=15, describe="the vanished runs are not listed any more")
+        assert await eventually(is_right, describe="the vanished runs are not listed any more")
         assert (await listed(gateway, total="true"))["total"] == 6
         # The last message is gone, and yet there is nothing to wait for.
         new = await write(gateway.inside.runs, ended(at=99.0))
@@ -90,7 +90,7 @@ async def test_vanished_runs_are_found_among_markers_and_no_marker_is_forgotten_
         async def is_right() -> bool:
             return await ids(gateway) == written[:19:-1]
 
-        assert await eventually(is_right, within=15, describe="the vanished runs are not listed any more")
+        assert await eventually(is_right, describe="the vanished runs are not listed any more")
         assert await gateway.inside.index_file.markers() == written[10:20]
         assert [run_id for _, run_id in gateway.inside.sweeper._runs.markers] == written[10:20]
 
@@ -116,7 +116,7 @@ async def test_an_open_run_that_vanished_is_forgotten_by_the_sweep(
         runs = gateway.inside.sweeper._runs
         return [run.run_id async for group in runs.groups() for run in group] == [other]
 
-    assert await eventually(is_forgotten, within=15, describe="it is not among the open runs")
+    assert await eventually(is_forgotten, describe="it is not among the open runs")
     assert await ids(gateway) == [other]
 
 
@@ -141,13 +141,13 @@ async def test_a_marker_is_remembered_over_a_restart_and_removed_by_whoever_swee
             info = await jetstream_api.call(gateway.inside.connection, "STREAM.INFO.KV_pyoco_runs")
             return bool(info["state"]["messages"] == 1)
 
-        assert await eventually(is_gone, within=10, describe="the marker is removed")
+        assert await eventually(is_gone, describe="the marker is removed")
 
         async def is_forgotten() -> bool:
             await gateway.inside.index.caught_up()
             return await gateway.inside.index_file.markers() == []
 
-        assert await eventually(is_forgotten, within=5, describe="the index has forgotten the marker")
+        assert await eventually(is_forgotten, describe="the index has forgotten the marker")
         assert await ids(gateway) == [second]
 
 

@@ -17,7 +17,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.submit import new_job
 
 from .support.connections import connected
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 SLOTS = 4
 
@@ -25,7 +25,7 @@ SLOTS = 4
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     """However long a test takes, nothing comes a second time unless it is handed back."""
-    return replace(config, consumer_ack_wait_sec=600.0)
+    return replace(config, consumer_ack_wait_sec=NEVER_SEC)
 
 
 @pytest.fixture
@@ -86,10 +86,10 @@ async def test_slots_with_short_runs_need_few_pulls_and_get_every_job_once(
     taken: list[Delivery] = []
     held: list[int] = []
     slots = [asyncio.create_task(_slot(intake, taken, held)) for _ in range(SLOTS)]
-    await eventually(lambda: len(taken) == 200, within=20, describe="every job was taken")
+    await eventually(lambda: len(taken) == 200, describe="every job was taken")
     # The queue is empty now, and a pull waits for the next job.
     await _queue_jobs(connection, 1)
-    await eventually(lambda: len(taken) == 201, within=5, describe="a job that comes later is taken, too")
+    await eventually(lambda: len(taken) == 201, describe="a job that comes later is taken, too")
     for slot in slots:
         slot.cancel()
     await asyncio.wait(slots)
@@ -113,7 +113,7 @@ async def test_a_slot_that_waits_in_several_goes_does_not_make_another_one_idle(
 ) -> None:
     """As one does whose waiting is interrupted by a look at the wheels."""
     slots = {asyncio.create_task(intake.take()) for _ in range(2)}
-    await eventually(lambda: len(intake._takers) == 2, within=5, describe="both wait")
+    await eventually(lambda: len(intake._takers) == 2, describe="both wait")
     await _queue_jobs(connection, 1)
     _, waiting = await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
     for _ in range(3):
@@ -121,7 +121,7 @@ async def test_a_slot_that_waits_in_several_goes_does_not_make_another_one_idle(
         slot.cancel()
         await asyncio.wait(waiting)
         waiting = {asyncio.create_task(intake.take())}
-        await eventually(lambda: len(intake._takers) == 1, within=5, describe="it waits again")
+        await eventually(lambda: len(intake._takers) == 1, describe="it waits again")
         assert intake._busy == 1, "the one that has a run"
     waiting.pop().cancel()
 
@@ -141,12 +141,10 @@ async def test_what_was_fetched_ahead_goes_to_another_worker_when_no_slot_comes(
 ) -> None:
     await _queue_jobs(connection, 4)
     mine = [await intake.take(ahead=True) for _ in range(2)]
-    await eventually(
-        lambda: sum(len(tag.buffer) for tag in intake._tags) > 0, within=5, describe="some is held"
-    )
+    await eventually(lambda: sum(len(tag.buffer) for tag in intake._tags) > 0, describe="some is held")
     other = Intake(connection, WorkQueue(connection), ["default"])
     await other.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SEC):
         theirs = [await other.take() for _ in range(2)]
     assert {delivery.stream_seq for delivery in mine + theirs} == {1, 2, 3, 4}
     await other.close()
@@ -162,7 +160,7 @@ async def test_an_idle_worker_gets_a_new_job_although_another_one_is_busy(
     await _queue_jobs(connection, 1)
     other = Intake(connection, WorkQueue(connection), ["default"])
     await other.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SEC):
         delivery = await other.take()
     # One that went to the busy worker first would come here as well, when it is handed back.
     assert delivery.number == 1

@@ -44,10 +44,10 @@ async def test_a_run_outlasts_more_drains_than_it_has_deliveries(
         async def is_begun_again() -> bool:
             return await attempt() == 2
 
-        await eventually(is_begun_again, within=15, describe="the next worker has it")
+        await eventually(is_begun_again, describe="the next worker has it")
         assert "handed_back" not in await gateway.get(run_id)
     release.touch()
     async with serving_worker(config, worker_id="third"):
-        run = await gateway.ends(run_id, within=15)
+        run = await gateway.ends(run_id)
         assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "third", 3)
-        await eventually(lambda: queue_is_empty(gateway), within=5, describe="no job is left")
+        await eventually(lambda: queue_is_empty(gateway), describe="no job is left")

@@ -1,9 +1,7 @@
 """A lease on a real bucket: one holder at a time, the next one when it dies or leaves."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +12,6 @@ from pyoco_server.broker.lease import Lease
 from pyoco_server.config import NatsBackendConfig
 
 from .support.connections import connected
-from .support.waiting import eventually
 
 TTL_SEC = 1.0
 
@@ -29,40 +26,45 @@ def lease(connection: Connection, holder: str, ttl_sec: float = TTL_SEC) -> Leas
     return Lease(connection, "sweep", ttl_sec=ttl_sec, holder=holder)
 
 
-async def test_one_of_two_holds_it_and_renews_it(connection: Connection) -> None:
-    first, second = lease(connection, "first"), lease(connection, "second")
-    assert await first.hold()
-    until = time.monotonic() + 2.5 * TTL_SEC
+class Clock:
+    now = 1000.0
 
-    async def outlasted() -> bool:
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(lease_module, "time", clock)
+    return clock
+
+
+async def test_one_of_two_holds_it_and_renews_it(connection: Connection, clock: Clock) -> None:
+    first, second = lease(connection, "first"), lease(connection, "second")
+    for _ in range(10):
         assert await first.hold()
         assert not await second.hold()
-        return time.monotonic() > until
-
-    await eventually(outlasted, within=10, describe="the first one still holds it")
+        clock.now += 0.9 * TTL_SEC
     assert (first.held, second.held) == (True, False)
 
 
-async def test_a_dead_holder_is_followed_after_its_time_and_not_before(connection: Connection) -> None:
+async def test_a_dead_holder_is_followed_after_its_time_and_not_before(
+    connection: Connection, clock: Clock
+) -> None:
     dead, second, third = (lease(connection, name) for name in ("dead", "second", "third"))
     assert await dead.hold()
-    # Before the first look: taken afterwards, it would be later than the moment that `second` counts from.
-    seen_at = time.monotonic()
     assert not await second.hold()
-
-    async def taken() -> bool:
-        return await second.hold()
-
-    await eventually(taken, within=5, describe="the second one holds it")
-    assert time.monotonic() - seen_at > TTL_SEC
+    clock.now += 0.99 * TTL_SEC
+    assert not await second.hold()
+    clock.now += 0.02 * TTL_SEC
+    assert await second.hold()
     assert not await third.hold()
 
 
 async def test_the_time_of_a_slow_look_is_not_counted_against_the_holder(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = time.monotonic()
-    monkeypatch.setattr(lease_module, "time", SimpleNamespace(monotonic=lambda: now))
     holder, watcher = lease(connection, "holder"), lease(connection, "watcher")
     read = Bucket.get_from_leader
     looking, renewed = asyncio.Event(), asyncio.Event()
@@ -78,35 +80,35 @@ async def test_the_time_of_a_slow_look_is_not_counted_against_the_holder(
         first_look = tasks.create_task(watcher.hold())
         await looking.wait()
         # The lease has run out while the watcher waits for its answer, and is renewed only then.
-        now += 2 * TTL_SEC
+        clock.now += 2 * TTL_SEC
         assert await holder.hold()
         renewed.set()
     assert not first_look.result()
     assert not await watcher.hold()
-    now += 1.1 * TTL_SEC
+    clock.now += 1.1 * TTL_SEC
     assert await watcher.hold()
 
 
-async def test_the_watcher_believes_the_time_that_the_holder_promised(connection: Connection) -> None:
+async def test_the_watcher_believes_the_time_that_the_holder_promised(
+    connection: Connection, clock: Clock
+) -> None:
     assert await lease(connection, "slow", ttl_sec=600).hold()
     hasty = lease(connection, "hasty", ttl_sec=0.1)
-    until = time.monotonic() + 1.0
-
-    async def waited() -> bool:
-        assert not await hasty.hold()
-        return time.monotonic() > until
-
-    await eventually(waited, within=5, describe="a second has passed")
+    assert not await hasty.hold()
+    clock.now += 599
+    assert not await hasty.hold()
+    clock.now += 2
+    assert await hasty.hold()
 
 
-async def test_a_holder_that_slept_through_its_time_finds_that_it_lost_it(connection: Connection) -> None:
-    sleeper, second = lease(connection, "sleeper", ttl_sec=0.3), lease(connection, "second")
+async def test_a_holder_that_slept_through_its_time_finds_that_it_lost_it(
+    connection: Connection, clock: Clock
+) -> None:
+    sleeper, second = lease(connection, "sleeper"), lease(connection, "second")
     assert await sleeper.hold()
-
-    async def taken() -> bool:
-        return await second.hold()
-
-    await eventually(taken, within=5, describe="the second one holds it")
+    assert not await second.hold()
+    clock.now += 2 * TTL_SEC
+    assert await second.hold()
     assert not await sleeper.hold()
     assert await second.hold()
 
@@ -121,14 +123,12 @@ async def test_a_released_lease_is_free_at_once_and_for_one(connection: Connecti
     assert not await first.hold()
 
 
-async def test_who_lost_it_does_not_release_what_is_another_s(connection: Connection) -> None:
-    first, second = lease(connection, "first", ttl_sec=0.2), lease(connection, "second", ttl_sec=600)
+async def test_who_lost_it_does_not_release_what_is_another_s(connection: Connection, clock: Clock) -> None:
+    first, second = lease(connection, "first"), lease(connection, "second", ttl_sec=600)
     assert await first.hold()
-
-    async def taken() -> bool:
-        return await second.hold()
-
-    await eventually(taken, within=5, describe="the second one holds it")
+    assert not await second.hold()
+    clock.now += 2 * TTL_SEC
+    assert await second.hold()
     await first.release()
     assert not await lease(connection, "third", ttl_sec=600).hold()
 

@@ -18,7 +18,7 @@ from .flows import durable
 from .support.gateway import RunningGateway
 from .support.looking import queue_is_empty, started_pid
 from .support.processes import is_alive
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.workers import serving_worker
 
 
@@ -36,9 +36,9 @@ async def test_a_task_past_its_limit_is_really_ended_and_its_run_has_failed(
         assert run["tasks"]["slow"] == "FAILED"
         assert run["tasks"].get("quick", "SUCCEEDED") == "SUCCEEDED"
         assert run["task_records"]["slow"]["error"] == "it took longer than its limit of 0.4 s"
-        await eventually(lambda: not is_alive(pid), within=5, describe="the executor is gone")
+        await eventually(lambda: not is_alive(pid), describe="the executor is gone")
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
-        await eventually(lambda: queue_is_empty(gateway), within=5, describe="the queue is empty")
+        await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")
 
 
 async def test_a_flow_goes_on_without_an_isolated_task_that_is_stuck(
@@ -67,7 +67,7 @@ async def test_a_run_past_its_limit_is_ended_and_tells_what_it_had_reached(
         assert run["error"] == "the run took longer than its limit of 60 s"
         assert run["tasks"] == {"quick": "SUCCEEDED", "hang": "FAILED"}
         assert run["task_records"]["quick"]["output"] == "done"
-        await eventually(lambda: not is_alive(pid), within=5, describe="the executor is gone")
+        await eventually(lambda: not is_alive(pid), describe="the executor is gone")
 
 
 async def test_an_embedded_worker_ends_a_run_at_its_limits_too(
@@ -84,7 +84,7 @@ async def test_an_embedded_worker_ends_a_run_at_its_limits_too(
     worker = await PyocoNatsWorker.connect(config, flow_resolver=lambda _: slow)
     try:
         run_id = await gateway.submit("slow")
-        assert await worker.run_once(timeout=5) == run_id
+        assert await worker.run_once(timeout=LIMIT_SEC) == run_id
         run = await gateway.get(run_id)
         assert (run["status"], run["reason"]) == ("FAILED", "timeout")
     finally:
@@ -126,7 +126,7 @@ async def test_a_flow_goes_on_without_an_isolated_task_that_holds_the_gil(
 ) -> None:
     async with serving_worker(config):
         run_id = await gateway.submit("deaf-but-isolated", params={"book": str(tmp_path / "book")})
-        run = await gateway.ends(run_id, within=20)
+        run = await gateway.ends(run_id)
         assert (run["status"], run["tasks"]) == ("COMPLETED", {"deaf": "FAILED", "other": "SUCCEEDED"})
 
 

@@ -58,7 +58,7 @@ class Line:
                 await self.look_for_more(worker)
                 return bool((await self._gateway.get(self.behind[-1]))["status"] == "RUNNING")
 
-            await eventually(last_is_in_line, within=5, describe="the run is in line")
+            await eventually(last_is_in_line, describe="the run is in line")
 
     async def begin(self) -> None:
         params = {"path": str(self.release), "started": str(self.marker)}
@@ -165,7 +165,7 @@ async def test_who_waits_behind_a_run_that_lasts_is_free_for_another_worker(
     # Time for the line to form before it is given up.
     monkeypatch.setattr(process_link, "_PATIENCE_SEC", 2.0)
     async with worker_with(config, line, worker_id="first"):
-        await eventually(line.is_free, within=10, describe="nobody waits in line")
+        await eventually(line.is_free, describe="nobody waits in line")
         for run_id in line.behind:
             run = await gateway.get(run_id)
             assert (run["attempt"], run["worker_id"], run["start_time"]) == (0, None, None)
@@ -187,8 +187,8 @@ async def test_what_was_fetched_for_the_line_is_not_held_when_all_runs_last(
         line.behind.append(await gateway.submit(**line.counting))
         await line.look_for_more(worker)
         buffer = worker._intake._tags[0].buffer
-        await eventually(lambda: buffer, within=2, describe="there is one too many for the line")
-        await eventually(lambda: not buffer, within=10, describe="it was handed back")
+        await eventually(lambda: buffer, describe="there is one too many for the line")
+        await eventually(lambda: not buffer, describe="it was handed back")
         async with serving_worker(config, worker_id="second"):
             await line.assert_all_completed_at_once(worker_id="second")
         line.release.touch()
@@ -207,7 +207,7 @@ async def test_a_run_that_is_cancelled_in_line_was_never_begun(
         assert (await gateway.get(line.lasting))["status"] == "RUNNING"
         line.release.touch()
         await line.assert_all_completed_at_once(worker_id="worker")
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="all jobs are acked")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="all jobs are acked")
 
 
 @pytest.mark.usefixtures("patient")
@@ -230,7 +230,7 @@ async def test_a_time_limit_holds_in_line_too(
             await line.look_for_more(worker)
             return bool(buffer)
 
-        await eventually(has_come_again, within=5, describe="it has come again")
+        await eventually(has_come_again, describe="it has come again")
         assert (await gateway.get(line.behind[1]))["status"] == "PENDING"
         for run_id in (line.lasting, line.behind[0], line.behind[2]):
             assert (await gateway.get(run_id))["status"] == "RUNNING"
@@ -264,7 +264,7 @@ async def test_a_run_that_is_ended_by_force_takes_nobody_with_it(
             await line.look_for_more(worker)
             return bool((await gateway.get(line.behind[0]))["status"] == "RUNNING")
 
-        await eventually(is_in_line, within=5, describe="the run is in line")
+        await eventually(is_in_line, describe="the run is in line")
         await cancel(gateway, deaf)
         run = await gateway.ends(deaf)
         assert (run["status"], run["reason"]) == ("CANCELLED", "cancel_forced")
@@ -284,7 +284,7 @@ async def test_a_worker_that_drains_hands_its_line_over_and_finishes_what_runs(
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(serve())
         await formed.wait()
-        await eventually(line.is_free, within=5, describe="the line was handed over")
+        await eventually(line.is_free, describe="the line was handed over")
         assert not serving.done()
         line.release.touch()
     assert (await gateway.get(line.lasting))["status"] == "COMPLETED"
@@ -303,7 +303,7 @@ async def test_a_run_in_line_gets_the_new_code(
         await line.form_at(worker, {"flow_name": "chain"}, {"flow_name": "chain"})
         source = (FLOWS / "basics.py").read_text().replace("return x + 1", "return x + 41")
         (folder / "basics.py").write_text(source)
-        await eventually(line.is_free, within=10, describe="the line was dissolved")
+        await eventually(line.is_free, describe="the line was dissolved")
         line.release.touch()
         for run_id in line.behind:
             run = await gateway.ends(run_id)
@@ -321,7 +321,7 @@ async def test_a_run_with_large_params_does_not_line_up(
         large = await gateway.submit("noop", params={"text": "x" * 100_000})
         await line.look_for_more(worker)
         await eventually(
-            lambda: worker._intake._tags[0].buffer, within=5, describe="the worker could have had it line up"
+            lambda: worker._intake._tags[0].buffer, describe="the worker could have had it line up"
         )
         assert (await gateway.get(large))["status"] == "PENDING"
         line.release.touch()

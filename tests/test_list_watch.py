@@ -18,7 +18,7 @@ from .support.event_reading import EventReading, raw_answer, reading_events
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 from .support.summaries import changed
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.written_runs import written
 
 CANCELLED, COMPLETED, FAILED, RUNNING = (
@@ -37,7 +37,7 @@ async def gateway(gateway: RunningGateway) -> RunningGateway:
 
 
 async def ready(gateway: RunningGateway) -> None:
-    await eventually(lambda: gateway.inside.changes.begun, within=10, describe="the feed has begun")
+    await eventually(lambda: gateway.inside.changes.begun, describe="the feed has begun")
 
 
 def told(reading: EventReading) -> list[tuple[str, str]]:
@@ -55,7 +55,7 @@ def names(reading: EventReading) -> list[str]:
 
 
 async def tells(reading: EventReading, *expected: tuple[str, str]) -> None:
-    await eventually(lambda: told(reading) == list(expected), within=5, describe=f"told {expected}")
+    await eventually(lambda: told(reading) == list(expected), describe=f"told {expected}")
 
 
 async def listed(gateway: RunningGateway, **query: str) -> tuple[Any, str]:
@@ -69,7 +69,7 @@ async def test_a_sign_of_life_comes_at_once_then_what_changes(gateway: RunningGa
     await listed(gateway)
     async with reading_events(gateway.http, "/runs/watch") as reading:
         assert reading.response.headers["content-type"].startswith("text/event-stream")
-        await eventually(lambda: names(reading) == ["heartbeat"], within=5, describe="a sign of life")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
         new = await written(gateway.inside.connection)
         await tells(reading, (new.run_id, "PENDING"))
         await old.becomes(COMPLETED)
@@ -103,7 +103,7 @@ async def test_a_run_enters_the_list_and_leaves_it(gateway: RunningGateway) -> N
     _, position = await listed(gateway, status="RUNNING")
     query = {"status": "RUNNING", "after": position}
     async with reading_events(gateway.http, "/runs/watch", params=query) as reading:
-        await eventually(lambda: names(reading) == ["heartbeat"], within=5, describe="a sign of life")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
         run = await written(connection)
         await run.becomes(RUNNING)
         await tells(reading, (run.run_id, "RUNNING"))
@@ -129,8 +129,8 @@ async def test_what_was_never_in_the_list_is_not_told(gateway: RunningGateway) -
         await run.becomes(COMPLETED)
         last = await written(connection, flow_name="other")
         await last.becomes(CANCELLED)
-        await eventually(lambda: len(told(failed)) > 0, within=5, describe="the last one is told")
-        await eventually(lambda: (last.run_id, "CANCELLED") in told(other), within=5, describe="here as well")
+        await eventually(lambda: len(told(failed)) > 0, describe="the last one is told")
+        await eventually(lambda: (last.run_id, "CANCELLED") in told(other), describe="here as well")
         assert told(failed) == [(last.run_id, "CANCELLED")]
         assert {run_id for run_id, _ in told(other)} == {last.run_id}
 
@@ -162,7 +162,6 @@ async def test_heartbeats_tell_the_position_too(
         newest = str((await listed(gateway))[1])
         await eventually(
             lambda: any(event.id == newest for event in reading.events[-1:]),
-            within=5,
             describe="the newest position",
         )
         assert set(names(reading)) == {"heartbeat"}
@@ -193,7 +192,7 @@ async def test_a_client_that_does_not_read_is_told_to_list_again(gateway: Runnin
     async with (
         raw_answer(gateway.http, "/runs/watch", buffer=2**10) as slow,
         raw_answer(gateway.http, "/runs/watch", buffer=2**22) as fast,
-        asyncio.timeout(60),
+        asyncio.timeout(LIMIT_SEC),
     ):
         await slow.readuntil(b"event: heartbeat")
         for _ in range(30):
@@ -208,7 +207,7 @@ async def test_a_client_that_does_not_read_is_told_to_list_again(gateway: Runnin
             assert chunk, "the stream has ended"
             got += chunk
         assert got.count(b"event: snapshot") < 25_000
-    await eventually(lambda: changes.followers == 0, within=5, describe="nobody follows")
+    await eventually(lambda: changes.followers == 0, describe="nobody follows")
 
 
 async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway) -> None:
@@ -221,16 +220,16 @@ async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway
 async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGateway) -> None:
     changes, tasks_before = gateway.inside.changes, len(asyncio.all_tasks())
     async with reading_events(gateway.http, "/runs/watch") as reading:
-        await eventually(lambda: names(reading) == ["heartbeat"], within=5, describe="a sign of life")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
         assert (changes.followers, changes.listening) == (1, True)
-    await eventually(lambda: changes.followers == 0, within=5, describe="nobody follows")
+    await eventually(lambda: changes.followers == 0, describe="nobody follows")
     assert not changes.live
-    await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, within=5, describe="no task is left")
+    await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
 
 
 async def test_a_gateway_that_is_asked_to_end_ends_its_watches(gateway: RunningGateway) -> None:
     async with reading_events(gateway.http, "/runs/watch") as reading:
-        await eventually(lambda: names(reading) == ["heartbeat"], within=5, describe="a sign of life")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
         gateway.inside.stopping.set()
         await reading.is_over()
 
@@ -279,11 +278,11 @@ async def test_without_nats_it_is_a_503_and_a_watch_that_is_there_hears_on_after
         inside: Gateway = gateway.inside
         async with reading_events(gateway.http, "/runs/watch") as reading:
             own_nats.kill()
-            await eventually(lambda: not inside.connection.state.up, within=10, describe="it is noticed")
+            await eventually(lambda: not inside.connection.state.up, describe="it is noticed")
             answer = await gateway.http.get("/runs/watch")
             assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
             own_nats.start()
-            await inside.connection.wait_ready(20)
+            await inside.connection.wait_ready(LIMIT_SEC)
             run = await written(inside.connection)
             await tells(reading, (run.run_id, "PENDING"))
 

@@ -16,7 +16,7 @@ from pyoco_server.worker.task_output import OutputStream, TaskOutput
 
 from .flows import durable
 from .support.gateway import RunningGateway
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.workers import serving_worker
 
 
@@ -38,7 +38,7 @@ async def test_lines_arrive_while_the_task_runs_with_their_task_and_stream(
             lines = await lines_of(gateway, run_id)
             return lines if len(lines) >= 4 else []
 
-        lines = await eventually(four_lines, within=10, describe="four lines are in the log")
+        lines = await eventually(four_lines, describe="four lines are in the log")
         assert {(line.task, line.stream, line.text) for line in lines} == {
             ("talk", "stdout", "first line"),
             ("talk", "stderr", "to stderr"),
@@ -62,7 +62,7 @@ async def test_a_flood_is_bounded_and_says_what_was_dropped(
     config = replace(config, run_log_run_max_bytes=10_000, run_log_line_max_bytes=100)
     async with serving_worker(config):
         run_id = await gateway.submit("flooding", params={"lines": 50_000, "width": 300})
-        await gateway.ends(run_id, within=30)
+        await gateway.ends(run_id)
         lines = await lines_of(gateway, run_id)
         printed = [line for line in lines if line.stream == "stdout"]
         notes = [line.text for line in lines if line.stream == "note"]
@@ -98,7 +98,7 @@ async def test_native_code_that_keeps_the_gil_may_print_more_than_a_pipe_holds(
 ) -> None:
     async with serving_worker(replace(config, run_log_line_max_bytes=256 * 1024)):
         run_id = await gateway.submit("shouting", params={"width": width, "times": times})
-        run = await gateway.ends(run_id, within=20)
+        run = await gateway.ends(run_id)
         assert run["status"] == "COMPLETED", run["error"]
         text = "".join(each.text for each in await lines_of(gateway, run_id))
         assert len(text) == (width - 1) * times
@@ -115,7 +115,7 @@ async def test_lines_of_an_embedded_worker_are_in_the_log_and_still_printed(
     worker = await PyocoNatsWorker.connect(config, flow_resolver=lambda _: durable.flooding)
     try:
         run_id = await gateway.submit("flooding", params={"lines": 2, "width": 1})
-        await worker.run_once(timeout=5)
+        await worker.run_once(timeout=LIMIT_SEC)
         assert [line.text for line in await lines_of(gateway, run_id)] == ["0 x", "1 x"]
         assert capsys.readouterr().out == "0 x\n1 x\n"
     finally:
@@ -127,7 +127,7 @@ async def test_many_short_lines_at_once_are_stored_and_hold_up_nothing(
 ) -> None:
     async with serving_worker(config):
         run_id = await gateway.submit("counting-at-once", params={"lines": 20_000})
-        await gateway.ends(run_id, within=30)
+        await gateway.ends(run_id)
         assert [line.text for line in await lines_of(gateway, run_id)] == [
             *map(str, range(20_000)),
             "all counted",

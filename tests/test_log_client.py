@@ -18,7 +18,7 @@ from .support.gateway import gateway_beside
 from .support.http_stub import answer, stub
 from .support.printing_runs import SyncPrintingRun
 from .support.programs import SERVER, running
-from .support.waiting import eventually_sync
+from .support.waiting import LIMIT_SEC, eventually_sync
 
 NO_RUN = "00000000-0000-4000-8000-000000000000"
 
@@ -37,7 +37,7 @@ def gateway_url(at_nats: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.fixture
 def client(gateway_url: str) -> Iterator[PyocoHttpClient]:
     with PyocoHttpClient(gateway_url) as client:
-        eventually_sync(lambda: client.health()["nats"]["ready"], within=10, describe="NATS is ready")
+        eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
         yield client
 
 
@@ -56,11 +56,11 @@ class Following:
         self._thread = threading.Thread(target=self._follow)
         self._thread.start()
 
-    def reads(self, *texts: str, within: float = 10.0) -> None:
-        eventually_sync(lambda: self.texts == list(texts), within=within, describe=f"lines {texts}")
+    def reads(self, *texts: str) -> None:
+        eventually_sync(lambda: self.texts == list(texts), describe=f"lines {texts}")
 
-    def ends(self, within: float = 20.0) -> str | None:
-        self._thread.join(within)
+    def ends(self) -> str | None:
+        self._thread.join(LIMIT_SEC)
         assert not self._thread.is_alive()
         return self.ended_with[0]
 
@@ -133,7 +133,7 @@ def test_a_gateway_that_restarts_is_waited_for_and_no_line_is_lost_or_told_twice
             first.end()
             run.prints("c")
             with running(*gateway, port):
-                following.reads("a", "b", "c", within=20)
+                following.reads("a", "b", "c")
                 run.prints("d")
                 run.ends()
                 assert following.ends() == "COMPLETED"

@@ -25,6 +25,8 @@ from pyoco_server.logging_config import (
     exception_fields,
 )
 
+from .support.waiting import LIMIT_SEC
+
 UVICORN = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 ALWAYS = ["ts", "service", "level", "logger", "message", "pathname", "lineno", "func"]
 
@@ -361,7 +363,7 @@ def run_program(body: str, *, close_stdout_early: bool = False) -> subprocess.Co
         process.stdout.close()
         process.stdout = None
     # The program waits for its input to end before it logs, so the pipe is surely closed by then.
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=LIMIT_SEC)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 

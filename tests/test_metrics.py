@@ -29,7 +29,7 @@ from pyoco_server.runs.submit import new_job
 from .support.connections import connected
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.worker_records import a_record, ask, put_record
 from .support.workers import serving_worker
 from .test_http_errors import assert_problem
@@ -72,7 +72,7 @@ async def scrape_when(
         found = await scrape(gateway)
         return found if condition(found) else None
 
-    return await eventually(fulfilled, within=10, describe=describe)
+    return await eventually(fulfilled, describe=describe)
 
 
 async def test_a_fresh_server_has_every_metric_and_counts_nothing(gateway: RunningGateway) -> None:
@@ -206,7 +206,7 @@ async def taken_by_somebody(connection: Connection) -> None:
     subscription = await connection.client.jetstream().pull_subscribe_bind(
         "pyoco_worker_default", stream="PYOCO_WORK"
     )
-    await subscription.fetch(1, timeout=5)
+    await subscription.fetch(1, timeout=LIMIT_SEC)
 
 
 async def aged(connection: Connection, *, in_work: int, waiting: int) -> Any:
@@ -214,7 +214,7 @@ async def aged(connection: Connection, *, in_work: int, waiting: int) -> Any:
         [depth] = await QueueDepths(connection).read(10)
         return depth if (depth.in_work, depth.waiting) == (in_work, waiting) else None
 
-    return await eventually(there, within=5, describe=f"{in_work} in work, {waiting} waiting")
+    return await eventually(there, describe=f"{in_work} in work, {waiting} waiting")
 
 
 async def test_only_the_longest_queues_are_told(config: NatsBackendConfig) -> None:
@@ -336,7 +336,7 @@ async def test_without_nats_the_answer_is_503_and_the_way_back_is_counted(
         own_nats.stop()
         assert_problem(await gateway.http.get("/metrics"), 503, 3)
         own_nats.start()
-        await gateway.inside.connection.wait_ready(10)
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
         found = await scrape(gateway)
         assert found.value("pyoco_nats_reconnects_total") == 1
 

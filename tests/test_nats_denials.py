@@ -127,7 +127,7 @@ async def test_within_one_account_it_would(installation: Installation) -> None:
         async def stored() -> bool:
             return bool((await admin.jetstream().stream_info("KV_pyoco_auth")).state.messages == 1)
 
-        await eventually(stored, within=5, describe="the forged record is there")
+        await eventually(stored, describe="the forged record is there")
         assert [KEY.lower() in complaint for complaint in complaints] == [True], "the direct way was refused"
 
 
@@ -146,7 +146,7 @@ async def test_a_worker_hears_nothing_of_others(installation: Installation) -> N
             assert answer.status_code == 200
             marker = f"$O.pyoco_wheels.M.{'x' * 8}"
             await gateway.inside.connection.publish(marker, b"{}")
-            await eventually(lambda: marker in heard, within=5, describe="what is for workers has come")
+            await eventually(lambda: marker in heard, describe="what is for workers has come")
     assert {subject for subject in heard if not subject.startswith("_INBOX")} == {marker}
 
 

@@ -31,7 +31,7 @@ async def bulk(gateway: RunningGateway, path: str, query: dict[str, str]) -> Non
     async def done() -> bool:
         return bool((await gateway.http.get(f"/bulk/{bulk_id}")).json()["state"] == "COMPLETED")
 
-    await eventually(done, within=10, describe="the bulk operation is done")
+    await eventually(done, describe="the bulk operation is done")
 
 
 async def test_runs_logs_reruns_cancels_and_dead_letters_work(
@@ -89,7 +89,7 @@ async def test_a_person_is_asked_told_of_it_and_answers(
             answer = {"runId": run_id, "payload": {"decision": "rejected"}}
             assert (await gateway.http.post("/resume", json=answer)).status_code == 200
             assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-            await eventually(lambda: len(receiver.told) == 2, within=10, describe="both were told")
+            await eventually(lambda: len(receiver.told) == 2, describe="both were told")
     assert {told.body["event"]["kind"] for told in receiver.told} == {"opened", "answered"}
     assert violations(caplog) == []
 
@@ -103,21 +103,19 @@ async def test_a_run_is_resumed_and_old_ones_are_removed(
         params = {"book": str(book), "release": str(release)}
         run_id = await gateway.submit("interrupted-chain", params=params)
         async with serving_worker(installation.settings("worker", drain_timeout_sec=0)):
-            await eventually(
-                lambda: book.exists() and "two" in book.read_text(), within=10, describe="it began"
-            )
+            await eventually(lambda: book.exists() and "two" in book.read_text(), describe="it began")
             # What its executor has told reaches the journal a little later than the next task begins.
             journal = Journal(gateway.inside.connection)
-            await eventually(lambda: journal.entries(run_id), within=10, describe="the first task is kept")
+            await eventually(lambda: journal.entries(run_id), describe="the first task is kept")
         release.touch()
         async with serving_worker(installation.settings("worker"), worker_id="second"):
-            assert (await gateway.ends(run_id, within=20))["status"] == "COMPLETED"
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
         assert book.read_text().split().count("one") == 1, "the journal was read"
 
         async def gone() -> bool:
             return (await gateway.http.get(f"/runs/{run_id}")).status_code == 404
 
-        await eventually(gone, within=15, describe="retention has removed the run")
+        await eventually(gone, describe="retention has removed the run")
     assert violations(caplog) == []
 
 
@@ -126,7 +124,7 @@ async def test_a_job_that_was_never_published_is_found_by_the_sweep(
 ) -> None:
     async with running_gateway(installation.settings("gateway")) as gateway:
         run_id = await gateway.submit("noop")
-        await eventually(lambda: run_id in gateway.inside.sweeper._queued, within=10, describe="it was seen")
+        await eventually(lambda: run_id in gateway.inside.sweeper._queued, describe="it was seen")
         async with installation.client("admin") as (admin, _):
             await admin.jetstream().purge_stream("PYOCO_WORK")
         async with serving_worker(installation.settings("worker")):

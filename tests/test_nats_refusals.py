@@ -17,7 +17,7 @@ from pyoco_server.worker import PyocoNatsWorker
 from .support.connections import connected
 from .support.gateway import running_gateway
 from .support.installation import Installation, installation, started
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 
 __all__ = ["installation", "started"]
 
@@ -73,10 +73,10 @@ async def test_a_refused_request_says_so_at_once(installation: Installation) -> 
     connection.add_hook(lambda: ensure_resources(connection))
     await connection.start()
     try:
-        await connection.wait_ready(10)
+        await connection.wait_ready(LIMIT_SEC)
         # Long enough that only the refusal itself can be the reason.
         connection._pending._timeout_sec = 60.0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_SEC):
             with pytest.raises(NatsForbidden, match="may not publish to") as caught:
                 await connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK")
         # Not an outage: waiting for NATS is no cure.
@@ -107,7 +107,7 @@ async def test_a_wrong_password_is_no_outage_either(installation: Installation) 
     connection = Connection(replace(installation.settings("gateway"), nats_password="wrong"), name="test")
     await connection.start()
     try:
-        await eventually(lambda: bool(connection.state.detail), within=5, describe="it was refused")
+        await eventually(lambda: bool(connection.state.detail), describe="it was refused")
         assert isinstance(connection.unavailable(), NatsForbidden)
     finally:
         await connection.close()

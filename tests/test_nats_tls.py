@@ -63,7 +63,7 @@ async def why_not(config: NatsBackendConfig) -> str:
     connection = Connection(config, name="test")
     await connection.start()
     try:
-        await eventually(lambda: connection.state.detail, within=20, describe="the first try has failed")
+        await eventually(lambda: connection.state.detail, describe="the first try has failed")
         with pytest.raises(NatsUnavailable) as caught:
             await connection.wait_ready(1.0)
     finally:

@@ -219,7 +219,7 @@ async def test_an_event_may_be_there_before_its_wait(
             info = await jetstream_api.call(connection, f"CONSUMER.INFO.{stream}.{NOTIFY_CONSUMER}")
             return int(info["num_redelivered"]) > 0
 
-        await eventually(looked_at, within=10, describe="it was looked at, and left for later")
+        await eventually(looked_at, describe="it was looked at, and left for later")
         assert receiver.told == []
         await WaitStore(connection).create(wait)
         await is_told(receiver)
@@ -277,10 +277,10 @@ async def test_what_was_not_taken_before_nats_restarts_is_told_after_it(
         def is_back() -> bool:
             return connection.times_connected == 2 and connection.ready
 
-        await eventually(is_back, within=20, describe="the connection is back")
+        await eventually(is_back, describe="the connection is back")
         second = await opened(connection)
-        await is_told(receiver, 3, within=30)
-        await all_done(connection, within=20)
+        await is_told(receiver, 3)
+        await all_done(connection)
     assert sorted(receiver.ids()) == sorted([first.event_id, first.event_id, second.event_id])
 
 
@@ -298,7 +298,7 @@ async def test_without_a_receiver_nothing_is_kept_for_one(
         async def is_gone() -> bool:
             return not await has_consumer(connection)
 
-        await eventually(is_gone, within=10, describe="the consumer is gone")
+        await eventually(is_gone, describe="the consumer is gone")
         await nobody.close()
         await opened(connection)
     told_before = len(receiver.told)
@@ -317,7 +317,7 @@ async def test_a_consumer_that_somebody_deleted_is_made_again(
         stream = connection.config.wait_event_stream
         await jetstream_api.call(connection, f"CONSUMER.DELETE.{stream}.{NOTIFY_CONSUMER}")
         # A pull that was lost with it is given up after more than 6 s.
-        await eventually(lambda: has_consumer(connection), within=30, describe="it is there again")
+        await eventually(lambda: has_consumer(connection), describe="it is there again")
         await opened(connection)
         await is_told(receiver)
 
@@ -337,15 +337,15 @@ async def test_a_gateway_killed_before_its_yes_leaves_the_event_to_the_next(
     receiver.answering.clear()
     async with connected(config) as connection:
         with running(SERVER, *command, cwd=tmp_path / "a", **settings) as (first, _):
-            await eventually(lambda: has_consumer(connection), within=20, describe="the consumer is there")
+            await eventually(lambda: has_consumer(connection), describe="the consumer is there")
             event = await opened(connection)
-            await is_told(receiver, within=20)
+            await is_told(receiver)
             first.send(signal.SIGKILL)
             first.end()
         receiver.answering.set()
         with running(SERVER, *command, cwd=tmp_path / "b", **settings) as (second, _):
-            told = await is_told(receiver, 2, within=30)
-            await all_done(connection, within=20)
+            told = await is_told(receiver, 2)
+            await all_done(connection)
             second.send(signal.SIGTERM)
             second.end()
         assert receiver.url not in second.stdout + second.stderr
@@ -359,7 +359,7 @@ async def test_the_metrics_tell_what_became_of_tries(
     receiver.statuses = [500, 204, 410]
     async with running_gateway(notifying) as gateway:
         connection = gateway.inside.connection
-        await eventually(lambda: has_consumer(connection), within=10, describe="the consumer is there")
+        await eventually(lambda: has_consumer(connection), describe="the consumer is there")
         await opened(connection)
         await is_told(receiver, 2)
         await opened(connection)

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from .support.programs import SERVER, WORKER, environment, running
+from .support.waiting import LIMIT_SEC
 
 FLOWS = Path(__file__).parent / "flows"
 
@@ -47,6 +48,6 @@ def _fuzz(url: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=LIMIT_SEC,
         check=False,
     )

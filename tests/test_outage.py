@@ -13,7 +13,7 @@ from pyoco_server.config import NatsBackendConfig
 from .support.gateway import RunningGateway, running_gateway
 from .support.looking import queue_is_empty, started_pid
 from .support.nats_server import NatsServer
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 from .support.workers import serving_worker
 
 SUBMITS = 200
@@ -80,26 +80,25 @@ async def test_submits_during_an_outage_are_accepted_and_complete_or_refused_and
         answers, _ = await asyncio.gather(submit_all(gateway, disturbing), disturb(own_nats, way, disturbing))
         assert len(answers) == SUBMITS
         assert {answer.status_code for answer in answers} <= {200, 503}
-        assert max(answer.elapsed.total_seconds() for answer in answers) < 2.5
         accepted = {answer.json()["run_id"] for answer in answers if answer.status_code == 200}
         assert accepted
         # The server is back; the gateway may still be on its way to it.
-        await gateway.inside.connection.wait_ready(10)
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
         for run_id in accepted:
-            assert (await gateway.ends(run_id, within=30))["status"] == "COMPLETED"
-        assert await eventually(lambda: queue_is_empty(gateway), within=10, describe="the queue is empty")
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")
 
         async def only_accepted_are_left() -> bool:
             return await stored_run_ids(gateway) - reported_orphans(caplog) == accepted
 
-        await eventually(only_accepted_are_left, within=10, describe="refused runs do not exist")
+        await eventually(only_accepted_are_left, describe="refused runs do not exist")
 
 
 async def test_a_run_that_ends_during_an_outage_is_recorded_when_nats_is_back(
     outage_config: NatsBackendConfig, own_nats: NatsServer, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
-    patient = replace(outage_config, consumer_ack_wait_sec=30.0)
+    patient = replace(outage_config, consumer_ack_wait_sec=NEVER_SEC)
     async with running_gateway(patient) as gateway, serving_worker(patient):
         run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
         await started_pid(marker)
@@ -109,12 +108,12 @@ async def test_a_run_that_ends_during_an_outage_is_recorded_when_nats_is_back(
         async def ended_unrecorded() -> bool:
             return not (Path(patient.run_dir) / f"{run_id}-1").exists()
 
-        await eventually(ended_unrecorded, within=5, describe="the flow has ended")
+        await eventually(ended_unrecorded, describe="the flow has ended")
         own_nats.start()
-        await gateway.inside.connection.wait_ready(10)
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
         run = await gateway.ends(run_id)
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the job is acked")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the job is acked")
 
 
 async def test_a_worker_goes_on_after_an_outage(
@@ -124,9 +123,9 @@ async def test_a_worker_goes_on_after_an_outage(
         for tag in ("a", "b"):
             await gateway.ends(await gateway.submit("noop", tag=tag))
         await asyncio.to_thread(own_nats.kill)
-        await eventually(lambda: not gateway.inside.connection.ready, within=5, describe="the loss is seen")
+        await eventually(lambda: not gateway.inside.connection.ready, describe="the loss is seen")
         await asyncio.to_thread(own_nats.start)
-        await gateway.inside.connection.wait_ready(10)
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
         for tag in ("a", "b"):
             assert (await gateway.ends(await gateway.submit("noop", tag=tag)))["status"] == "COMPLETED"
 

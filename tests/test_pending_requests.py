@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyoco_server.broker import pending_requests
+from pyoco_server import deadline_timer
 from pyoco_server.broker.message import Message
 from pyoco_server.broker.pending_requests import PendingRequests
 
@@ -18,6 +18,10 @@ class Late(Exception):
     pass
 
 
+def use_clock(monkeypatch: pytest.MonkeyPatch, clock: SetLoop) -> None:
+    monkeypatch.setattr(deadline_timer, "asyncio", SimpleNamespace(get_running_loop=lambda: clock))
+
+
 @pytest.fixture
 def pending() -> PendingRequests:
     return PendingRequests(TIMEOUT_SEC, Late)
@@ -25,7 +29,7 @@ def pending() -> PendingRequests:
 
 async def test_each_request_has_its_full_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SetLoop()
-    monkeypatch.setattr(pending_requests, "asyncio", SimpleNamespace(get_running_loop=lambda: clock))
+    use_clock(monkeypatch, clock)
     made_at: dict[str, float] = {}
     ended_at: dict[str, float] = {}
 
@@ -45,6 +49,24 @@ async def test_each_request_has_its_full_time_and_no_more(monkeypatch: pytest.Mo
             await answer
     waits = {subject: ended_at[subject] - made_at[subject] for subject in made_at}
     assert waits == pytest.approx(dict.fromkeys(made_at, TIMEOUT_SEC))
+
+
+async def test_a_process_that_stood_still_reads_the_answers_that_wait_before_it_fails_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SetLoop()
+    use_clock(monkeypatch, clock)
+    pending = PendingRequests(TIMEOUT_SEC, Late)
+    answered, lost = pending.add("1", "answered"), pending.add("2", "lost")
+    clock.stand_still(90.0)
+    assert not answered.done()
+    assert not lost.done()
+    message = Message("s", "", b"", b"data")
+    assert pending.answer("1", message)
+    clock.advance(deadline_timer._AFTER_STALL_SEC)
+    assert await answered is message
+    with pytest.raises(Late, match="lost"):
+        await lost
 
 
 async def test_the_error_names_the_subject(pending: PendingRequests) -> None:

@@ -20,7 +20,7 @@ from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Outcome, Run, Setup
 
 from .support.processes import is_alive
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.workers import FLOWS
 
 
@@ -74,10 +74,10 @@ async def being_replaced(executor: ProcessExecutor, run: Run) -> "asyncio.Task[O
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
     # One that is not stopped yet could still leave at once, and nobody would see that there was none.
-    await eventually(lambda: is_stopped(pid), within=5, describe="the executor is stopped")
+    await eventually(lambda: is_stopped(pid), describe="the executor is stopped")
     executor.retire()
     execution = asyncio.create_task(executor.execute(run, Heard()))
-    await eventually(lambda: executor.pid is None, within=5, describe="the executor is being replaced")
+    await eventually(lambda: executor.pid is None, describe="the executor is being replaced")
     return execution
 
 
@@ -105,7 +105,7 @@ async def test_a_cancel_is_not_lost_while_an_executor_is_replaced(
 ) -> None:
     execution = await being_replaced(executor, waiting_run(tmp_path))
     executor.cancel("r")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SEC):
         assert (await execution).status == "CANCELLED"
 
 
@@ -115,7 +115,7 @@ async def test_a_run_is_given_up_although_its_executor_is_not_there_yet(
 ) -> None:
     execution = await being_replaced(executor, waiting_run(tmp_path))
     await executor.give_up("FAILED", "too long")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SEC):
         outcome = await execution
     assert (outcome.status, outcome.error) == ("FAILED", "too long")
     assert not (tmp_path / "started").exists()
@@ -125,10 +125,10 @@ async def test_an_executor_leaves_a_run_whose_worker_has_fallen_silent(tmp_path:
     async with having_executor(max_silence_sec=0.5) as executor:
         pid = executor.pid
         assert pid is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_SEC):
             outcome = await executor.execute(waiting_run(tmp_path), Heard())
         assert outcome.go_on
-        await eventually(lambda: not is_alive(pid), within=5, describe="the executor has left")
+        await eventually(lambda: not is_alive(pid), describe="the executor has left")
 
 
 async def test_an_executor_stays_while_its_worker_asks_for_progress(tmp_path: Path) -> None:
@@ -142,5 +142,5 @@ async def test_an_executor_stays_while_its_worker_asks_for_progress(tmp_path: Pa
             await asyncio.sleep(0.05)
         assert not execution.done()
         (tmp_path / "never").touch()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_SEC):
             assert (await execution).status == "COMPLETED"

@@ -34,7 +34,7 @@ def gateway_url(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPa
         running(WORKER, "--flows", flows, "--nats-url", nats_url, cwd=folder),
         PyocoHttpClient(gateway["url"]) as client,
     ):
-        eventually_sync(lambda: client.health()["index"]["ready"], within=20, describe="the index is ready")
+        eventually_sync(lambda: client.health()["index"]["ready"], describe="the index is ready")
         yield gateway["url"]
 
 

@@ -251,7 +251,7 @@ async def test_a_rerun_that_fails_half_way_leaves_no_journal_behind(
     async def only_the_origin_is_left() -> bool:
         return await stored_run_ids(gateway) == await journalled_runs(gateway) == {origin}
 
-    await eventually(only_the_origin_is_left, within=5, describe="the rerun is withdrawn")
+    await eventually(only_the_origin_is_left, describe="the rerun is withdrawn")
 
 
 # Runs that have waited for people

@@ -13,7 +13,7 @@ from pyoco_server.models import JournalEntry
 
 from .support.gateway import RunningGateway
 from .support.programs import WORKER, Program, running
-from .support.waiting import eventually
+from .support.waiting import NEVER_SEC, eventually
 from .support.workers import FLOWS, serving_worker
 
 
@@ -55,24 +55,24 @@ class InterruptedRun:
         with running(WORKER, "--flows", str(FLOWS), cwd=self._folder, **settings) as (worker, _):
             everything = {"book": str(self._book), "release": str(self._release), **params}
             self.run_id = await self._gateway.submit(flow, params=everything)
-            await eventually(lambda: held in self.book, within=20, describe=f"{held} is executed")
+            await eventually(lambda: held in self.book, describe=f"{held} is executed")
 
             async def known() -> bool:
                 return len(await self.journal()) >= journalled
 
-            await eventually(known, within=10, describe=f"{journalled} entries are in the journal")
+            await eventually(known, describe=f"{journalled} entries are in the journal")
             await _end(worker, end)
 
     async def goes_on(self) -> dict[str, Any]:
         """The end of the run, once another worker has taken it over."""
         self._release.touch()
         async with serving_worker(self._config, worker_id="second"):
-            return await self._gateway.ends(self.run_id, within=30)
+            return await self._gateway.ends(self.run_id)
 
 
 async def _end(worker: Program, how: signal.Signals) -> None:
     worker.send(how)
-    await eventually(lambda: worker.process.poll() is not None, within=20, describe="the worker has ended")
+    await eventually(lambda: worker.process.poll() is not None, describe="the worker has ended")
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ async def test_a_result_that_cannot_be_stored_is_made_again_and_the_record_says_
 async def test_a_worker_that_leaves_hands_its_run_over_without_waiting_for_ack_wait(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
-    patient = replace(config, consumer_ack_wait_sec=300.0)
+    patient = replace(config, consumer_ack_wait_sec=NEVER_SEC)
     interrupted = InterruptedRun(patient, gateway, tmp_path)
     await interrupted.begin("interrupted-chain", held="two", journalled=1, end=signal.SIGTERM)
     run = await interrupted.goes_on()

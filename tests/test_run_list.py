@@ -12,6 +12,7 @@ from pyoco_server.models import RunStatus
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 from .support.stored_runs import ended, snapshot, write, write_many
+from .support.waiting import LIMIT_SEC
 from .support.workers import serving_worker
 
 SUMMARY = {
@@ -278,5 +279,5 @@ async def test_without_nats_the_answer_is_503_and_a_bad_query_is_still_told(
             assert answer.headers["retry-after"]
         await refused(gateway, limit="x")
         own_nats.start()
-        await gateway.inside.connection.wait_ready(10)
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
         assert await listed(gateway) == []

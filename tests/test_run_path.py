@@ -13,7 +13,7 @@ from pyoco_server.worker import PyocoNatsWorker
 
 from .flows import basics
 from .support.gateway import running_gateway
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 from .support.workers import serving_worker
 
 
@@ -73,7 +73,7 @@ async def test_an_embedded_worker_runs_flows_in_this_process(
         async with running_gateway(config) as gateway:
             assert await worker.run_once(timeout=0.05) is None
             run_id = await gateway.submit("chain", params={"x": 1})
-            assert await worker.run_once(timeout=5) == run_id
+            assert await worker.run_once(timeout=LIMIT_SEC) == run_id
             run = await gateway.get(run_id, "records")
             assert run["status"] == "COMPLETED"
             assert run["worker_id"] == "inside"
@@ -171,7 +171,7 @@ async def test_progress_and_heartbeat_are_seen_while_a_run_lasts(
 ) -> None:
     release = tmp_path / "release"
     # A worker that is held up for a moment is not gone.
-    config = replace(config, worker_disconnect_timeout_sec=30.0)
+    config = replace(config, worker_disconnect_timeout_sec=NEVER_SEC)
     async with running_gateway(config) as gateway, serving_worker(config):
         run_id = await gateway.submit("waiting", params={"path": str(release)})
 
@@ -179,7 +179,7 @@ async def test_progress_and_heartbeat_are_seen_while_a_run_lasts(
             run = await gateway.get(run_id)
             return run if run["tasks"] == {"wait_for_file": "RUNNING"} else None
 
-        run = await eventually(seen_running, within=10, describe="the task is seen RUNNING")
+        run = await eventually(seen_running, describe="the task is seen RUNNING")
         assert run["status"] == "RUNNING"
         assert run["worker_alive"] is True
         assert run["worker_tags"] == ["default"]
@@ -187,7 +187,7 @@ async def test_progress_and_heartbeat_are_seen_while_a_run_lasts(
         async def heartbeat_moved() -> bool:
             return bool((await gateway.get(run_id))["heartbeat_at"] > run["heartbeat_at"] + 0.2)
 
-        await eventually(heartbeat_moved, within=5, describe="the heartbeat moves")
+        await eventually(heartbeat_moved, describe="the heartbeat moves")
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 

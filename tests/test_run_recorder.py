@@ -18,7 +18,7 @@ from pyoco_server.worker import run_recorder
 from pyoco_server.worker.run_recorder import RunRecorder
 
 from .support.connections import connected
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 
 
 class Recording:
@@ -143,7 +143,7 @@ async def test_an_entry_that_nats_never_takes_is_given_up(
 
     monkeypatch.setattr(Journal, "append", refuse)
     recording.finishes("load")
-    async with asyncio.timeout(20):  # settling gives up after a minute
+    async with asyncio.timeout(LIMIT_SEC):  # settling gives up after a minute
         await recording.recorder.settle()
     assert (
         "task load is not in the journal and would be executed again: the stream takes 1 byte" in caplog.text
@@ -191,10 +191,10 @@ async def test_a_run_that_was_taken_during_an_outage_is_settled_at_once(
     with monkeypatch.context() as patch:
         patch.setattr(Connection, "wait_ready", wait_for_ever)
         recording.prints("kept")
-        await eventually(waits.is_set, within=5, describe="the line waits for NATS")
+        await eventually(waits.is_set, describe="the line waits for NATS")
         recording.answer = RunTaken("worker other owns the run")
         recording.finishes("one")
-        async with asyncio.timeout(20):  # settling gives up after a minute
+        async with asyncio.timeout(LIMIT_SEC):  # settling gives up after a minute
             await recording.recorder.settle()
     assert (await recording.texts(), await recording.keys()) == ([], [])
 
@@ -218,7 +218,7 @@ async def test_nothing_is_in_the_journal_before_what_it_was_made_from(
     monkeypatch.setattr(Journal, "_publish", watched)
     recording.finishes("first", b"x" * 2_000_000 if trouble == "several messages" else b"1")
     if trouble == "an outage":
-        await eventually(lambda: refused, within=5, describe="the first was refused")
+        await eventually(lambda: refused, describe="the first was refused")
     recording.finishes("second", b"1")
     recording.finishes("third", b"1")
     await recording.recorder.settle()
@@ -240,7 +240,7 @@ async def test_an_outage_is_complained_about_once_and_waited_out(
         for key in keys:
             recording.finishes(key)
         recording.prints(*keys)
-        await eventually(lambda: recording.asked > before + 20, within=5, describe="many attempts")
+        await eventually(lambda: recording.asked > before + 20, describe="many attempts")
         recording.answer = None
         await recording.recorder.settle()
 
@@ -285,7 +285,7 @@ async def test_a_question_is_asked_behind_what_the_run_has_done_until_then(
     async def beside() -> bool:
         return await recording.keys() == ["beside"]
 
-    await eventually(beside, within=5, describe="what came behind the question is not held up")
+    await eventually(beside, describe="what came behind the question is not held up")
     assert recording.questions == []
     stored.set()
     await recording.recorder.settle()
@@ -299,7 +299,7 @@ async def test_a_question_waits_for_an_outage_to_end_and_is_asked_once(
     monkeypatch.setattr(run_recorder, "_RETRY_SEC", 0.001)
     recording.refusal = recording.connection.unavailable("JetStream refused the write")
     recording.asks("patient")
-    await eventually(lambda: recording.tried > 5, within=5, describe="many attempts")
+    await eventually(lambda: recording.tried > 5, describe="many attempts")
     assert not recording.recorder.is_settled
     recording.refusal = None
     await recording.recorder.settle()

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import statistics
 import threading
 import time
 from dataclasses import replace
@@ -26,7 +25,7 @@ from .support.nats_server import NatsServer
 from .support.printing_runs import SyncPrintingRun
 from .support.programs import SERVER, running
 from .support.summaries import changed
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 from .support.workers import serving_worker
 from .support.written_runs import WrittenRun, written
 
@@ -55,13 +54,14 @@ def names(reading: EventReading) -> list[str]:
     return [event.name for event in reading.events]
 
 
-async def tells(reading: EventReading, *expected: str, within: float = 5.0) -> None:
-    await eventually(lambda: statuses(reading) == list(expected), within=within, describe=f"told {expected}")
+async def tells(reading: EventReading, *expected: str) -> None:
+    await eventually(lambda: statuses(reading) == list(expected), describe=f"told {expected}")
 
 
 async def test_the_newest_snapshot_comes_first_then_each_change_then_the_end(
     gateway: RunningGateway, run: WrittenRun
 ) -> None:
+    opened_at = time.time()
     async with reading_events(gateway.http, path_of(run)) as reading:
         assert reading.response.headers["content-type"].startswith("text/event-stream")
         assert reading.response.headers["cache-control"] == "no-store"
@@ -76,7 +76,7 @@ async def test_the_newest_snapshot_comes_first_then_each_change_then_the_end(
         stored = await gateway.get(run.run_id)
         last = told(reading)[-1]
         assert last["run_id"] == run.run_id
-        assert abs(last["ts"] - time.time()) < 60
+        assert opened_at <= last["ts"] <= time.time()
         assert last["snapshot"].items() <= stored.items()
         assert "task_records" not in last["snapshot"]
 
@@ -90,16 +90,15 @@ async def test_the_events_look_as_the_standard_says(gateway: RunningGateway, run
     assert json.loads(data.removeprefix("data: "))["snapshot"]["error"] == "a\u2028b"
 
 
-async def test_a_change_is_told_soon(gateway: RunningGateway, run: WrittenRun) -> None:
-    delays = []
+async def test_a_change_is_told_without_waiting_for_the_next_look(
+    gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     async with reading_events(gateway.http, path_of(run)) as reading:
         for number in range(1, 12):
-            await eventually(lambda: len(told(reading)) >= number, within=5, describe="it is told")  # noqa: B023
+            await eventually(lambda: len(told(reading)) >= number, describe="it is told")  # noqa: B023
             await run.becomes(RUNNING, attempt=number)
-            stored_at = time.time()
-            await eventually(lambda: len(told(reading)) > number, within=5, describe="it is told")  # noqa: B023
-            delays.append(told(reading)[-1]["ts"] - stored_at)
-    assert statistics.median(delays) < 0.1
+            await eventually(lambda: len(told(reading)) > number, describe="it is told")  # noqa: B023
 
 
 async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
@@ -113,18 +112,18 @@ async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
             await run.becomes(RUNNING)
         return await settle()
 
-    await eventually(lambda: gateway.inside.index_file.runs == 1, within=5, describe="all is quiet")
+    await eventually(lambda: gateway.inside.index_file.runs == 1, describe="all is quiet")
     # So seldom that a change which is told soon cannot have been found by the usual look.
-    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", 60.0)
+    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     monkeypatch.setattr(hints, "settle", too_late_to_hear_of_it)
     async with reading_events(gateway.http, path_of(run)) as reading:
-        await eventually(lambda: "RUNNING" in statuses(reading), within=10, describe="it is told")
+        await eventually(lambda: "RUNNING" in statuses(reading), describe="it is told")
 
 
 @pytest.fixture
 async def may_begin(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Until it is set, no index begins to be filled but the one that the gateway has by now."""
-    await eventually(lambda: gateway.inside.index.ready, within=10, describe="there is an index")
+    await eventually(lambda: gateway.inside.index.ready, describe="there is an index")
     allowed = asyncio.Event()
     begin = RunReader.begin
 
@@ -142,7 +141,7 @@ async def test_the_end_is_told_that_a_new_index_is_read_with(
     async with reading_events(gateway.http, path_of(run)) as reading:
         await tells(reading, "PENDING")
         (Path(config.index_dir) / "runs-1.sqlite").unlink()
-        await eventually(lambda: not gateway.inside.index.ready, within=5, describe="it is given up")
+        await eventually(lambda: not gateway.inside.index.ready, describe="it is given up")
         await run.becomes(COMPLETED)
         counted = gateway.inside.changes.newest
         may_begin.set()
@@ -175,12 +174,12 @@ async def test_a_run_that_vanishes_without_a_word_ends_its_watch_and_resets_its_
         reading_events(gateway.http, "/runs/watch") as of_list,
     ):
         await tells(reading, "PENDING")
-        await eventually(lambda: gateway.inside.index_file.runs == 1, within=5, describe="it is listed")
+        await eventually(lambda: gateway.inside.index_file.runs == 1, describe="it is listed")
         subject = f"$KV.pyoco_runs.{run.run_id}"
         await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", subject)
-        await reading.is_over(within=10)
+        await reading.is_over()
         assert names(reading) == ["snapshot", "removed"]
-        await of_list.is_over(within=10)
+        await of_list.is_over()
         assert names(of_list)[-1] == "reset"
 
 
@@ -190,7 +189,7 @@ async def test_a_run_from_its_submission_to_its_end(
     run_id = await gateway.submit("chain")
     async with reading_events(gateway.http, f"/runs/{run_id}/watch") as reading:
         async with serving_worker(config):
-            await reading.is_over(within=15)
+            await reading.is_over()
         order = ["PENDING", "RUNNING", "COMPLETED"]
         seen = statuses(reading)
         assert seen == sorted(seen, key=order.index)
@@ -219,7 +218,7 @@ async def test_since_leaves_out_a_snapshot_that_is_no_newer(gateway: RunningGate
         reading_events(gateway.http, path_of(run), params={"since": at}) as same,
         reading_events(gateway.http, path_of(run), params={"since": at - 1}) as older,
     ):
-        await eventually(lambda: names(same) == ["heartbeat"], within=5, describe="a sign of life at once")
+        await eventually(lambda: names(same) == ["heartbeat"], describe="a sign of life at once")
         await tells(older, "PENDING")
         await run.becomes(RUNNING)
         await tells(same, "RUNNING")
@@ -231,7 +230,7 @@ async def test_it_goes_on_behind_the_snapshot_that_the_client_had_last(
 ) -> None:
     first = str(run.revision)
     async with reading_events(gateway.http, path_of(run), headers={"Last-Event-ID": first}) as reading:
-        await eventually(lambda: names(reading) == ["heartbeat"], within=5, describe="a sign of life at once")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life at once")
         await run.becomes(RUNNING)
         await tells(reading, "RUNNING")
     async with reading_events(gateway.http, path_of(run), headers={"Last-Event-ID": first}) as reading:
@@ -253,7 +252,7 @@ async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway
     began = time.monotonic()
     async with reading_events(gateway.http, path_of(run), params={"timeout_sec": 1}) as reading:
         await reading.is_over()
-        assert 0.9 < time.monotonic() - began < 4
+        assert time.monotonic() - began > 0.9
         assert names(reading)[0] == "snapshot"
     assert gateway.inside.changes.followers == 0
 
@@ -263,7 +262,7 @@ async def test_silence_is_filled_with_heartbeats(
 ) -> None:
     monkeypatch.setattr(sse, "KEEPALIVE_SEC", 0.05)
     async with reading_events(gateway.http, path_of(run)) as reading:
-        await eventually(lambda: names(reading).count("heartbeat") > 2, within=5, describe="three heartbeats")
+        await eventually(lambda: names(reading).count("heartbeat") > 2, describe="three heartbeats")
         beat = next(event for event in reading.events if event.name == "heartbeat")
         assert json.loads(beat.data).keys() == {"run_id", "ts"}
         await run.becomes(RUNNING)
@@ -354,9 +353,9 @@ async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGatewa
     async with reading_events(gateway.http, path_of(run)) as reading:
         await tells(reading, "PENDING")
         assert (changes.followers, changes.live) == (1, True)
-    await eventually(lambda: changes.followers == 0, within=5, describe="nobody follows")
+    await eventually(lambda: changes.followers == 0, describe="nobody follows")
     assert not changes.live
-    await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, within=5, describe="no task is left")
+    await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
 
 
 async def test_a_client_that_does_not_read_costs_one_snapshot(
@@ -366,7 +365,7 @@ async def test_a_client_that_does_not_read_costs_one_snapshot(
     async with (
         raw_answer(gateway.http, path_of(run), buffer=2**13) as slow,
         raw_answer(gateway.http, path_of(run), buffer=2**20) as fast,
-        asyncio.timeout(60),
+        asyncio.timeout(LIMIT_SEC),
     ):
         await slow.readuntil(b"event: snapshot")
         for revision in range(10_000, 10_300):  # 30 MB, which no socket buffers
@@ -378,7 +377,7 @@ async def test_a_client_that_does_not_read_costs_one_snapshot(
         while b"id: 20000\n" not in got:
             got += await slow.read(2**20)
         assert 0 < got.count(b"event: snapshot") < 150
-    await eventually(lambda: changes.followers == 0, within=5, describe="nobody follows")
+    await eventually(lambda: changes.followers == 0, describe="nobody follows")
 
 
 async def test_an_outage_of_nats_loses_nothing(config: NatsBackendConfig, own_nats: NatsServer) -> None:
@@ -388,9 +387,9 @@ async def test_an_outage_of_nats_loses_nothing(config: NatsBackendConfig, own_na
         async with reading_events(gateway.http, path_of(run)) as reading:
             await tells(reading, "PENDING")
             own_nats.kill()
-            await eventually(lambda: not connection.state.up, within=10, describe="the outage is noticed")
+            await eventually(lambda: not connection.state.up, describe="the outage is noticed")
             own_nats.start()
-            await connection.wait_ready(20)
+            await connection.wait_ready(LIMIT_SEC)
             await run.becomes(RUNNING)
             await tells(reading, "PENDING", "RUNNING")
             await run.becomes(COMPLETED)
@@ -403,17 +402,17 @@ def test_a_gateway_that_is_asked_to_end_ends_its_watches(nats_url: str) -> None:
         begun_reading, rest = threading.Event(), list[bytes]()
 
         def read() -> None:
-            with httpx.stream("GET", f"{facts['url']}/runs/{run.run_id}/watch", timeout=60) as answer:
+            with httpx.stream("GET", f"{facts['url']}/runs/{run.run_id}/watch", timeout=LIMIT_SEC) as answer:
                 for chunk in answer.iter_raw():
                     rest.append(chunk)
                     begun_reading.set()
 
         reader = threading.Thread(target=read)
         reader.start()
-        assert begun_reading.wait(20)
+        assert begun_reading.wait(LIMIT_SEC)
         program.send(signal.SIGTERM)
-        assert program.end(within=9) == 0  # uvicorn's own patience is 10 seconds
-        reader.join(5)
+        assert program.end() == 0
+        reader.join(LIMIT_SEC)
         assert not reader.is_alive()
         assert b"".join(rest).count(b"event: ") == 1
         assert "Traceback" not in program.stdout + program.stderr

@@ -90,7 +90,7 @@ async def test_a_failed_submission_leaves_neither_run_nor_flow_yaml(
     async def nothing_is_left() -> bool:
         return not await stored_run_ids(gateway) and not await journalled_runs(gateway)
 
-    await eventually(nothing_is_left, within=5, describe="the submission is withdrawn")
+    await eventually(nothing_is_left, describe="the submission is withdrawn")
 
 
 async def test_a_withdrawn_id_never_comes_back(
@@ -112,7 +112,7 @@ async def test_a_withdrawn_id_never_comes_back(
         context = gateway.inside.connection.client.jetstream()
         return bool((await context.stream_info("KV_pyoco_runs")).state.messages == 1)
 
-    await eventually(forbidden, within=5, describe="the run is withdrawn")
+    await eventually(forbidden, describe="the run is withdrawn")
     with pytest.raises(RevisionConflict):
         await create(snapshot)
     assert await stored_run_ids(gateway) == set()

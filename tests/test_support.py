@@ -6,6 +6,7 @@ from nats.js import JetStreamContext
 
 from pyoco_server.config import NatsBackendConfig
 
+from .support import waiting
 from .support.nats_server import NatsServer
 from .support.waiting import eventually, eventually_sync
 
@@ -42,17 +43,20 @@ def test_settings_of_a_test_point_to_its_own_account(config: NatsBackendConfig, 
     assert config.nats_url == nats_url
 
 
-async def test_waiting_returns_the_answer_or_says_what_did_not_happen() -> None:
+async def test_waiting_returns_the_answer_or_says_what_did_not_happen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     answers = iter([0, None, 7])
 
     async def answer() -> int | None:
         return next(answers)
 
-    assert await eventually(answer, within=5, describe="an answer") == 7
+    assert await eventually(answer, describe="an answer") == 7
+    monkeypatch.setattr(waiting, "LIMIT_SEC", 0.05)
     with pytest.raises(AssertionError, match=r"not within 0.05 s: the impossible \(last answer: False\)"):
-        await eventually(lambda: False, within=0.05, describe="the impossible")
+        await eventually(lambda: False, describe="the impossible")
     with pytest.raises(AssertionError, match="the impossible"):
-        eventually_sync(lambda: False, within=0.05, describe="the impossible")
+        eventually_sync(lambda: False, describe="the impossible")
 
 
 async def test_a_probe_that_fails_ends_the_waiting() -> None:
@@ -60,4 +64,4 @@ async def test_a_probe_that_fails_ends_the_waiting() -> None:
         raise TimeoutError("the probe's own")
 
     with pytest.raises(TimeoutError, match="the probe's own"):
-        await eventually(broken, within=5, describe="never")
+        await eventually(broken, describe="never")

@@ -29,7 +29,7 @@ from .support.sweeping import (
     rounds,
     store_without_job,
 )
-from .support.waiting import eventually
+from .support.waiting import NEVER_SEC, eventually
 from .support.workers import serving_worker
 
 __all__ = ["_no_submissions", "config"]
@@ -67,7 +67,7 @@ async def test_a_lost_job_is_rebuilt_as_it_was(gateway: RunningGateway) -> None:
         message = await WorkQueue(gateway.inside.connection).message(1)
         return None if message is None else message.data
 
-    assert await eventually(published, within=10, describe="the job is in the queue") == encode(job)
+    assert await eventually(published, describe="the job is in the queue") == encode(job)
 
 
 @pytest.mark.usefixtures("_no_submissions")
@@ -76,7 +76,7 @@ async def test_a_run_whose_flow_yaml_is_lost_fails_and_says_so(gateway: RunningG
     run = await gateway.ends(job.run_id)
     assert (run["status"], run["reason"]) == ("FAILED", "invalid_job")
     assert "flow.yaml was not kept" in run["error"]
-    [letter] = await eventually(lambda: dead_letters(gateway), within=5, describe="a dead letter")
+    [letter] = await eventually(lambda: dead_letters(gateway), describe="a dead letter")
     assert (letter["reason"], letter["run_id"]) == ("invalid_job", job.run_id)
     assert await messages_in_queue(gateway) == 0
 
@@ -86,7 +86,6 @@ async def test_runs_that_wait_in_the_queue_are_left_there(gateway: RunningGatewa
     sweeper = gateway.inside.sweeper
     await eventually(
         lambda: all(run_id in sweeper._queued for run_id in run_ids),
-        within=10,
         describe="the sweep has asked itself where their jobs are",
     )
     await rounds(gateway, 3)
@@ -99,7 +98,7 @@ async def test_a_queue_that_was_purged_is_filled_again(
 ) -> None:
     run_id = await gateway.submit("noop")
     sweeper = gateway.inside.sweeper
-    await eventually(lambda: run_id in sweeper._queued, within=10, describe="its job was seen")
+    await eventually(lambda: run_id in sweeper._queued, describe="its job was seen")
     await purge_queue(gateway)
     async with serving_worker(config):
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
@@ -112,7 +111,7 @@ async def test_a_begun_run_whose_message_was_purged_is_resumed(
     await DeadWorker(config).take()
     await purge_queue(gateway)
     async with serving_worker(config):
-        run = await gateway.ends(run_id, within=15)
+        run = await gateway.ends(run_id)
     assert (run["status"], run["attempt"], run["worker_id"]) == ("COMPLETED", 2, "worker")
     assert gateway.inside.sweeper.actions == {"job_published": 1}
 
@@ -127,7 +126,7 @@ async def test_a_begun_run_is_given_one_job_however_long_nobody_takes_it(
     async def published() -> bool:
         return await messages_in_queue(gateway) == 1
 
-    await eventually(published, within=10, describe="the job is in the queue again")
+    await eventually(published, describe="the job is in the queue again")
     await rounds(gateway, 10)
     assert await messages_in_queue(gateway) == 1
     assert gateway.inside.sweeper.actions == {"job_published": 1}
@@ -171,21 +170,19 @@ async def test_a_second_job_of_a_running_run_is_dropped(
 ) -> None:
     book, release = tmp_path / "book", tmp_path / "release"
     # A worker that is held up for a moment is not given its own job again.
-    async with serving_worker(replace(config, consumer_ack_wait_sec=30.0), concurrency=2):
+    async with serving_worker(replace(config, consumer_ack_wait_sec=NEVER_SEC), concurrency=2):
         params = {"book": str(book), "release": str(release)}
         run_id = await gateway.submit("interrupted-chain", params=params)
-        job = await eventually(
-            lambda: WorkQueue(gateway.inside.connection).message(1), within=5, describe="its job"
-        )
-        await eventually(lambda: book.exists() and "two" in book.read_text(), within=10, describe="it began")
+        job = await eventually(lambda: WorkQueue(gateway.inside.connection).message(1), describe="its job")
+        await eventually(lambda: book.exists() and "two" in book.read_text(), describe="it began")
         await publish_acked(gateway.inside.connection, "pyoco.work.default", job.data)
 
         async def dropped() -> bool:
             return await messages_in_queue(gateway) == 1
 
-        await eventually(dropped, within=10, describe="the second job is acked while the first one runs")
+        await eventually(dropped, describe="the second job is acked while the first one runs")
         release.touch()
         run = await gateway.ends(run_id)
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the queue is empty")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")
     assert book.read_text().split() == ["one", "two", "three"]

@@ -28,7 +28,7 @@ from .support.sweeping import (
     store_without_job,
     stored,
 )
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .test_cancel import cancel
 
 __all__ = ["_no_advisories", "_no_submissions", "config"]
@@ -46,7 +46,7 @@ async def test_a_cancel_that_no_worker_will_see_converges(
     assert (run["status"], run["reason"], run["cancel_reason"]) == ("CANCELLED", None, "enough")
     assert "worker dead" in run["error"]
     assert run["tasks"] == {"nothing": "CANCELLED"}
-    assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="its message is removed")
+    assert await eventually(lambda: queue_is_empty(gateway), describe="its message is removed")
     assert await dead_letters(gateway) == []
 
 
@@ -83,13 +83,13 @@ async def test_a_run_past_its_time_limit_without_an_owner_fails(
     run = await gateway.ends(limited)
     assert (run["status"], run["reason"]) == ("FAILED", "timeout")
     assert "timeout_sec of 1 s" in run["error"]
-    [letter] = await eventually(lambda: dead_letters(gateway), within=5, describe="a dead letter")
+    [letter] = await eventually(lambda: dead_letters(gateway), describe="a dead letter")
     assert (letter["reason"], letter["run_id"]) == ("timeout", limited)
 
     async def removed() -> bool:
         return await messages_in_queue(gateway) == 1
 
-    await eventually(removed, within=5, describe="its message is removed, and no other")
+    await eventually(removed, describe="its message is removed, and no other")
     assert (await gateway.get(unlimited))["status"] == "RUNNING"
 
 
@@ -105,9 +105,9 @@ async def test_time_without_nats_does_not_count_as_silence(
         await rounds(gateway, 1)
         [run] = [run async for group in sweeper._runs.groups() for run in group]
         own_nats.kill()
-        await eventually(lambda: run.quiet_sec > 3.5, within=20, describe="the run would count as left alone")
+        await eventually(lambda: run.quiet_sec > 3.5, describe="the run would count as left alone")
         own_nats.start()
-        await gateway.inside.connection.wait_ready(10)
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
         back_at = gateway.inside.connection.state.since
         ended = await gateway.ends(run_id)
         assert ended["reason"] == "deliveries_exhausted"
@@ -143,7 +143,7 @@ async def test_a_run_that_moves_on_is_not_touched(
     assert run["end_time"] - woken_at > config.consumer_ack_wait_sec
     assert (run["heartbeat_at"], run["reason"]) == (woken_at, "deliveries_exhausted")
     # Counted when all is done that belongs to it.
-    assert await eventually(lambda: gateway.inside.sweeper.actions, within=5, describe="it is counted") == {
+    assert await eventually(lambda: gateway.inside.sweeper.actions, describe="it is counted") == {
         "deliveries_exhausted": 1
     }
 
@@ -164,7 +164,7 @@ async def test_what_cannot_be_read_does_not_stop_the_sweep(
     async def published() -> bool:
         return await messages_in_queue(gateway) == 1
 
-    await eventually(published, within=10, describe="the run behind them gets its job")
+    await eventually(published, describe="the run behind them gets its job")
     await rounds(gateway, 3)
     said = [getattr(record, "run_id", "") for record in caplog.records if record.levelno >= logging.WARNING]
     assert sorted(said) == sorted(["half-a-run", "not-a-run", broken.run_id])

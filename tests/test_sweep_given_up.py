@@ -18,6 +18,7 @@ from .flows import basics
 from .support.gateway import RunningGateway, running_gateway
 from .support.looking import dead_letters, queue_is_empty, started_pid
 from .support.programs import WORKER, running
+from .support.settings import unchecked
 from .support.sweeping import (
     FAKE_ADVISORY,
     DeadWorker,
@@ -28,7 +29,7 @@ from .support.sweeping import (
     rounds,
     stored,
 )
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 from .support.workers import FLOWS, serving_worker
 
 __all__ = ["_no_advisories", "config"]
@@ -64,7 +65,7 @@ async def test_a_run_whose_workers_are_killed_again_and_again_fails(
                     snapshot = await stored(gateway, run_id)
                     return snapshot.worker_id == worker_id and bool(snapshot.tasks)
 
-                await eventually(is_recorded, within=10, describe="its task is in the snapshot")
+                await eventually(is_recorded, describe="its task is in the snapshot")
                 worker.process.kill()
                 worker.end()
         # Healthy, and its pulls make the server notice that the deliveries are used up.
@@ -75,7 +76,7 @@ async def test_a_run_whose_workers_are_killed_again_and_again_fails(
             assert "w-2" in run["error"]
             assert run["tasks"] == {"wait_for_file": "FAILED"}
             assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the queue is empty")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")
         [letter] = await dead_letters(gateway)
         assert (letter["reason"], letter["run_id"]) == ("deliveries_exhausted", run_id)
         assert (letter["worker_id"], letter["num_delivered"], letter["tag"]) == ("w-2", 2, "default")
@@ -95,7 +96,7 @@ async def test_used_up_deliveries_are_noticed_without_the_advisory(
     assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
     assert "2 times" in run["error"]
     assert "worker dead" in run["error"]
-    await eventually(lambda: queue_is_empty(gateway), within=5, describe="its message is gone")
+    await eventually(lambda: queue_is_empty(gateway), describe="its message is gone")
     assert [letter["reason"] for letter in await dead_letters(gateway)] == ["deliveries_exhausted"]
 
 
@@ -110,7 +111,7 @@ async def deaf_worker(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorke
 
 async def use_up(worker: PyocoNatsWorker) -> None:
     """Have the one delivery of a job pass its AckWait while the next pull is waiting."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SEC):
         await worker._intake.take()
     assert await worker.run_once(timeout=2.0) is None
 
@@ -118,15 +119,15 @@ async def use_up(worker: PyocoNatsWorker) -> None:
 async def test_an_advisory_is_acted_on_at_once(
     config: NatsBackendConfig, deaf_worker: PyocoNatsWorker
 ) -> None:
-    """The rounds are a minute apart: only the advisory can have woken it."""
-    async with running_gateway(replace(config, sweep_interval_sec=60.0)) as gateway:
-        await eventually(lambda: gateway.inside.sweeper.rounds == 1, within=10, describe="the first round")
+    """The next round never comes: only the advisory can have woken it."""
+    async with running_gateway(unchecked(config, sweep_interval_sec=NEVER_SEC)) as gateway:
+        await eventually(lambda: gateway.inside.sweeper.rounds == 1, describe="the first round")
         run_id = await gateway.submit("noop")
         await use_up(deaf_worker)
-        run = await gateway.ends(run_id, within=20)
+        run = await gateway.ends(run_id)
         assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
         assert "no worker ever began it" in run["error"]
-        await eventually(lambda: queue_is_empty(gateway), within=10, describe="the message is removed")
+        await eventually(lambda: queue_is_empty(gateway), describe="the message is removed")
 
 
 async def test_an_advisory_is_kept_while_no_gateway_lives(
@@ -140,7 +141,7 @@ async def test_an_advisory_is_kept_while_no_gateway_lives(
         async def told() -> bool:
             return await advisories(gateway) == 1
 
-        await eventually(told, within=10, describe="the server has told, and it is kept")
+        await eventually(told, describe="the server has told, and it is kept")
         assert (await gateway.get(run_id))["status"] == "PENDING"
     async with running_gateway(config) as gateway:
         assert (await gateway.ends(run_id))["reason"] == "deliveries_exhausted"
@@ -148,7 +149,7 @@ async def test_an_advisory_is_kept_while_no_gateway_lives(
         async def dealt_with() -> bool:
             return await advisories(gateway) == 0
 
-        await eventually(dealt_with, within=10, describe="the advisory is removed")
+        await eventually(dealt_with, describe="the advisory is removed")
 
 
 async def test_an_advisory_about_a_run_that_goes_on_waits_for_its_end(
@@ -164,9 +165,7 @@ async def test_an_advisory_about_a_run_that_goes_on_waits_for_its_end(
         told = msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
         await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
         # So that only its heartbeats can be why it is left alone.
-        await eventually(
-            lambda: time.monotonic() - began > patience_sec, within=10, describe="it lasts for long enough"
-        )
+        await eventually(lambda: time.monotonic() - began > patience_sec, describe="it lasts for long enough")
         await rounds(gateway, 2)
         assert (await gateway.get(run_id))["status"] == "RUNNING"
         release.touch()
@@ -175,7 +174,7 @@ async def test_an_advisory_about_a_run_that_goes_on_waits_for_its_end(
     async def dealt_with() -> bool:
         return await advisories(gateway) == 0
 
-    await eventually(dealt_with, within=5, describe="the advisory is removed")
+    await eventually(dealt_with, describe="the advisory is removed")
     assert not gateway.inside.sweeper.actions
 
 
@@ -184,7 +183,7 @@ async def test_a_given_up_message_beside_the_run_s_own_is_only_removed(
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
     # Nothing here takes so long that the run would count as given up.
-    async with serving_worker(replace(config, consumer_ack_wait_sec=30.0)):
+    async with serving_worker(replace(config, consumer_ack_wait_sec=NEVER_SEC)):
         run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
         await started_pid(marker)
         job = await WorkQueue(gateway.inside.connection).message(1)
@@ -196,7 +195,7 @@ async def test_a_given_up_message_beside_the_run_s_own_is_only_removed(
         async def removed() -> bool:
             return await messages_in_queue(gateway) == 1
 
-        await eventually(removed, within=5, describe="the other message is removed")
+        await eventually(removed, describe="the other message is removed")
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
@@ -205,11 +204,11 @@ async def test_a_given_up_message_that_cannot_be_read_becomes_a_dead_letter(gate
     sequence = await publish_acked(gateway.inside.connection, "pyoco.work.nobody", b"{nonsense")
     for told in (b"{nonsense", msgspec.json.encode({"stream_seq": sequence, "deliveries": 4})):
         await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
-    [letter] = await eventually(lambda: dead_letters(gateway), within=5, describe="a dead letter")
+    [letter] = await eventually(lambda: dead_letters(gateway), describe="a dead letter")
     assert (letter["reason"], letter["tag"], letter["num_delivered"]) == ("invalid_job", "nobody", 4)
-    assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the queue is empty")
+    assert await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")
 
     async def dealt_with() -> bool:
         return await advisories(gateway) == 0
 
-    await eventually(dealt_with, within=5, describe="both advisories are removed")
+    await eventually(dealt_with, describe="both advisories are removed")

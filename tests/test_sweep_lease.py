@@ -2,12 +2,16 @@
 
 import asyncio
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from pyoco_server.broker import lease
+from pyoco_server.broker.lease import Lease
 from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import RunStatus
@@ -15,6 +19,7 @@ from pyoco_server.models import RunStatus
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 from .support.programs import SERVER, running
+from .support.settings import unchecked
 from .support.sweeping import (
     FAKE_ADVISORY,
     _no_submissions,
@@ -24,7 +29,7 @@ from .support.sweeping import (
     store_without_job,
     stored,
 )
-from .support.waiting import eventually
+from .support.waiting import NEVER_SEC, eventually
 from .support.workers import serving_worker
 
 __all__ = ["_no_submissions", "config"]
@@ -32,25 +37,42 @@ __all__ = ["_no_submissions", "config"]
 # One gateway at a time
 
 
+def count_looks(monkeypatch: pytest.MonkeyPatch, lease: Lease) -> Counter[str]:
+    looks: Counter[str] = Counter()
+    hold = lease.hold
+
+    async def counted() -> bool:
+        held = await hold()
+        looks["ended"] += 1
+        return held
+
+    monkeypatch.setattr(lease, "hold", counted)
+    return looks
+
+
 @pytest.mark.usefixtures("_no_submissions")
 async def test_one_of_two_gateways_sweeps_and_the_other_follows_when_it_is_killed(
-    config: NatsBackendConfig, nats_url: str, tmp_path: Path
+    config: NatsBackendConfig, nats_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ("up", "--port", "0", "--nats-url", nats_url)
-    # Its lease lasts for three of these: more than it may be held up, and less than is looked on.
-    with running(SERVER, *arguments, cwd=tmp_path, PYOCO_SWEEP_INTERVAL_SEC="0.8") as (first, _):
+    # The clock by which the second gateway judges the lease of the first, which is another process.
+    clock = SimpleNamespace(monotonic=lambda: now)
+    now = time.monotonic()
+    monkeypatch.setattr(lease, "time", clock)
+    with running(SERVER, *arguments, cwd=tmp_path, PYOCO_SWEEP_INTERVAL_SEC="0.1") as (first, _):
         await asyncio.to_thread(first.writes, "this gateway sweeps now")
         async with running_gateway(config) as gateway:
             sweeper = gateway.inside.sweeper
-            until = time.monotonic() + 3.0
-
-            async def stays_behind() -> bool:
-                assert not sweeper.lease.held
-                return time.monotonic() > until
-
-            await eventually(stays_behind, within=20, describe="several rounds have passed")
+            looks = count_looks(monkeypatch, sweeper.lease)
+            await eventually(lambda: looks.total() > 5, describe="it has looked at the lease several times")
+            assert not sweeper.lease.held
             first.process.kill()
-            await eventually(lambda: sweeper.lease.held, within=20, describe="the second one sweeps")
+            first.end()
+            before = looks.total()
+            await eventually(lambda: looks.total() > before + 2, describe="it has seen the last renewal")
+            assert not sweeper.lease.held
+            now += NEVER_SEC
+            await eventually(lambda: sweeper.lease.held, describe="the second one sweeps")
             job = await store_without_job(gateway)
             async with serving_worker(config):
                 assert (await gateway.ends(job.run_id))["status"] == "COMPLETED"
@@ -58,22 +80,22 @@ async def test_one_of_two_gateways_sweeps_and_the_other_follows_when_it_is_kille
 
 
 async def test_a_gateway_that_stops_lets_the_next_one_sweep_at_once(config: NatsBackendConfig) -> None:
-    slow = replace(config, sweep_interval_sec=30.0)
+    slow = unchecked(config, sweep_interval_sec=NEVER_SEC)
     async with running_gateway(slow) as first:
-        await eventually(lambda: first.inside.sweeper.lease.held, within=10, describe="the first one sweeps")
+        await eventually(lambda: first.inside.sweeper.lease.held, describe="the first one sweeps")
     async with running_gateway(slow) as second:
-        await eventually(lambda: second.inside.sweeper.lease.held, within=20, describe="the next one sweeps")
+        await eventually(lambda: second.inside.sweeper.lease.held, describe="the next one sweeps")
 
 
 async def test_a_gateway_that_lost_the_lease_stops_acting(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     sweeper = gateway.inside.sweeper
-    await eventually(lambda: sweeper.lease.held, within=5, describe="it sweeps")
+    await eventually(lambda: sweeper.lease.held, describe="it sweeps")
     context = gateway.inside.connection.client.jetstream()
     bucket = await context.key_value(config.lease_kv_bucket)
     await bucket.put("sweep", b'{"holder": "another", "ttl_sec": 600}')
-    await eventually(lambda: not sweeper.lease.held, within=5, describe="it has noticed")
+    await eventually(lambda: not sweeper.lease.held, describe="it has noticed")
     job = await store_without_job(gateway)
     # A holder of the lease would end this one in its next round.
     given_up = await gateway.submit("noop")

@@ -151,7 +151,7 @@ async def test_a_run_under_way_tells_its_graph_and_times(
             run = await gateway.get(run_id, include="records")
             return "ended_at" in run["task_records"].get("right", {})
 
-        await eventually(waits_in_the_middle, within=10, describe="the right branch is told as done")
+        await eventually(waits_in_the_middle, describe="the right branch is told as done")
         records = (await gateway.get(run_id, include="records"))["task_records"]
         assert records["end"] == {"after": ["left", "right"]}
         assert "ended_at" not in records["left"]
@@ -171,7 +171,7 @@ async def test_a_run_that_loses_its_executor_keeps_what_was_known(
             run = await gateway.get(run_id, include="records")
             return "started_at" in run["task_records"].get("wait_for_file", {})
 
-        await eventually(is_told, within=10, describe="the task is told as begun")
+        await eventually(is_told, describe="the task is told as begun")
         # A task is told as begun before its function is called.
         os.kill(await started_pid(started), signal.SIGKILL)
         run = await gateway.ends(run_id)

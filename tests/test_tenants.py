@@ -117,7 +117,7 @@ async def test_a_bulk_rerun_takes_the_tenants_runs_and_no_others(tenants: Tenant
         state: str = (await acme.json(f"/bulk/{operation['bulk_id']}"))["state"]
         return state == "COMPLETED"
 
-    await eventually(done, within=10, describe="the operation is over")
+    await eventually(done, describe="the operation is over")
     [rerun] = await acme.json("/runs", origin=own)
     assert owner_of(await acme.get(rerun["run_id"])) == ("acme", acme.api_key_id)
     assert await listed(rival) == {others}
@@ -143,7 +143,7 @@ async def test_the_letter_of_a_job_that_cannot_be_read_is_the_tenants_whose_run_
         async def letters() -> Any:
             return (await tenants.acme.json("/dlq"))["items"]
 
-        [letter] = await eventually(letters, within=5, describe="there is a letter")
+        [letter] = await eventually(letters, describe="there is a letter")
     assert (letter["run_id"], letter["tenant_id"]) == (run_id, "acme")
 
 
@@ -246,8 +246,8 @@ async def test_a_list_that_is_watched_tells_of_ones_own_runs(tenants: Tenants) -
     ):
         of_acme = await acme.submit("noop")
         of_rival = await rival.submit("noop")
-        await eventually(lambda: of_acme.encode() in own.raw, within=5, describe="acme is told")
-        await eventually(lambda: of_rival.encode() in others.raw, within=5, describe="rival is told")
+        await eventually(lambda: of_acme.encode() in own.raw, describe="acme is told")
+        await eventually(lambda: of_rival.encode() in others.raw, describe="rival is told")
         assert of_acme.encode() not in others.raw
         assert of_rival.encode() not in own.raw
 

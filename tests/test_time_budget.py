@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.runs import time_budget
+from pyoco_server import deadline_timer
 from pyoco_server.runs.time_budget import TimeBudget
 
 from .support.clocks import SetLoop
@@ -36,7 +36,7 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         def get_running_loop(self) -> Clock:
             return clock
 
-    monkeypatch.setattr(time_budget, "asyncio", AsyncioOfTheClock())
+    monkeypatch.setattr(deadline_timer, "asyncio", AsyncioOfTheClock())
     return clock
 
 
@@ -108,7 +108,7 @@ async def test_a_cancellation_in_the_moment_its_time_is_up_stays_one() -> None:
         with budget.block():
             # The time is up while nobody else has a turn.
             asyncio.current_task().cancel()  # type: ignore[union-attr]
-            budget._expire()
+            budget._expire(asyncio.get_running_loop().time())
             await asyncio.Event().wait()
 
     task = asyncio.create_task(wait())

@@ -35,7 +35,7 @@ class Collector(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def heard_of(self, *names: str) -> None:
-        eventually_sync(lambda: set(names) <= self.spans.keys(), within=20, describe=f"the spans {names}")
+        eventually_sync(lambda: set(names) <= self.spans.keys(), describe=f"the spans {names}")
 
     def take(self, body: bytes) -> None:
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:

@@ -29,7 +29,7 @@ from pyoco_server.runs.sweep_rules import Patience
 from .support.connections import connected
 from .support.gateway import RunningGateway, running_gateway
 from .support.stored_waits import let_expire
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.waiting_runs import waiting_run
 from .support.waits_in_bucket import SeenRuns
 from .support.workers import serving_worker
@@ -47,7 +47,7 @@ async def answer_and_die(config: NatsBackendConfig, wait_id: str, after: str) ->
         *(sys.executable, "-m", "tests.support.dying_answerer", config.nats_url, wait_id, "click", after),
         cwd=ROOT,
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_SEC):
         assert await process.wait() == -signal.SIGKILL
 
 
@@ -89,7 +89,7 @@ async def test_an_answer_waits_for_a_worker_as_long_as_it_takes(
     await gateway.http.post("/resume", json={"runId": run["run_id"], "payload": {}})
     care = gateway.inside.caretaker
     goal = care.rounds + 8
-    await eventually(lambda: care.rounds > goal, within=10, describe="the caretaker has looked often")
+    await eventually(lambda: care.rounds > goal, describe="the caretaker has looked often")
     queue = await stream_state(gateway.inside.connection, config.work_stream)
     assert queue.messages == 1
     async with serving_worker(config):

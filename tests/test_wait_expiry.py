@@ -79,7 +79,7 @@ class Care:
         """Let it have looked at everything this often, from now on."""
         await self.runs.look()
         goal = self.taker.rounds + count + 1
-        await eventually(lambda: self.taker.rounds >= goal, within=10, describe="the caretaker has looked")
+        await eventually(lambda: self.taker.rounds >= goal, describe="the caretaker has looked")
 
 
 @asynccontextmanager
@@ -98,7 +98,7 @@ async def seldom_looking(connection: Connection) -> AsyncIterator[Care]:
     """A caretaker that has looked, and sleeps until something is told or a deadline comes."""
     slow = replace(connection.config, sweep_interval_sec=60.0)
     async with connected(slow) as other, caring(other) as care:
-        await eventually(lambda: care.taker.rounds, within=10, describe="the first look")
+        await eventually(lambda: care.taker.rounds, describe="the first look")
         yield care
 
 
@@ -106,7 +106,7 @@ async def ends(run: WaitingRun) -> None:
     async def over() -> bool:
         return (await run.now()).status.terminal
 
-    await eventually(over, within=10, describe="the run is over")
+    await eventually(over, describe="the run is over")
 
 
 async def dead_letters(connection: Connection) -> int:
@@ -162,7 +162,7 @@ async def test_a_default_is_the_answer_of_those_who_say_nothing(
         async def continued() -> bool:
             return bool(await run.jobs())
 
-        await eventually(continued, within=10, describe="the run goes on")
+        await eventually(continued, describe="the run goes on")
     wait = await run.wait()
     assert (wait.state, wait.resolved, wait.answer) == ("expired", True, default)
     assert await run.now() == run.snapshot
@@ -190,9 +190,7 @@ async def test_a_timer_that_fires_early_is_set_again(connection: Connection) -> 
     clock = Clock()
     run = await waiting_run(connection, {"timeout_sec": 0.05})
     async with caring(connection, clock=clock) as care:
-        await eventually(
-            lambda: time.time() > run.waits[0].deadline_at, within=5, describe="its time on other clocks"
-        )
+        await eventually(lambda: time.time() > run.waits[0].deadline_at, describe="its time on other clocks")
         await care.rounds()
         assert await run.states() == ["open"]
         clock.now = run.waits[0].deadline_at - 0.001
@@ -293,7 +291,7 @@ async def test_an_outage_is_told_once(
     with monkeypatch.context() as patched:
         patched.setattr(WaitsInBucket, "due", away)
         async with caring(connection):
-            await eventually(lambda: tries > 2, within=10, describe="it tries again")
+            await eventually(lambda: tries > 2, describe="it tries again")
     assert sum("waits are not looked after" in text for text in caplog.messages) == 1
 
 
@@ -314,7 +312,7 @@ async def test_a_run_that_waits_is_cancelled_without_any_worker(connection: Conn
         async def closed() -> bool:
             return await run.states() == ["cancelled", "cancelled"]
 
-        await eventually(closed, within=10, describe="its waits are closed")
+        await eventually(closed, describe="its waits are closed")
     assert sorted(await run.kinds()) == ["cancelled", "cancelled", "opened", "opened"]
     with pytest.raises(WaitConflict):
         await Answers(connection).respond(run.waits[0].wait_id, ONE, ANYBODY, ANN)
@@ -325,9 +323,7 @@ async def test_an_expiry_and_a_cancel_at_once_leave_one_end(
 ) -> None:
     runs = [await waiting_run(connection, {"timeout_sec": 0.2}, {}) for _ in range(30)]
     async with connected(config) as other, caring(other) as care:
-        await eventually(
-            lambda: time.time() > runs[-1].waits[0].deadline_at - 0.01, within=5, describe="the deadlines"
-        )
+        await eventually(lambda: time.time() > runs[-1].waits[0].deadline_at - 0.01, describe="the deadlines")
         await asyncio.gather(
             *(cancel_run(connection, RunStore(connection), run.run_id, ANYBODY) for run in runs)
         )
@@ -377,7 +373,7 @@ async def test_an_answer_whose_gateway_died_makes_the_run_go_on(connection: Conn
         async def continued() -> bool:
             return len(await run.jobs()) == 1
 
-        await eventually(continued, within=10, describe="the run goes on")
+        await eventually(continued, describe="the run goes on")
         await care.rounds()
     assert await run.kinds() == ["opened", "opened", "answered"]
     assert await run.states() == ["answered", "open"]
@@ -393,7 +389,7 @@ async def test_an_expiry_whose_gateway_died_ends_the_run(connection: Connection)
 
     async with caring(connection):
         await ends(run)
-        await eventually(closed, within=10, describe="nobody has to answer any more")
+        await eventually(closed, describe="nobody has to answer any more")
     assert (await run.now()).reason == "human_timeout"
 
 
@@ -412,7 +408,7 @@ async def test_a_job_that_nobody_has_claimed_is_not_published_again(connection: 
         async def continued() -> bool:
             return len(await run.jobs()) == 1
 
-        await eventually(continued, within=10, describe="the run has a job again")
+        await eventually(continued, describe="the run has a job again")
         await care.rounds(5)
         assert len(await run.jobs()) == 1
 

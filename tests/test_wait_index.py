@@ -233,7 +233,7 @@ async def test_a_file_that_is_deleted_meanwhile_is_made_anew(gateway: RunningGat
     async def there_again() -> bool:
         return file.exists() and (await gateway.http.get("/waits")).status_code == 200
 
-    await eventually(there_again, within=10, describe="the file is made anew")
+    await eventually(there_again, describe="the file is made anew")
     assert await names(gateway) == {"one"}
 
 
@@ -267,7 +267,7 @@ async def test_waits_whose_markers_are_gone_are_forgotten(gateway: RunningGatewa
     async def forgotten() -> bool:
         return await names(gateway) == {"kept"}
 
-    await eventually(forgotten, within=10, describe="what is gone is not listed")
+    await eventually(forgotten, describe="what is gone is not listed")
 
 
 async def test_two_gateways_list_the_same(config: NatsBackendConfig) -> None:
@@ -291,7 +291,7 @@ async def test_a_gateway_is_ready_when_its_waits_are_known(
     async def stays_unready() -> None:
         """Else the feed makes it ready once more when it looks the next time."""
 
-    await eventually(is_ready, within=5, describe="all is known")
+    await eventually(is_ready, describe="all is known")
     monkeypatch.setattr(gateway.inside.wait_index, "complete", stays_unready)
     monkeypatch.setattr(gateway.inside.wait_index, "ready", False)
     assert await health() == 503

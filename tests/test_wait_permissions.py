@@ -47,5 +47,5 @@ async def test_a_wait_expires_is_asked_again_cancelled_and_removed(
             states = await asyncio.gather(*(stream_state(admin, stream) for stream in streams))
             return not any(state.messages for state in states)
 
-        await eventually(all_is_gone, within=15, describe="nothing of the run is left")
+        await eventually(all_is_gone, describe="nothing of the run is left")
     assert violations(caplog) == []

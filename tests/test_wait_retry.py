@@ -278,7 +278,7 @@ async def test_a_branch_that_had_its_answer_goes_on_after_a_retry(
         return bool(now["status"] == "WAITING_HUMAN" and now["tasks"]["after_later"] == "SUCCEEDED")
 
     async with serving_worker(config):
-        await eventually(other_branch_is_done, within=20, describe="the answered branch goes on")
+        await eventually(other_branch_is_done, describe="the answered branch goes on")
         now = (await gateway.http.get(f"/runs/{run_id}")).json()
         assert now["tasks"] == {
             "soon": "WAITING",

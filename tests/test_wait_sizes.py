@@ -59,7 +59,7 @@ async def test_a_large_default_is_the_answer_and_no_other_wait_suffers(connectio
         return goes_on and await fails(other) and await ended.states() == ["cancelled"]
 
     async with caring(connection):
-        await eventually(all_done, within=10, describe="all are dealt with")
+        await eventually(all_done, describe="all are dealt with")
     wait = await large.wait()
     assert (wait.state, wait.resolved, wait.answer) == (WaitState.EXPIRED, True, LARGE)
 
@@ -87,7 +87,7 @@ async def test_what_cannot_be_written_of_one_wait_keeps_nobody_from_anything(
 
     monkeypatch.setattr(WaitStore, "replace", too_large)
     async with caring(connection) as care:
-        await eventually(lambda: fails(other), within=10, describe="the other one expires")
+        await eventually(lambda: fails(other), describe="the other one expires")
         await care.rounds()
     said = [text for text in caplog.messages if stuck.wait_id in text]
     # Once, not in every round; and NATS is not away.
@@ -117,7 +117,7 @@ async def test_one_job_of_the_caretaker_that_fails_does_not_keep_it_from_the_oth
 
     async with caring(connection) as care:
         await care.rounds()
-        await eventually(done, within=10, describe="what is left undone is done")
+        await eventually(done, describe="what is left undone is done")
 
 
 def test_a_question_that_has_no_room_for_its_answer_is_refused_where_it_is_asked() -> None:
@@ -141,7 +141,7 @@ async def test_two_hundred_long_questions_come_to_wait_and_are_answered(
 ) -> None:
     async with serving_worker(config):
         run_id = await gateway.submit("crowd", params={"chars": 9000})
-        run = await gateway.reaches(run_id, "WAITING_HUMAN", within=60)
+        run = await gateway.reaches(run_id, "WAITING_HUMAN")
         waits = run["open_waits"]
         assert len({wait["wait_id"] for wait in waits}) == 200
         assert waits[0]["message"] == "?" * 300
@@ -157,7 +157,7 @@ async def test_two_hundred_long_questions_come_to_wait_and_are_answered(
             now = (await gateway.http.get(f"/runs/{run_id}")).json()
             return now["status"] == "WAITING_HUMAN" and len(now["open_waits"]) == 199
 
-        await eventually(one_less, within=60, describe="it waits for the others")
+        await eventually(one_less, describe="it waits for the others")
 
 
 async def test_a_long_schema_takes_no_room_from_the_tasks(

@@ -62,7 +62,7 @@ class Approval:
         return [each.record for each in stored]
 
     async def comes_to_wait(self) -> dict[str, Any]:
-        return await self._gateway.reaches(self.run_id, "WAITING_HUMAN", within=20)
+        return await self._gateway.reaches(self.run_id, "WAITING_HUMAN")
 
     async def is_answered(self) -> None:
         answer = await self._gateway.http.post("/resume", json={"runId": self.run_id, "payload": {"ok": 1}})
@@ -70,7 +70,7 @@ class Approval:
 
     async def ends_well(self) -> dict[str, Any]:
         """Its end; the one question has the one answer."""
-        ended = await self._gateway.ends(self.run_id, within=20)
+        ended = await self._gateway.ends(self.run_id)
         assert (ended["status"], ended["worker_id"]) == ("COMPLETED", "heir")
         assert [(wait.state, wait.payload) for wait in await self.waits()] == [
             (WaitState.ANSWERED, {"ok": 1})
@@ -84,7 +84,7 @@ def run(gateway: RunningGateway, tmp_path: Path) -> Approval:
 
 
 async def dies(program: Program) -> None:
-    await eventually(lambda: program.process.poll() is not None, within=20, describe="the worker has died")
+    await eventually(lambda: program.process.poll() is not None, describe="the worker has died")
     assert program.process.returncode == -signal.SIGKILL, program.stderr
 
 
@@ -149,7 +149,7 @@ async def test_a_run_that_waits_is_not_woken_by_the_message_that_its_worker_had_
         return (await stream_state(*queue)).messages == 0
 
     async with serving_worker(config, worker_id="heir"):
-        await eventually(queue_is_empty, within=10, describe="the message is dropped")
+        await eventually(queue_is_empty, describe="the message is dropped")
         if not answered_at_once:
             assert await run.now() == left
             assert await run.waits() == asked

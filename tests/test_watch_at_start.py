@@ -42,4 +42,4 @@ async def test_it_begins_as_soon_as_the_index_is_made(
     monkeypatch.setattr(reader, "begin", when_asked)
     monkeypatch.setattr(endpoint, "gateway_of", asking)
     async with running_gateway(config) as gateway, reading_events(gateway.http, path) as reading:
-        await eventually(lambda: reading.events, within=5, describe="the first event")
+        await eventually(lambda: reading.events, describe="the first event")

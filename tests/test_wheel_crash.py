@@ -14,6 +14,7 @@ from pyoco_server.wheels.registry import ABANDONED_SEC
 
 from .support.gateway import RunningGateway
 from .support.programs import running
+from .support.waiting import LIMIT_SEC
 from .support.wheels import wheel_bytes
 
 ROOT = Path(__file__).parent.parent
@@ -26,7 +27,7 @@ async def chunks(gateway: RunningGateway) -> int:
 
 
 async def uploading(url: str, content: bytes) -> None:
-    async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=url, timeout=LIMIT_SEC) as http:
         with pytest.raises(httpx.TransportError):
             await http.post("/wheels", files={"wheel": (NAME, content)})
 

@@ -21,7 +21,7 @@ from pyoco_server.worker.protocol import Setup
 
 from .support.gateway import RunningGateway
 from .support.processes import find_processes
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.wheel_uploads import HELLO, greeting, greetings, registered, synced
 from .support.wheels import wheel_bytes
 from .support.worker_records import worker, worker_is
@@ -38,7 +38,7 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
 async def ended(gateway: RunningGateway) -> dict[str, Any]:
     """A run of the wheel's task, however it ended."""
     run_id = (await gateway.submit_yaml(HELLO)).json()["run_id"]
-    return await gateway.ends(run_id, within=30)
+    return await gateway.ends(run_id)
 
 
 async def test_a_new_version_is_what_the_next_run_uses_without_a_restart(
@@ -72,7 +72,7 @@ async def test_a_change_is_seen_long_before_the_interval_is_over(
     async with serving_worker(replace(config, wheel_sync_interval_sec=3600.0)):
         await synced(gateway, last_result="ok", selected_count=0)
         await registered(gateway, content=greetings("0.1.0", "old"))
-        await synced(gateway, updated_wheels=[OLD], within=20)
+        await synced(gateway, updated_wheels=[OLD])
 
 
 async def test_a_deleted_wheel_is_uninstalled_and_an_older_one_takes_its_place(
@@ -91,7 +91,7 @@ async def test_a_deleted_wheel_is_uninstalled_and_an_older_one_takes_its_place(
         run = await ended(gateway)
         assert (run["status"], "there is no module 'greetings'" in run["error"]) == ("FAILED", True)
         folder = Path(config.wheel_sync_dir) / OWN_FOLDER / "worker" / "installed"
-        await eventually(lambda: not list(folder.iterdir()), within=10, describe="its files are gone")
+        await eventually(lambda: not list(folder.iterdir()), describe="its files are gone")
 
 
 async def test_old_wheels_are_removed_although_a_run_of_an_older_one_goes_on(
@@ -111,10 +111,10 @@ async def test_old_wheels_are_removed_although_a_run_of_an_older_one_goes_on(
             last = await registered(gateway, version=version, content=greetings(version, version))
             await synced(gateway, updated_wheels=[f"greetings-{version}-py3-none-any.whl"])
         in_use = {first["nuid"], last["nuid"]}
-        await eventually(lambda: installed() == in_use, within=10, describe="0.2.0 is gone, and 0.1.0 is not")
+        await eventually(lambda: installed() == in_use, describe="0.2.0 is gone, and 0.1.0 is not")
         (tmp_path / "release").touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-        await eventually(lambda: installed() == {last["nuid"]}, within=10, describe="0.1.0 is gone as well")
+        await eventually(lambda: installed() == {last["nuid"]}, describe="0.1.0 is gone as well")
 
 
 async def test_workers_on_one_machine_have_the_wheels_of_their_tags_and_leave_each_other_alone(
@@ -131,7 +131,7 @@ async def test_workers_on_one_machine_have_the_wheels_of_their_tags_and_leave_ea
         assert (plain["selected_wheels"], gpu["selected_wheels"]) == ([OLD], [NEW])
         assert await greeting(gateway) == "for all"
         run_id = (await gateway.submit_yaml(HELLO, tag="gpu")).json()["run_id"]
-        run = await gateway.ends(run_id, within=30)
+        run = await gateway.ends(run_id)
         assert run["task_records"]["hello"]["output"] == "for gpu"
     # Nor was the environment of the workers touched, which is that of this test.
     assert importlib.util.find_spec("greetings") is None
@@ -242,11 +242,11 @@ async def test_no_synchronisation_begins_during_a_run(
         # Several heartbeats, and more than one interval.
         seen = time.time()
         later = await eventually(
-            lambda: _seen_after(gateway, seen + 1.5), within=20, describe="the worker has said more"
+            lambda: _seen_after(gateway, seen + 1.5), describe="the worker has said more"
         )
         assert later["wheel_sync"]["last_attempt_at"] == before
         release.touch()
-        run = await gateway.ends(run_id, within=20)
+        run = await gateway.ends(run_id)
         assert run["task_records"]["hello"]["output"] == "as it began"
         await synced(gateway, updated_wheels=[NEW])
         assert await greeting(gateway) == "new"
@@ -276,7 +276,7 @@ async def test_a_run_keeps_its_code_while_another_slot_synchronises(
         await synced(gateway, updated_wheels=[NEW])
         assert await greeting(gateway) == "new"
         release.touch()
-        run = await gateway.ends(run_id, within=20)
+        run = await gateway.ends(run_id)
         assert run["status"] == "COMPLETED", run["error"]
         assert run["task_records"]["hello"]["output"] == "as it began"
 
@@ -302,7 +302,7 @@ async def test_flows_that_come_as_a_wheel_are_there_when_the_worker_starts(
     stop = asyncio.Event()
     serving = asyncio.create_task(connected.serve(stop))
     try:
-        run = await gateway.ends(await gateway.submit("anything"), within=20)
+        run = await gateway.ends(await gateway.submit("anything"))
         assert run["status"] == "COMPLETED", run["error"]
         assert run["task_records"]["only"]["output"] == "from a wheel"
     finally:
@@ -342,7 +342,7 @@ async def test_folders_of_workers_that_are_gone_are_removed_and_one_in_use_is_no
             await synced(gateway, "other", last_result="ok")
             assert (folder / "steady" / "active.json").is_file()
         async with serving_worker(config, worker_id="steady", tags=["rival"]):
-            rival = await synced(gateway, "steady", last_result="error", within=10)
+            rival = await synced(gateway, "steady", last_result="error")
             assert "another worker uses" in rival["error"]
 
 
@@ -391,7 +391,7 @@ async def test_a_worker_inside_a_program_uses_the_new_code_too_and_leaves_no_tra
 
     async def said() -> Any:
         run_id = await gateway.submit("say")
-        assert await embedded.run_once(timeout=5) == run_id
+        assert await embedded.run_once(timeout=LIMIT_SEC) == run_id
         return (await gateway.get(run_id, include="records"))["task_records"]["say"]["output"]
 
     async def says_new() -> bool:
@@ -400,7 +400,7 @@ async def test_a_worker_inside_a_program_uses_the_new_code_too_and_leaves_no_tra
     try:
         assert await said() == "old"
         await registered(gateway, version="0.2.0", content=greetings("0.2.0", "new"))
-        await eventually(says_new, within=20, describe="a later run uses the new code")
+        await eventually(says_new, describe="a later run uses the new code")
     finally:
         await embedded.close()
     assert sys.path == before

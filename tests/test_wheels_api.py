@@ -19,7 +19,7 @@ from pyoco_server.http_client import AsyncPyocoHttpClient
 
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.wheel_uploads import registered, upload
 from .support.wheels import wheel_bytes
 
@@ -318,9 +318,9 @@ async def test_when_all_places_are_taken_an_upload_is_refused_at_once_and_taken_
         asyncio.create_task(gateway.http.post("/wheels", content=never_ending(), headers=FORM))
         for _ in range(4)
     ]
-    await eventually(uploads.locked, within=5, describe="four uploads are under way")
+    await eventually(uploads.locked, describe="four uploads are under way")
     try:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(LIMIT_SEC):
             busy = await upload(gateway)
     finally:
         for task in slow:
@@ -328,7 +328,7 @@ async def test_when_all_places_are_taken_an_upload_is_refused_at_once_and_taken_
         await asyncio.wait(slow)
     assert problem(busy) == (503, "ERR-PYOCO-0042")
     assert busy.headers["retry-after"] == "10"
-    await eventually(lambda: not uploads.locked(), within=5, describe="those who left made room")
+    await eventually(lambda: not uploads.locked(), describe="those who left made room")
     await registered(gateway)
 
 
@@ -341,7 +341,7 @@ async def test_an_upload_that_takes_too_long_gives_its_place_back(
     reader, writer = await asyncio.open_connection(url.host, url.port)
     head = "POST /wheels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
     writer.write(f"{head}Content-Type: {FORM['content-type']}\r\n\r\n".encode() + CUT_OFF[:1000])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_SEC):
         answer = (await reader.read()).decode()
     writer.close()
     assert answer.startswith("HTTP/1.1 422 ")

@@ -18,7 +18,7 @@ from .flows import basics
 from .support.gateway import RunningGateway
 from .support.looking import claimed_by, dead_letters, queue_is_empty, started_pid, worker_record
 from .support.processes import is_alive
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, eventually
 from .support.workers import idle_worker, serving_worker
 
 
@@ -34,9 +34,7 @@ async def test_four_slots_run_four_runs_at_once_and_one_crash_fails_one(
         ]
         pids = [await started_pid(marker) for marker in markers]
         assert len(set(pids)) == 4
-        record = await eventually(
-            lambda: _busy(gateway, 4), within=5, describe="the registry shows four busy slots"
-        )
+        record = await eventually(lambda: _busy(gateway, 4), describe="the registry shows four busy slots")
         assert set(record.current_run_ids) == set(run_ids)
 
         os.kill(pids[0], signal.SIGKILL)
@@ -69,7 +67,7 @@ async def test_a_crashed_executor_says_how_it_ended(
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
         [letter] = await dead_letters(gateway)
         assert letter["reason"] == "executor_crashed"
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the queue is empty")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")
 
 
 async def test_a_run_of_three_times_ack_wait_is_executed_once(
@@ -80,7 +78,7 @@ async def test_a_run_of_three_times_ack_wait_is_executed_once(
     short = replace(config, consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.3)
     async with serving_worker(short, concurrency=2):
         run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 6.2})
-        run = await gateway.ends(run_id, within=25)
+        run = await gateway.ends(run_id)
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
     assert counter.read_text() == "executed\n"
 
@@ -90,7 +88,7 @@ async def test_a_long_hold_of_the_gil_does_not_lose_the_run(
 ) -> None:
     short = replace(config, consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.3)
     async with serving_worker(short):
-        run = await gateway.ends(await gateway.submit("deaf", params={"seconds": 3.5}), within=25)
+        run = await gateway.ends(await gateway.submit("deaf", params={"seconds": 3.5}))
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
 
 
@@ -104,7 +102,7 @@ async def test_a_large_output_ends_in_a_completed_run_with_a_truncated_record(
         record = run["task_records"]["large"]
         assert record["truncated"] == ["output"]
         assert record["output"]["bytes"] == 2 * 1024 * 1024 + 2
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the message is acked")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the message is acked")
 
 
 async def test_many_tasks_with_values_still_fit(config: NatsBackendConfig, gateway: RunningGateway) -> None:
@@ -153,7 +151,7 @@ async def test_changed_flows_are_used_by_the_next_run_without_a_restart(
         async def is_new() -> bool:
             return await answered() == "new and different"
 
-        await eventually(is_new, within=10, describe="the new code is used")
+        await eventually(is_new, describe="the new code is used")
 
 
 @pytest.mark.parametrize("then", ["crash", "return"])
@@ -167,7 +165,7 @@ async def test_what_a_task_started_ends_with_its_executor_and_hangs_nothing(
         assert run["status"] == ("FAILED" if then == "crash" else "COMPLETED")
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
     pid = int(pid_file.read_text())
-    await eventually(lambda: not is_alive(pid), within=5, describe="the grandchild has ended")
+    await eventually(lambda: not is_alive(pid), describe="the grandchild has ended")
 
 
 async def test_a_run_that_came_back_to_another_slot_of_its_worker_is_counted_off_twice(
@@ -196,7 +194,7 @@ async def test_a_keeper_that_is_told_to_stop_while_it_wakes_up_stops(
         questions = RunQuestions(services.waits, services.wait_events, decode_job(delivery.payload), 60.0)
         for turns in range(8):
             keeper = RunKeeper(worker._services, delivery, owned, worker._executors[0], questions)
-            async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(LIMIT_SEC), asyncio.TaskGroup() as group:
                 keeper.start(group)
                 keeper.leave_snapshot_alone()
                 keeper.wake()

@@ -14,7 +14,7 @@ from .flows import basics
 from .support.gateway import RunningGateway
 from .support.looking import claimed_by, started_pid
 from .support.programs import WORKER, running
-from .support.waiting import eventually
+from .support.waiting import NEVER_SEC, eventually
 from .support.workers import FLOWS, idle_worker, serving_worker
 
 
@@ -37,7 +37,7 @@ async def test_a_run_that_outlasts_the_drain_is_handed_to_another_worker_at_once
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
-    patient = replace(config, drain_timeout_sec=0.2, consumer_ack_wait_sec=60.0)
+    patient = replace(config, drain_timeout_sec=0.2, consumer_ack_wait_sec=NEVER_SEC)
     async with serving_worker(patient, worker_id="leaving"):
         run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
         pid = await started_pid(marker)
@@ -45,7 +45,7 @@ async def test_a_run_that_outlasts_the_drain_is_handed_to_another_worker_at_once
         os.kill(pid, 0)
     release.touch()
     async with serving_worker(patient, worker_id="successor"):
-        run = await gateway.ends(run_id, within=10)
+        run = await gateway.ends(run_id)
         assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "successor", 2)
 
 
@@ -57,7 +57,7 @@ async def test_a_crashed_worker_s_run_is_taken_over(
         run_id = await gateway.submit("noop")
         await claimed_by(lost)
         async with serving_worker(config, worker_id="heir"):
-            run = await gateway.ends(run_id, within=15)
+            run = await gateway.ends(run_id)
     assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "heir", 2)
 
 
@@ -82,7 +82,7 @@ async def test_a_worker_that_was_paused_does_not_write_over_its_successor(
             async def is_taken_over() -> bool:
                 return bool((await gateway.get(run_id))["worker_id"] == "successor")
 
-            await eventually(is_taken_over, within=10, describe="the successor has the run")
+            await eventually(is_taken_over, describe="the successor has the run")
             paused.send(signal.SIGCONT)
             await asyncio.to_thread(paused.writes, "lost a run: worker successor owns the run", 10)
             assert await is_taken_over()

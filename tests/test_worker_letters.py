@@ -19,12 +19,13 @@ from .support.workers import serving_worker
 async def test_failures_are_told_to_the_dead_letter_stream(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
+    submitted_at = time.time()
     async with serving_worker(config):
         failing = await gateway.submit("failing", params={"message": "no disk"}, tags=["nightly"])
         await gateway.ends(failing)
         unknown = await gateway.submit("nobody-knows")
         await gateway.ends(unknown)
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="both are acked")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="both are acked")
     first, second = await dead_letters(gateway)
     assert first["subject_of_letter"] == "pyoco.dlq.default"
     assert first["reason"] == "execution_error"
@@ -32,7 +33,7 @@ async def test_failures_are_told_to_the_dead_letter_stream(
     assert (first["run_id"], first["flow_name"], first["tag"]) == (failing, "failing", "default")
     assert (first["tags"], first["worker_id"], first["num_delivered"]) == (["nightly"], "worker", 1)
     assert first["subject"] == "pyoco.work.default"
-    assert time.time() - first["timestamp"] < 60
+    assert submitted_at <= first["timestamp"] <= time.time()
     assert (second["reason"], second["run_id"]) == ("flow_not_found", unknown)
 
 
@@ -62,9 +63,9 @@ async def test_a_job_that_cannot_be_read_goes_to_the_dead_letters_for_good(
 ) -> None:
     async with serving_worker(config):
         await publish_acked(gateway.inside.connection, "pyoco.work.default", payload)
-        letters = await eventually(lambda: dead_letters(gateway), within=5, describe="a dead letter")
+        letters = await eventually(lambda: dead_letters(gateway), describe="a dead letter")
         assert [letter["reason"] for letter in letters] == ["invalid_job"]
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="TERM removed it")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="TERM removed it")
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
@@ -90,5 +91,5 @@ async def test_a_message_delivered_again_for_an_ended_run_executes_nothing(
     async with serving_worker(config):
         await gateway.ends(run_id)
         await publish_acked(gateway.inside.connection, "pyoco.work.default", job)
-        assert await eventually(lambda: queue_is_empty(gateway), within=5, describe="the copy is dropped")
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the copy is dropped")
     assert counter.read_text() == "executed\n"

@@ -1,7 +1,6 @@
 """Pausing and draining real workers from the gateway, and what becomes of the runs."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from .flows import basics
 from .support.connections import connected
 from .support.gateway import RunningGateway
 from .support.programs import WORKER, running
-from .support.waiting import eventually
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 from .support.worker_records import ask, worker, worker_is
 from .support.workers import FLOWS, idle_worker, serving_worker
 
@@ -34,14 +33,14 @@ async def waiting_run(gateway: RunningGateway, folder: Path) -> tuple[str, Path]
     """A run that has begun and goes on until the file is there."""
     release, started = folder / "release", folder / "started"
     run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(started)})
-    await eventually(started.exists, within=10, describe="the task began")
+    await eventually(started.exists, describe="the task began")
     return run_id, release
 
 
 async def is_at_rest(gateway: RunningGateway, paused: PyocoNatsWorker) -> None:
     """The worker has obeyed: no pull of it waits at the server, and it holds nothing."""
     # One that has not pulled yet, or not again, would look the same before it knows.
-    await eventually(lambda: paused._orders._paused, within=5, describe="the worker knows")
+    await eventually(lambda: paused._orders._paused, describe="the worker knows")
 
     async def no_pulls() -> bool:
         info = await gateway.inside.connection.client.jetstream().consumer_info(
@@ -49,7 +48,7 @@ async def is_at_rest(gateway: RunningGateway, paused: PyocoNatsWorker) -> None:
         )
         return not info.num_waiting and not info.num_ack_pending
 
-    await eventually(no_pulls, within=5, describe="nothing is pulled")
+    await eventually(no_pulls, describe="nothing is pulled")
 
 
 async def test_a_paused_worker_leaves_queued_runs_to_another_one(
@@ -75,7 +74,7 @@ async def test_what_runs_goes_on_and_the_next_run_comes_after_the_pause(
         run_id, release = await waiting_run(gateway, tmp_path)
         await ask(gateway, paused=True)
         # Until it knows, it may take another run.
-        await eventually(lambda: serving._orders._paused, within=5, describe="the worker knows")
+        await eventually(lambda: serving._orders._paused, describe="the worker knows")
         later = await gateway.submit("noop")
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
@@ -89,15 +88,15 @@ async def test_what_runs_goes_on_and_the_next_run_comes_after_the_pause(
             assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
-async def test_a_worker_learns_within_a_moment_and_not_with_its_next_heartbeat(
+async def test_a_worker_learns_of_a_pause_before_its_next_heartbeat(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    slow = replace(config, worker_heartbeat_interval_sec=60, worker_disconnect_timeout_sec=120)
+    slow = replace(
+        config, worker_heartbeat_interval_sec=NEVER_SEC, worker_disconnect_timeout_sec=2 * NEVER_SEC
+    )
     async with serving_worker(slow) as paused:
-        asked_at = time.monotonic()
         await ask(gateway, paused=True)
-        await eventually(lambda: paused._orders._paused, within=2, describe="the worker knows")
-        assert time.monotonic() - asked_at < 1
+        await eventually(lambda: paused._orders._paused, describe="the worker knows")
         await is_at_rest(gateway, paused)
         run_id = await gateway.submit("noop")
         await asyncio.sleep(QUIET_SEC)
@@ -153,7 +152,7 @@ async def test_pausing_and_going_on_again_and_again_loses_no_run(
 async def test_a_paused_worker_that_is_told_to_stop_stops(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    async with asyncio.timeout(10), serving_worker(config) as paused:
+    async with asyncio.timeout(LIMIT_SEC), serving_worker(config) as paused:
         await ask(gateway, paused=True)
         await is_at_rest(gateway, paused)
     told = await worker(gateway)
@@ -187,7 +186,7 @@ async def test_draining_ends_the_worker_s_process_when_its_run_has_ended(
 async def test_a_run_that_outlasts_the_drain_is_handed_back(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
-    patient = replace(config, drain_timeout_sec=0.2, consumer_ack_wait_sec=60.0)
+    patient = replace(config, drain_timeout_sec=0.2, consumer_ack_wait_sec=NEVER_SEC)
     async with serving_worker(patient, worker_id="leaving"):
         run_id, release = await waiting_run(gateway, tmp_path)
         await ask(gateway, "leaving", drain=True)
@@ -196,7 +195,7 @@ async def test_a_run_that_outlasts_the_drain_is_handed_back(
             async def is_taken_over() -> bool:
                 return bool((await gateway.get(run_id))["worker_id"] == "successor")
 
-            await eventually(is_taken_over, within=10, describe="the successor has it")
+            await eventually(is_taken_over, describe="the successor has it")
             release.touch()
             run = await gateway.ends(run_id)
     assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "successor", 2)
@@ -207,7 +206,7 @@ async def test_a_drain_is_meant_for_the_worker_that_was_there_and_not_for_the_ne
 ) -> None:
     async with serving_worker(config) as drained:
         await ask(gateway, drain=True)
-        await eventually(lambda: drained.drain_requested, within=5, describe="the worker knows")
+        await eventually(lambda: drained.drain_requested, describe="the worker knows")
     assert (await worker(gateway))["stop_reason"] == "drained"
     async with serving_worker(config) as successor:
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
@@ -221,14 +220,14 @@ async def test_a_worker_that_a_program_drives_itself_obeys_too(
 ) -> None:
     async with idle_worker(config, basics.noop_flow) as embedded:
         await ask(gateway, paused=True)
-        await eventually(lambda: embedded._orders._paused, within=5, describe="the worker knows")
+        await eventually(lambda: embedded._orders._paused, describe="the worker knows")
         run_id = await gateway.submit("noop")
         assert await embedded.run_once(timeout=QUIET_SEC) is None
         await ask(gateway, paused=False)
-        await eventually(lambda: not embedded._orders._paused, within=5, describe="the worker knows")
-        assert await embedded.run_once(timeout=5) == run_id
+        await eventually(lambda: not embedded._orders._paused, describe="the worker knows")
+        assert await embedded.run_once(timeout=LIMIT_SEC) == run_id
         await ask(gateway, drain=True)
-        await eventually(lambda: embedded.drain_requested, within=5, describe="the worker knows")
+        await eventually(lambda: embedded.drain_requested, describe="the worker knows")
         await gateway.submit("noop")
         assert await embedded.run_once(timeout=QUIET_SEC) is None
     assert (await worker(gateway))["stop_reason"] == "drained"
@@ -258,7 +257,7 @@ async def test_what_was_fetched_ahead_goes_back_at_once(
 ) -> None:
     # By the pause and nothing else: a held delivery goes back soon anyway, and after AckWait.
     monkeypatch.setattr(intake_module, "_HOUSEKEEPING_SEC", 600.0)
-    async with connected(replace(config, consumer_ack_wait_sec=600.0)) as connection:
+    async with connected(replace(config, consumer_ack_wait_sec=NEVER_SEC)) as connection:
         await _goes_back_at_once(connection)
 
 
@@ -267,12 +266,12 @@ async def _goes_back_at_once(connection: Connection) -> None:
     await intake.start()
     await queue_jobs(connection, 6)
     taken = [await intake.take(ahead=True) for _ in range(2)]
-    await eventually(lambda: bool(intake._tags[0].buffer), within=5, describe="some is held")
+    await eventually(lambda: bool(intake._tags[0].buffer), describe="some is held")
     await intake.pause()
     assert not intake._tags[0].buffer
     other = Intake(connection, WorkQueue(connection), ["default"])
     await other.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SEC):
         taken += [await other.take() for _ in range(4)]
     assert {delivery.stream_seq for delivery in taken} == {1, 2, 3, 4, 5, 6}
     await other.close()
@@ -288,14 +287,14 @@ async def test_a_pull_that_waits_does_not_draw_a_job_into_the_pause(connection: 
     await queue_jobs(connection, 1)
     other = Intake(connection, WorkQueue(connection), ["default"])
     await other.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SEC):
         delivery = await other.take()
     # Not handed back by the paused one: that would have cost a delivery.
     assert delivery.number == 1
     assert not slot.done()
     intake.resume()
     await queue_jobs(connection, 1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SEC):
         assert (await slot).number == 1
     await other.close()
     await intake.close()
@@ -305,7 +304,7 @@ async def _until_waiting(connection: Connection, pulls: int) -> None:
     async def waiting() -> bool:
         return bool((await consumer(connection)).num_waiting == pulls)
 
-    await eventually(waiting, within=5, describe=f"{pulls} pulls wait at the server")
+    await eventually(waiting, describe=f"{pulls} pulls wait at the server")
 
 
 @pytest.mark.parametrize("tags", [["default"], ["default", "gpu"]])
@@ -321,6 +320,6 @@ async def test_a_pause_before_any_slot_came_and_its_end_after(
     assert not done
     assert (await consumer(connection)).delivered.consumer_seq == 0
     intake.resume()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_SEC):
         assert {(await slot).stream_seq for slot in slots} == {1, 2}
     await intake.close()

@@ -30,17 +30,17 @@ async def test_a_worker_is_registered_from_start_to_stop(
             record = await worker_record(gateway, "w-1")
             return record if record.state is state else None
 
-        busy = await eventually(lambda: state_is(WorkerState.RUNNING), within=5, describe="RUNNING")
+        busy = await eventually(lambda: state_is(WorkerState.RUNNING), describe="RUNNING")
         assert busy.current_run_id == run_id
         assert busy.instance_id == idle.instance_id
 
         async def heard_again() -> bool:
             return (await worker_record(gateway, "w-1")).last_seen_at > busy.last_seen_at
 
-        await eventually(heard_again, within=5, describe="the worker is seen again while it runs")
+        await eventually(heard_again, describe="the worker is seen again while it runs")
         release.touch()
         await gateway.ends(run_id)
-        after = await eventually(lambda: state_is(WorkerState.IDLE), within=5, describe="IDLE again")
+        after = await eventually(lambda: state_is(WorkerState.IDLE), describe="IDLE again")
         assert (after.last_run_id, after.last_run_status) == (run_id, "COMPLETED")
         assert after.current_run_id is None
     stopped = await worker_record(gateway, "w-1")
@@ -75,9 +75,9 @@ async def test_a_killed_worker_is_seen_as_gone_and_its_record_stays(
         run_id = await gateway.submit("waiting", params={"path": str(tmp_path / "x"), "started": str(marker)})
         await started_pid(marker)
         # A heartbeat that is late counts as none.
-        await eventually(lambda: is_seen_as_alive(True), within=10, describe="its worker is alive")
+        await eventually(lambda: is_seen_as_alive(True), describe="its worker is alive")
         worker.process.kill()
-    await eventually(lambda: is_seen_as_alive(False), within=10, describe="its worker is not alive")
+    await eventually(lambda: is_seen_as_alive(False), describe="its worker is not alive")
     timeout_sec = config.worker_disconnect_timeout_sec
     record = await worker_record(gateway, "w-1")
     assert record.observed_state(disconnect_timeout_sec=timeout_sec) is WorkerState.DISCONNECTED
@@ -93,7 +93,7 @@ async def test_the_last_progress_tells_a_run_that_hangs_from_a_worker_that_lives
             record = await worker_record(gateway)
             return record if record.last_heartbeat_at > moment else None
 
-        return await eventually(written, within=5, describe="a heartbeat of the worker")
+        return await eventually(written, describe="a heartbeat of the worker")
 
     async with serving_worker(config):
         run_id = await gateway.submit("holding-twice", params={"one": str(one), "other": str(other)})
@@ -103,7 +103,7 @@ async def test_the_last_progress_tells_a_run_that_hangs_from_a_worker_that_lives
             async def task_runs(task: str = task) -> bool:
                 return bool((await gateway.get(run_id))["tasks"].get(task) == "RUNNING")
 
-            await eventually(task_runs, within=10, describe=f"{task} runs")
+            await eventually(task_runs, describe=f"{task} runs")
             hanging = await record_since(time.time())
             later = await record_since(hanging.last_heartbeat_at)
             assert later.last_progress_at == hanging.last_progress_at
@@ -128,7 +128,7 @@ async def test_hidden_is_kept_by_the_worker_that_it_hides(
         async def heard_since() -> bool:
             return (await worker_record(gateway)).last_seen_at > hidden.last_seen_at
 
-        await eventually(heard_since, within=5, describe="the worker wrote its record")
+        await eventually(heard_since, describe="the worker wrote its record")
         assert (await worker_record(gateway)).hidden is True
     async with serving_worker(config):
         assert (await worker_record(gateway)).hidden is True

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, expect
 
 from ..support.gateway import RunningGateway
+from ..support.waiting import LIMIT_SEC
 
 Lang = Literal["en", "ja"]
 Theme = Literal["light", "dark"]
@@ -31,7 +32,7 @@ FLAGS: Final = (
 # A request that fails is shown to the user; the browser writes it to its console all the same.
 _EXPECTED: Final = "Failed to load resource"
 
-expect.set_options(timeout=8_000)
+expect.set_options(timeout=LIMIT_SEC * 1000)
 
 
 class Tab:

@@ -51,7 +51,7 @@ async def has_letter(tab: Tab, seq: int) -> None:
     async def there() -> bool:
         return (await tab.gateway.http.get(f"/dlq/{seq}")).status_code == 200
 
-    await eventually(there, within=10, describe=f"dead letter {seq} is there")
+    await eventually(there, describe=f"dead letter {seq} is there")
 
 
 def rows(tab: Tab) -> Locator:

@@ -240,7 +240,7 @@ async def test_what_was_typed_is_there_again(tab: Tab) -> None:
         kept = await page.evaluate("Object.keys(JSON.parse(sessionStorage.getItem('pyoco.answers')))")
         return set(kept) == {free.wait_id, release.wait_id}
 
-    await eventually(only_the_others_are_kept, within=8, describe="the draft of the answer is gone")
+    await eventually(only_the_others_are_kept, describe="the draft of the answer is gone")
 
 
 async def test_back_leads_to_where_the_list_was(tab: Tab) -> None:
@@ -384,6 +384,6 @@ async def test_the_inbox_comes_back_with_its_gateway(
             await expect(row(tab, before)).to_be_visible()
             async with running_gateway(config, port=port) as second:
                 after = await a_question(second, "After?", timeout_sec=500)
-                await expect(row(tab, after)).to_be_visible(timeout=15_000)
+                await expect(row(tab, after)).to_be_visible()
                 await expect(row(tab, before)).to_be_visible()
                 await expect(answer_box(tab)).to_have_value("half an ans")

@@ -31,6 +31,6 @@ async def test_a_restart_of_the_gateway_needs_no_reload(
         await tab.screenshot("gateway-away")
         async with running_gateway(config, port=port) as second:
             run_id = await second.submit("noop")
-            await expect(tab.page.locator(f"[data-run='{run_id}']")).to_be_visible(timeout=15_000)
+            await expect(tab.page.locator(f"[data-run='{run_id}']")).to_be_visible()
             await expect(tab.page.get_by_text("Connected")).to_be_visible()
             await tab.page.close()

@@ -51,4 +51,4 @@ async def test_a_part_that_does_not_come_leaves_the_page_as_it_is(tab: Tab) -> N
     await page.unroute(screens)
     await page.get_by_role("button", name="Try again").click()
     await expect(page.get_by_role("heading", name="Submit")).to_be_visible()
-    await eventually(lambda: len(loads) == 2, within=8, describe="one more load")
+    await eventually(lambda: len(loads) == 2, describe="one more load")

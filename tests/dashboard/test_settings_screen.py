@@ -73,4 +73,4 @@ async def test_a_gateway_with_keys_asks_for_one(keyed_tab: Tab, keyed: NatsBacke
     await expect(page.get_by_text("No runs yet")).to_be_visible()
     assert await page.evaluate("JSON.stringify(localStorage)") == '{"pyoco.language":"\\"en\\""}'
     await revoke(keyed, key)
-    await expect(page.get_by_text("ERR-PYOCO-0015")).to_be_visible(timeout=15_000)
+    await expect(page.get_by_text("ERR-PYOCO-0015")).to_be_visible()

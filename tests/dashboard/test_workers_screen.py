@@ -14,6 +14,7 @@ from pyoco_server.worker import PyocoNatsWorker
 
 from ..support.worker_records import a_record, put_record, worker_is
 from .browser import Tab
+from .support.waiting import NEVER_SEC
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     """With patience for workers that only their record tells of."""
-    return replace(config, worker_disconnect_timeout_sec=60.0)
+    return replace(config, worker_disconnect_timeout_sec=NEVER_SEC)
 
 
 def row(tab: Tab, worker_id: str = "worker") -> Locator:

@@ -50,12 +50,12 @@ async def get(gateway: RunningGateway, bulk_id: str) -> dict[str, Any]:
     return record
 
 
-async def ends(gateway: RunningGateway, operation: dict[str, Any], within: float = 20.0) -> dict[str, Any]:
+async def ends(gateway: RunningGateway, operation: dict[str, Any]) -> dict[str, Any]:
     async def ended() -> dict[str, Any] | None:
         record = await get(gateway, operation["bulk_id"])
         return record if record["state"] != "RUNNING" else None
 
-    return await eventually(ended, within=within, describe="the bulk operation has ended")
+    return await eventually(ended, describe="the bulk operation has ended")
 
 
 def counts(record: dict[str, Any]) -> tuple[str, int, int, int]:

@@ -62,6 +62,11 @@ class SetLoop:
         self._timers.append(timer)
         return timer
 
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass as on a machine that does not run meanwhile: what is due happens afterwards, late."""
+        self._now += seconds
+        self.advance(0.0)
+
     def advance(self, seconds: float) -> None:
         """Let time pass; what is due meanwhile happens in its order, at its time."""
         end = self._now + seconds

@@ -7,6 +7,8 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 
+from .waiting import LIMIT_SEC
+
 
 @asynccontextmanager
 async def connected(config: NatsBackendConfig) -> AsyncIterator[Connection]:
@@ -14,7 +16,7 @@ async def connected(config: NatsBackendConfig) -> AsyncIterator[Connection]:
     connection.add_hook(lambda: ensure_resources(connection))
     await connection.start()
     try:
-        await connection.wait_ready(10)
+        await connection.wait_ready(LIMIT_SEC)
         yield connection
     finally:
         await connection.close()

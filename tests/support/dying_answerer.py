@@ -19,6 +19,8 @@ from pyoco_server.human.answering import Answer, Answers
 from pyoco_server.runs.tenancy import ANYBODY
 from pyoco_server.wait_models import Actor
 
+from .waiting import LIMIT_SEC
+
 WRITES: dict[str, tuple[type, str]] = {
     "decided": (WaitStore, "replace"),
     "told": (WaitEvents, "publish"),
@@ -40,7 +42,7 @@ async def main(nats_url: str, wait_id: str, decision_id: str, after: str) -> Non
     die_after(*WRITES[after])
     connection = Connection(NatsBackendConfig(nats_url=nats_url, load_dotenv=False), name="dying")
     await connection.start()
-    await connection.wait_ready(10)
+    await connection.wait_ready(LIMIT_SEC)
     answer = Answer(payload={"ok": True}, decision_id=decision_id)
     await Answers(connection).respond(wait_id, answer, ANYBODY, Actor(name="ann"))
 

@@ -35,12 +35,12 @@ class EventReading:
         """The data of the last event, once it is here."""
         return next((json.loads(event.data) for event in self.events if event.name == "end"), None)
 
-    async def reads(self, *texts: str, within: float = 5.0) -> None:
+    async def reads(self, *texts: str) -> None:
         """Wait until these are the lines so far."""
-        await eventually(lambda: self.texts == list(texts), within=within, describe=f"lines {texts}")
+        await eventually(lambda: self.texts == list(texts), describe=f"lines {texts}")
 
-    async def is_over(self, within: float = 5.0) -> None:
-        await eventually(lambda: self.over, within=within, describe="the answer has ended")
+    async def is_over(self) -> None:
+        await eventually(lambda: self.over, describe="the answer has ended")
 
     async def keep_reading(self) -> None:
         async for chunk in self.response.aiter_raw():

@@ -16,7 +16,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.gateway import Gateway
 
-from .waiting import eventually
+from .waiting import LIMIT_SEC, eventually
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,17 @@ class RunningGateway:
         run: dict[str, Any] = answer.json()
         return run
 
-    async def reaches(self, run_id: str, *statuses: str, within: float = 10.0) -> dict[str, Any]:
+    async def reaches(self, run_id: str, *statuses: str) -> dict[str, Any]:
         """The run once it has one of the statuses."""
 
         async def there() -> dict[str, Any] | None:
             run = await self.get(run_id, include="records")
             return run if run["status"] in statuses else None
 
-        return await eventually(there, within=within, describe=f"run {run_id} is {' or '.join(statuses)}")
+        return await eventually(there, describe=f"run {run_id} is {' or '.join(statuses)}")
 
-    async def ends(self, run_id: str, within: float = 10.0) -> dict[str, Any]:
-        return await self.reaches(run_id, "COMPLETED", "FAILED", "CANCELLED", within=within)
+    async def ends(self, run_id: str) -> dict[str, Any]:
+        return await self.reaches(run_id, "COMPLETED", "FAILED", "CANCELLED")
 
 
 @asynccontextmanager
@@ -69,15 +69,15 @@ async def running_gateway(
             uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", proxy_headers=False)
         )
         serving = asyncio.create_task(server.serve(sockets=[listening]))
-        await eventually(lambda: server.started, within=10, describe="the gateway has started")
+        await eventually(lambda: server.started, describe="the gateway has started")
         port = listening.getsockname()[1]
         gateway: Gateway = app.state.gateway
         try:
             if ready:
-                await gateway.connection.wait_ready(10)
+                await gateway.connection.wait_ready(LIMIT_SEC)
             # Without TLS: to read the certificates for it takes longer than all of the start.
             async with httpx.AsyncClient(
-                base_url=f"http://127.0.0.1:{port}", timeout=10, verify=False
+                base_url=f"http://127.0.0.1:{port}", timeout=LIMIT_SEC, verify=False
             ) as http:
                 yield RunningGateway(http, gateway)
         finally:

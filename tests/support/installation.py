@@ -20,6 +20,7 @@ from pyoco_server.config import NatsBackendConfig
 
 from .connections import connected
 from .secured_nats import SecuredNats
+from .support.waiting import LIMIT_SEC
 
 KEY = "$KV.pyoco_auth.key.forged"
 
@@ -105,7 +106,7 @@ def violations(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 async def answered(client: Client, subject: str, payload: bytes = b"") -> dict[str, Any] | None:
     """The same for a request that the server takes: its answer may be long in coming."""
-    return await request(client, subject, payload, within=10)
+    return await request(client, subject, payload, within=LIMIT_SEC)
 
 
 async def request(

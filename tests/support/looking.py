@@ -12,7 +12,7 @@ from pyoco_server.runs.ownership import OwnedRun, claim
 from pyoco_server.worker import PyocoNatsWorker
 
 from .gateway import RunningGateway
-from .waiting import eventually
+from .waiting import LIMIT_SEC, eventually
 
 
 async def dead_letters(gateway: RunningGateway) -> list[dict[str, Any]]:
@@ -37,15 +37,13 @@ async def worker_record(gateway: RunningGateway, worker_id: str = "worker") -> W
 
 
 async def started_pid(marker: Path) -> int:
-    text = await eventually(
-        lambda: marker.read_text() if marker.exists() else "", within=10, describe="the task began"
-    )
+    text = await eventually(lambda: marker.read_text() if marker.exists() else "", describe="the task began")
     return int(text)
 
 
 async def claimed_by(worker: PyocoNatsWorker) -> tuple[Delivery, OwnedRun]:
     """The worker has the run, and does nothing with it."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_SEC):
         delivery = await worker._intake.take()
     services = worker._services
     owned = await claim(

@@ -13,9 +13,7 @@ from pyoco_server.broker.embedded import find_nats_server
 from pyoco_server.broker.embedded_guard import guarded_command
 
 from .ports import port_to_keep
-from .waiting import eventually_sync
-
-START_LIMIT_SEC = 20.0
+from .waiting import LIMIT_SEC, eventually_sync
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,7 @@ class NatsServer:
         config_path = self._data_dir / "server.conf"
         config_path.write_text(json.dumps(self._configuration()))
         self._started = self._launch(config_path)
-        eventually_sync(
-            self._announced, within=START_LIMIT_SEC, describe=f"nats-server in {self._data_dir} listens"
-        )
+        eventually_sync(self._announced, describe=f"nats-server in {self._data_dir} listens")
 
     def stop(self) -> None:
         """End it as an administrator would."""
@@ -99,7 +95,7 @@ class NatsServer:
         if self._started is None:
             return
         how(self._started.process)
-        self._started.process.wait(timeout=20)
+        self._started.process.wait(timeout=LIMIT_SEC)
         os.close(self._started.lifeline)
         self._started = None
 

@@ -87,13 +87,13 @@ async def undone(connection: Connection) -> int:
     return int(info["num_pending"] + info["num_ack_pending"])
 
 
-async def all_done(connection: Connection, within: float = 10.0) -> None:
+async def all_done(connection: Connection) -> None:
     """Asked once the last event was told: the server counts an event a moment after it has taken it."""
 
     async def done() -> bool:
         return await undone(connection) == 0
 
-    await eventually(done, within=within, describe="everything has been told or given up")
+    await eventually(done, describe="everything has been told or given up")
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ async def telling(config: NatsBackendConfig) -> AsyncIterator[Connection]:
         notifications = Notifications(connection)
         await notifications.start()
         try:
-            await eventually(lambda: has_consumer(connection), within=10, describe="the consumer is there")
+            await eventually(lambda: has_consumer(connection), describe="the consumer is there")
             yield connection
         finally:
             await notifications.close()
@@ -117,10 +117,10 @@ async def opened(connection: Connection, wait: WaitRecord | None = None) -> Wait
     return event
 
 
-async def is_told(receiver: WebhookReceiver, times: int = 1, within: float = 10.0) -> list[Told]:
+async def is_told(receiver: WebhookReceiver, times: int = 1) -> list[Told]:
     def enough() -> bool:
         return len(receiver.told) >= times
 
-    await eventually(enough, within=within, describe=f"the receiver was told {times} times")
+    await eventually(enough, describe=f"the receiver was told {times} times")
     assert len(receiver.told) == times, receiver.ids()
     return receiver.told

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .waiting import eventually_sync
+from .waiting import LIMIT_SEC, eventually_sync
 
 CLIENT = "pyoco_server.cli.client"
 SERVER = "pyoco_server.cli.server"
@@ -23,8 +23,6 @@ ADMIN = "pyoco_server.admin_cli"
 # Not in the folder of the project, where most programs of the tests are started.
 _index = tempfile.TemporaryDirectory(prefix="pyoco-test-index-")
 atexit.register(_index.cleanup)
-
-_LIMIT_SEC = 60.0
 
 
 def environment(**settings: str) -> dict[str, str]:
@@ -44,7 +42,7 @@ def run_command(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=_LIMIT_SEC,
+        timeout=LIMIT_SEC,
         check=False,
     )
 
@@ -87,14 +85,14 @@ class Program:
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def end(self, within: float = 30.0) -> int:
+    def end(self) -> int:
         """Its exit code, once it has ended and all it wrote is here."""
-        code = self.process.wait(within)
+        code = self.process.wait(LIMIT_SEC)
         for reader in self._readers:
-            reader.join(within)
+            reader.join(LIMIT_SEC)
         return code
 
-    def writes(self, text: str, within: float = 30.0) -> None:
+    def writes(self, text: str) -> None:
         """Wait until the text is in what it wrote; fail at once when it ends without."""
 
         def written() -> bool:
@@ -105,7 +103,7 @@ class Program:
             assert found or not ended, f"ended with {self.process.returncode}: {self.stdout}{self.stderr}"
             return found
 
-        eventually_sync(written, within=within, describe=f"{text!r} in {self.process.args!r}'s output")
+        eventually_sync(written, describe=f"{text!r} in {self.process.args!r}'s output")
 
     def close(self) -> None:
         if self.process.poll() is None:

@@ -21,7 +21,7 @@ from pyoco_server.worker import PyocoNatsWorker
 
 from ..flows import basics
 from .gateway import RunningGateway
-from .waiting import eventually
+from .waiting import LIMIT_SEC, eventually
 
 YAML = "version: 1\nflow:\n  graph: |\n    noop\ntasks:\n  noop:\n    callable: tests.flows.basics:nothing\n"
 FAKE_ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.PYOCO_WORK.pyoco_worker_default"
@@ -51,7 +51,7 @@ class DeadWorker:
             self._config, flow_resolver=lambda _: basics.noop_flow, worker_id="dead"
         )
         for _ in range(times):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(LIMIT_SEC):
                 self.delivery = await worker._intake.take()
             owned = await claim(
                 worker._services.store,
@@ -115,4 +115,4 @@ async def rounds(gateway: RunningGateway, count: int) -> None:
     """Wait until that many whole rounds have passed."""
     sweeper = gateway.inside.sweeper
     until = sweeper.rounds + count + 1
-    await eventually(lambda: sweeper.rounds >= until, within=20, describe=f"{count} rounds have passed")
+    await eventually(lambda: sweeper.rounds >= until, describe=f"{count} rounds have passed")

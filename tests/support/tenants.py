@@ -13,6 +13,7 @@ from pyoco_server.broker.api_keys import ApiKeyRecord, ApiKeys
 from pyoco_server.config import NatsBackendConfig
 
 from .gateway import RunningGateway, running_gateway
+from .waiting import LIMIT_SEC
 
 PEPPER = "a pepper"
 OPERATOR = "the-operator"
@@ -56,6 +57,6 @@ async def a_key(gateway: RunningGateway, tenant_id: str) -> AsyncIterator[Tenant
     await ApiKeys(gateway.inside.connection).create(record)
     await gateway.inside.keys.confirm()
     async with httpx.AsyncClient(
-        base_url=gateway.http.base_url, timeout=10, headers={"X-API-Key": token.text()}, verify=False
+        base_url=gateway.http.base_url, timeout=LIMIT_SEC, headers={"X-API-Key": token.text()}, verify=False
     ) as http:
         yield Tenant(http, gateway.inside, tenant_id, token.key_id)

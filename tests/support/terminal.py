@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .programs import environment
-from .waiting import eventually_sync
+from .waiting import LIMIT_SEC, eventually_sync
 
 CTRL_C = b"\x03"
 
@@ -39,22 +39,22 @@ class Terminal:
     def text(self) -> str:
         return self._written.decode(errors="replace")
 
-    def shows(self, text: str, within: float = 30.0) -> None:
+    def shows(self, text: str) -> None:
         """Wait until the text is on it."""
 
         def shown() -> bool:
             assert text in self.text or self._reader.is_alive(), self.text
             return text in self.text
 
-        eventually_sync(shown, within=within, describe=f"{text!r} on the terminal of {self.process.args!r}")
+        eventually_sync(shown, describe=f"{text!r} on the terminal of {self.process.args!r}")
 
     def type(self, keys: bytes) -> None:
         os.write(self._outside, keys)
 
-    def end(self, within: float = 30.0) -> int:
+    def end(self) -> int:
         """The program's exit code, once it has ended and all it wrote is here."""
-        code = self.process.wait(within)
-        self._reader.join(within)
+        code = self.process.wait(LIMIT_SEC)
+        self._reader.join(LIMIT_SEC)
         return code
 
     def close(self) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from .waiting import LIMIT_SEC
+
 
 @dataclass(frozen=True)
 class Told:
@@ -54,7 +56,7 @@ def webhook_receiver(*statuses: int) -> Iterator[WebhookReceiver]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             receiver.told.append(Told(self.path, headers, raw, time.monotonic()))
             status = receiver.statuses.pop(0) if receiver.statuses else 204
-            receiver.answering.wait(30)
+            receiver.answering.wait(LIMIT_SEC)
             try:
                 self.send_response(status)
                 self.send_header("location", "/elsewhere")

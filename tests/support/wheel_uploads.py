@@ -42,18 +42,16 @@ async def greeting(gateway: RunningGateway) -> Any:
     """What a run of the wheel's task returns now."""
     answer = await gateway.submit_yaml(HELLO)
     assert answer.status_code == 200, answer.text
-    run = await gateway.ends(answer.json()["run_id"], within=30)
+    run = await gateway.ends(answer.json()["run_id"])
     assert run["status"] == "COMPLETED", run["error"]
     return run["task_records"]["hello"]["output"]
 
 
-async def synced(
-    gateway: RunningGateway, worker_id: str = "worker", *, within: float = 30.0, **fields: Any
-) -> dict[str, Any]:
+async def synced(gateway: RunningGateway, worker_id: str = "worker", **fields: Any) -> dict[str, Any]:
     """The worker's `wheel_sync` once it has these values."""
 
     async def there() -> dict[str, Any] | None:
         told: dict[str, Any] = (await worker(gateway, worker_id))["wheel_sync"]
         return told if {name: told[name] for name in fields} == fields else None
 
-    return await eventually(there, within=within, describe=f"the wheels of {worker_id} have {fields}")
+    return await eventually(there, describe=f"the wheels of {worker_id} have {fields}")

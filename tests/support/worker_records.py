@@ -33,16 +33,14 @@ async def worker(gateway: RunningGateway, worker_id: str = "worker") -> dict[str
     return told
 
 
-async def worker_is(
-    gateway: RunningGateway, worker_id: str = "worker", *, within: float = 10.0, **fields: Any
-) -> dict[str, Any]:
+async def worker_is(gateway: RunningGateway, worker_id: str = "worker", **fields: Any) -> dict[str, Any]:
     """The worker once it has these values."""
 
     async def there() -> dict[str, Any] | None:
         told = await worker(gateway, worker_id)
         return told if {name: told[name] for name in fields} == fields else None
 
-    return await eventually(there, within=within, describe=f"worker {worker_id} has {fields}")
+    return await eventually(there, describe=f"worker {worker_id} has {fields}")
 
 
 async def ask(gateway: RunningGateway, worker_id: str = "worker", **wish: object) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from pyoco_server.broker.message import Message
+from pyoco_server.deadline_timer import DeadlineTimer
 from pyoco_server.errors import NatsUnavailable
 
 # Its subject, its deadline and its answer: as a tuple, since each run makes several.
@@ -19,8 +20,8 @@ class PendingRequests:
         self._late = late
         # The order of their making is that of their deadlines.
         self._requests: dict[str, _Request] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        # Asked for once, since that takes a system call.
+        self._timer = DeadlineTimer(self._expire)
+        # Read once, since that takes a system call.
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def add(self, token: str, subject: str) -> asyncio.Future[Message]:
@@ -28,10 +29,8 @@ class PendingRequests:
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
-        deadline, answer = loop.time() + self._timeout_sec, loop.create_future()
-        self._requests[token] = (subject, deadline, answer)
-        if self._timer is None:
-            self._timer = loop.call_at(deadline, self._expire)
+        answer: asyncio.Future[Message] = loop.create_future()
+        self._requests[token] = (subject, self._timer.begin(self._timeout_sec), answer)
         return answer
 
     def remove(self, token: str) -> None:
@@ -60,20 +59,16 @@ class PendingRequests:
                 answer.set_exception(why())
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.close()
 
-    def _expire(self) -> None:
-        """Fail those whose time is up, and look again when that of the next one is."""
-        loop = asyncio.get_running_loop()
-        self._timer = None
+    def _expire(self, now: float) -> float | None:
+        """Fail requests past their deadline."""
         for subject, deadline, answer in self._requests.values():
-            if deadline > loop.time():
-                self._timer = loop.call_at(deadline, self._expire)
-                return
+            if deadline > now:
+                return deadline
             if not answer.done():
                 answer.set_exception(self._late(subject))
+        return None
 
 
 class Answers:

@@ -3,6 +3,8 @@
 import asyncio
 from types import TracebackType
 
+from pyoco_server.deadline_timer import DeadlineTimer
+
 
 class TimeBudget:
     """So much time has each block that is entered with `with budget.block():`, inside a task."""
@@ -11,36 +13,29 @@ class TimeBudget:
         self.seconds = seconds
         # The order of their beginning is that of their deadlines.
         self._blocks: dict[_Block, None] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer = DeadlineTimer(self._expire)
 
     def block(self) -> "_Block":
         """TimeoutError when its time is up before its end."""
         return _Block(self)
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.close()
 
     def begin(self, block: "_Block") -> None:
-        loop = asyncio.get_running_loop()
-        block.deadline = loop.time() + self.seconds
+        block.deadline = self._timer.begin(self.seconds)
         self._blocks[block] = None
-        if self._timer is None:
-            self._timer = loop.call_at(block.deadline, self._expire)
 
     def end(self, block: "_Block") -> None:
         del self._blocks[block]
 
-    def _expire(self) -> None:
-        """End those whose time is up, and look again when that of the next one is."""
-        loop = asyncio.get_running_loop()
-        self._timer = None
+    def _expire(self, now: float) -> float | None:
+        """End the blocks past their deadline."""
         for block in self._blocks:
-            if block.deadline > loop.time():
-                self._timer = loop.call_at(block.deadline, self._expire)
-                return
+            if block.deadline > now:
+                return block.deadline
             block.expire()
+        return None
 
 
 class _Block:
