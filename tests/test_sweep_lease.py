@@ -56,9 +56,8 @@ async def test_one_of_two_gateways_sweeps_and_the_other_follows_when_it_is_kille
 ) -> None:
     arguments = ("up", "--port", "0", "--nats-url", nats_url)
     # The clock by which the second gateway judges the lease of the first, which is another process.
-    clock = SimpleNamespace(monotonic=lambda: now)
     now = time.monotonic()
-    monkeypatch.setattr(lease, "time", clock)
+    monkeypatch.setattr(lease, "time", SimpleNamespace(monotonic=lambda: now))
     with running(SERVER, *arguments, cwd=tmp_path, PYOCO_SWEEP_INTERVAL_SEC="0.1") as (first, _):
         await asyncio.to_thread(first.writes, "this gateway sweeps now")
         async with running_gateway(config) as gateway:

@@ -84,7 +84,7 @@ async def test_a_worker_that_was_paused_does_not_write_over_its_successor(
 
             await eventually(is_taken_over, describe="the successor has the run")
             paused.send(signal.SIGCONT)
-            await asyncio.to_thread(paused.writes, "lost a run: worker successor owns the run", 10)
+            await asyncio.to_thread(paused.writes, "lost a run: worker successor owns the run")
             assert await is_taken_over()
             release.touch()
             run = await gateway.ends(run_id)

@@ -169,7 +169,7 @@ async def test_draining_ends_the_worker_s_process_when_its_run_has_ended(
         await worker_is(gateway, "w-1", state="RUNNING")
         told = await ask(gateway, "w-1", drain=True)
         assert (told["draining"], told["state"]) == (True, "RUNNING")
-        await asyncio.to_thread(program.writes, "draining", 10)
+        await asyncio.to_thread(program.writes, "draining")
         later = await gateway.submit("noop")
         assert program.process.poll() is None
         release.touch()

@@ -12,9 +12,9 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import InstalledWheel, SkippedWheel, WheelSyncResult, WheelSyncState, WorkerState
 from pyoco_server.worker import PyocoNatsWorker
 
+from ..support.waiting import NEVER_SEC
 from ..support.worker_records import a_record, put_record, worker_is
 from .browser import Tab
-from .support.waiting import NEVER_SEC
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -25,7 +25,6 @@ T = TypeVar("T")
 DELETED = "DELETED"
 _DELETIONS = {"DEL", "PURGE"}
 _READ_EVERY_SEC = 0.1
-_READ_LIMIT_SEC = 30.0
 
 
 class _Snapshot(msgspec.Struct):
@@ -137,7 +136,7 @@ async def _when_served(read: Callable[[], Awaitable[T]], describe: str) -> T:
         except NatsUnavailable:
             return None
 
-    [answer] = await eventually(attempt, within=_READ_LIMIT_SEC, describe=describe)
+    [answer] = await eventually(attempt, describe=describe)
     return answer
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyoco_server.errors import NatsUnavailable
 
+from ..support.waiting import LIMIT_SEC
 from .book import read_book
 from .clients import Clients
 from .executions import Executions
@@ -21,7 +22,7 @@ from .work import Mix, draw
 # More than this many runs do not wait at once, so that faults meet runs in every state.
 _MOST_OPEN = 16
 # So long nothing may stand still.
-_REST_LIMIT_SEC = 30.0
+_REST_LIMIT_SEC = LIMIT_SEC
 _POLL_SEC = 0.1
 
 Say = Callable[[str], None]

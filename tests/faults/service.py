@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_START_LIMIT_SEC = 60.0
+from ..support.waiting import LIMIT_SEC
+
+_START_LIMIT_SEC = LIMIT_SEC
 
 
 class Service:

@@ -14,13 +14,14 @@ from tests.support.nats_server import NatsServer
 from tests.support.ports import port_to_keep
 from tests.support.programs import SERVER, WORKER, environment
 
+from ..support.waiting import LIMIT_SEC
 from .history import History
 from .service import Service
 
 FLOWS = Path(__file__).parent / "flows"
 ACK_WAIT_SEC = 1.5
 
-_READY_SEC = 60.0
+_READY_SEC = LIMIT_SEC
 # Impatient, so that a scenario sees in seconds what production sees in minutes.
 _SETTINGS = {
     "PYOCO_CONSUMER_ACK_WAIT_SEC": str(ACK_WAIT_SEC),

@@ -7,9 +7,8 @@ from pyoco_server.models import RunStatus
 from tests.support.connections import connected
 from tests.support.written_runs import written
 
+from ..support.waiting import LIMIT_SEC
 from .history import History
-
-LIMIT_SEC = 30.0
 
 
 async def test_a_run_that_was_not_read_yet_is_waited_for(config: NatsBackendConfig) -> None:

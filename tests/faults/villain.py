@@ -25,7 +25,6 @@ NATS = "nats"
 _OCCASION_SEC = 5.0
 # So long that every client waits for its answer.
 _MIDDLE_SEC = 0.1
-_HEAL_LIMIT_SEC = 60.0
 
 
 class Crime(StrEnum):
@@ -130,7 +129,7 @@ class Villain:
             await asyncio.to_thread(server.kill)
             await asyncio.sleep(pause_sec)
             await asyncio.to_thread(server.start)
-            await self._stack.connection.wait_ready(_HEAL_LIMIT_SEC)
+            await self._stack.connection.wait_ready(LIMIT_SEC)
 
     async def _kill_leader(self) -> None:
         """Kill it, let the others choose another one, and wait until the killed one has caught up again."""
@@ -144,14 +143,14 @@ class Villain:
             async def replaced() -> bool:
                 return bool((await self._standing(stream))["leader"] != leader)
 
-            await eventually(replaced, within=_HEAL_LIMIT_SEC, describe=f"{stream} has another leader")
+            await eventually(replaced, describe=f"{stream} has another leader")
             await asyncio.to_thread(cluster.nodes[leader].start)
 
             async def complete() -> bool:
                 others = (await self._standing(stream)).get("replicas", [])
                 return len(others) == len(cluster.nodes) - 1 and all(other["current"] for other in others)
 
-            await eventually(complete, within=_HEAL_LIMIT_SEC, describe=f"{stream} has all its replicas")
+            await eventually(complete, describe=f"{stream} has all its replicas")
 
     async def _standing(self, stream: str) -> dict[str, Any]:
         """The members that keep a stream, once they have a leader."""
@@ -164,7 +163,7 @@ class Villain:
             standing: dict[str, Any] = info["cluster"]
             return standing if standing.get("leader") else None
 
-        return await eventually(known, within=_HEAL_LIMIT_SEC, describe=f"{stream} has a leader")
+        return await eventually(known, describe=f"{stream} has a leader")
 
     async def _kill_successor(self) -> None:
         crime, history = Crime.KILL_SUCCESSOR, self._stack.history

@@ -20,7 +20,7 @@ from pyoco_server.config import NatsBackendConfig
 
 from .connections import connected
 from .secured_nats import SecuredNats
-from .support.waiting import LIMIT_SEC
+from .waiting import LIMIT_SEC
 
 KEY = "$KV.pyoco_auth.key.forged"
 
