@@ -1,7 +1,7 @@
 # The project's front door. Nothing has to be installed before: every target brings what it needs into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint ui browser bench bench-index bench-watch bench-waits bench-auth bench-dashboard chaos clean
+.PHONY: help demo test lint ui browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-dashboard chaos clean
 .SUFFIXES:
 # The tests start our programs a thousand times: these must not be compiled each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -74,6 +74,9 @@ bench-waits: .venv/tools ## Measure 10,000 runs that wait for people, and how so
 
 bench-auth: .venv/tools ## Measure what API keys cost, and whether the time of a 404 tells anything, in about 5 minutes
 	@$(BIN)/python -m benchmarks.auth $(ARGS)
+
+bench-outage: .venv/tools ## Measure how soon requests are answered while NATS is away, and revoked keys refused
+	@$(BIN)/python -m benchmarks.outage $(ARGS)
 
 bench-dashboard: .venv/tools ui browser ## Measure the dashboard with 100,000 runs and a flow of 1,000 tasks, in a real browser
 	@$(BIN)/python -m benchmarks.dashboard $(ARGS)

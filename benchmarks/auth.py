@@ -39,7 +39,7 @@ ROUNDS: Final = 6
 PAIRS: Final = 20
 SLICE: Final = 200
 
-_PEPPER: Final = "the pepper of a benchmark"
+PEPPER: Final = "the pepper of a benchmark"
 _CONNECTIONS: Final = 16
 _WARM_UP_SLICES: Final = 3
 # Not /tmp, which may be memory: files must cost what they cost.
@@ -146,7 +146,7 @@ async def sides(nats_url: str, folder: Path, key: Headers) -> AsyncIterator[tupl
         for mode, headers in modes.items():
             settings = {
                 "PYOCO_HTTP_AUTH_MODE": mode,
-                "PYOCO_AUTH_PEPPER": _PEPPER,
+                "PYOCO_AUTH_PEPPER": PEPPER,
                 "PYOCO_INDEX_DIR": str(folder / mode),
             }
             gateway = await opened.enter_async_context(started(nats_url, folder, **settings))
@@ -159,7 +159,7 @@ async def sides(nats_url: str, folder: Path, key: Headers) -> AsyncIterator[tupl
 
 @asynccontextmanager
 async def administration(nats_url: str) -> AsyncIterator[KeyAdministration]:
-    config = NatsBackendConfig(nats_url=nats_url, auth_pepper=_PEPPER, load_dotenv=False)
+    config = NatsBackendConfig(nats_url=nats_url, auth_pepper=PEPPER, load_dotenv=False)
     connection = Connection(config, name="benchmark")
     connection.add_hook(lambda: ensure_resources(connection))
     await connection.start()

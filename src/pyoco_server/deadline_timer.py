@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 # A timer that fires this late shows that the process stood still.
-_STALL_SEC: Final = 0.5
-# How long deadlines are put off after that.
-_AFTER_STALL_SEC: Final = 1.0
+_STALL_SEC: Final = 1.0
+# How long deadlines are put off after that, once.
+_AFTER_STALL_SEC: Final = 0.5
 
 
 class DeadlineTimer:
@@ -23,6 +23,7 @@ class DeadlineTimer:
         # Read once, since that takes a system call.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._due = 0.0
+        self._is_put_off = False
 
     def begin(self, timeout_sec: float) -> float:
         """The deadline of something that begins now."""
@@ -47,7 +48,8 @@ class DeadlineTimer:
         loop = asyncio.get_running_loop()
         self._timer = None
         now = loop.time()
-        if now - self._due > _STALL_SEC:
+        self._is_put_off = now - self._due > _STALL_SEC and not self._is_put_off
+        if self._is_put_off:
             self._set(now + _AFTER_STALL_SEC, loop)
         elif (next_deadline := self._expire(now)) is not None:
             self._set(next_deadline, loop)
