@@ -13,6 +13,7 @@ from pyoco_server.config import NatsBackendConfig
 
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
+from .support.waiting import NEVER_SEC
 
 # How long an example takes is a matter of the machine: one that stands still for a moment is no failure.
 settings.register_profile(
@@ -69,7 +70,11 @@ def own_nats(tmp_path: Path) -> Iterator[NatsServer]:
 
 @pytest.fixture
 def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
-    """The defaults, with faster heartbeats and with all files below the test's own folder."""
+    """The defaults, with faster heartbeats and with all files below the test's own folder.
+
+    What would give up on a worker or a run that is slow never does: a machine may stand still. A test that is
+    about such a limit sets it.
+    """
     return NatsBackendConfig(
         nats_url=nats_url,
         nats_data_dir=str(tmp_path / "nats"),
@@ -78,11 +83,11 @@ def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
         wheel_sync_dir=str(tmp_path / "wheels"),
         run_heartbeat_interval_sec=0.1,
         worker_heartbeat_interval_sec=0.2,
-        worker_disconnect_timeout_sec=2.0,
-        consumer_ack_wait_sec=3.0,
+        worker_disconnect_timeout_sec=NEVER_SEC,
+        consumer_ack_wait_sec=NEVER_SEC,
         ack_progress_interval_sec=0.5,
-        cancel_grace_period_sec=3.0,
-        drain_timeout_sec=5.0,
+        cancel_grace_period_sec=NEVER_SEC,
+        drain_timeout_sec=NEVER_SEC,
         load_dotenv=False,
     )
 

@@ -15,7 +15,7 @@ from pyoco_server.broker import jetstream_api
 from pyoco_server.errors import NatsUnavailable
 from tests.support.cluster import NatsCluster
 from tests.support.nats_server import NatsServer
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT_SEC, eventually
 
 from .service import Service
 from .stack import ACK_WAIT_SEC, Stack
