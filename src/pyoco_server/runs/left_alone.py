@@ -78,8 +78,8 @@ class LeftAlone:
         try:
             stored = await self._mender.stored(run.run_id, run.revision)
             if stored is None:
-                # Gone, or written since: then it is read again.
-                self._runs.forget(run.run_id)
+                # Removed, unreadable, or written since. A newer state that the feed has read meanwhile stays.
+                self._runs.forget(run.run_id, run.revision)
             elif need is Need.GIVE_UP:
                 assert stored.snapshot.delivery is not None
                 await self._last_deliveries.settle(stored, stored.snapshot.delivery[1])
@@ -90,9 +90,9 @@ class LeftAlone:
         except NatsUnavailable:
             raise
         except Exception:
-            # The others must not wait for this one.
+            # The others must not wait for this one. It is tried again after another silence of that length.
             log.exception("the sweep cannot deal with a run", extra={"run_id": run.run_id})
-            self._runs.forget(run.run_id)
+            run.reset_silence()
 
 
 def _ending(need: Need, snapshot: RunSnapshot, quiet_sec: float) -> Ending:

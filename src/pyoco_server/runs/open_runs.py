@@ -68,6 +68,9 @@ class OpenRun:
     def quiet_sec(self) -> float:
         return time.monotonic() - self.quiet_since
 
+    def reset_silence(self) -> None:
+        self.quiet_since = time.monotonic()
+
 
 class OpenRuns:
     """Told by the feed of the runs bucket."""
@@ -112,14 +115,16 @@ class OpenRuns:
         run = self._runs.get(run_id)
         return run.quiet_sec if run is not None and run.revision == revision else 0.0
 
-    def forget(self, run_id: str) -> None:
-        self._runs.pop(run_id, None)
+    def forget(self, run_id: str, revision: int) -> None:
+        """Drop this revision of the run; a newer one that was read meanwhile is another state, and stays."""
+        run = self._runs.get(run_id)
+        if run is not None and run.revision == revision:
+            del self._runs[run_id]
 
     def observe_anew(self) -> None:
         """What happened until now was perhaps not to be seen: nobody has been quiet yet."""
-        now = time.monotonic()
         for run in self._runs.values():
-            run.quiet_since = now
+            run.reset_silence()
 
     def begin(self, created: str) -> None:
         """Forget everything: what is told from now on is of this bucket."""
