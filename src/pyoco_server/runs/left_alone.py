@@ -41,7 +41,7 @@ class LeftAlone:
         async for group in self._runs.groups():
             for run in group:
                 need = Need.NOTHING if self._is_well(run) else await self._need(run)
-                if need is Need.JOB and run.run_id not in self._queued:
+                if need is Need.JOB and not self._has_job(run):
                     jobless.append(run)
                 elif need not in (Need.NOTHING, Need.JOB):
                     await still_ours()
@@ -50,15 +50,18 @@ class LeftAlone:
             async for _ in self._queued.look():
                 await still_ours()
         for run in jobless:
-            if run.run_id not in self._queued:
+            if not self._has_job(run):
                 await still_ours()
                 await self._give(run, Need.JOB)
 
     def _is_well(self, run: OpenRun) -> bool:
         """Whether it waits in the queue, or was heard of lately: most are, and need no closer look."""
         if run.state.delivery is None and run.state.cancel_requested_at is None:
-            return run.run_id in self._queued or run.quiet_sec < self._patience.unbegun_sec
+            return self._has_job(run) or run.quiet_sec < self._patience.unbegun_sec
         return run.quiet_sec < self._patience.least_sec
+
+    def _has_job(self, run: OpenRun) -> bool:
+        return self._queued.has_job(run.run_id, run.state.generation)
 
     async def _need(self, run: OpenRun) -> Need:
         need = need_of(run.state, run.quiet_sec, await self._limits_of(run.state.tag), self._patience)
@@ -86,7 +89,7 @@ class LeftAlone:
             elif need is not Need.JOB:
                 await self._mender.end(stored, _ending(need, stored.snapshot, run.quiet_sec))
             elif subject := await self._mender.give_job(stored):
-                self._queued.add(run.run_id, subject)
+                self._queued.add(run.run_id, subject, generation=stored.snapshot.generation)
         except NatsUnavailable:
             raise
         except Exception:

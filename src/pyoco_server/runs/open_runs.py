@@ -34,6 +34,8 @@ class RunState(msgspec.Struct, gc=False):
     heartbeat_at: float
     tag: Tag = ""
     delivery: tuple[int, int] | None = None
+    # How often it has begun to wait for people: a job is for one generation.
+    generation: int = 0
     start_time: float | None = None
     timeout_sec: float | None = None
     cancel_requested_at: float | None = None
@@ -82,7 +84,7 @@ class OpenRuns:
         # Keys that were deleted and whose marker may still be there, with when it was seen.
         self.markers: deque[tuple[float, str]] = deque()
         self._on_over: list[Callable[[str], None]] = []
-        self._on_waiting: list[Callable[[str], None]] = []
+        self._on_waiting: list[Callable[[str, int], None]] = []
         self._on_unanswered: list[Callable[[str], None]] = []
 
     def __len__(self) -> int:
@@ -95,8 +97,11 @@ class OpenRuns:
         """Have it called with the id of each run that has ended or is gone."""
         self._on_over.append(callback)
 
-    def on_waiting(self, callback: Callable[[str], None]) -> None:
-        """Have it called with the id of each run that begins to wait for people."""
+    def on_waiting(self, callback: Callable[[str, int], None]) -> None:
+        """Have it called with the id and the generation of each run that begins to wait for people.
+
+        A run may have gone on and asked again between two looks at the bucket.
+        """
         self._on_waiting.append(callback)
 
     def on_unanswered(self, callback: Callable[[str], None]) -> None:
@@ -137,10 +142,9 @@ class OpenRuns:
         if state is not None:
             before = self._runs.get(run_id)
             self._runs[run_id] = OpenRun(run_id, state, revision, time.monotonic())
-            waits = state.status == RunStatus.WAITING_HUMAN
-            if waits and (before is None or before.state.status != RunStatus.WAITING_HUMAN):
-                for callback in self._on_waiting:
-                    callback(run_id)
+            if _begins_to_wait(before, state):
+                for begins in self._on_waiting:
+                    begins(run_id, state.generation)
             return
         last = self._runs.pop(run_id, None)
         for callback in self._on_over:
@@ -171,3 +175,9 @@ class OpenRuns:
         """Forget the oldest markers."""
         while len(self.markers) > keep:
             self.markers.popleft()
+
+
+def _begins_to_wait(before: OpenRun | None, now: RunState) -> bool:
+    if now.status != RunStatus.WAITING_HUMAN:
+        return False
+    return before is None or (before.state.status, before.state.generation) != (now.status, now.generation)
