@@ -93,6 +93,11 @@ class OpenRuns:
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._runs
 
+    @property
+    def begun(self) -> list[str]:
+        """Those that a worker has begun."""
+        return [run.run_id for run in self._runs.values() if run.state.start_time is not None]
+
     def on_over(self, callback: Callable[[str], None]) -> None:
         """Have it called with the id of each run that has ended or is gone."""
         self._on_over.append(callback)
