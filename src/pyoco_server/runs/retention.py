@@ -10,9 +10,7 @@ order in which the runs ended. So the oldest are at the front, and the walk stop
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Iterable
-from datetime import datetime
 from typing import TypeVar
 
 import msgspec
@@ -23,7 +21,7 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
-from pyoco_server.broker.stream_reads import EVERYTHING, StreamMessage, read_batch
+from pyoco_server.broker.stream_reads import EVERYTHING, StreamMessage, read_batch, stream_state
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.models import TERMINAL
@@ -64,10 +62,12 @@ class Retention:
             return
         if self._created != self._runs.created:
             self._created, self._after = self._runs.created, 0
+        # Never by our own clock: one that jumps ahead would remove what is young.
+        ended_before = (await stream_state(self._connection, self._stream)).server_time - self._keep_sec
         while batch := await read_batch(
             self._connection, self._stream, EVERYTHING, after=self._after, limit=_AT_ONCE
         ):
-            old = [message for message in batch if _age_sec(message) > self._keep_sec]
+            old = [message for message in batch if message.stored_time < ended_before]
             removed = sum(await _all_of(self._remove(message) for message in old if _has_ended(message)))
             if removed:
                 log.info("removed %d runs that ended long ago", removed)
@@ -144,11 +144,6 @@ async def _all_of(steps: Iterable[Awaitable[T]]) -> list[T]:
             raise outcome
         outcomes.append(outcome)
     return outcomes
-
-
-def _age_sec(message: StreamMessage) -> float:
-    """By the server's word about when it was stored; retention is too coarse for clocks to matter."""
-    return time.time() - datetime.fromisoformat(message.stored_at).timestamp()
 
 
 def _has_ended(message: StreamMessage) -> bool:
