@@ -33,10 +33,13 @@ class LeftAlone:
         self._last_deliveries = last_deliveries
         self._patience = patience
         self._limits: dict[str, DeliveryLimits] = {}
+        # The runs whose handling raised, at the revision for which that was logged.
+        self._failed: dict[str, int] = {}
 
     async def mend(self, still_ours: StillOurs) -> None:
         """Look at every open run once."""
         self._limits.clear()
+        self._failed = {run_id: seen for run_id, seen in self._failed.items() if run_id in self._runs}
         jobless: list[OpenRun] = []
         async for group in self._runs.groups():
             for run in group:
@@ -94,7 +97,9 @@ class LeftAlone:
             raise
         except Exception:
             # The others must not wait for this one. It is tried again after another silence of that length.
-            log.exception("the sweep cannot deal with a run", extra={"run_id": run.run_id})
+            if self._failed.get(run.run_id) != run.revision:
+                log.exception("the sweep cannot deal with a run", extra={"run_id": run.run_id})
+            self._failed[run.run_id] = run.revision
             run.reset_silence()
 
 
