@@ -124,7 +124,7 @@ async def test_a_job_that_was_never_published_is_found_by_the_sweep(
 ) -> None:
     async with running_gateway(installation.settings("gateway")) as gateway:
         run_id = await gateway.submit("noop")
-        await eventually(lambda: run_id in gateway.inside.sweeper._queued, describe="it was seen")
+        await eventually(lambda: gateway.inside.sweeper._queued.has_job(run_id, 0), describe="it was seen")
         async with installation.client("admin") as (admin, _):
             await admin.jetstream().purge_stream("PYOCO_WORK")
         async with serving_worker(installation.settings("worker")):

@@ -85,7 +85,7 @@ async def test_runs_that_wait_in_the_queue_are_left_there(gateway: RunningGatewa
     run_ids = {await gateway.submit("noop", tag=f"nobody-{number % 3}") for number in range(30)}
     sweeper = gateway.inside.sweeper
     await eventually(
-        lambda: all(run_id in sweeper._queued for run_id in run_ids),
+        lambda: all(sweeper._queued.has_job(run_id, 0) for run_id in run_ids),
         describe="the sweep has asked itself where their jobs are",
     )
     await rounds(gateway, 3)
@@ -98,7 +98,7 @@ async def test_a_queue_that_was_purged_is_filled_again(
 ) -> None:
     run_id = await gateway.submit("noop")
     sweeper = gateway.inside.sweeper
-    await eventually(lambda: run_id in sweeper._queued, describe="its job was seen")
+    await eventually(lambda: sweeper._queued.has_job(run_id, 0), describe="its job was seen")
     await purge_queue(gateway)
     async with serving_worker(config):
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
@@ -139,15 +139,15 @@ async def test_a_queue_that_was_made_anew_is_read_anew(config: NatsBackendConfig
         old, new = (new_job(flow_name="noop", tag="default") for _ in range(2))
         await WorkQueue(connection).publish(old, run_revision=1)
         assert [_ async for _ in queued.look()] == [None]
-        assert old.run_id in queued
+        assert queued.has_job(old.run_id, 0)
         await jetstream_api.call(connection, "STREAM.DELETE.PYOCO_WORK")
         await ensure_resources(connection)
         # As many messages as before, under the same sequences.
         await WorkQueue(connection).publish(new, run_revision=2)
         queued.compare(await queued.count())
         assert [_ async for _ in queued.look()] == [None]
-        assert old.run_id not in queued
-        assert new.run_id in queued
+        assert not queued.has_job(old.run_id, 0)
+        assert queued.has_job(new.run_id, 0)
 
 
 async def test_a_bucket_that_was_made_anew_is_read_anew(gateway: RunningGateway) -> None:

@@ -170,22 +170,22 @@ async def test_the_job_of_a_run_that_begins_to_wait_is_not_missed_in_the_queue(
     """Else all of the queue would be read again for each run that waits."""
     async with connected(config) as connection:
         runs, queued = SeenRuns(connection), QueuedRuns(connection)
-        runs.on_waiting(queued.forget)
+        runs.on_waiting(queued.forget_before)
         begun = await waiting_run(connection, suspended=False)
         queued.compare(await queued.count())
         await publish_acked(connection, "pyoco.work.default", encode(job_of(begun.snapshot, None)))
         async for _ in queued.look():
             pass
         await runs.look()
-        assert begun.run_id in queued
-        for _ in range(2):
-            await begun.becomes(status=RunStatus.WAITING_HUMAN, delivery=None)
+        assert queued.has_job(begun.run_id, 0)
+        for generation in (1, 2):
+            await begun.becomes(status=RunStatus.WAITING_HUMAN, delivery=None, generation=generation)
             await runs.look()
-            assert begun.run_id not in queued
+            assert not queued.has_job(begun.run_id, 0)
             # Only the first time: what is in the queue from then on makes it go on.
-            queued.add(begun.run_id, "pyoco.work.default")
+            queued.add(begun.run_id, "pyoco.work.default", generation=generation)
             await begun.becomes(heartbeat_at=1.0)
             await runs.look()
-            assert begun.run_id in queued
+            assert queued.has_job(begun.run_id, generation)
             await begun.becomes(status=RunStatus.RUNNING)
             await runs.look()

@@ -26,8 +26,8 @@ def dying(step: Callable[..., Awaitable[Any]], behind: int) -> Callable[..., Awa
     numbers = itertools.count(1)
 
     @wraps(step)
-    async def last(*args: Any) -> Any:
-        done = await step(*args)
+    async def last(*args: Any, **kwargs: Any) -> Any:
+        done = await step(*args, **kwargs)
         if next(numbers) == behind:
             os.kill(os.getpid(), signal.SIGKILL)
         return done

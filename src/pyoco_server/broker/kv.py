@@ -73,6 +73,11 @@ class Bucket:
             return None
         return Entry(b64decode(stored.data), stored.seq)
 
+    async def marker(self, key: str) -> int | None:
+        """The revision at which the key was deleted; None if it is there, or has left no marker."""
+        stored = await self._stored(key)
+        return stored.seq if stored is not None and stored.is_marker else None
+
     async def create(self, key: str, value: bytes) -> int:
         """Write a key that does not exist, or was deleted; RevisionConflict if it is there."""
         try:

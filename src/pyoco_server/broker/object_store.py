@@ -14,7 +14,6 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 from uuid import uuid4
 
@@ -211,7 +210,7 @@ class ObjectStore:
         state = await stream_state(self._connection, self._stream, subjects=f"{self._chunks}*")
         known = {each.nuid for each in (await self.shelf()).objects}
         unknown = [nuid for subject in state.subjects if (nuid := self._nuid_in(subject)) not in known]
-        oldest = time.time() - older_than_sec
+        oldest = state.server_time - older_than_sec
         return [nuid for nuid in unknown if await self._stored_before(nuid, oldest)]
 
     async def read(self, stored: StoredObject, *, start: int = 0) -> AsyncIterator[bytes]:
@@ -288,7 +287,7 @@ class ObjectStore:
 
     async def _stored_before(self, nuid: str, moment: float) -> bool:
         newest = await newest_message(self._connection, self._stream, self._chunks + nuid)
-        return newest is not None and _unix(newest.stored_at) < moment
+        return newest is not None and newest.stored_time < moment
 
     def _nuid_in(self, subject: str) -> str:
         return subject.removeprefix(self._chunks)
@@ -308,7 +307,7 @@ class ObjectStore:
             chunks=info.chunks,
             chunk_bytes=0 if info.options is None else info.options.max_chunk_size,
             sha256=_sha256(info.digest),
-            modified=_unix(message.stored_at),
+            modified=message.stored_time,
             headers={key: values[0] for key, values in info.headers.items() if values},
             revision=message.sequence,
         )
@@ -321,7 +320,3 @@ def _sha256(digest: str) -> bytes | None:
         return urlsafe_b64decode(digest.removeprefix(_DIGEST))
     except ValueError:
         return None
-
-
-def _unix(rfc3339: str) -> float:
-    return datetime.fromisoformat(rfc3339).timestamp() if rfc3339 else 0.0

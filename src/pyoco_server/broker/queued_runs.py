@@ -2,7 +2,8 @@
 
 Jobs share the subject of their tag, so that nobody can be asked for the job of one run. A message that was
 seen is believed to be there until its run has ended, or until the queue of a tag holds fewer messages than
-were seen in it: then somebody has removed some, and all is read again.
+were seen in it: then somebody has removed some, and all is read again. A job is of one generation of its run:
+what is asked is whether a run has one that it can go on with.
 """
 
 from collections import Counter
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.stream_reads import read_batch, stream_state
-from pyoco_server.broker.work_queue import run_id_in
+from pyoco_server.broker.work_queue import head_of
 
 _BATCH_BYTES = 4 * 1024 * 1024
 
@@ -24,6 +25,12 @@ class QueueCount:
     by_subject: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _QueuedJob:
+    generation: int
+    subject: str
+
+
 class QueuedRuns:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -32,11 +39,14 @@ class QueuedRuns:
         self._all = f"{config.work_subject_prefix}.>"
         self._after = 0
         self._created = ""
-        self._subject_of: dict[str, str] = {}
+        # Of each run the newest job that was seen.
+        self._jobs: dict[str, _QueuedJob] = {}
         self._seen_by_subject: Counter[str] = Counter()
 
-    def __contains__(self, run_id: str) -> bool:
-        return run_id in self._subject_of
+    def has_job(self, run_id: str, generation: int) -> bool:
+        """Whether a job of this generation was seen, or a newer one, which its snapshot is about to show."""
+        job = self._jobs.get(run_id)
+        return job is not None and job.generation >= generation
 
     async def count(self) -> QueueCount:
         """To be taken before it is learnt which runs have ended: a run that has not had its job then."""
@@ -51,7 +61,7 @@ class QueuedRuns:
         if missing or counted.created != self._created:
             self._created = counted.created
             self._after = 0
-            self._subject_of.clear()
+            self._jobs.clear()
             self._seen_by_subject.clear()
 
     async def look(self) -> AsyncIterator[None]:
@@ -60,17 +70,26 @@ class QueuedRuns:
             self._connection, self._stream, self._all, after=self._after, max_bytes=_BATCH_BYTES
         ):
             for message in batch:
-                self.add(run_id_in(message.data), message.subject)
+                head = head_of(message.data)
+                self.add(head.run_id, message.subject, generation=head.generation)
             self._after = batch[-1].sequence
             yield
 
-    def add(self, run_id: str, subject: str) -> None:
-        if run_id and run_id not in self._subject_of:
-            self._subject_of[run_id] = subject
-            self._seen_by_subject[subject] += 1
+    def add(self, run_id: str, subject: str, *, generation: int) -> None:
+        if not run_id or self.has_job(run_id, generation):
+            return
+        # The job of the generation before has left the queue: its run has waited for people since.
+        self.forget(run_id)
+        self._jobs[run_id] = _QueuedJob(generation, subject)
+        self._seen_by_subject[subject] += 1
 
     def forget(self, run_id: str) -> None:
         """The run has ended, and its job leaves the queue."""
-        subject = self._subject_of.pop(run_id, None)
-        if subject is not None:
-            self._seen_by_subject[subject] -= 1
+        job = self._jobs.pop(run_id, None)
+        if job is not None:
+            self._seen_by_subject[job.subject] -= 1
+
+    def forget_before(self, run_id: str, generation: int) -> None:
+        """The run waits in this generation: the job of an earlier one has left the queue."""
+        if not self.has_job(run_id, generation):
+            self.forget(run_id)

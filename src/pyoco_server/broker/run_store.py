@@ -37,6 +37,14 @@ class RunStore:
         """For decisions about ownership, where a replica's older answer would be wrong."""
         return _stored(run_id, await self._bucket.get_from_leader(run_id))
 
+    async def exists(self, run_id: str) -> bool:
+        """As the leader knows it, whether or not its snapshot can be read."""
+        return await self._bucket.get_from_leader(run_id) is not None
+
+    async def marker(self, run_id: str) -> int | None:
+        """The revision at which the run was deleted; None if it is there, or has left no marker."""
+        return await self._bucket.marker(run_id)
+
     def replace(
         self, snapshot: RunSnapshot, *, revision: int, encoded: bytes | None = None
     ) -> Coroutine[Any, Any, int]:

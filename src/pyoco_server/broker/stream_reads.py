@@ -8,6 +8,7 @@ import re
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -57,6 +58,11 @@ class StreamMessage(Struct, frozen=True, gc=False):
         return self.headers.get("Nats-Time-Stamp", "")
 
     @property
+    def stored_time(self) -> float:
+        """The same in unix seconds."""
+        return unix_time(self.stored_at)
+
+    @property
     def followed_by(self) -> int:
         """How many more messages there were behind this one on the subject that was read."""
         return int(self.headers.get("Nats-Num-Pending", 0))
@@ -72,6 +78,9 @@ class StreamState:
     last_sequence: int = 0
     messages: int = 0
     bytes: int = 0
+    # When this was answered, in unix seconds by the clock that also dates messages. An age is told by it: the
+    # clock of this machine may be wrong by days.
+    server_time: float = 0.0
 
 
 class _Stored(Struct):
@@ -124,6 +133,7 @@ async def stream_state(connection: Connection, stream: str, *, subjects: str = "
         last_sequence=state.get("last_seq", 0),
         messages=state.get("messages", 0),
         bytes=state.get("bytes", 0),
+        server_time=unix_time(info["ts"]),
     )
 
 
@@ -176,6 +186,11 @@ async def read_to(
         for message in batch:
             yield message
         after = batch[-1].sequence
+
+
+def unix_time(rfc3339: str) -> float:
+    """A time of the server in unix seconds."""
+    return datetime.fromisoformat(rfc3339).timestamp()
 
 
 def _message(answer: Message) -> StreamMessage:

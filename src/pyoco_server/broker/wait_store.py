@@ -78,14 +78,13 @@ class WaitStore:
                 removed += 1
         return removed
 
-    async def purge_run(self, run_id: str) -> bool:
-        """Take out all that there is under the run's id, markers as well; false if there is nothing."""
-        subject = f"{self._prefix}{run_id}.*"
-        # Most runs ask nobody, and reading is cheaper than a purge.
-        if not await read_batch(self._connection, self._stream, subject, limit=1):
-            return False
-        await jetstream_api.purge(self._connection, self._stream, subject)
-        return True
+    async def has_traces(self, run_id: str) -> bool:
+        """Whether there is anything under the run's id, be it a marker. Most runs ask nobody."""
+        return bool(await read_batch(self._connection, self._stream, f"{self._prefix}{run_id}.*", limit=1))
+
+    async def purge_run(self, run_id: str) -> None:
+        """Take out all that there is under the run's id, markers as well."""
+        await jetstream_api.purge(self._connection, self._stream, f"{self._prefix}{run_id}.*")
 
     async def _messages(self, run_id: str) -> AsyncIterator[StreamMessage]:
         subject = f"{self._prefix}{run_id}.*"

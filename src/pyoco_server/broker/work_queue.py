@@ -92,19 +92,27 @@ class DeliveryLimits:
         return 0 < self.max_deliver <= number
 
 
-class _JobHead(msgspec.Struct):
+class JobHead(msgspec.Struct, frozen=True):
+    """Which run a job belongs to, and which generation of it; the rest is not decoded."""
+
     run_id: str = ""
+    generation: int = 0
 
 
-_decode_head = msgspec.json.Decoder(_JobHead).decode
+_decode_head = msgspec.json.Decoder(JobHead).decode
+
+
+def head_of(payload: bytes) -> JobHead:
+    """Without a run when the job cannot be read."""
+    try:
+        return _decode_head(payload)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return JobHead()
 
 
 def run_id_in(payload: bytes) -> str:
     """The run that a job belongs to; empty when the job cannot be read."""
-    try:
-        return _decode_head(payload).run_id
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return ""
+    return head_of(payload).run_id
 
 
 class WorkQueue:

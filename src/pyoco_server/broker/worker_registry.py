@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 import msgspec
 
@@ -16,7 +15,7 @@ from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import Bucket
 from pyoco_server.broker.publishing import RevisionConflict
-from pyoco_server.broker.stream_reads import StreamMessage, read_batch
+from pyoco_server.broker.stream_reads import StreamMessage, read_batch, stream_state
 from pyoco_server.errors import WorkerNotFound
 from pyoco_server.models import WorkerRecord, decode_worker, encode
 
@@ -69,6 +68,10 @@ class WorkerRegistry:
         latest = {message.subject: message for message in messages}
         return [stored for stored in map(_readable, latest.values()) if stored is not None]
 
+    async def server_time(self) -> float:
+        """The clock by which `written_at` is told."""
+        return (await stream_state(self._connection, self._stream)).server_time
+
     async def remove(self, stored: StoredWorker) -> None:
         """Remove the record unless it was written since; no marker is left, as nobody follows this bucket."""
         await jetstream_api.purge(self._connection, self._stream, stored.subject, upto=stored.revision)
@@ -110,8 +113,7 @@ def _readable(message: StreamMessage) -> StoredWorker | None:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         log.warning("the worker record at %s cannot be read: %s", message.subject, error)
         return None
-    written_at = datetime.fromisoformat(message.stored_at).timestamp()
-    return StoredWorker(record, message.subject, message.sequence, written_at)
+    return StoredWorker(record, message.subject, message.sequence, message.stored_time)
 
 
 class OwnRecord:

@@ -97,8 +97,9 @@ class Gateway:
         connection.add_hook(lambda: ensure_resources(connection))
         submitter = Submitter(connection)
         changes, timings = RunChanges(), RunTimings()
-        changes.on_changes(timings.take)
         index_file, open_runs = RunIndex(Path(config.index_dir)), OpenRuns()
+        changes.on_begin(lambda: timings.begin(open_runs.begun))
+        changes.on_changes(timings.take)
         feed = BucketFeed(
             connection,
             RunReader(config, index_file, open_runs, changes),

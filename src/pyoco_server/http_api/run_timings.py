@@ -1,10 +1,10 @@
 """How runs fared, counted as the feed of this gateway sees them change: a scrape reads no run at all."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyoco_server.http_api.metric_page import Distribution, MetricPage
-from pyoco_server.models import TERMINAL
+from pyoco_server.models import TERMINAL, Reason
 from pyoco_server.runs.changes import RunChange
 from pyoco_server.runs.run_summary import RunItem
 
@@ -22,8 +22,12 @@ class RunTimings:
     def __init__(self) -> None:
         self._all = _FlowTimings()
         self._of_tenant: dict[str, _FlowTimings] = {}
-        # Runs that have begun and not ended: their start was counted.
+        # Runs that have begun and may change again: their start was counted, or was before our time.
         self._begun: set[str] = set()
+
+    def begin(self, begun: Iterable[str]) -> None:
+        """Changes are counted from here on; these runs had begun before, which was counted then."""
+        self._begun = set(begun)
 
     def take(self, batch: Sequence[RunChange]) -> None:
         """Learn from what was stored; a run that changed several times since may be told only once."""
@@ -47,7 +51,8 @@ class RunTimings:
             for timings in counted:
                 timings.began(run)
         if run.status in TERMINAL:
-            self._begun.discard(run.run_id)
+            if run.reason != Reason.HUMAN_TIMEOUT:  # else it may be retried
+                self._begun.discard(run.run_id)
             for timings in counted:
                 timings.ended(run)
 

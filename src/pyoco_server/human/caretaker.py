@@ -74,7 +74,7 @@ class WaitCaretaker:
         self._continuations = Continuations(connection)
         self._queued = QueuedRuns(connection)
         # The job of a run that begins to wait has left the queue.
-        open_runs.on_waiting(self._queued.forget)
+        open_runs.on_waiting(self._queued.forget_before)
         open_runs.on_over(self._queued.forget)
         open_runs.on_unanswered(self._unanswered)
         self._stirred = asyncio.Event()
@@ -175,16 +175,19 @@ class WaitCaretaker:
 
     async def _continue(self, open_waits: set[str]) -> None:
         """Runs that wait for something which is decided, and whose job is not in the queue."""
-        stuck: set[str] = set()
+        stuck: list[OpenRun] = []
         async for group in self._runs.groups():
-            stuck.update(run.run_id for run in group if self._waits_for_nothing(run, open_waits))
+            stuck += (run for run in group if self._waits_for_nothing(run, open_waits))
         if not stuck:
             return
         self._queued.compare(await self._queued.count())
-        if not all(run_id in self._queued for run_id in stuck):
+        if not all(map(self._has_job, stuck)):
             async for _ in self._queued.look():
                 pass
-        await _some_at_a_time(self._continue_run, {run_id for run_id in stuck if run_id not in self._queued})
+        await _some_at_a_time(self._continue_run, [run.run_id for run in stuck if not self._has_job(run)])
+
+    def _has_job(self, run: OpenRun) -> bool:
+        return self._queued.has_job(run.run_id, run.state.generation)
 
     def _waits_for_nothing(self, run: OpenRun, open_waits: set[str]) -> bool:
         return (

@@ -90,6 +90,7 @@ class RunChanges:
         self._runs: dict[str, RunAudience] = {}
         self._lists: dict[RunFilter, Audience] = {}
         self._on_live: list[Callable[[bool], None]] = []
+        self._on_begin: list[Callable[[], None]] = []
         self._on_changes: list[Callable[[Sequence[RunChange]], None]] = []
 
     @property
@@ -119,6 +120,10 @@ class RunChanges:
         """Have it called, in the event loop, when the first follower comes and when the last one leaves."""
         self._on_live.append(callback)
 
+    def on_begin(self, callback: Callable[[], None]) -> None:
+        """Have it called, in the event loop, when all is known that was stored before the first batch."""
+        self._on_begin.append(callback)
+
     def on_changes(self, callback: Callable[[Sequence[RunChange]], None]) -> None:
         """Have it called, in the event loop, with every batch; the feed need not hurry for its sake."""
         self._on_changes.append(callback)
@@ -127,6 +132,8 @@ class RunChanges:
         """From here on every change behind this revision is published, of the bucket made at that time."""
         bucket, before = bucket_name(created), self._recent.bucket
         self._recent.begin(bucket, revision)
+        for callback in self._on_begin:
+            callback()
         if before not in ("", bucket):
             for watched in self._runs.values():
                 watched.end()

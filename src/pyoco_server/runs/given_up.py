@@ -50,7 +50,7 @@ class LastDeliveries:
         await self._mender.queue.remove(snapshot.delivery[0])
         self._queued.forget(snapshot.run_id)
         if subject := await self._mender.give_job(stored):
-            self._queued.add(snapshot.run_id, subject)
+            self._queued.add(snapshot.run_id, subject, generation=snapshot.generation)
         return True
 
 

@@ -28,16 +28,18 @@ class GoneWorkers:
         if not self._keep_sec or time.monotonic() < self._look_at:
             return 0
         self._look_at = time.monotonic() + self._look_sec
-        gone = [stored for stored in await self._registry.stored() if self._is_gone(stored)]
+        # Asked first: a record that is written meanwhile is younger.
+        written_before = await self._registry.server_time() - self._keep_sec
+        gone = [stored for stored in await self._registry.stored() if self._is_gone(stored, written_before)]
         for stored in gone:
             await self._registry.remove(stored)
         if gone:
             log.info("removed the records of %d workers that are gone", len(gone))
         return len(gone)
 
-    def _is_gone(self, stored: StoredWorker) -> bool:
+    def _is_gone(self, stored: StoredWorker, written_before: float) -> bool:
         record = stored.record
-        # By the server's word about when it was stored: a worker's own clock may be wrong by days.
-        if time.time() - stored.written_at <= self._keep_sec or record.hidden or record.paused:
+        # By the server's clock on both sides: that of a worker, and our own, may be wrong by days.
+        if stored.written_at >= written_before or record.hidden or record.paused:
             return False
         return not record.observed_state(disconnect_timeout_sec=self._disconnect_sec).alive

@@ -33,15 +33,18 @@ class LeftAlone:
         self._last_deliveries = last_deliveries
         self._patience = patience
         self._limits: dict[str, DeliveryLimits] = {}
+        # The runs whose handling raised, at the revision for which that was logged.
+        self._failed: dict[str, int] = {}
 
     async def mend(self, still_ours: StillOurs) -> None:
         """Look at every open run once."""
         self._limits.clear()
+        self._failed = {run_id: seen for run_id, seen in self._failed.items() if run_id in self._runs}
         jobless: list[OpenRun] = []
         async for group in self._runs.groups():
             for run in group:
                 need = Need.NOTHING if self._is_well(run) else await self._need(run)
-                if need is Need.JOB and run.run_id not in self._queued:
+                if need is Need.JOB and not self._has_job(run):
                     jobless.append(run)
                 elif need not in (Need.NOTHING, Need.JOB):
                     await still_ours()
@@ -50,15 +53,18 @@ class LeftAlone:
             async for _ in self._queued.look():
                 await still_ours()
         for run in jobless:
-            if run.run_id not in self._queued:
+            if not self._has_job(run):
                 await still_ours()
                 await self._give(run, Need.JOB)
 
     def _is_well(self, run: OpenRun) -> bool:
         """Whether it waits in the queue, or was heard of lately: most are, and need no closer look."""
         if run.state.delivery is None and run.state.cancel_requested_at is None:
-            return run.run_id in self._queued or run.quiet_sec < self._patience.unbegun_sec
+            return self._has_job(run) or run.quiet_sec < self._patience.unbegun_sec
         return run.quiet_sec < self._patience.least_sec
+
+    def _has_job(self, run: OpenRun) -> bool:
+        return self._queued.has_job(run.run_id, run.state.generation)
 
     async def _need(self, run: OpenRun) -> Need:
         need = need_of(run.state, run.quiet_sec, await self._limits_of(run.state.tag), self._patience)
@@ -78,21 +84,23 @@ class LeftAlone:
         try:
             stored = await self._mender.stored(run.run_id, run.revision)
             if stored is None:
-                # Gone, or written since: then it is read again.
-                self._runs.forget(run.run_id)
+                # Removed, unreadable, or written since. A newer state that the feed has read meanwhile stays.
+                self._runs.forget(run.run_id, run.revision)
             elif need is Need.GIVE_UP:
                 assert stored.snapshot.delivery is not None
                 await self._last_deliveries.settle(stored, stored.snapshot.delivery[1])
             elif need is not Need.JOB:
                 await self._mender.end(stored, _ending(need, stored.snapshot, run.quiet_sec))
             elif subject := await self._mender.give_job(stored):
-                self._queued.add(run.run_id, subject)
+                self._queued.add(run.run_id, subject, generation=stored.snapshot.generation)
         except NatsUnavailable:
             raise
         except Exception:
-            # The others must not wait for this one.
-            log.exception("the sweep cannot deal with a run", extra={"run_id": run.run_id})
-            self._runs.forget(run.run_id)
+            # The others must not wait for this one. It is tried again after another silence of that length.
+            if self._failed.get(run.run_id) != run.revision:
+                log.exception("the sweep cannot deal with a run", extra={"run_id": run.run_id})
+            self._failed[run.run_id] = run.revision
+            run.reset_silence()
 
 
 def _ending(need: Need, snapshot: RunSnapshot, quiet_sec: float) -> Ending:

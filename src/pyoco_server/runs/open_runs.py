@@ -34,6 +34,8 @@ class RunState(msgspec.Struct, gc=False):
     heartbeat_at: float
     tag: Tag = ""
     delivery: tuple[int, int] | None = None
+    # How often it has begun to wait for people: a job is for one generation.
+    generation: int = 0
     start_time: float | None = None
     timeout_sec: float | None = None
     cancel_requested_at: float | None = None
@@ -68,6 +70,9 @@ class OpenRun:
     def quiet_sec(self) -> float:
         return time.monotonic() - self.quiet_since
 
+    def reset_silence(self) -> None:
+        self.quiet_since = time.monotonic()
+
 
 class OpenRuns:
     """Told by the feed of the runs bucket."""
@@ -79,7 +84,7 @@ class OpenRuns:
         # Keys that were deleted and whose marker may still be there, with when it was seen.
         self.markers: deque[tuple[float, str]] = deque()
         self._on_over: list[Callable[[str], None]] = []
-        self._on_waiting: list[Callable[[str], None]] = []
+        self._on_waiting: list[Callable[[str, int], None]] = []
         self._on_unanswered: list[Callable[[str], None]] = []
 
     def __len__(self) -> int:
@@ -88,12 +93,20 @@ class OpenRuns:
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._runs
 
+    @property
+    def begun(self) -> list[str]:
+        """Those that a worker has begun."""
+        return [run.run_id for run in self._runs.values() if run.state.start_time is not None]
+
     def on_over(self, callback: Callable[[str], None]) -> None:
         """Have it called with the id of each run that has ended or is gone."""
         self._on_over.append(callback)
 
-    def on_waiting(self, callback: Callable[[str], None]) -> None:
-        """Have it called with the id of each run that begins to wait for people."""
+    def on_waiting(self, callback: Callable[[str, int], None]) -> None:
+        """Have it called with the id and the generation of each run that begins to wait for people.
+
+        A run may have gone on and asked again between two looks at the bucket.
+        """
         self._on_waiting.append(callback)
 
     def on_unanswered(self, callback: Callable[[str], None]) -> None:
@@ -112,14 +125,16 @@ class OpenRuns:
         run = self._runs.get(run_id)
         return run.quiet_sec if run is not None and run.revision == revision else 0.0
 
-    def forget(self, run_id: str) -> None:
-        self._runs.pop(run_id, None)
+    def forget(self, run_id: str, revision: int) -> None:
+        """Drop this revision of the run; a newer one that was read meanwhile is another state, and stays."""
+        run = self._runs.get(run_id)
+        if run is not None and run.revision == revision:
+            del self._runs[run_id]
 
     def observe_anew(self) -> None:
         """What happened until now was perhaps not to be seen: nobody has been quiet yet."""
-        now = time.monotonic()
         for run in self._runs.values():
-            run.quiet_since = now
+            run.reset_silence()
 
     def begin(self, created: str) -> None:
         """Forget everything: what is told from now on is of this bucket."""
@@ -132,10 +147,9 @@ class OpenRuns:
         if state is not None:
             before = self._runs.get(run_id)
             self._runs[run_id] = OpenRun(run_id, state, revision, time.monotonic())
-            waits = state.status == RunStatus.WAITING_HUMAN
-            if waits and (before is None or before.state.status != RunStatus.WAITING_HUMAN):
-                for callback in self._on_waiting:
-                    callback(run_id)
+            if _begins_to_wait(before, state):
+                for begins in self._on_waiting:
+                    begins(run_id, state.generation)
             return
         last = self._runs.pop(run_id, None)
         for callback in self._on_over:
@@ -166,3 +180,9 @@ class OpenRuns:
         """Forget the oldest markers."""
         while len(self.markers) > keep:
             self.markers.popleft()
+
+
+def _begins_to_wait(before: OpenRun | None, now: RunState) -> bool:
+    if now.status != RunStatus.WAITING_HUMAN:
+        return False
+    return before is None or (before.state.status, before.state.generation) != (now.status, now.generation)

@@ -1,14 +1,17 @@
 """Removing what is not needed any more: runs that ended long ago, and the traces of deleted ones.
 
+The key of a run is deleted first, by a compare-and-set: a run that somebody has taken up again keeps all that
+it has. The marker which that leaves in the bucket leads every gateway to what is left of the run, also when
+the one that deleted it died in between.
+
 The runs bucket keeps one message per run, and an ended run is never written again: its messages are in the
 order in which the runs ended. So the oldest are at the front, and the walk stops at the first young one.
 """
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Iterable
-from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -18,13 +21,15 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.broker.run_store import RunStore
-from pyoco_server.broker.stream_reads import EVERYTHING, StreamMessage, read_batch
+from pyoco_server.broker.stream_reads import EVERYTHING, StreamMessage, read_batch, stream_state
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.models import TERMINAL
 from pyoco_server.runs.open_runs import OpenRuns, state_in
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # How long the marker of a deleted key stays: whoever follows the bucket must see it, and a write that is
 # still on its way to the deleted key must fail.
@@ -57,17 +62,18 @@ class Retention:
             return
         if self._created != self._runs.created:
             self._created, self._after = self._runs.created, 0
+        # Never by our own clock: one that jumps ahead would remove what is young.
+        ended_before = (await stream_state(self._connection, self._stream)).server_time - self._keep_sec
         while batch := await read_batch(
             self._connection, self._stream, EVERYTHING, after=self._after, limit=_AT_ONCE
         ):
-            old = [message for message in batch if _age_sec(message) > self._keep_sec]
-            ended = [message for message in old if _has_ended(message)]
-            await _all_of(self._remove(message) for message in ended)
-            if ended:
-                log.info("removed %d runs that ended long ago", len(ended))
+            old = [message for message in batch if message.stored_time < ended_before]
+            removed = sum(await _all_of(self._remove(message) for message in old if _has_ended(message)))
+            if removed:
+                log.info("removed %d runs that ended long ago", removed)
             if old:
                 self._after = old[-1].sequence
-            yield len(ended)
+            yield removed
             if len(old) < len(batch):
                 return
 
@@ -77,17 +83,25 @@ class Retention:
             await self._remove_markers(group)
             yield
 
-    async def _remove(self, message: StreamMessage) -> None:
-        """The key goes last, so that what is left half-way is found again."""
+    async def _remove(self, message: StreamMessage) -> bool:
+        """Delete exactly what was read, then what is kept beside it; false if the run was written since."""
         run_id = message.subject.removeprefix(self._prefix)
-        await self._journal.remove(run_id)
-        await self._logs.remove(run_id)
-        if await self._waits.remove_run(run_id):
-            await self._wait_events.remove_run(run_id)
         try:
             await self._store.delete(run_id, revision=message.sequence)
         except RevisionConflict:
-            log.debug("an ended run was removed by somebody else", extra={"run_id": run_id})
+            log.debug("an ended run was removed or retried meanwhile", extra={"run_id": run_id})
+            return False
+        await self._remove_records(run_id)
+        return True
+
+    async def _remove_records(self, run_id: str) -> int:
+        """Remove what is kept beside the key of a deleted run; how many waits were among it."""
+        await self._journal.remove(run_id)
+        await self._logs.remove(run_id)
+        waits = await self._waits.remove_run(run_id)
+        if waits:
+            await self._wait_events.remove_run(run_id)
+        return waits
 
     async def _remove_markers(self, group: list[tuple[float, str]]) -> None:
         """What is left of the group when one step fails is remembered for the next time."""
@@ -106,23 +120,30 @@ class Retention:
                 self._runs.put_back_markers(list(left.values()))
 
     async def _remove_marker(self, run_id: str) -> None:
-        await self._journal.remove(run_id)
-        await self._logs.remove(run_id)
-        if await self._waits.purge_run(run_id):
+        marker = await self._store.marker(run_id)
+        if marker is None:
+            # Another gateway has removed it; or, after a restored backup, the run is there again.
+            return
+        if await self._remove_records(run_id):
+            # The gateway that deleted the run died before its waits were. They leave markers of their own,
+            # for whoever follows that bucket: those go with this one, the next time.
+            self._runs.remember_marker(run_id)
+            return
+        if await self._waits.has_traces(run_id):
+            # In this order: without the markers nothing would say that there are events.
             await self._wait_events.remove_run(run_id)
-        await jetstream_api.purge(self._connection, self._stream, f"{self._prefix}{run_id}")
+            await self._waits.purge_run(run_id)
+        await jetstream_api.purge(self._connection, self._stream, f"{self._prefix}{run_id}", upto=marker)
 
 
-async def _all_of(steps: Iterable[Awaitable[None]]) -> None:
-    """Take the steps at once, see each to its end, and then say if one failed."""
+async def _all_of(steps: Iterable[Awaitable[T]]) -> list[T]:
+    """Take the steps at once, see each to its end, and then raise if one failed."""
+    outcomes: list[T] = []
     for outcome in await asyncio.gather(*steps, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
-
-
-def _age_sec(message: StreamMessage) -> float:
-    """By the server's word about when it was stored; retention is too coarse for clocks to matter."""
-    return time.time() - datetime.fromisoformat(message.stored_at).timestamp()
+        outcomes.append(outcome)
+    return outcomes
 
 
 def _has_ended(message: StreamMessage) -> bool:

@@ -17,7 +17,13 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.work_queue import WorkQueue
-from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, WorkflowTooLarge
+from pyoco_server.errors import (
+    FieldProblem,
+    InvalidRequest,
+    NatsUnavailable,
+    RunNotFound,
+    WorkflowTooLarge,
+)
 from pyoco_server.models import Job, RerunMode, encode, new_run_id, pending_snapshot
 from pyoco_server.runs.idempotency import KeyedRuns
 from pyoco_server.runs.time_budget import TimeBudget
@@ -129,8 +135,14 @@ class Submitter:
 
     async def _copy_journal(self, job: Job) -> None:
         """Takes as long as it takes, since a journal may be large; each of its requests has a limit."""
-        if job.origin_run_id is not None:
-            await self._journal.copy(job.origin_run_id, job.run_id)
+        origin = job.origin_run_id
+        if origin is None:
+            return
+        await self._journal.copy(origin, job.run_id)
+        if not await self._store.exists(origin):
+            # Its key is deleted before its journal: what was copied of a run that is there is all of it.
+            await self._journal.remove(job.run_id)
+            raise RunNotFound(f"run {origin} was removed while its journal was copied")
 
     def _withdraw(self, job: Job, key: str | None) -> None:
         if key is None:

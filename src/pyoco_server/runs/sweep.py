@@ -51,7 +51,7 @@ class Sweeper:
         self._queued = QueuedRuns(connection)
         runs.on_over(self._queued.forget)
         # Its job has left the queue as well.
-        runs.on_waiting(self._queued.forget)
+        runs.on_waiting(self._queued.forget_before)
         self._retention = Retention(connection, self._runs)
         self._gone_workers = GoneWorkers(connection)
         self._advisories = Advisories(connection)

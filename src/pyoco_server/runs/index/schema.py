@@ -12,7 +12,7 @@ from typing import Final
 
 from pyoco_server.runs.index.file import FileForm
 
-VERSION: Final = 6
+VERSION: Final = 7
 
 # Times that a list can be sorted by. A run without one has MISSING there, and counts as smaller than others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")

@@ -1,0 +1,70 @@
+"""How long a run waited for its worker is observed once, also over a restart and a retry."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.metric_page import MetricPage
+from pyoco_server.http_api.run_timings import RunTimings
+from pyoco_server.models import Reason, RunSnapshot, RunStatus, encode
+from pyoco_server.runs.changes import RunChange
+from pyoco_server.runs.run_summary import summary_of
+
+from .support.gateway import RunningGateway, running_gateway
+from .support.stored_runs import snapshot, write
+
+COUNT = 'pyoco_run_schedule_to_start_seconds_count{flow="noop"}'
+
+
+def running() -> RunSnapshot:
+    now = time.time()
+    return snapshot(status=RunStatus.RUNNING, submitted_at=now - 5, start_time=now)
+
+
+async def observed(gateway: RunningGateway) -> str | None:
+    await gateway.inside.index.caught_up()
+    lines = (await gateway.http.get("/metrics")).text.splitlines()
+    return next((line.removeprefix(f"{COUNT} ") for line in lines if line.startswith(COUNT)), None)
+
+
+async def rewrite(gateway: RunningGateway, run_id: str, **fields: Any) -> None:
+    stored = await gateway.inside.runs.get_from_leader(run_id)
+    assert stored is not None
+    await gateway.inside.runs.replace(structs.replace(stored.snapshot, **fields), revision=stored.revision)
+
+
+@pytest.mark.parametrize("keeps_its_index", [True, False])
+async def test_a_gateway_does_not_observe_a_start_again_after_a_restart(
+    config: NatsBackendConfig, keeps_its_index: bool
+) -> None:
+    async with running_gateway(config) as gateway:
+        await gateway.inside.index.caught_up()
+        [run_id] = await write(gateway.inside.runs, running())
+        assert await observed(gateway) == "1.0"
+    after = config if keeps_its_index else replace(config, index_dir=f"{config.index_dir}-other")
+    async with running_gateway(after) as gateway:
+        await gateway.inside.index.caught_up()
+        await rewrite(gateway, run_id, heartbeat_at=time.time())
+        assert await observed(gateway) is None
+        await rewrite(gateway, run_id, status=RunStatus.COMPLETED, end_time=time.time())
+        assert await observed(gateway) is None
+        await write(gateway.inside.runs, running())
+        assert await observed(gateway) == "1.0"
+
+
+def test_a_run_that_is_retried_after_human_timeout_did_not_start_again() -> None:
+    timings, page, run = RunTimings(), MetricPage(), running()
+    timed_out: dict[str, Any] = {
+        "status": RunStatus.FAILED,
+        "reason": Reason.HUMAN_TIMEOUT,
+        "end_time": time.time(),
+    }
+    for revision, fields in enumerate([{}, timed_out, {"status": RunStatus.WAITING_HUMAN}], start=1):
+        data = encode(structs.replace(run, **fields))
+        timings.take([RunChange(run.run_id, revision, data, summary_of(data))])
+    timings.tell(page)
+    assert f"{COUNT} 1.0" in page.text().decode().splitlines()
