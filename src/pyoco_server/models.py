@@ -273,11 +273,17 @@ class JournalEntry(Struct, kw_only=True, omit_defaults=True):
     attempt: int
     started_at: float
     ended_at: float
+    # Empty: what it returned is not stored, and it is executed again.
     output: bytes = b""
     # What it changed in the flow's scratch, params and variables.
     changes: bytes = b""
     # Of a task that failed for good while its flow goes on without it.
     error: str | None = None
+    # Its place among the run's entries, counted by the executors from 1 without a gap over all attempts.
+    # 0: written by a version that did not count.
+    number: int = 0
+    # The number of the last entry that its attempt began with; it goes on counting from there.
+    base: int = 0
 
 
 class LogLine(Struct, kw_only=True, omit_defaults=True):

@@ -10,6 +10,7 @@ from typing import Any
 from pyoco.core.models import Flow, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
 
+from pyoco_server.broker.journal_order import last_number
 from pyoco_server.human.asking import WaitsForPeople
 from pyoco_server.models import JournalEntry, Reason, RunStatus, TaskStatus
 from pyoco_server.wait_models import Question, decode_waits, encode
@@ -65,6 +66,7 @@ class FlowRun:
         self._listener = listener
         self._journal = TaskJournal(
             reusable(flow, run.journal, run.rerun_task),
+            base=last_number(run.journal),
             attempt=run.attempt,
             write=listener.finished,
             max_value_bytes=listener.max_value_bytes,

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 
 import msgspec
+from msgspec import structs
 
 from pyoco_server.broker.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.journal import Journal
@@ -143,9 +144,7 @@ class RunRecorder:
         if behind:
             await asyncio.wait(behind)
         try:
-            await self._insist(
-                "a finished task", lambda: self._journal.append(self._run_id, entry), in_order=True
-            )
+            await self._append(entry)
         except PayloadTooLarge as error:
             log.warning(
                 "task %s is not in the journal and would be executed again: %s",
@@ -153,6 +152,14 @@ class RunRecorder:
                 error.detail,
                 extra={"run_id": self._run_id},
             )
+            # In its place, since nothing behind a missing number counts.
+            with suppress(PayloadTooLarge):
+                await self._append(structs.replace(entry, output=b"", changes=b"", error=None))
+
+    async def _append(self, entry: JournalEntry) -> None:
+        await self._insist(
+            "a finished task", lambda: self._journal.append(self._run_id, entry), in_order=True
+        )
 
     async def _open(self, question: Question, *, behind: set[asyncio.Task[None]]) -> None:
         # A person must not be shown what the next owner of the run would make anew, and perhaps otherwise.

@@ -28,15 +28,19 @@ class TaskJournal:
         self,
         entries: Sequence[JournalEntry],
         *,
+        base: int,
         attempt: int,
         write: Callable[[JournalEntry], None],
         max_value_bytes: int,
     ) -> None:
         self._entries: dict[str, JournalEntry] = {}
         self._order: dict[str, int] = {}
-        for number, entry in enumerate(entries):
+        for place, entry in enumerate(sorted(entries, key=lambda each: each.number)):
             self._entries[entry.key] = entry
-            self._order[entry.key] = number
+            self._order[entry.key] = place
+        # The number of the last entry that this attempt begins with.
+        self._base = self._last_number = base
+        self._numbering = threading.Lock()
         self._attempt = attempt
         self._write = write
         self._max_value_bytes = max_value_bytes
@@ -58,7 +62,8 @@ class TaskJournal:
         """What is known of this execution; an entry of the run that this one repeats becomes its own."""
         entry = self._entries.get(key)
         if entry is not None and not entry.attempt:
-            self._write(replace(entry, attempt=self._attempt))
+            # It keeps its number: it is where it was, behind the same and before the same.
+            self._write(replace(entry, attempt=self._attempt, base=self._base))
         return entry
 
     def order_of(self, key: str) -> int:
@@ -95,7 +100,7 @@ class TaskJournal:
         entry = self._entry(key, task, started_at, output=stored, changes=stored_changes)
         if keep:
             self._entries[key] = entry
-        self._write(entry)
+        self._append(entry)
 
     def forget_steps(self, key: str) -> None:
         """The task has finished: its steps will not be asked for again."""
@@ -104,7 +109,14 @@ class TaskJournal:
 
     def failed(self, key: str, task: str, started_at: float, error: str) -> None:
         """Record that the task failed for good and its flow goes on without it."""
-        self._write(self._entry(key, task, started_at, error=error))
+        self._append(self._entry(key, task, started_at, error=error))
+
+    def _append(self, entry: JournalEntry) -> None:
+        # Under one lock: a worker that has heard of a number has heard of all before it.
+        with self._numbering:
+            self._last_number += 1
+            entry.number, entry.base = self._last_number, self._base
+            self._write(entry)
 
     def _entry(self, key: str, task: str, started_at: float, **what: Any) -> JournalEntry:
         return JournalEntry(
