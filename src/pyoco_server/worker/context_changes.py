@@ -94,7 +94,7 @@ class SharedState(dict[str, Any]):
             self._touch(self, name)
 
 
-class _Hands:
+class TouchedNames:
     """The names that one executing task has touched, each as it was before."""
 
     __slots__ = ("before",)
@@ -109,7 +109,7 @@ class ContextChanges:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._own = threading.local()
-        self._executing: list[_Hands] = []
+        self._executing: list[TouchedNames] = []
         self._states: dict[str, SharedState] = {}
         # As it was when last looked at; true as long as one task executes at a time.
         self._known: dict[Name, object] = {}
@@ -122,9 +122,9 @@ class ContextChanges:
             self._states[root] = SharedState(getattr(context, root), self._touched)
             setattr(context, root, self._states[root])
 
-    def began(self, inputs: dict[str, Any]) -> _Hands:
+    def began(self, inputs: dict[str, Any]) -> TouchedNames:
         """A task is about to execute on this thread, with these inputs."""
-        hands = _Hands()
+        hands = TouchedNames()
         with self._lock:
             self._executing.append(hands)
         self._own.hands = hands
@@ -134,7 +134,7 @@ class ContextChanges:
                 self._states["params"].get(name)
         return hands
 
-    def ended(self, hands: _Hands) -> tuple[Changes, list[str]]:
+    def ended(self, hands: TouchedNames) -> tuple[Changes, list[str]]:
         """What the task changed, and which names have a value that no change can be told of."""
         self._own.hands = None
         changed: dict[Name, Any] = {}
@@ -182,7 +182,7 @@ class ContextChanges:
                 if (root, name) not in hands.before:
                     hands.before[root, name] = self._as_it_is(state, root, name)
 
-    def _in_question(self) -> Iterator[_Hands]:
+    def _in_question(self) -> Iterator[TouchedNames]:
         """Whose hands these are: the task's of this thread, or of any one that may have started it."""
         own = getattr(self._own, "hands", None)
         return iter([own] if own is not None else list(self._executing))

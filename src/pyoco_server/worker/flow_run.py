@@ -128,6 +128,8 @@ class FlowRun:
             return self._ended(RunStatus.CANCELLED)
         except BaseException as error:  # noqa: BLE001 - a task may even raise SystemExit
             return self._failed(error)
+        finally:
+            self._calls.forget_raised()
         if self._cancel_requested or self._context.status is not EngineStatus.COMPLETED:
             return self._ended(RunStatus.CANCELLED)
         return self._ended(RunStatus.COMPLETED)
@@ -154,7 +156,8 @@ class FlowRun:
     def _failed(self, error: BaseException) -> Outcome:
         """The outcome after an exception; one that followed a cancel is the flow's way to stop."""
         text = f"{type(error).__name__}: {message_of(error)}"
-        failed = self._end_running_tasks(text, TaskState.FAILED)
+        running = self._end_running_tasks(text, TaskState.FAILED)
+        failed = self._calls.task_that_raised(error) or running
         if self._cancel_requested:
             return self._ended(RunStatus.CANCELLED)
         return self._ended(
@@ -166,8 +169,8 @@ class FlowRun:
         )
 
     def _end_running_tasks(self, error: str, over: TaskState) -> str | None:
-        """Mark what the engine left RUNNING, and name the task that failed first."""
-        failed: list[tuple[float, str]] = []
+        """Mark what the engine left RUNNING, and name the first of it, if that makes it fail."""
+        failed: str | None = None
         waiting = self._waits.tasks
         for name, state in list(self._context.tasks.items()):
             record = self._context.ensure_task_record(name)
@@ -178,11 +181,11 @@ class FlowRun:
                 self._context.tasks[name] = record.state = over
                 record.ended_at = time.time()
                 record.error = record.error or error
+                if over is TaskState.FAILED:
+                    failed = failed or name
             elif state is TaskState.PENDING and over is TaskState.CANCELLED:
                 self._context.tasks[name] = record.state = over
-            if record.state is TaskState.FAILED:
-                failed.append((record.ended_at or 0.0, name))
-        return min(failed)[1] if failed else None
+        return failed
 
     def _ended(self, status: RunStatus, **how: Any) -> Outcome:
         records: dict[str, bytes] = {}

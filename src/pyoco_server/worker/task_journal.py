@@ -84,6 +84,16 @@ class TaskJournal:
 
         One that cannot be stored is remembered as such.
         """
+        values = self._pickled(task, output, changes)
+        if values is None:
+            return
+        entry = self._entry(key, task, started_at, output=values[0], changes=values[1])
+        if keep:
+            self._entries[key] = entry
+        self._append(entry)
+
+    def _pickled(self, task: str, output: Any, changes: Changes) -> tuple[bytes, bytes] | None:
+        """Both as they are stored; None when they cannot be, and why is remembered."""
         try:
             stored = pickle.dumps(output, protocol=5)
             stored_changes = b"" if changes == _NO_CHANGES else pickle.dumps(changes, protocol=5)
@@ -91,25 +101,26 @@ class TaskJournal:
             self.not_stored[task] = (
                 f"its result cannot be stored: {type(error).__name__}: {message_of(error)}"
             )
-            return
+            return None
         size = len(stored) + len(stored_changes)
         if size > self._max_value_bytes:
             limit = f"PYOCO_JOURNAL_VALUE_MAX_BYTES={self._max_value_bytes}"
             self.not_stored[task] = f"its result takes {size} bytes, {limit}"
-            return
-        entry = self._entry(key, task, started_at, output=stored, changes=stored_changes)
-        if keep:
-            self._entries[key] = entry
-        self._append(entry)
+            return None
+        return stored, stored_changes
 
     def forget_steps(self, key: str) -> None:
         """The task has finished: its steps will not be asked for again."""
         for step in [known for known in self._entries if known.startswith(f"{key}|")]:
             del self._entries[step]
 
-    def failed(self, key: str, task: str, started_at: float, error: str) -> None:
-        """Record that the task failed for good and its flow goes on without it."""
-        self._append(self._entry(key, task, started_at, error=error))
+    def failed(
+        self, key: str, task: str, started_at: float, error: str, changes: Changes = _NO_CHANGES
+    ) -> None:
+        """Record that the task failed for good and its flow goes on without it, but with what it changed."""
+        values = self._pickled(task, None, changes)
+        if values is not None:
+            self._append(self._entry(key, task, started_at, error=error, changes=values[1]))
 
     def _append(self, entry: JournalEntry) -> None:
         # Under one lock: a worker that has heard of a number has heard of all before it.
@@ -125,9 +136,10 @@ class TaskJournal:
 
 
 def output_of(entry: JournalEntry) -> tuple[Any, Changes]:
-    """The result in an entry, and what else the task changed."""
+    """The result in an entry, which is None for a task that failed, and what else the task changed."""
     try:
         changes: Changes = pickle.loads(entry.changes) if entry.changes else _NO_CHANGES  # noqa: S301
-        return pickle.loads(entry.output), changes  # noqa: S301 - see the module's docstring
+        output = None if entry.error is not None else pickle.loads(entry.output)  # noqa: S301 - see above
+        return output, changes
     except Exception as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
