@@ -88,7 +88,8 @@ class Journal:
         if _PART_HEADER in newest.headers:
             return None, newest.stored_at
         try:
-            return _decode(newest.data).task, newest.stored_at
+            entry = _decode(newest.data)
+            return None if entry.why else entry.task, newest.stored_at
         except msgspec.DecodeError:
             return None, newest.stored_at
 

@@ -17,6 +17,7 @@ from pyoco_server.wait_models import Question, decode_waits, encode
 from pyoco_server.worker.engine import ServerEngine
 from pyoco_server.worker.flow_links import links_of
 from pyoco_server.worker.flow_order import in_order, reusable
+from pyoco_server.worker.flow_shape import FlowShape
 from pyoco_server.worker.protocol import Outcome, Progress, Run
 from pyoco_server.worker.run_waits import RunWaits
 from pyoco_server.worker.task_calls import (
@@ -49,6 +50,8 @@ class RunListener:
     stuck: Callable[[Outcome], None]
     # The end of what a task has printed, by stream.
     tail_of: Callable[[str], dict[str, str]]
+    # A line of ours in the run's log, about a task.
+    note: Callable[[str, str], None]
     watchers: Sequence[TaskWatcher]
     pauses: RetryPauses
     max_value_bytes: int
@@ -68,7 +71,9 @@ class FlowRun:
             reusable(flow, run.journal, run.rerun_task),
             base=last_number(run.journal),
             attempt=run.attempt,
+            shape=FlowShape(flow),
             write=listener.finished,
+            note=listener.note,
             max_value_bytes=listener.max_value_bytes,
         )
         self._waits = RunWaits(decode_waits(run.waits) if run.waits else [], listener.asked)
@@ -105,6 +110,7 @@ class FlowRun:
                 calls=self._calls.tries.count(name),
                 latest_calls=self._calls.tries.ended_so_far(name),
                 replayed=self._journal.replayed.get(name),
+                executed_again=self._journal.executed_again.get(name),
             )
             for name, record in dict(self._context.task_records).items()
         }
@@ -200,6 +206,7 @@ class FlowRun:
                 tries=self._calls.tries.told(name),
                 replayed=self._journal.replayed.get(name),
                 not_stored=self._journal.not_stored.get(name),
+                executed_again=self._journal.executed_again.get(name),
             )
             records_cut = records_cut or cut
         if status is RunStatus.WAITING_HUMAN:

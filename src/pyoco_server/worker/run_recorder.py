@@ -11,14 +11,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 
 import msgspec
-from msgspec import structs
 
 from pyoco_server.broker.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.error_table import Err
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.models import JournalEntry, LogLine
+from pyoco_server.models import JournalEntry, LogLine, value_digest
 from pyoco_server.runs.ownership import NotOwner
 from pyoco_server.wait_models import Question
 
@@ -154,7 +153,8 @@ class RunRecorder:
             )
             # In its place, since nothing behind a missing number counts.
             with suppress(PayloadTooLarge):
-                await self._append(structs.replace(entry, output=b"", changes=b"", error=None))
+                digest = value_digest(entry.output, entry.changes)
+                await self._append(entry.without_value(f"its result is not stored: {error.detail}", digest))
 
     async def _append(self, entry: JournalEntry) -> None:
         await self._insist(

@@ -144,7 +144,9 @@ class TaskCalls:
         try:
             output, changes = output_of(entry)
         except Unreadable as error:
-            self._journal.not_stored[task.name] = f"its journalled result cannot be read: {error}"
+            why = f"its journalled result cannot be read: {error}"
+            self._journal.not_stored[task.name] = why
+            self._journal.is_executed_again(task.name, why)
             return False, None
         if self._changes is not None:
             self._changes.restore(changes, self._journal.order_of(key))
