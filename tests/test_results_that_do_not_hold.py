@@ -14,6 +14,7 @@ from pyoco.dsl.syntax import TaskWrapper, switch
 
 from pyoco_server.broker.journal_order import valid_entries
 from pyoco_server.models import JournalEntry
+from pyoco_server.worker.flow_order import in_order
 from pyoco_server.worker.flow_shape import FlowShape
 from pyoco_server.worker.protocol import Outcome
 
@@ -47,6 +48,10 @@ class Executed(list[str]):
 def record(outcome: Outcome, task: str) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.json.decode(outcome.task_records[task])
     return found
+
+
+def shape_of(flow: Flow) -> FlowShape:
+    return FlowShape(flow, in_order(flow))
 
 
 def finished(make: Callable[[Executed], Flow]) -> list[JournalEntry]:
@@ -218,9 +223,9 @@ class TestShape:
             first = executed.task("a", inputs={"b": [handle], "a": {"x": 1}})
             return Flow("f") >> first >> executed.task("b", inputs={"b": b"\xff", "c": "\udcff"})
 
-        first, second = FlowShape(flow(Handle())), FlowShape(flow(Handle()))
+        first, second = shape_of(flow(Handle())), shape_of(flow(Handle()))
         assert [first.of(name) for name in "ab"] == [second.of(name) for name in "ab"]
-        assert first.of("a") != FlowShape(flow(1)).of("a")
+        assert first.of("a") != shape_of(flow(1)).of("a")
         assert first.of("none") == b""
 
     def test_every_part_of_a_program_counts(self) -> None:
@@ -242,7 +247,7 @@ class TestShape:
                 >> switch(how["way"])[how["case"] >> executed.task(how["to"]), "*" >> executed.task("o")]
                 >> executed.task("end")
             )
-            return FlowShape(made).of("end")
+            return shape_of(made).of("end")
 
         digests = [
             flow(),

@@ -12,7 +12,7 @@ then, each of them answers for all of its names.
 import pickle
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
 
@@ -177,12 +177,13 @@ class ContextChanges:
             untold = self._new_attributes()
             if touched.has_changed_an_item():
                 untold.append("the item of its loop")
-            for root in self._replaced():
+            replaced = self._replaced()
+            for root in replaced:
                 self._touch_what_it_replaced(root)
             self._executing.remove(touched)
             changes, unstorable = self._compared(touched)
             if not self._executing:
-                self._follow_replaced()
+                self._follow_again(replaced)
         return changes, untold + unstorable
 
     def _compared(self, touched: TouchedNames) -> tuple[Changes, list[str]]:
@@ -270,8 +271,9 @@ class ContextChanges:
     def _share_anew(self, names: Iterable[Name]) -> list[frozenset[Name]]:
         """Find out which of these names share an object now: those that did before are all among them."""
         groups = self._groups(names)
-        for name in names:
-            self._sharing.pop(name, None)
+        if self._sharing:
+            for name in names:
+                self._sharing.pop(name, None)
         for together in groups:
             self._sharing |= dict.fromkeys(together, together)
         return groups
@@ -282,12 +284,14 @@ class ContextChanges:
 
     def _new_attributes(self) -> list[str]:
         """What tasks have assigned to the context beside its state, which no entry has room for."""
-        context = self._context()
-        new = vars(context).keys() - self._attributes
-        self._attributes |= new
-        if context is not None and context.env != self._environment:
-            self._environment = dict(context.env)
-            new.add("env")
+        attributes = vars(self._context())
+        new: list[str] = []
+        if len(attributes) != len(self._attributes):
+            new = list(attributes.keys() - self._attributes)
+            self._attributes |= attributes.keys()
+        if attributes["env"] != self._environment:
+            self._environment = dict(attributes["env"])
+            new.append("env")
         return [f"ctx.{name}" for name in sorted(new)]
 
     # A state that a task has replaced as a whole
@@ -298,21 +302,21 @@ class ContextChanges:
 
     def _replaced(self) -> list[str]:
         """The roots where the context has something else than what is followed."""
-        context = self._context()
-        return [root for root, state in self._states.items() if getattr(context, root) is not state]
+        attributes = vars(self._context())
+        return [root for root, state in self._states.items() if attributes[root] is not state]
 
     def _touch_what_it_replaced(self, root: str) -> None:
         """Whoever executes may have replaced it, or changed what is there now."""
-        replaced: Mapping[str, Any] = self._states[root]
+        replaced = self._states[root]
         for touched in self._executing:
             touched.before.setdefault((root, None), _MISSING)
             for name in {*replaced, *self._state(root)}:
-                before = dict.get(self._states[root], name, _MISSING)
+                before = dict.get(replaced, name, _MISSING)
                 touched.before.setdefault((root, name), _fingerprint(before))
 
-    def _follow_replaced(self) -> None:
+    def _follow_again(self, replaced: Iterable[str]) -> None:
         """No task has it in its hands any more. One of another type is left as it is."""
-        for root in self._replaced():
+        for root in replaced:
             state = getattr(self._context(), root)
             if type(state) in (dict, SharedState):
                 self._follow(root, state)

@@ -62,6 +62,7 @@ class FlowRun:
 
     def __init__(self, run: Run, flow: Flow, params: dict[str, Any], listener: RunListener) -> None:
         limited = make_resumable(flow)
+        order = in_order(flow)
         self.run_id = run.run_id
         self._flow = flow
         self._links = links_of(flow)
@@ -71,7 +72,7 @@ class FlowRun:
             reusable(flow, run.journal, run.rerun_task),
             base=last_number(run.journal),
             attempt=run.attempt,
-            shape=FlowShape(flow),
+            shape=FlowShape(flow, order),
             write=listener.finished,
             note=listener.note,
             max_value_bytes=listener.max_value_bytes,
@@ -81,9 +82,7 @@ class FlowRun:
         watchers = [*listener.watchers, TaskLimits(self._on_timeout)] if limited else listener.watchers
         self._calls = TaskCalls(flow, self._journal, self._waits, listener.pauses, watchers)
         # The engine fills these in the order of a set; a reader wants the order of the flow.
-        self._context = CallingContext(
-            run_id=run.run_id, tasks=dict.fromkeys(in_order(flow), TaskState.PENDING)
-        )
+        self._context = CallingContext(run_id=run.run_id, tasks=dict.fromkeys(order, TaskState.PENDING))
         self._context.calls = self._calls
         self._cancel_requested = False
         self._over = threading.Lock()

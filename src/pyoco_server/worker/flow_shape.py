@@ -6,7 +6,7 @@ journal has a digest of its task and of all that comes before it: names, links, 
 what a task is given and when. Retries and time limits do not belong to it, nor does the code of a task.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -15,7 +15,7 @@ from pyoco.core.models import Flow, Task
 from pyoco.dsl.expressions import Expression
 from pyoco.dsl.nodes import DSLNode, ForEachNode, RepeatNode, SubFlowNode, SwitchNode, TaskNode, UntilNode
 
-from pyoco_server.worker.flow_order import in_order, with_followers
+from pyoco_server.worker.flow_order import with_followers
 
 _DIGEST_BYTES = 8
 
@@ -23,8 +23,10 @@ _DIGEST_BYTES = 8
 class FlowShape:
     """Of one run's flow; computed when a journal needs it, which that of a single task seldom does."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, order: Sequence[str]) -> None:
+        """`order` has the names of the tasks as the flow goes through them."""
         self._flow = flow
+        self._order = order
 
     def of(self, task: str) -> bytes:
         """A digest of the task and all before it; empty if the flow has no such task."""
@@ -36,13 +38,14 @@ class FlowShape:
 
     @cached_property
     def _digests(self) -> dict[str, bytes]:
-        return _of_program(self._flow) if self._flow.has_control_flow() else _of_graph(self._flow)
+        flow = self._flow
+        return _of_program(flow) if flow.has_control_flow() else _of_graph(flow, self._order)
 
 
-def _of_graph(flow: Flow) -> dict[str, bytes]:
+def _of_graph(flow: Flow, order: Sequence[str]) -> dict[str, bytes]:
     tasks = {task.name: task for task in flow.tasks}
     digests: dict[str, bytes] = {}
-    for name in in_order(flow):
+    for name in order:
         before = sorted(digests.get(earlier.name, b"") for earlier in tasks[name].dependencies)
         digests[name] = _digest(b"".join(before), _options(tasks[name]))
     return digests
@@ -64,7 +67,9 @@ def _digest(before: bytes, text: str) -> bytes:
 
 
 def _options(task: Task) -> str:
-    return _text([task.name, task.fail_policy, task.trigger_policy, task.inputs, task.outputs])
+    text = f"{task.name!r} {task.fail_policy} {task.trigger_policy}"
+    # Most have neither.
+    return f"{text} {_text([task.inputs, task.outputs])}" if task.inputs or task.outputs else text
 
 
 def _structure(node: DSLNode) -> str:
