@@ -8,7 +8,7 @@ from msgspec import Raw, structs
 
 from pyoco_server.broker.queue_place import JobPlace, Standing, TagQueue
 from pyoco_server.broker.work_queue import DeliveryLimits
-from pyoco_server.models import Reason, RunStatus, TaskStatus, WorkerRecord, WorkerState
+from pyoco_server.models import Reason, RerunMode, RunStatus, TaskStatus, WorkerRecord, WorkerState
 from pyoco_server.runs.explain_facts import Facts, FinishedTask
 
 from .support.explain_facts import (
@@ -278,6 +278,14 @@ class TestEnded:
 
     def test_it_completed(self) -> None:
         assert codes(self.ended(RunStatus.COMPLETED, tasks={"a": TaskStatus.SUCCEEDED})) == ["completed"]
+
+    @pytest.mark.parametrize("how", [{"attempt": 2}, {"rerun_mode": RerunMode.FAILED}])
+    def test_finished_tasks_were_executed_again(self, how: dict[str, Any]) -> None:
+        records = {"a": Raw(b"{}"), "b": Raw(b'{"executed_again": "the flow has changed"}')}
+        found = self.ended(RunStatus.COMPLETED, task_records=records, **how)
+        assert codes(found) == ["completed", "executed_again"]
+        evidence = only(found, "executed_again")
+        assert evidence["tasks"] == [{"task": "b", "reason": "the flow has changed"}]
 
     def test_it_completed_without_a_task(self) -> None:
         record = Raw(msgspec.json.encode({"error": "ValueError: no"}))

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec import Raw
 
 from pyoco_server.broker.queue_place import JobPlace, Standing
 from pyoco_server.error_table import Lang
@@ -16,6 +17,7 @@ from .support.explain_facts import NOW, RUN_ID, busy, cancelling, facts, queue, 
 
 OPERATIONS = (Path(__file__).parent.parent / "docs" / "operations.md").read_text()
 
+EXECUTED_AGAIN = {"a": Raw(b'{"executed_again": "the flow has changed"}')}
 
 # One set of facts for each word that the rules know.
 EXAMPLES: dict[str, Finding] = {
@@ -49,6 +51,7 @@ EXAMPLES: dict[str, Finding] = {
                 facts(cancelling(cancel_requested_at=NOW - 50), busy()),
                 facts(cancelling(cancel_requested_at=NOW - 50, delivery=None)),
                 facts(run(RunStatus.COMPLETED)),
+                facts(run(RunStatus.COMPLETED, attempt=2, task_records=EXECUTED_AGAIN)),
                 facts(run(RunStatus.COMPLETED, tasks={"a": TaskStatus.FAILED})),
                 facts(run(RunStatus.CANCELLED)),
                 facts(run(RunStatus.CANCELLED, reason="cancel_forced")),

@@ -164,10 +164,15 @@ def test_a_result_that_cannot_be_stored_runs_again_and_its_record_says_why() -> 
     first = FlowUnderTest(flow(Executed()))
     record = msgspec.json.decode(first.execute().task_records["lock"])
     assert "cannot pickle '_thread.lock' object" in record["not_journalled"]
-    assert [entry.task for entry in first.written] == ["a", "c"]
+    assert [(each.task, each.has_value) for each in first.written] == [
+        ("a", True),
+        ("lock", False),
+        ("c", True),
+    ]
     executed = Executed()
-    assert FlowUnderTest(flow(executed)).execute(journal=first.written).status == "COMPLETED"
-    assert executed == ["lock"]
+    outcome = FlowUnderTest(flow(executed)).execute(journal=first.written)
+    assert (outcome.status, executed) == ("COMPLETED", ["lock"])
+    assert "cannot pickle" in msgspec.json.decode(outcome.task_records["lock"])["executed_again"]
 
 
 def test_a_result_that_is_too_large_runs_again_and_its_record_says_why() -> None:
@@ -176,7 +181,7 @@ def test_a_result_that_is_too_large_runs_again_and_its_record_says_why() -> None
     run = FlowUnderTest(flow, max_value_bytes=1000)
     record = msgspec.json.decode(run.execute().task_records["big"])
     assert "PYOCO_JOURNAL_VALUE_MAX_BYTES=1000" in record["not_journalled"]
-    assert [entry.task for entry in run.written] == ["b"]
+    assert [(entry.task, entry.has_value) for entry in run.written] == [("big", False), ("b", True)]
 
 
 def test_a_journalled_value_whose_class_is_gone_runs_again() -> None:

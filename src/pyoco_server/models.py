@@ -8,10 +8,11 @@ import os
 import re
 import time
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 
 # `$` alone also matches before a final newline, in Python; `(?!\n)` holds in OpenAPI's dialect as well.
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,64}$(?!\n)"
@@ -273,11 +274,34 @@ class JournalEntry(Struct, kw_only=True, omit_defaults=True):
     attempt: int
     started_at: float
     ended_at: float
+    # Empty, without an error: what it returned is not stored or does not hold, and it is executed again.
     output: bytes = b""
     # What it changed in the flow's scratch, params and variables.
     changes: bytes = b""
     # Of a task that failed for good while its flow goes on without it.
     error: str | None = None
+    # Its place among the run's entries, counted by the executors from 1 without a gap over all attempts.
+    # 0: written by a version that did not count.
+    number: int = 0
+    # The number of the last entry that its attempt began with; it goes on counting from there.
+    base: int = 0
+    # Of the task and all that came before it in its flow; empty where that is not known.
+    shape: bytes = b""
+    # Of a result that is not stored: whether the next one is the same, and why it is not there.
+    digest: bytes = b""
+    why: str = ""
+
+    @property
+    def has_value(self) -> bool:
+        return bool(self.output) or self.error is not None
+
+    def without_value(self, why: str, digest: bytes = b"") -> "JournalEntry":
+        """The same place in the journal for what is not stored, or does not hold any more."""
+        return structs.replace(self, output=b"", changes=b"", error=None, digest=digest, why=why)
+
+
+def value_digest(output: bytes, changes: bytes) -> bytes:
+    return blake2b(output + changes, digest_size=16).digest()
 
 
 class LogLine(Struct, kw_only=True, omit_defaults=True):

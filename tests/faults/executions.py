@@ -10,7 +10,7 @@ begins nothing new once its worker has had the time to notice.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -45,10 +45,13 @@ class Executions:
         """All of it. Runs of this suite have small results only, each in one message."""
         config = connection.config
         subject = f"{config.journal_subject_prefix}.*"
+        stored: dict[str, list[tuple[JournalEntry, float]]] = defaultdict(list)
         for message in await read_everything(connection, config.journal_stream, subject):
-            run_id = message.subject.rpartition(".")[2]
             stored_at = datetime.fromisoformat(message.stored_at).timestamp()
-            self.note_journalled(run_id, _decode(message.data).key, stored_at)
+            stored[message.subject.rpartition(".")[2]].append((_decode(message.data), stored_at))
+        for run_id, entries in stored.items():
+            for key, valid_from in _valid_from(entries):
+                self.note_journalled(run_id, key, valid_from)
 
     def note_journalled(self, run_id: str, key: str, at: float) -> None:
         self._journalled[run_id].setdefault(key, at)
@@ -107,6 +110,17 @@ class Executions:
         if any(fault.target in excuses and _covers(fault, older.ended) for fault in faults):
             return None
         return "executed again although it had finished in time"
+
+
+def _valid_from(stored: Iterable[tuple[JournalEntry, float]]) -> Iterator[tuple[str, float]]:
+    """From when on each entry counts: once all that its attempt counted before it are stored too."""
+    latest: dict[tuple[int, int], tuple[int, float]] = {}
+    for entry, stored_at in sorted(stored, key=lambda each: (each[0].attempt, each[0].number, each[1])):
+        last, valid_from = latest.get((entry.attempt, entry.base), (entry.base, 0.0))
+        if entry.number == last + 1:
+            valid_from = max(valid_from, stored_at)
+            latest[entry.attempt, entry.base] = entry.number, valid_from
+            yield entry.key, valid_from
 
 
 def _repetitions(executions: list[Execution]) -> Iterable[tuple[Execution, Execution]]:

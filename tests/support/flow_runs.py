@@ -56,6 +56,7 @@ class FlowUnderTest:
             asked=self.asked.append,
             stuck=self.stuck.append,
             tail_of=output.tail_of,
+            note=output.note,
             watchers=[output],
             pauses=self._pauses,
             max_value_bytes=self._max_value_bytes,

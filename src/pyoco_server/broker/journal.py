@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from uuid import uuid4
 
 import msgspec
+from msgspec import structs
 
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.journal_order import valid_entries
 from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, newest_message, read_to
 from pyoco_server.models import JournalEntry
@@ -50,11 +52,11 @@ class Journal:
         await self._write(run_id, workflow_yaml.encode(), {_KIND_HEADER: _SOURCE})
 
     async def entries(self, run_id: str) -> list[JournalEntry]:
-        """Every entry in the order of writing; of several with one key, the latest attempt's only.
+        """The valid entries in the order in which the tasks finished, one of each key.
 
         Entries of the run that this one repeats are of attempt 0.
         """
-        newest: dict[str, JournalEntry] = {}
+        stored: list[JournalEntry] = []
         for headers, payload in await self._payloads(run_id):
             if headers.get(_KIND_HEADER) != _SOURCE:
                 try:
@@ -65,10 +67,8 @@ class Journal:
                     continue
                 if _COPIED_HEADER in headers:
                     entry.attempt = 0
-                known = newest.get(entry.key)
-                if known is None or known.attempt <= entry.attempt:
-                    newest[entry.key] = entry
-        return list(newest.values())
+                stored.append(entry)
+        return valid_entries(stored)
 
     async def source(self, run_id: str) -> str | None:
         """The flow.yaml that was kept for the run, if it has one."""
@@ -88,7 +88,8 @@ class Journal:
         if _PART_HEADER in newest.headers:
             return None, newest.stored_at
         try:
-            return _decode(newest.data).task, newest.stored_at
+            entry = _decode(newest.data)
+            return None if entry.why else entry.task, newest.stored_at
         except msgspec.DecodeError:
             return None, newest.stored_at
 
@@ -101,8 +102,12 @@ class Journal:
         source = await self.source(origin)
         if source is not None:
             await self.keep_source(to, source)
-        own = iter(entry for entry in await self.entries(origin) if entry.attempt)
-        while group := list(itertools.islice(own, _COPIES_IN_FLIGHT)):
+        own = (entry for entry in await self.entries(origin) if entry.attempt)
+        # Counted anew, since entries that are left out would leave gaps.
+        numbered = (
+            structs.replace(entry, number=number, base=0) for number, entry in enumerate(own, start=1)
+        )
+        while group := list(itertools.islice(numbered, _COPIES_IN_FLIGHT)):
             await asyncio.gather(
                 *(self._write(to, _encode(entry), {_COPIED_HEADER: origin}) for entry in group)
             )

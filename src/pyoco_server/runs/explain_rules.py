@@ -11,7 +11,15 @@ from typing import Any
 import msgspec
 
 from pyoco_server.broker.queue_place import Standing
-from pyoco_server.models import Reason, RunSnapshot, RunStatus, TaskStatus, WorkerRecord, WorkerState
+from pyoco_server.models import (
+    Reason,
+    RerunMode,
+    RunSnapshot,
+    RunStatus,
+    TaskStatus,
+    WorkerRecord,
+    WorkerState,
+)
 from pyoco_server.runs.explain_facts import Facts
 
 # More than these are counted only.
@@ -48,7 +56,7 @@ def explain(facts: Facts) -> list[Finding]:
         case RunStatus.CANCELLING:
             return [_cancelling(facts)]
         case _:
-            return [_ended(facts.snapshot)]
+            return [_ended(facts.snapshot), *_executed_again(facts.snapshot)]
 
 
 def nats_unavailable(detail: str, status: str, since: float) -> Finding:
@@ -151,6 +159,7 @@ def _running(facts: Facts) -> Iterator[Finding]:
         # Whoever is to take it over may be hindered as well.
         yield from _hindrances(facts)
     yield from _limits(facts)
+    yield from _executed_again(facts.snapshot)
 
 
 def _lost(facts: Facts) -> Finding | None:
@@ -274,9 +283,23 @@ def _ended(run: RunSnapshot) -> Finding:
     return Finding(f"failed_{run.reason}" if run.reason in _KNOWN_REASONS else "failed", evidence)
 
 
+def _executed_again(run: RunSnapshot) -> Iterator[Finding]:
+    """Only a run with a journal to begin with has such tasks: not the first attempt of a new one."""
+    if run.attempt <= 1 and run.rerun_mode in (None, RerunMode.START):
+        return
+    reasons = {task: _record_text(run, task, "executed_again") for task in run.task_records or {}}
+    again = [{"task": task, "reason": reason} for task, reason in reasons.items() if reason]
+    if again:
+        yield Finding("executed_again", {"tasks": again[:_MOST_NAMED], "reason": again[0]["reason"]})
+
+
 def _task_error(run: RunSnapshot, task: str) -> str | None:
+    return _record_text(run, task, "error")
+
+
+def _record_text(run: RunSnapshot, task: str, field: str) -> str | None:
     record = (run.task_records or {}).get(task)
     if record is None:
         return None
-    error = msgspec.json.decode(record).get("error")
-    return error if isinstance(error, str) else None
+    text = msgspec.json.decode(record).get(field)
+    return text if isinstance(text, str) else None

@@ -213,6 +213,13 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja="以前の試行で完了したtaskは再実行されません。",
         actions=(LOGS,),
     ),
+    "executed_again": Text(
+        en="Finished tasks were executed again: {tasks}. The first of them because {reason}.",
+        ja="完了済みのtaskを再実行しました: {tasks}（最初のtaskの理由: {reason}）",
+        next_en="Nothing: the results of this attempt count.",
+        next_ja="この試行の結果が有効です。",
+        actions=(LOGS,),
+    ),
     "last_attempt": Text(
         en="This is attempt {attempt}, and the last one: the job was delivered {delivery} times.",
         ja="{attempt}回目、最後の試行です（配信{delivery}回）。",

@@ -90,11 +90,16 @@ class ServerEngine(Engine):  # type: ignore[misc]
 
     def _execute_task(self, task: Task, ctx: Context, log_capture: Any = None) -> None:
         function, run = task.func, ctx.run_context
-        if isinstance(function, WrappedFunction) and isinstance(run, CallingContext) and not task.outputs:
-            _execute(task, function, ctx, run)
-        else:
-            # The engine would keep all that a task prints in memory; TaskOutput hears it instead.
-            super()._execute_task(task, ctx, None)
+        try:
+            if isinstance(function, WrappedFunction) and isinstance(run, CallingContext) and not task.outputs:
+                _execute(task, function, ctx, run)
+            else:
+                # The engine would keep all that a task prints in memory; TaskOutput hears it instead.
+                super()._execute_task(task, ctx, None)
+        except BaseException as error:
+            if isinstance(run, CallingContext):
+                run.calls.raised(error, task.name)
+            raise
 
 
 def _execute(task: Task, function: WrappedFunction, ctx: Context, run: CallingContext) -> None:

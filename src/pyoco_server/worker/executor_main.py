@@ -107,6 +107,7 @@ class ExecutorProcess:
             asked=lambda question: self._link.send(Asked(question=encode(question))),
             stuck=self._leave_with,
             tail_of=output.tail_of,
+            note=output.note,
             # In this order: what is in the pipes is read while the task that wrote it counts as running.
             watchers=[self._descriptors, output, _LimitTeller(self._link)],
             pauses=RetryPauses(setup.task_retry_base_sec, setup.task_retry_max_sec),

@@ -31,7 +31,7 @@ def reusable(flow: Flow, journal: Sequence[JournalEntry], rerun_task: str | None
         return journal
     if flow.has_control_flow():
         return _before_first(journal, rerun_task)
-    again = _with_followers(flow, rerun_task)
+    again = with_followers(flow, rerun_task)
     return [entry for entry in journal if entry.attempt or entry.task not in again]
 
 
@@ -42,7 +42,8 @@ def _before_first(journal: Sequence[JournalEntry], task: str) -> Sequence[Journa
     return [*copied[:first], *(entry for entry in journal if entry.attempt)]
 
 
-def _with_followers(flow: Flow, name: str) -> set[str]:
+def with_followers(flow: Flow, name: str) -> set[str]:
+    """The task of this name and all behind it."""
     found: set[str] = set()
     waiting: list[Task] = [task for task in flow.tasks if task.name == name]
     while waiting:

@@ -10,12 +10,14 @@ from typing import Any
 from pyoco.core.models import Flow, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
 
+from pyoco_server.broker.journal_order import last_number
 from pyoco_server.human.asking import WaitsForPeople
 from pyoco_server.models import JournalEntry, Reason, RunStatus, TaskStatus
 from pyoco_server.wait_models import Question, decode_waits, encode
 from pyoco_server.worker.engine import ServerEngine
 from pyoco_server.worker.flow_links import links_of
 from pyoco_server.worker.flow_order import in_order, reusable
+from pyoco_server.worker.flow_shape import FlowShape
 from pyoco_server.worker.protocol import Outcome, Progress, Run
 from pyoco_server.worker.run_waits import RunWaits
 from pyoco_server.worker.task_calls import (
@@ -48,6 +50,8 @@ class RunListener:
     stuck: Callable[[Outcome], None]
     # The end of what a task has printed, by stream.
     tail_of: Callable[[str], dict[str, str]]
+    # A line of ours in the run's log, about a task.
+    note: Callable[[str, str], None]
     watchers: Sequence[TaskWatcher]
     pauses: RetryPauses
     max_value_bytes: int
@@ -58,6 +62,7 @@ class FlowRun:
 
     def __init__(self, run: Run, flow: Flow, params: dict[str, Any], listener: RunListener) -> None:
         limited = make_resumable(flow)
+        order = in_order(flow)
         self.run_id = run.run_id
         self._flow = flow
         self._links = links_of(flow)
@@ -65,8 +70,11 @@ class FlowRun:
         self._listener = listener
         self._journal = TaskJournal(
             reusable(flow, run.journal, run.rerun_task),
+            base=last_number(run.journal),
             attempt=run.attempt,
+            shape=FlowShape(flow, order),
             write=listener.finished,
+            note=listener.note,
             max_value_bytes=listener.max_value_bytes,
         )
         self._waits = RunWaits(decode_waits(run.waits) if run.waits else [], listener.asked)
@@ -74,9 +82,7 @@ class FlowRun:
         watchers = [*listener.watchers, TaskLimits(self._on_timeout)] if limited else listener.watchers
         self._calls = TaskCalls(flow, self._journal, self._waits, listener.pauses, watchers)
         # The engine fills these in the order of a set; a reader wants the order of the flow.
-        self._context = CallingContext(
-            run_id=run.run_id, tasks=dict.fromkeys(in_order(flow), TaskState.PENDING)
-        )
+        self._context = CallingContext(run_id=run.run_id, tasks=dict.fromkeys(order, TaskState.PENDING))
         self._context.calls = self._calls
         self._cancel_requested = False
         self._over = threading.Lock()
@@ -103,6 +109,7 @@ class FlowRun:
                 calls=self._calls.tries.count(name),
                 latest_calls=self._calls.tries.ended_so_far(name),
                 replayed=self._journal.replayed.get(name),
+                executed_again=self._journal.executed_again.get(name),
             )
             for name, record in dict(self._context.task_records).items()
         }
@@ -126,6 +133,8 @@ class FlowRun:
             return self._ended(RunStatus.CANCELLED)
         except BaseException as error:  # noqa: BLE001 - a task may even raise SystemExit
             return self._failed(error)
+        finally:
+            self._calls.forget_raised()
         if self._cancel_requested or self._context.status is not EngineStatus.COMPLETED:
             return self._ended(RunStatus.CANCELLED)
         return self._ended(RunStatus.COMPLETED)
@@ -152,7 +161,8 @@ class FlowRun:
     def _failed(self, error: BaseException) -> Outcome:
         """The outcome after an exception; one that followed a cancel is the flow's way to stop."""
         text = f"{type(error).__name__}: {message_of(error)}"
-        failed = self._end_running_tasks(text, TaskState.FAILED)
+        running = self._end_running_tasks(text, TaskState.FAILED)
+        failed = self._calls.task_that_raised(error) or running
         if self._cancel_requested:
             return self._ended(RunStatus.CANCELLED)
         return self._ended(
@@ -164,8 +174,8 @@ class FlowRun:
         )
 
     def _end_running_tasks(self, error: str, over: TaskState) -> str | None:
-        """Mark what the engine left RUNNING, and name the task that failed first."""
-        failed: list[tuple[float, str]] = []
+        """Mark what the engine left RUNNING, and name the first of it, if that makes it fail."""
+        failed: str | None = None
         waiting = self._waits.tasks
         for name, state in list(self._context.tasks.items()):
             record = self._context.ensure_task_record(name)
@@ -176,11 +186,11 @@ class FlowRun:
                 self._context.tasks[name] = record.state = over
                 record.ended_at = time.time()
                 record.error = record.error or error
+                if over is TaskState.FAILED:
+                    failed = failed or name
             elif state is TaskState.PENDING and over is TaskState.CANCELLED:
                 self._context.tasks[name] = record.state = over
-            if record.state is TaskState.FAILED:
-                failed.append((record.ended_at or 0.0, name))
-        return min(failed)[1] if failed else None
+        return failed
 
     def _ended(self, status: RunStatus, **how: Any) -> Outcome:
         records: dict[str, bytes] = {}
@@ -195,6 +205,7 @@ class FlowRun:
                 tries=self._calls.tries.told(name),
                 replayed=self._journal.replayed.get(name),
                 not_stored=self._journal.not_stored.get(name),
+                executed_again=self._journal.executed_again.get(name),
             )
             records_cut = records_cut or cut
         if status is RunStatus.WAITING_HUMAN:

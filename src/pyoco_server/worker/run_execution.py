@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from pyoco_server.broker.connection import PayloadTooLarge
+from pyoco_server.broker.journal_order import last_number
 from pyoco_server.broker.work_queue import Delivery
 from pyoco_server.error_table import Err
 from pyoco_server.errors import NatsUnavailable
@@ -57,6 +58,8 @@ class RunExecution:
         timeout_sec = services.connection.config.wait_timeout_sec
         self._questions = RunQuestions(services.waits, services.wait_events, job, timeout_sec)
         self._recorder: RunRecorder | None = None
+        # Of the entries that the executor has told of.
+        self._last_number = 0
         self._closed = False
 
     async def run(self) -> Outcome | None:
@@ -95,6 +98,7 @@ class RunExecution:
 
     def finished(self, entry: JournalEntry) -> None:
         if not self._closed:
+            self._last_number = max(self._last_number, entry.number)
             self._recording().finished(entry)
 
     def asked(self, question: Question) -> None:
@@ -164,7 +168,7 @@ class RunExecution:
                 return await self._come_to_wait(outcome)
             if not outcome.go_on:
                 return outcome
-            await self.settle()
+            await self._journal_settled()
             run.journal = await self._services.journal.entries(job.run_id)
             # The run may have been taken, cancelled or ended meanwhile.
             await owned.refresh()
@@ -177,13 +181,27 @@ class RunExecution:
         except TaskOverdue as overdue:
             late = overdue.task
             if late.isolated:
-                self.finished(_failed_entry(late, run.attempt, str(overdue)))
+                self.finished(self._failed_entry(late, run, str(overdue)))
                 return Outcome(status=RunStatus.RUNNING, go_on=True)
             error = f"task {late.task}: {overdue}"
             return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error)
         except ExecutorCrashed as crash:
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=error)
+
+    def _failed_entry(self, late: Limited, run: Run, error: str) -> JournalEntry:
+        """What the executor of a task past its limit could not tell itself."""
+        base = last_number(run.journal)
+        return JournalEntry(
+            key=late.key,
+            task=late.task,
+            attempt=run.attempt,
+            started_at=late.started_at,
+            ended_at=time.time(),
+            error=error,
+            number=max(base, self._last_number) + 1,
+            base=base,
+        )
 
     async def _unclaim(self) -> bool:
         """Whether the run is free for the next delivery; False when it is to be cancelled instead."""
@@ -205,15 +223,24 @@ class RunExecution:
         may_go_on = limit <= 0 or self._delivery.number < limit // 2
 
         async def settle() -> Outcome:
-            await self.settle()
-            if self._recorder is not None and not self._recorder.is_settled:
-                raise self._services.connection.unavailable("the journal of the run is not stored yet")
+            await self._all_stored()
             return await self._questions.settle(outcome, may_go_on=may_go_on)
 
         settled = await self._insist(settle)
         if settled is None:
             raise self._services.connection.unavailable("a run cannot come to wait")
         return settled
+
+    async def _journal_settled(self) -> None:
+        """Wait until the journal has all that the run has done, or it would be executed again."""
+        if await self._insist(self._all_stored) is None:
+            raise self._services.connection.unavailable("the journal of a run cannot be stored")
+
+    async def _all_stored(self) -> bool:
+        await self.settle()
+        if self._recorder is not None and not self._recorder.is_settled:
+            raise self._services.connection.unavailable("the journal of the run is not stored yet")
+        return True
 
     async def _store_end(self, outcome: Outcome) -> bool:
         """Write how it ended, or that it waits; false when NATS answers but does not take it."""
@@ -256,15 +283,3 @@ class RunExecution:
                     return None
                 else:
                     await asyncio.sleep(_WRITE_RETRY_SEC)
-
-
-def _failed_entry(late: Limited, attempt: int, error: str) -> JournalEntry:
-    """What the executor of a task past its limit could not tell itself."""
-    return JournalEntry(
-        key=late.key,
-        task=late.task,
-        attempt=attempt,
-        started_at=late.started_at,
-        ended_at=time.time(),
-        error=error,
-    )

@@ -17,7 +17,7 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.run_logs import RunLogs
 from pyoco_server.error_table import Err
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.models import JournalEntry, LogLine
+from pyoco_server.models import JournalEntry, LogLine, value_digest
 from pyoco_server.runs.ownership import NotOwner
 from pyoco_server.wait_models import Question
 
@@ -143,9 +143,7 @@ class RunRecorder:
         if behind:
             await asyncio.wait(behind)
         try:
-            await self._insist(
-                "a finished task", lambda: self._journal.append(self._run_id, entry), in_order=True
-            )
+            await self._append(entry)
         except PayloadTooLarge as error:
             log.warning(
                 "task %s is not in the journal and would be executed again: %s",
@@ -153,6 +151,15 @@ class RunRecorder:
                 error.detail,
                 extra={"run_id": self._run_id},
             )
+            # In its place, since nothing behind a missing number counts.
+            with suppress(PayloadTooLarge):
+                digest = value_digest(entry.output, entry.changes)
+                await self._append(entry.without_value(f"its result is not stored: {error.detail}", digest))
+
+    async def _append(self, entry: JournalEntry) -> None:
+        await self._insist(
+            "a finished task", lambda: self._journal.append(self._run_id, entry), in_order=True
+        )
 
     async def _open(self, question: Question, *, behind: set[asyncio.Task[None]]) -> None:
         # A person must not be shown what the next owner of the run would make anew, and perhaps otherwise.

@@ -20,7 +20,7 @@ from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
 from pyoco_server.human.asking import WaitsForPeople
-from pyoco_server.worker.context_changes import ContextChanges
+from pyoco_server.worker.context_changes import Changes, ContextChanges, TouchedNames
 from pyoco_server.worker.run_waits import RunWaits
 from pyoco_server.worker.task_context import TaskContext
 from pyoco_server.worker.task_journal import TaskJournal, Unreadable, output_of
@@ -93,6 +93,8 @@ class TaskCalls:
         self._changes = ContextChanges() if journalling else None
         self._stopped = False
         self.tries = TaskTries()
+        # What tasks have raised, also those that the flow goes on without.
+        self._raised: list[tuple[BaseException, str]] = []
 
     def attach(self, context: Context) -> None:
         """The engine has made the context of the run."""
@@ -104,6 +106,17 @@ class TaskCalls:
         self._stopped = True
         with _pausing:
             _pausing.notify_all()
+
+    def raised(self, error: BaseException, task: str) -> None:
+        self._raised.append((error, task))
+
+    def task_that_raised(self, error: BaseException) -> str | None:
+        """The task whose very exception it is."""
+        return next((task for raised, task in self._raised if raised is error), None)
+
+    def forget_raised(self) -> None:
+        """An exception holds on to its frames, and they to this run."""
+        self._raised.clear()
 
     def execute(self, wrapped: "WrappedFunction", context: Context, inputs: dict[str, Any]) -> Any:
         """The task's result: of an earlier attempt if there is one, of calling its function otherwise."""
@@ -128,18 +141,20 @@ class TaskCalls:
         entry = self._journal.find(key)
         if entry is None:
             return False, None
-        if entry.error is not None:
-            self._journal.replayed[task.name] = entry
-            raise TaskFailedBefore(entry.error)
         try:
             output, changes = output_of(entry)
         except Unreadable as error:
-            self._journal.not_stored[task.name] = f"its journalled result cannot be read: {error}"
+            why = f"its journalled result cannot be read: {error}"
+            self._journal.not_stored[task.name] = why
+            self._journal.is_executed_again(task.name, why)
             return False, None
         if self._changes is not None:
             self._changes.restore(changes, self._journal.order_of(key))
-            self._changes.will_be_written(task.outputs)
         self._journal.replayed[task.name] = entry
+        if entry.error is not None:
+            raise TaskFailedBefore(entry.error)
+        if self._changes is not None:
+            self._changes.will_be_written(task.outputs)
         return True, output
 
     def _call(
@@ -150,20 +165,26 @@ class TaskCalls:
         try:
             output = self._try_until_done(wrapped, call, context, inputs)
         except BaseException as error:
-            if followed is not None and hands is not None:
-                followed.ended(hands)
+            changes = self._changes_of(call, hands)
             if call.isolated and isinstance(error, Exception) and not self._stopped:
-                self._journal.failed(call.key, call.task.name, call.started_at, message_of(error))
+                self._journal.failed(call.key, call.task.name, call.started_at, message_of(error), changes)
             raise
-        if followed is not None and hands is not None:
-            changes, untold = followed.ended(hands)
-            if untold:
-                names = ", ".join(untold)
-                self._journal.not_stored[call.task.name] = f"what it did to {names} cannot be stored"
+        if followed is not None:
+            changes = self._changes_of(call, hands)
             self._journal.finished(call.key, call.task.name, call.started_at, output, changes)
             self._journal.forget_steps(call.key)
             followed.will_be_written(call.task.outputs)
         return output
+
+    def _changes_of(self, call: TaskCall, hands: TouchedNames | None) -> Changes:
+        """What the task changed, if that is followed; what cannot be stored of it is noted."""
+        if self._changes is None or hands is None:
+            return {}, []
+        changes, untold = self._changes.ended(hands)
+        if untold:
+            names = ", ".join(untold)
+            self._journal.not_stored[call.task.name] = f"what it did to {names} cannot be stored"
+        return changes
 
     def _try_until_done(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]

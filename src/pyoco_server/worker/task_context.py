@@ -94,7 +94,7 @@ class Steps:
             result = fn()
         finally:
             self._enclosing.key = outer
-        self._journal.finished(key, self._task, started_at, result, keep=True)
+        self._journal.finished(key, self._task, started_at, result, within=self._outermost)
         return result
 
     def _next_key(self, place: str) -> str:
@@ -104,7 +104,7 @@ class Steps:
             return f"{place}|{occurrence}"
 
     def _replay(self, name: str, key: str) -> tuple[bool, Any]:
-        entry = self._journal.find(key)
+        entry = self._journal.find(key, within=self._outermost)
         if entry is None:
             return False, None
         try:

@@ -117,6 +117,11 @@ class TaskOutput:
         with self._lock:
             self._add(self._only_task(), stream, text)
 
+    def note(self, task: str, text: str) -> None:
+        """A line of ours about the task."""
+        with self._lock:
+            self._tell_bounded([self._line("note", task, text)])
+
     def _only_task(self) -> str | None:
         return self._running[0] if len(self._running) == 1 else None
 

@@ -22,6 +22,7 @@ class _Brief(Struct, omit_defaults=True):
     after: list[str] = []
     replayed: bool = False
     latest_calls: list[Try] = []
+    executed_again: str | None = None
 
 
 _encode = msgspec.json.Encoder().encode
@@ -34,6 +35,7 @@ def brief_record(
     calls: int = 1,
     latest_calls: Sequence[Try] = (),
     replayed: JournalEntry | None = None,
+    executed_again: str | None = None,
 ) -> bytes:
     if replayed is not None:
         return _encode(_Brief(replayed.started_at, replayed.ended_at, replayed.error, 1, after, True))
@@ -49,6 +51,7 @@ def brief_record(
             max(calls, 1),
             after,
             latest_calls=list(latest_calls),
+            executed_again=executed_again,
         )
     )
 
@@ -62,6 +65,7 @@ def encoded_record(
     tries: dict[str, Any] | None = None,
     replayed: JournalEntry | None = None,
     not_stored: str | None = None,
+    executed_again: str | None = None,
 ) -> tuple[bytes, bool]:
     """The record as JSON, and whether something of it had to be cut."""
     inputs, inputs_cut = to_json(record.inputs)
@@ -92,6 +96,8 @@ def encoded_record(
         }
     if not_stored is not None:
         encoded["not_journalled"] = not_stored
+    if executed_again is not None:
+        encoded["executed_again"] = executed_again
     if inputs_cut or output_cut:
         encoded["truncated"] = ["inputs"] * inputs_cut + ["output"] * output_cut
     return _encode(encoded), inputs_cut or output_cut

@@ -52,6 +52,7 @@ class ThreadExecutor:
             asked=lambda question: _call(loop, _unless, ended, events.asked, question),
             stuck=leave_behind,
             tail_of=output.tail_of,
+            note=output.note,
             watchers=[output, streams],
             pauses=RetryPauses(self._config.task_retry_base_sec, self._config.task_retry_max_sec),
             max_value_bytes=self._config.journal_value_max_bytes,

@@ -20,6 +20,7 @@ export interface TaskRecord {
   latest_calls?: { started_at: number; ended_at: number; error?: string }[];
   truncated?: string[];
   not_journalled?: string;
+  executed_again?: string;
 }
 
 export type Run = Omit<Schemas["RunSnapshot"], "task_records" | "params"> & {

@@ -66,6 +66,7 @@ export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
       </dl>
       {record.replayed && <p className={styles.soft}>{t("replayedText")}</p>}
       {record.not_journalled && <p className={styles.warning}>{record.not_journalled}</p>}
+      {record.executed_again && <p className={styles.warning}>{record.executed_again}</p>}
       {wait && (
         <ButtonLink kind="primary" href={href(pathTo("/waits/:id", { id: wait.wait_id }))}>
           {t("answer")}
