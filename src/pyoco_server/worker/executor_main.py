@@ -39,10 +39,13 @@ from pyoco_server.worker.values import clean
 
 
 class ExecutorProcess:
-    def __init__(self, link: socket.socket, ahead: socket.socket, pipes: tuple[int, int]) -> None:
+    def __init__(
+        self, link: socket.socket, ahead: socket.socket, returned: socket.socket, pipes: tuple[int, int]
+    ) -> None:
         self._link = ExecutorLink(
             link, ahead, on_message=self._obey, on_silence=self._on_silence, on_end=self._on_end
         )
+        self._returned = returned
         self._pipes = pipes
         self._current: FlowRun | None = None
         self._to_cancel: str | None = None
@@ -76,6 +79,7 @@ class ExecutorProcess:
                 continue
             output.begin_run(run.attempt)
             outcome = self._execute(source, run, listener)
+            self._descriptors.drain()
             output.end_run()
             if outcome is None:
                 # Told already; this process is about to be ended.
@@ -90,14 +94,14 @@ class ExecutorProcess:
     def _hear_output(self, setup: Setup) -> TaskOutput:
         """Have all that is printed from now on cut into lines; before any code of the user is loaded."""
         output = TaskOutput(
-            lambda lines: self._link.send(Printed(lines=lines)),
+            lambda lines: self._link.send(Printed(lines=lines, unfinished=output.unfinished())),
             line_limit=setup.log_line_max_bytes,
             run_limit=setup.log_run_max_bytes,
         )
         sys.stdout = OutputStream(output, "stdout", sys.__stdout__.fileno() if sys.__stdout__ else 1)
         sys.stderr = OutputStream(output, "stderr", sys.__stderr__.fileno() if sys.__stderr__ else 2)
         self._output = output
-        self._descriptors = DescriptorOutput(output, self._pipes)
+        self._descriptors = DescriptorOutput(output, self._pipes, self._returned, self._link.send)
         self._descriptors.start()
         return output
 
@@ -157,7 +161,7 @@ class ExecutorProcess:
     def _leave_with(self, outcome: Outcome) -> None:
         """Tell the outcome of a run whose tasks cannot be stopped, and end the process with them."""
         outcome.spoilt = True
-        self._descriptors.drain()
+        # The worker reads what is in the pipes: it may be paused, and asking for it would wait for it.
         self._output.end_run()
         self._link.send(outcome)
         self._folder.leave()
@@ -204,12 +208,16 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
     faulthandler.enable()
-    with socket.socket(fileno=int(sys.argv[1])) as link, socket.socket(fileno=int(sys.argv[2])) as ahead:
-        for ours in (link, ahead):
+    link, ahead, returned = (socket.socket(fileno=int(number)) for number in sys.argv[1:4])
+    pipes = int(sys.argv[4]), int(sys.argv[5])
+    for descriptor in pipes:
+        os.set_inheritable(descriptor, False)
+    with link, ahead, returned:
+        for ours in (link, ahead, returned):
             # A child must not hold our ends open when we are gone, nor take a run.
             ours.set_inheritable(False)
             os.register_at_fork(after_in_child=ours.close)
-        ExecutorProcess(link, ahead, (int(sys.argv[3]), int(sys.argv[4]))).serve()
+        ExecutorProcess(link, ahead, returned, pipes).serve()
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def _environment() -> dict[str, str]:
 
 
 async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes) -> Process:
-    inherited = [link.fileno(), ahead.reading.fileno(), *pipes.read_ends]
+    inherited = [link.fileno(), ahead.reading.fileno(), pipes.returned.fileno(), *pipes.read_ends]
     try:
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -59,7 +59,7 @@ async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes) -
         pipes.close()
         raise ExecutorFailedToStart(f"no process could be started: {error}") from error
     finally:
-        pipes.close_write_ends()
+        pipes.close_executor_ends()
 
 
 def _end_of(output: str) -> str:
@@ -155,7 +155,7 @@ class ProcessExecutor:
             ahead.close()
             raise
         loop = asyncio.get_running_loop()
-        _, self._link = await loop.create_unix_connection(partial(ProcessLink, ahead), sock=ours)
+        _, self._link = await loop.create_unix_connection(partial(ProcessLink, ahead, self._pipes), sock=ours)
         self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
         self._exited.add_done_callback(self._link.child_exited)
         self._link.on_overdue = partial(_kill_group, self._process)
