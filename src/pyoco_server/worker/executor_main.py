@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 
 from pyoco_server.garbage import spare_loaded_code
@@ -16,6 +15,7 @@ from pyoco_server.worker.descriptor_output import DescriptorOutput
 from pyoco_server.worker.executor_link import ExecutorLink
 from pyoco_server.worker.flow_run import FlowRun, RunListener
 from pyoco_server.worker.flow_source import FlowSource
+from pyoco_server.worker.process_state import ProcessState
 from pyoco_server.worker.protocol import (
     Abandon,
     Asked,
@@ -66,8 +66,7 @@ class ExecutorProcess:
             return
         spare_loaded_code()
         self._link.send(Ready(flows=source.names, failures=source.failures))
-        streams = (sys.stdout, sys.stderr)
-        threads = threading.active_count()
+        state = ProcessState()
         spoilt = False
         while not spoilt:
             run = self._link.next()
@@ -79,12 +78,12 @@ class ExecutorProcess:
                 continue
             output.begin_run(run.attempt)
             outcome = self._execute(source, run, listener)
-            self._descriptors.drain()
+            reusable = self._clean_up(state)
             output.end_run()
             if outcome is None:
                 # Told already; this process is about to be ended.
                 return
-            spoilt = outcome.spoilt = _is_spoilt(streams, threads)
+            spoilt = outcome.spoilt = not reusable
             if spoilt:
                 # Before it is said: the worker may end this process as soon as it hears of it.
                 self._folder.close()
@@ -133,7 +132,16 @@ class ExecutorProcess:
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
         finally:
             self._current = None
+
+    def _clean_up(self, state: ProcessState) -> bool:
+        """Whether the next run finds this process as the last one did; the last one's outcome stands."""
+        try:
+            reusable = state.restore()
+            self._descriptors.drain()
             self._folder.leave()
+        except BaseException:  # noqa: BLE001 - a signal handler that the run left behind may raise anything
+            return False
+        return reusable
 
     def _on_silence(self) -> None:
         """The worker was paused, it seems: by now somebody else may have been given the run."""
@@ -164,7 +172,6 @@ class ExecutorProcess:
         # The worker reads what is in the pipes: it may be paused, and asking for it would wait for it.
         self._output.end_run()
         self._link.send(outcome)
-        self._folder.leave()
         self._folder.close()
         os._exit(0)
 
@@ -190,13 +197,6 @@ class _LimitTeller:
     def ended(self, call: TaskCall) -> None:
         if call.timeout_sec:
             self._link.send(Unlimited(key=call.key))
-
-
-def _is_spoilt(streams: tuple[object, object], threads: int) -> bool:
-    """Whether the run left something behind that the next one would suffer from."""
-    replaced = (sys.stdout, sys.stderr) != streams
-    closed = sys.stdout.closed or sys.stderr.closed
-    return replaced or closed or threading.active_count() > threads
 
 
 def _ignore(number: int, _: object) -> None:
