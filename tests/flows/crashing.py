@@ -9,11 +9,16 @@ import time
 from typing import Any
 
 from pyoco import Flow
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.models import LogLine
 from pyoco_server.worker.descriptor_output import DescriptorOutput
 from pyoco_server.worker.task_output import TaskOutput
-from tests.flows.durable import plain
+
+
+def plain(name: str, function: Any, **options: Any) -> TaskWrapper:
+    return TaskWrapper(Task(func=function, name=name, **options))
 
 
 def _die(*_: object) -> None:

@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from pyoco import Flow
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.worker.run_folder import RunFolder
-from tests.flows.durable import plain
+
+
+def plain(name: str, function: Any, **options: Any) -> TaskWrapper:
+    return TaskWrapper(Task(func=function, name=name, **options))
 
 
 def leave(what: str) -> int:
