@@ -1,35 +1,43 @@
 """What reaches this process's own stdout and stderr descriptors: output of subprocesses and C libraries.
 
-Both are pipes whose other ends this process holds as well, and so does the worker: a thread reads them
-here, where it is known which task runs; what a crash leaves in them, or native code that lets no thread of
-this process move, the worker reads.
+Both are pipes that the worker reads, since it survives a crash of this process. It reads when it is asked to,
+keeps a copy and returns the text: here it is known which task runs. The copy is dropped when the lines have
+been reported. While native code lets no thread of this process move, the worker reads without being asked.
 """
 
 import codecs
-import os
 import select
+import socket
 import threading
+from collections.abc import Callable
 
+from pyoco_server.models import LogLine
+from pyoco_server.worker.last_output import READ_BYTES, unread_bytes
+from pyoco_server.worker.protocol import FromExecutor, Printed, ReadOutput
 from pyoco_server.worker.task_calls import TaskCall
 from pyoco_server.worker.task_output import TaskOutput
 
-# What a pipe holds at most, so that one read empties it.
-_READ_BYTES = 64 * 1024
 STREAMS = ("stdout", "stderr")
 
 
 class DescriptorOutput:
-    """Reads the pipes behind stdout and stderr into a TaskOutput."""
+    """Has the pipes behind stdout and stderr read, and adds the text to a TaskOutput."""
 
-    def __init__(self, output: TaskOutput, pipes: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        output: TaskOutput,
+        pipes: tuple[int, int],
+        returned: socket.socket,
+        send: Callable[[FromExecutor], None],
+    ) -> None:
         self._output = output
+        self._returned = returned
+        self._send = send
+        # One request at a time: the next thing that is returned answers it.
         self._reading = threading.Lock()
         self._streams = dict(zip(pipes, STREAMS, strict=True))
         self._decoders = {pipe: codecs.getincrementaldecoder("utf-8")("replace") for pipe in pipes}
-        self._poll = select.poll()
-        for pipe in pipes:
-            os.set_blocking(pipe, False)
-            self._poll.register(pipe, select.POLLIN)
+        self._poll = self._new_poll()
 
     def start(self) -> None:
         threading.Thread(target=self._listen, name="descriptor-output", daemon=True).start()
@@ -41,25 +49,38 @@ class DescriptorOutput:
         self.drain()
 
     def drain(self) -> None:
-        """Hear what has been written until now, while it is known who wrote it."""
+        """Report what has been written until now, while it is known who wrote it."""
         with self._reading:
             for pipe, _ in self._poll.poll(0):
-                self._read(pipe)
+                # Not until it is empty: a process in the background may write without end.
+                unread = unread_bytes(pipe)
+                while unread > 0 and (count := self._read(pipe)):
+                    unread -= count
 
-    def _listen(self) -> None:
+    def _new_poll(self) -> select.poll:
         poll = select.poll()
         for pipe in self._streams:
             poll.register(pipe, select.POLLIN)
-        while True:
-            for pipe, _ in poll.poll():
-                with self._reading:
-                    self._read(pipe)
+        return poll
 
-    def _read(self, pipe: int) -> None:
-        try:
-            data = os.read(pipe, _READ_BYTES)
-        except BlockingIOError:
-            return
-        text = self._decoders[pipe].decode(data)
-        if text:
-            self._output.write_unowned(self._streams[pipe], text)
+    def _listen(self) -> None:
+        poll = self._new_poll()
+        while True:
+            for pipe, event in poll.poll():
+                if not event & select.POLLIN:
+                    # A task has closed the descriptor: nothing will be written to it any more.
+                    poll.unregister(pipe)
+                with self._reading:
+                    if unread_bytes(pipe):
+                        self._read(pipe)
+
+    def _read(self, pipe: int) -> int:
+        stream = self._streams[pipe]
+        self._send(ReadOutput(stream=stream, task=self._output.only_task))
+        data = self._returned.recv(READ_BYTES)
+        if data:
+            self._output.write_unowned(stream, self._decoders[pipe].decode(data), self._report)
+        return len(data)
+
+    def _report(self, lines: list[LogLine]) -> None:
+        self._send(Printed(lines=lines, unfinished=self._output.unfinished(), confirms=True))

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import sys
-import threading
 import time
 
 from pyoco_server.garbage import spare_loaded_code
@@ -16,6 +15,7 @@ from pyoco_server.worker.descriptor_output import DescriptorOutput
 from pyoco_server.worker.executor_link import ExecutorLink
 from pyoco_server.worker.flow_run import FlowRun, RunListener
 from pyoco_server.worker.flow_source import FlowSource
+from pyoco_server.worker.process_state import ProcessState
 from pyoco_server.worker.protocol import (
     Abandon,
     Asked,
@@ -39,10 +39,13 @@ from pyoco_server.worker.values import clean
 
 
 class ExecutorProcess:
-    def __init__(self, link: socket.socket, ahead: socket.socket, pipes: tuple[int, int]) -> None:
+    def __init__(
+        self, link: socket.socket, ahead: socket.socket, returned: socket.socket, pipes: tuple[int, int]
+    ) -> None:
         self._link = ExecutorLink(
             link, ahead, on_message=self._obey, on_silence=self._on_silence, on_end=self._on_end
         )
+        self._returned = returned
         self._pipes = pipes
         self._current: FlowRun | None = None
         self._to_cancel: str | None = None
@@ -63,8 +66,7 @@ class ExecutorProcess:
             return
         spare_loaded_code()
         self._link.send(Ready(flows=source.names, failures=source.failures))
-        streams = (sys.stdout, sys.stderr)
-        threads = threading.active_count()
+        state = ProcessState()
         spoilt = False
         while not spoilt:
             run = self._link.next()
@@ -76,11 +78,12 @@ class ExecutorProcess:
                 continue
             output.begin_run(run.attempt)
             outcome = self._execute(source, run, listener)
+            reusable = self._clean_up(state)
             output.end_run()
             if outcome is None:
                 # Told already; this process is about to be ended.
                 return
-            spoilt = outcome.spoilt = _is_spoilt(streams, threads)
+            spoilt = outcome.spoilt = not reusable
             if spoilt:
                 # Before it is said: the worker may end this process as soon as it hears of it.
                 self._folder.close()
@@ -90,14 +93,14 @@ class ExecutorProcess:
     def _hear_output(self, setup: Setup) -> TaskOutput:
         """Have all that is printed from now on cut into lines; before any code of the user is loaded."""
         output = TaskOutput(
-            lambda lines: self._link.send(Printed(lines=lines)),
+            lambda lines: self._link.send(Printed(lines=lines, unfinished=output.unfinished())),
             line_limit=setup.log_line_max_bytes,
             run_limit=setup.log_run_max_bytes,
         )
         sys.stdout = OutputStream(output, "stdout", sys.__stdout__.fileno() if sys.__stdout__ else 1)
         sys.stderr = OutputStream(output, "stderr", sys.__stderr__.fileno() if sys.__stderr__ else 2)
         self._output = output
-        self._descriptors = DescriptorOutput(output, self._pipes)
+        self._descriptors = DescriptorOutput(output, self._pipes, self._returned, self._link.send)
         self._descriptors.start()
         return output
 
@@ -130,7 +133,16 @@ class ExecutorProcess:
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
         finally:
             self._current = None
+
+    def _clean_up(self, state: ProcessState) -> bool:
+        """Whether the next run finds this process as the last one did; the last one's outcome stands."""
+        try:
+            reusable = state.restore()
+            self._descriptors.drain()
             self._folder.leave()
+        except BaseException:  # noqa: BLE001 - a signal handler that the run left behind may raise anything
+            return False
+        return reusable
 
     def _on_silence(self) -> None:
         """The worker was paused, it seems: by now somebody else may have been given the run."""
@@ -158,10 +170,9 @@ class ExecutorProcess:
     def _leave_with(self, outcome: Outcome) -> None:
         """Tell the outcome of a run whose tasks cannot be stopped, and end the process with them."""
         outcome.spoilt = True
-        self._descriptors.drain()
+        # The worker reads what is in the pipes: it may be paused, and asking for it would wait for it.
         self._output.end_run()
         self._link.send(outcome)
-        self._folder.leave()
         self._folder.close()
         os._exit(0)
 
@@ -189,13 +200,6 @@ class _LimitTeller:
             self._link.send(Unlimited(key=call.key))
 
 
-def _is_spoilt(streams: tuple[object, object], threads: int) -> bool:
-    """Whether the run left something behind that the next one would suffer from."""
-    replaced = (sys.stdout, sys.stderr) != streams
-    closed = sys.stdout.closed or sys.stderr.closed
-    return replaced or closed or threading.active_count() > threads
-
-
 def _ignore(number: int, _: object) -> None:
     """A handler, since children would inherit SIG_IGN itself."""
 
@@ -205,12 +209,16 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
     faulthandler.enable()
-    with socket.socket(fileno=int(sys.argv[1])) as link, socket.socket(fileno=int(sys.argv[2])) as ahead:
-        for ours in (link, ahead):
+    link, ahead, returned = (socket.socket(fileno=int(number)) for number in sys.argv[1:4])
+    pipes = int(sys.argv[4]), int(sys.argv[5])
+    for descriptor in pipes:
+        os.set_inheritable(descriptor, False)
+    with link, ahead, returned:
+        for ours in (link, ahead, returned):
             # A child must not hold our ends open when we are gone, nor take a run.
             ours.set_inheritable(False)
             os.register_at_fork(after_in_child=ours.close)
-        ExecutorProcess(link, ahead, (int(sys.argv[3]), int(sys.argv[4]))).serve()
+        ExecutorProcess(link, ahead, returned, pipes).serve()
 
 
 if __name__ == "__main__":

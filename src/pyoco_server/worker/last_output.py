@@ -1,17 +1,20 @@
-"""What the worker itself reads of an executor's output: the end of it, and what the executor cannot read."""
+"""What the worker itself reads of an executor's output: its pipes, which outlive the executor."""
 
 import fcntl
 import os
+import socket
 import struct
 import termios
 import time
 from collections import deque
+from contextlib import suppress
 
 from pyoco_server.models import LogLine
+from pyoco_server.worker.protocol import Printed, ReadOutput
 
 _KEPT_CHARS = 4096
-# What a pipe holds at most.
-_PIPE_BYTES = 64 * 1024
+# What is read at a time; it is returned to the executor as one packet.
+READ_BYTES = 32 * 1024
 
 
 class LastOutput:
@@ -38,56 +41,108 @@ class LastOutput:
 
 
 class OutputPipes:
-    """The pipes behind an executor's stdout and stderr; it reads them itself while it lives."""
+    """The pipes behind an executor's stdout and stderr.
+
+    The executor asks for what is in them, since it knows which task wrote it. Until it has reported the
+    lines, a copy of the text stays here.
+    """
 
     def __init__(self) -> None:
         pairs = [os.pipe(), os.pipe()]
         self.read_ends = [pair[0] for pair in pairs]
         self.write_ends = [pair[1] for pair in pairs]
+        self._returning, self.returned = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # What was returned, and is not in a line that the executor has reported.
+        self._unconfirmed = b""
+        self._request = ReadOutput(stream="stdout")
+        self._unfinished: list[LogLine] = []
+        self._pipe_of = dict(zip(("stdout", "stderr"), self.read_ends, strict=True))
+        for pipe in self.read_ends:
+            os.set_blocking(pipe, False)
 
-    def close_write_ends(self) -> None:
+    def close_executor_ends(self) -> None:
+        """The executor has its own; the channel ends for it when this process does."""
+        self.returned.close()
         for descriptor in self.write_ends:
             os.close(descriptor)
         self.write_ends = []
 
-    def relieve(self, attempt: int) -> list[LogLine]:
-        """Make room in a pipe that fills up: a writer that waits for room may be keeping the reader waiting.
+    def take(self, message: ReadOutput | Printed) -> None:
+        if isinstance(message, ReadOutput):
+            self._read_for_executor(message)
+            return
+        self._unfinished = message.unfinished
+        if message.confirms:
+            self._unconfirmed = b""
 
-        Native code that holds the GIL stops the executor's own reader, and would wait for it for ever.
+    def run_ended(self, attempt: int, *, leaves: bool) -> list[LogLine]:
+        """Keep nothing of the run; what an executor that leaves has not reported is returned."""
+        found = self.left_over(attempt) if leaves else []
+        self._unfinished = []
+        return found
+
+    def _read_for_executor(self, request: ReadOutput) -> None:
+        self._request = request
+        self._unconfirmed = _read(self._pipe_of[request.stream], READ_BYTES)
+        # An executor that has just died leaves the copy to be its last output.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._returning.send(self._unconfirmed, socket.MSG_DONTWAIT)
+
+    def relieve(self, attempt: int) -> list[LogLine]:
+        """Make room in a pipe that fills up: a writer that waits for room may keep the executor waiting.
+
+        Native code that holds the GIL lets no thread of the executor ask, and would wait for ever.
         """
         found: list[LogLine] = []
-        for descriptor, stream in self._streams():
+        for stream, pipe in self._pipe_of.items():
             # A pipe that takes no more may be filled to half only: a write that does not fit into the rest
             # of a page begins another.
-            if _waiting_bytes(descriptor) * 2 >= fcntl.fcntl(descriptor, fcntl.F_GETPIPE_SZ):
-                found += _lines_in(descriptor, stream, attempt)
+            unread = unread_bytes(pipe)
+            if unread * 2 >= fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ):
+                text = _read(pipe, unread).decode("utf-8", "replace")
+                found += _lines(text, stream, None, attempt)
         return found
 
     def left_over(self, attempt: int) -> list[LogLine]:
-        """What a crash has left unread; a grandchild that escaped and still writes is not waited for."""
-        return [
-            line for descriptor, stream in self._streams() for line in _lines_in(descriptor, stream, attempt)
-        ]
+        """What the executor will not report any more: the copy, and what is still in the pipes.
 
-    def _streams(self) -> list[tuple[int, str]]:
-        return list(zip(self.read_ends, ("stdout", "stderr"), strict=True))
+        A grandchild that escaped and still writes is not waited for.
+        """
+        found: list[LogLine] = []
+        for stream, pipe in self._pipe_of.items():
+            begun = [line for line in self._unfinished if line.stream == stream]
+            task = begun[-1].task if begun else None
+            data = _read(pipe, unread_bytes(pipe))
+            if self._unconfirmed and self._request.stream == stream:
+                task, data = self._request.task, self._unconfirmed + data
+            text = (begun.pop().text if begun else "") + data.decode("utf-8", "replace")
+            found += begun + _lines(text, stream, task, attempt)
+        self._unconfirmed, self._unfinished = b"", []
+        return found
 
     def close(self) -> None:
-        self.close_write_ends()
+        self.close_executor_ends()
+        self._returning.close()
         for descriptor in self.read_ends:
             os.close(descriptor)
         self.read_ends = []
+        self._pipe_of = {}
 
 
-def _waiting_bytes(descriptor: int) -> int:
-    answer = fcntl.ioctl(descriptor, termios.FIONREAD, struct.pack("i", 0))
+def unread_bytes(pipe: int) -> int:
+    answer = fcntl.ioctl(pipe, termios.FIONREAD, struct.pack("i", 0))
     return int(struct.unpack("i", answer)[0])
 
 
-def _lines_in(descriptor: int, stream: str, attempt: int) -> list[LogLine]:
-    os.set_blocking(descriptor, False)
+def _read(pipe: int, count: int) -> bytes:
     try:
-        text = os.read(descriptor, _PIPE_BYTES).decode("utf-8", "replace")
+        return os.read(pipe, count)
     except BlockingIOError:
-        return []
-    return [LogLine(ts=time.time(), stream=stream, text=line, attempt=attempt) for line in text.splitlines()]
+        return b""
+
+
+def _lines(text: str, stream: str, task: str | None, attempt: int) -> list[LogLine]:
+    now = time.time()
+    return [
+        LogLine(ts=now, stream=stream, text=line, task=task, attempt=attempt) for line in text.splitlines()
+    ]

@@ -20,6 +20,7 @@ from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart,
 from pyoco_server.worker.last_output import OutputPipes
 from pyoco_server.worker.process_link import LAST_WORDS_SEC, ProcessLink
 from pyoco_server.worker.protocol import Abandon, Cancel, Outcome, Progress, Ready, Report, Run, Setup
+from pyoco_server.worker.run_folder import remove_left_behind
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def _environment() -> dict[str, str]:
 
 
 async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes) -> Process:
-    inherited = [link.fileno(), ahead.reading.fileno(), *pipes.read_ends]
+    inherited = [link.fileno(), ahead.reading.fileno(), pipes.returned.fileno(), *pipes.read_ends]
     try:
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -59,7 +60,7 @@ async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes) -
         pipes.close()
         raise ExecutorFailedToStart(f"no process could be started: {error}") from error
     finally:
-        pipes.close_write_ends()
+        pipes.close_executor_ends()
 
 
 def _end_of(output: str) -> str:
@@ -81,6 +82,12 @@ def _kill_group(process: Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+async def _remove_folders(run: Run, pid: int) -> None:
+    """Remove what an executor that has exited left empty: the folder of the run, and one for the next."""
+    if run.directory is not None:
+        await asyncio.to_thread(remove_left_behind, run.directory, pid)
+
+
 class ProcessExecutor:
     """Runs flows in a child process, one after the other; starts another child when one has died."""
 
@@ -96,6 +103,8 @@ class ProcessExecutor:
         self._starting: Run | None = None
         self._cancelled: str | None = None
         self._given_up: Outcome | None = None
+        # The last one that was sent, for the folder that an executor may have kept for the next.
+        self._last: Run | None = None
         # Into which folders the imports of the child look.
         self._code: Sequence[str] = ()
         # What the child said when it was ready: the flows it has found.
@@ -155,7 +164,7 @@ class ProcessExecutor:
             ahead.close()
             raise
         loop = asyncio.get_running_loop()
-        _, self._link = await loop.create_unix_connection(partial(ProcessLink, ahead), sock=ours)
+        _, self._link = await loop.create_unix_connection(partial(ProcessLink, ahead, self._pipes), sock=ours)
         self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
         self._exited.add_done_callback(self._link.child_exited)
         self._link.on_overdue = partial(_kill_group, self._process)
@@ -172,6 +181,7 @@ class ProcessExecutor:
         if self._given_up is not None:
             return self._given_up
         assert self._link is not None
+        self._last = run
         outcome = self._link.begin(run, events)
         if self._cancelled == run.run_id:
             self._link.send(Cancel(run_id=run.run_id))
@@ -200,7 +210,11 @@ class ProcessExecutor:
     async def _end_of(self, run: Run, outcome: "asyncio.Future[Outcome | None]") -> Outcome:
         ended = await outcome
         if ended is None:
-            raise await self._crash(run.attempt)
+            assert self._process is not None
+            pid = self._process.pid
+            crash = await self._crash(run.attempt)
+            await _remove_folders(run, pid)
+            raise crash
         return ended
 
     def progress(self) -> Progress | None:
@@ -272,6 +286,8 @@ class ProcessExecutor:
         if self._pipes is not None:
             self._pipes.close()
             self._pipes = None
+        if process is not None and self._last is not None:
+            await _remove_folders(self._last, process.pid)
 
     async def _wait_ready(self, link: ProcessLink) -> None:
         assert self._exited is not None

@@ -16,7 +16,7 @@ from pyoco_server.models import LogLine, RunStatus
 from pyoco_server.wait_models import decode_question
 from pyoco_server.worker.ahead_channel import AheadChannel
 from pyoco_server.worker.executor import RunEvents
-from pyoco_server.worker.last_output import LastOutput
+from pyoco_server.worker.last_output import LastOutput, OutputPipes
 from pyoco_server.worker.protocol import (
     Asked,
     Finished,
@@ -25,6 +25,7 @@ from pyoco_server.worker.protocol import (
     Outcome,
     Printed,
     Progress,
+    ReadOutput,
     Ready,
     Run,
     ToExecutor,
@@ -60,9 +61,10 @@ class Execution:
 
 
 class ProcessLink(asyncio.Protocol):
-    def __init__(self, ahead: AheadChannel) -> None:
+    def __init__(self, ahead: AheadChannel, pipes: OutputPipes | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._ahead = ahead
+        self._pipes = pipes
         self.transport: asyncio.Transport | None = None
         self.ready: asyncio.Future[Ready] = self._loop.create_future()
         self._runs: deque[Execution] = deque()
@@ -93,8 +95,8 @@ class ProcessLink(asyncio.Protocol):
                 self._ended(message)
             elif isinstance(message, Finished | Asked):
                 self._tell(message)
-            elif isinstance(message, Printed):
-                self.heard(message.lines)
+            elif isinstance(message, Printed | ReadOutput):
+                self._output(message)
             elif isinstance(message, Limited):
                 due_in = message.limit_sec + _DEAF_SEC
                 self._limits[message.key] = self._loop.call_later(due_in, self._is_overdue, message)
@@ -113,6 +115,12 @@ class ProcessLink(asyncio.Protocol):
             events.finished(message.entry)
         else:
             events.asked(decode_question(message.question))
+
+    def _output(self, message: Printed | ReadOutput) -> None:
+        if isinstance(message, Printed):
+            self.heard(message.lines)
+        if self._pipes is not None:
+            self._pipes.take(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The executor is gone: what it had not taken was never begun, and one run may have gone with it."""
@@ -245,6 +253,9 @@ class ProcessLink(asyncio.Protocol):
             self._most_in_line = line_behind(outcome.took_sec)
         for key in list(self._limits):
             self._forget_limit(key)
+        if self._pipes is not None:
+            # Of one that leaves, what it has not read; it reports nothing after this.
+            self.heard(self._pipes.run_ended(self.attempt, leaves=outcome.spoilt))
         execution = self._runs.popleft()
         if outcome.spoilt:
             # It leaves without taking another.
@@ -273,7 +284,7 @@ class ProcessLink(asyncio.Protocol):
 
     def heard(self, lines: list[LogLine]) -> None:
         self.last_output.add(lines)
-        if self._runs:
+        if lines and self._runs:
             self._runs[0].events.printed(lines)
 
     def send(self, message: ToExecutor) -> None:

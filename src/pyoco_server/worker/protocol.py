@@ -146,10 +146,25 @@ class Unlimited(Struct, tag=True, kw_only=True):
     key: str
 
 
+class ReadOutput(Struct, tag=True, kw_only=True):
+    """Something was written to the descriptor of this stream: read it, keep a copy, return it.
+
+    The copy is the worker's to report if this process crashes before it has done so itself.
+    """
+
+    stream: str
+    # The only task that executes now.
+    task: str | None = None
+
+
 class Printed(Struct, tag=True, kw_only=True):
     """Lines that were printed."""
 
     lines: list[LogLine]
+    # The beginnings of lines, at least in part from a descriptor: the worker reports them after a crash.
+    unfinished: list[LogLine] = []
+    # All that was returned after the last ReadOutput is in these lines, or is the beginning of one.
+    confirms: bool = False
 
 
 class Outcome(Struct, tag=True, kw_only=True):
@@ -186,7 +201,7 @@ def _raw(records: dict[str, bytes]) -> dict[str, Raw]:
 
 
 ToExecutor = Setup | Run | Cancel | Report | Abandon
-FromExecutor = Ready | Progress | Finished | Asked | Limited | Unlimited | Printed | Outcome
+FromExecutor = Ready | Progress | Finished | Asked | Limited | Unlimited | ReadOutput | Printed | Outcome
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to = msgspec.msgpack.Decoder(ToExecutor).decode

@@ -12,7 +12,8 @@ from pyoco_server.worker.engine import ARTIFACTS
 
 class RunFolder:
     def __init__(self) -> None:
-        self._home = os.getcwd()
+        # A descriptor, since the folder itself may be removed or renamed, as a deployment does with old code.
+        self._home = os.open(".", os.O_PATH | os.O_DIRECTORY)
         self._current: str | None = None
         self._spare: str | None = None
         # Beside the first run's folder, as all of them are.
@@ -32,18 +33,35 @@ class RunFolder:
     def leave(self) -> None:
         """A run that left no files leaves no folder either."""
         path, self._current = self._current, None
-        os.chdir(self._home)
+        os.fchdir(self._home)
         if path is not None and _is_unused(path):
             if not self._spare_path:
-                self._spare_path = os.path.join(os.path.dirname(path), f".spare-{os.getpid()}")
+                self._spare_path = _spare_path(path, os.getpid())
             if _renamed(path, self._spare_path):
                 self._spare = self._spare_path
             else:
                 _remove(path)
 
     def close(self) -> None:
-        if self._spare is not None:
-            _remove(self._spare)
+        """This process ends, perhaps in the middle of a run."""
+        for path in (self._spare, self._current):
+            if path is not None:
+                _remove_unused(path)
+
+
+def remove_left_behind(path: str, pid: int) -> None:
+    """The executor with this process id has crashed in this folder: remove what it would have removed."""
+    _remove_unused(path)
+    _remove_unused(_spare_path(path, pid))
+
+
+def _spare_path(path: str, pid: int) -> str:
+    return os.path.join(os.path.dirname(path), f".spare-{pid}")
+
+
+def _remove_unused(path: str) -> None:
+    if _is_unused(path):
+        _remove(path)
 
 
 def _remove(folder: str) -> None:
@@ -69,5 +87,6 @@ def _is_unused(path: str) -> bool:
                 if entry.name != ARTIFACTS or not entry.is_dir(follow_symlinks=False):
                     return False
         return not os.listdir(f"{path}/{ARTIFACTS}")
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
+        # Another has removed it, or nobody may look into it.
         return False

@@ -30,9 +30,10 @@ class _Unfinished:
     Of a progress bar, which goes back to the beginning of its line, it is what a terminal would show.
     """
 
-    __slots__ = ("_dropped", "_gone_back", "_text")
+    __slots__ = ("_dropped", "_gone_back", "_text", "from_descriptor")
 
     def __init__(self) -> None:
+        self.from_descriptor = False
         self._text = ""
         self._dropped = 0
         self._gone_back = False
@@ -110,23 +111,49 @@ class TaskOutput:
         """Text that Python code of this process printed."""
         task = getattr(self._own, "task", None)
         with self._lock:
-            self._add(task or self._only_task(), stream, text)
+            key = (task or self.only_task, stream)
+            lines = self._bounded(self._add(key, text))
+            if lines:
+                self._tell(lines)
 
-    def write_unowned(self, stream: str, text: str) -> None:
-        """Text that came through the file descriptor: a task's subprocess or library printed it."""
+    def write_unowned(self, stream: str, text: str, report: Tell) -> None:
+        """Text that came through the file descriptor: a task's subprocess or library printed it.
+
+        `report` gets the lines that it completes, and is called even if there are none.
+        """
         with self._lock:
-            self._add(self._only_task(), stream, text)
+            key = (self.only_task, stream)
+            lines = self._bounded(self._add(key, text))
+            if (unfinished := self._unfinished.get(key)) is not None:
+                unfinished.from_descriptor = True
+            report(lines)
 
     def note(self, task: str, text: str) -> None:
         """A line of ours about the task."""
         with self._lock:
-            self._tell_bounded([self._line("note", task, text)])
+            if lines := self._bounded([self._line("note", task, text)]):
+                self._tell(lines)
 
-    def _only_task(self) -> str | None:
-        return self._running[0] if len(self._running) == 1 else None
+    def unfinished(self) -> list[LogLine]:
+        """The beginnings of lines that came through a descriptor, at least in part."""
+        if not self._unfinished:
+            return []
+        with self._lock:
+            return [
+                self._line(stream, task, beginning.line())
+                for (task, stream), beginning in self._unfinished.items()
+                if beginning.from_descriptor
+            ]
 
-    def _add(self, task: str | None, stream: str, text: str) -> None:
-        key = (task, stream)
+    @property
+    def only_task(self) -> str | None:
+        """The task that executes now, if there is just one."""
+        with self._lock:
+            return self._running[0] if len(self._running) == 1 else None
+
+    def _add(self, key: tuple[str | None, str], text: str) -> list[LogLine]:
+        """The lines that the text completes."""
+        task, stream = key
         self._tails[key] = (self._tails.get(key, "") + text)[-_TAIL_CHARS:]
         *complete, rest = text.split("\n")
         lines: list[LogLine] = []
@@ -136,13 +163,15 @@ class TaskOutput:
             lines.append(self._line(stream, task, unfinished.line()))
         if rest:
             self._unfinished.setdefault(key, _Unfinished()).add(rest, self._line_limit)
-        self._tell_bounded(lines)
+        return lines
 
     def _finish_lines(self, keys: Iterable[tuple[str | None, str]]) -> None:
         lines = [self._line(key[1], key[0], self._unfinished.pop(key).line()) for key in keys]
-        self._tell_bounded(lines)
+        if told := self._bounded(lines):
+            self._tell(told)
 
-    def _tell_bounded(self, lines: list[LogLine]) -> None:
+    def _bounded(self, lines: list[LogLine]) -> list[LogLine]:
+        """Those of the lines that the run may still print."""
         told: list[LogLine] = []
         for line in lines:
             if self._bytes_left > 0:
@@ -153,8 +182,7 @@ class TaskOutput:
                 if self._dropped_lines == 1:
                     text = f"more than {self._limit} was printed; the rest is dropped"
                     told.append(self._line("note", None, text))
-        if told:
-            self._tell(told)
+        return told
 
     @property
     def _limit(self) -> str:

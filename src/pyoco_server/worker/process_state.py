@@ -1,0 +1,127 @@
+"""The state that the system keeps for a process: restored after each run, whatever the run has changed of it.
+
+A process whose state cannot be restored has to be replaced. Globals of modules are not looked at, those of
+Python's own library included: they are part of the code that runs share.
+"""
+
+import faulthandler
+import os
+import resource
+import signal
+import sys
+import threading
+from fcntl import F_GETFD, F_GETPIPE_SZ, fcntl
+
+# Looked at after each run: the public forms of both convert all that they find, and take many times as long.
+_variables = getattr(os.environ, "_data", os.environ)
+_handler_of = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+# Those that a process is sent: by a service manager, a terminal, its timers, its children, its limits.
+_SIGNALS = (
+    signal.SIGALRM,
+    signal.SIGCHLD,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGPIPE,
+    signal.SIGPROF,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGVTALRM,
+    signal.SIGXCPU,
+)
+# Those that a later run would fail at.
+_LIMITS = (
+    resource.RLIMIT_AS,
+    resource.RLIMIT_CPU,
+    resource.RLIMIT_DATA,
+    resource.RLIMIT_FSIZE,
+    resource.RLIMIT_NOFILE,
+    resource.RLIMIT_NPROC,
+)
+
+
+class ProcessState:
+    """The state of this process before its first run; made and restored on the main thread."""
+
+    def __init__(self) -> None:
+        self._threads = threading.active_count()
+        self._streams = (sys.stdout, sys.stderr)
+        self._descriptors = _standard_descriptors()
+        self._variables = dict(_variables)
+        self._environment = os.environ.copy()
+        self._umask = os.umask(0o077)
+        os.umask(self._umask)
+        self._handlers = list(map(_handler_of, _SIGNALS))
+        self._blocked = _blocked_signals()
+        self._limits = list(map(resource.getrlimit, _LIMITS))
+        self._priority = _priority()
+
+    def restore(self) -> bool:
+        """Put back what the last run has changed; False when something of it cannot be."""
+        # First of all: one that fires later would end this process, or raise somewhere in the next run.
+        _stop_timers()
+        os.umask(self._umask)
+        if _variables != self._variables:
+            os.environ.clear()
+            os.environ.update(self._environment)
+        return (
+            self._are_streams_intact()
+            and threading.active_count() <= self._threads
+            # A signal may be pending, and would be delivered if it were not blocked any more.
+            and _blocked_signals() == self._blocked
+            and _priority() == self._priority
+            and self._restore_handlers()
+            and self._restore_limits()
+        )
+
+    def _are_streams_intact(self) -> bool:
+        if (sys.stdout, sys.stderr) != self._streams or sys.stdout.closed or sys.stderr.closed:
+            return False
+        try:
+            return _standard_descriptors() == self._descriptors
+        except OSError:
+            # Closed, and the next file that is opened would take its place; or it leads elsewhere now.
+            return False
+
+    def _restore_handlers(self) -> bool:
+        for number, handler in zip(_SIGNALS, self._handlers, strict=True):
+            if _handler_of(number) == handler:
+                continue
+            if handler is None:
+                # Native code had set it, and only that could set it again.
+                return False
+            signal.signal(number, handler)
+        return True
+
+    def _restore_limits(self) -> bool:
+        for limit, value in zip(_LIMITS, self._limits, strict=True):
+            if resource.getrlimit(limit) == value:
+                continue
+            try:
+                resource.setrlimit(limit, value)
+            except (OSError, ValueError):
+                # Its hard limit was lowered, which is for good.
+                return False
+        return True
+
+
+def _stop_timers() -> None:
+    for timer in _TIMERS:
+        if signal.getitimer(timer)[0]:
+            signal.setitimer(timer, 0)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def _standard_descriptors() -> tuple[int, int, int]:
+    """OSError if one is closed, or is not the kind it was; comparing files would take much longer."""
+    return fcntl(0, F_GETFD), fcntl(1, F_GETPIPE_SZ), fcntl(2, F_GETPIPE_SZ)
+
+
+def _blocked_signals() -> set[int | signal.Signals]:
+    return signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def _priority() -> int:
+    return os.getpriority(os.PRIO_PROCESS, 0)
