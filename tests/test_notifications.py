@@ -16,6 +16,7 @@ from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_notices import NOTIFY_CONSUMER
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.human import notifications
 from pyoco_server.human.notifications import Notifications, pause_after
 from pyoco_server.human.webhook import Receiver, headers_of, signing_key
 from pyoco_server.wait_models import Actor, Decision, WaitEventKind, WaitState
@@ -227,10 +228,11 @@ async def test_an_event_may_be_there_before_its_wait(
 
 
 async def test_an_event_whose_wait_is_gone_is_left_out(
-    notifying: NatsBackendConfig, receiver: WebhookReceiver
+    notifying: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(notifications, "_LOOKS_FOR_WAIT", 2)
     async with telling(notifying) as connection:
-        await WaitEvents(connection).publish(event_of(wait_record(), at=time.time() - 60))
+        await WaitEvents(connection).publish(event_of(wait_record()))
         event = await opened(connection)
         await is_told(receiver)
         await all_done(connection)

@@ -22,7 +22,7 @@ from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
 from pyoco_server.human.answering import Answer, Answers
 from pyoco_server.human.caretaker import WaitCaretaker
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.outcomes import answered, expired, expiry_text
+from pyoco_server.human.outcomes import answered, expired, expiry_text, told_of
 from pyoco_server.models import RunStatus, TaskStatus, encode, job_of
 from pyoco_server.runs.cancel import cancel_run
 from pyoco_server.runs.explain_texts import TEXTS
@@ -266,10 +266,10 @@ async def test_one_that_cannot_be_dealt_with_does_not_keep_the_others_from_expir
     runs = [await waiting_run(connection, {"timeout_sec": -1}) for _ in range(3)]
     continue_run = Continuations.continue_run
 
-    async def mostly(self: Continuations, run_id: str, *, tell_again: bool = False) -> None:
+    async def mostly(self: Continuations, run_id: str) -> None:
         if run_id == runs[1].run_id:
             raise ValueError("what is this?")
-        await continue_run(self, run_id, tell_again=tell_again)
+        await continue_run(self, run_id)
 
     monkeypatch.setattr(Continuations, "continue_run", mostly)
     async with caring(connection) as care:
@@ -365,7 +365,8 @@ async def decided_only(run: WaitingRun, *, late: bool = False) -> None:
     assert wait is not None
     now = time.time()
     outcome = answered(wait.record, at=now, by=ANN, payload=1, decision=None, note=None, decision_id=None)
-    await store.replace(expired(wait.record, at=now) if late else outcome, wait.revision)
+    outcome = expired(wait.record, at=now) if late else outcome
+    await store.replace(outcome, wait.revision, outbox=[told_of(outcome)])
 
 
 async def test_an_answer_whose_gateway_died_makes_the_run_go_on(connection: Connection) -> None:
