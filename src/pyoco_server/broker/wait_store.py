@@ -14,7 +14,7 @@ from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import Bucket, Entry
 from pyoco_server.broker.publishing import RevisionConflict
-from pyoco_server.broker.stream_reads import StreamMessage, next_from_leader, read_batch
+from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, next_from_leader, read_batch
 from pyoco_server.wait_models import WaitEvent, WaitRecord, decode_outbox, decode_wait, encode_wait
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class WaitStore:
         """Take out all that there is under the run's id, markers as well; false if there is nothing."""
         subject = f"{self._prefix}{run_id}.*"
         # Most runs ask nobody, and reading is cheaper than a purge.
-        if not await read_batch(self._connection, self._stream, subject, limit=1):
+        if not await last_sequence(self._connection, self._stream, subject):
             return False
         await jetstream_api.purge(self._connection, self._stream, subject)
         return True
