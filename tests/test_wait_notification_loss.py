@@ -1,7 +1,9 @@
 """No event of a wait is lost, whatever dies or fails between the writes that belong to it."""
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,6 @@ from pyoco_server.human.rearming import retry_run
 from pyoco_server.models import RunSnapshot, RunStatus, job_of
 from pyoco_server.runs.tenancy import ANYBODY
 from pyoco_server.wait_models import Actor, Question, WaitEvent
-from pyoco_server.worker import run_questions
 from pyoco_server.worker.run_questions import RunQuestions
 
 from .support.connections import connected
@@ -108,7 +109,9 @@ async def test_the_next_owner_reports_the_question_of_a_worker_that_died_while_a
         run = await running_run(connection)
         with monkeypatch.context() as patched:
             # Its own clock says that all this happened ten minutes ago.
-            patched.setattr(run_questions.time, "time", Clock(run.submitted_at - 600))
+            patched.setattr(
+                "pyoco_server.worker.run_questions.time", SimpleNamespace(time=Clock(time.time() - 600))
+            )
             await ask_and_die(connection, run, patched, writes=1)
         await all_done(connection)
         wait = await asking(connection, run).ask(QUESTION)
