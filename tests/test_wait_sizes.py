@@ -80,10 +80,10 @@ async def test_what_cannot_be_written_of_one_wait_keeps_nobody_from_anything(
     other = await waiting_run(connection, {"timeout_sec": 0.5})
     replace_wait = WaitStore.replace
 
-    async def too_large(self: WaitStore, record: WaitRecord, revision: int) -> int:
+    async def too_large(self: WaitStore, record: WaitRecord, revision: int, **outbox: Any) -> int:
         if record.run_id == stuck.run_id:
             raise PayloadTooLarge("2000000 bytes, the server takes 1048576")
-        return await replace_wait(self, record, revision)
+        return await replace_wait(self, record, revision, **outbox)
 
     monkeypatch.setattr(WaitStore, "replace", too_large)
     async with caring(connection) as care:

@@ -117,7 +117,7 @@ async def test_pages_have_every_wait_once(gateway: RunningGateway, state: str) -
     now = time.time()
     for number in range(7):
         # Some at the same time: then their ids are in order.
-        await ask(gateway.inside, f"n{number}", created_at=now, deadline_at=now + 60 + number // 3)
+        await ask(gateway.inside, f"n{number}", created_at=now, deadline_at=now + 3600 + number // 3)
     names: list[str] = []
     query: dict[str, Any] = {"limit": 3, "state": state}
     while True:

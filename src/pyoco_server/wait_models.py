@@ -5,13 +5,14 @@ what it is: an attempt that comes to the same question again finds the wait of t
 """
 
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from hashlib import sha256
 from typing import Annotated, Any, Final
 from unicodedata import normalize
 
 import msgspec
-from msgspec import UNSET, Meta, Struct
+from msgspec import UNSET, Meta, Struct, structs
 
 from pyoco_server.models import RUN_ID_PATTERN, RunId
 
@@ -167,6 +168,25 @@ class WaitEvent(Struct, kw_only=True, omit_defaults=True):
     why: str | None = None
 
 
+class _RecordWithOutbox(WaitRecord, kw_only=True, omit_defaults=True):
+    outbox: list[WaitEvent] = []
+
+
+class _Outbox(Struct):
+    outbox: list[WaitEvent] = []
+
+
+def encode_wait(record: WaitRecord, outbox: Sequence[WaitEvent] = ()) -> bytes:
+    """The value in the bucket: the record, and those of its events that may not be published yet."""
+    if not outbox:
+        return encode(record)
+    return encode(_RecordWithOutbox(**structs.asdict(record), outbox=list(outbox)))
+
+
+def decode_outbox(data: bytes) -> list[WaitEvent]:
+    return _decode_outbox(data).outbox
+
+
 def digest_of(value: Any) -> str:
     """Of a JSON value; the same for the same value, however its keys are ordered."""
     return sha256(canonical(value)).hexdigest()
@@ -191,6 +211,7 @@ def _in_one_form(value: Any) -> Any:
 
 encode = msgspec.json.Encoder().encode
 decode_wait = msgspec.json.Decoder(WaitRecord).decode
+_decode_outbox = msgspec.json.Decoder(_Outbox).decode
 decode_wait_event = msgspec.json.Decoder(WaitEvent).decode
 decode_question = msgspec.json.Decoder(Question).decode
 decode_questions = msgspec.json.Decoder(list[Question]).decode

@@ -14,17 +14,17 @@ from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.cli.server import main
 from pyoco_server.runs import retention
 from pyoco_server.runs.retention import Retention
-from tests.support.dying_gateway import dying
+from tests.support.dying_gateway import Moment
 
 # The writes of retention: about a run that is removed, then about the markers of all that were.
-MOMENTS: dict[str, tuple[type, str]] = {
-    "key": (RunStore, "delete"),
-    "journal": (Journal, "remove"),
-    "logs": (RunLogs, "remove"),
-    "waits": (WaitStore, "remove_run"),
-    "events": (WaitEvents, "remove_run"),
-    "wait markers": (WaitStore, "purge_run"),
-    "run marker": (Retention, "_remove_marker"),
+MOMENTS: dict[str, Moment] = {
+    "key": Moment(RunStore, "delete"),
+    "journal": Moment(Journal, "remove"),
+    "logs": Moment(RunLogs, "remove"),
+    "waits": Moment(WaitStore, "remove_run"),
+    "events": Moment(WaitEvents, "remove_run"),
+    "wait markers": Moment(WaitStore, "purge_run"),
+    "run marker": Moment(Retention, "_remove_marker"),
 }
 ABOUT_MARKERS = ("wait markers", "run marker")
 NEVER = "never"
@@ -42,6 +42,5 @@ if __name__ == "__main__":
     # Those behind the one at which it dies are not touched yet.
     retention._AT_ONCE = 1
     if moment != NEVER:
-        owner, name = MOMENTS[moment]
-        setattr(owner, name, dying(getattr(owner, name), behind=1))
+        MOMENTS[moment].die(at=1)
     main()

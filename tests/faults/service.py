@@ -59,6 +59,11 @@ class Service:
             self._process.kill()
             self._process.wait()
 
+    def ended_by_sigkill(self) -> bool:
+        """Whether it was killed; waits for its end."""
+        assert self._process is not None
+        return self._process.wait() == -signal.SIGKILL
+
     def pause(self) -> None:
         """Stop all its threads, and return when they have."""
         os.kill(self.pid, signal.SIGSTOP)

@@ -64,8 +64,8 @@ def _before_journalling(task: str) -> Callable[[], None]:
                     await asked.wait()
             die()
 
-        async def telling_create(self: WaitStore, record: Any) -> int:
-            revision = await create(self, record)
+        async def telling_create(self: WaitStore, record: Any, **outbox: Any) -> int:
+            revision = await create(self, record, **outbox)
             asked.set()
             return revision
 

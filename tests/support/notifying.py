@@ -24,15 +24,13 @@ KEY = "correct horse battery staple"
 
 
 def notified(config: NatsBackendConfig, receiver: WebhookReceiver, **settings: Any) -> NatsBackendConfig:
-    return replace(
-        config,
-        notify_url=receiver.url,
-        notify_secret=KEY,
-        # A receiver that is only held up is not told again for it.
-        notify_timeout_sec=settings.pop("notify_timeout_sec", 5.0),
-        public_url="https://pyoco.example/",
-        **settings,
+    timeout_sec: float = settings.pop("notify_timeout_sec", 300.0)
+    found = replace(
+        config, notify_url=receiver.url, notify_secret=KEY, public_url="https://pyoco.example/", **settings
     )
+    # Longer than the setting allows: a receiver is not told again because the machine stands still.
+    object.__setattr__(found, "notify_timeout_sec", timeout_sec)
+    return found
 
 
 def wait_record(**fields: Any) -> WaitRecord:

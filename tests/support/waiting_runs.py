@@ -29,7 +29,7 @@ PLACES = ("approve", "check", "sign", "pay", "send", "file", "tell", "keep", "po
 
 
 def wait_of(
-    run: RunSnapshot, task: str = "approve", *, timeout_sec: float = 60.0, **fields: Any
+    run: RunSnapshot, task: str = "approve", *, timeout_sec: float = 3600.0, **fields: Any
 ) -> WaitRecord:
     """An open wait of this run, asked now."""
     node, name, arming = f"{task}||1", fields.pop("name", "human"), fields.pop("arming", 1)

@@ -2,10 +2,10 @@
 
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import DELETED
-from pyoco_server.broker.stream_reads import EVERYTHING, read_batch, stream_state
+from pyoco_server.broker.stream_reads import EVERYTHING, StreamMessage, read_batch, stream_state
 from pyoco_server.models import TERMINAL
 from pyoco_server.runs.open_runs import OpenRuns, state_in
-from pyoco_server.wait_models import WaitRecord, WaitState, decode_wait
+from pyoco_server.wait_models import WaitRecord, WaitState, decode_outbox, decode_wait
 
 
 class WaitsInBucket:
@@ -26,14 +26,25 @@ class WaitsInBucket:
     async def open_waits(self) -> set[str]:
         return {wait.wait_id for wait in await self._open()}
 
+    async def with_outbox(self, limit: int) -> list[tuple[str, int]]:
+        return [
+            (decode_wait(message.data).wait_id, message.sequence)
+            for message in await self._messages()
+            if decode_outbox(message.data)
+        ][:limit]
+
     async def _open(self) -> list[WaitRecord]:
-        found: list[WaitRecord] = []
+        found = [decode_wait(message.data) for message in await self._messages()]
+        return [wait for wait in found if wait.state is WaitState.OPEN]
+
+    async def _messages(self) -> list[StreamMessage]:
+        found: list[StreamMessage] = []
         after = 0
         stream = f"KV_{self._connection.config.waits_kv_bucket}"
         while batch := await read_batch(self._connection, stream, EVERYTHING, after=after):
-            found += [decode_wait(each.data) for each in batch if "KV-Operation" not in each.headers]
+            found += [message for message in batch if "KV-Operation" not in message.headers]
             after = batch[-1].sequence
-        return [wait for wait in found if wait.state is WaitState.OPEN]
+        return found
 
 
 class SeenRuns(OpenRuns):

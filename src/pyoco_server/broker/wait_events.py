@@ -31,8 +31,14 @@ class WaitEvents:
     async def publish(self, event: WaitEvent) -> None:
         """Store one event; one that was stored a moment ago is not stored again."""
         headers = {"Nats-Msg-Id": event.event_id}
-        subject = f"{self._prefix}.{event.wait_id}.{event.kind}"
-        await publish_acked(self._connection, subject, encode(event), headers)
+        await publish_acked(self._connection, self._subject(event), encode(event), headers)
+
+    async def has(self, event: WaitEvent) -> bool:
+        """Whether any replica knows that an event of this kind is published: a wait has one of each.
+
+        Of attempts that were refused there are many; these are not asked about.
+        """
+        return bool(await read_batch(self._connection, self._stream, self._subject(event), limit=1))
 
     async def of_wait(self, wait_id: str) -> list[WaitEvent]:
         """The events of the wait, each once, in the order in which they were stored."""
@@ -41,6 +47,9 @@ class WaitEvents:
     async def of_run(self, run_id: str) -> list[WaitEvent]:
         """The same of all waits of the run."""
         return await self._read(f"{self._prefix}.{run_id}.*.*")
+
+    def _subject(self, event: WaitEvent) -> str:
+        return f"{self._prefix}.{event.wait_id}.{event.kind}"
 
     async def _read(self, subject: str) -> list[WaitEvent]:
         found: dict[str, WaitEvent] = {}

@@ -5,7 +5,7 @@ of a run.
 """
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -14,8 +14,8 @@ from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import Bucket, Entry
 from pyoco_server.broker.publishing import RevisionConflict
-from pyoco_server.broker.stream_reads import StreamMessage, read_batch
-from pyoco_server.wait_models import WaitRecord, decode_wait, encode
+from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, next_from_leader, read_batch
+from pyoco_server.wait_models import WaitEvent, WaitRecord, decode_outbox, decode_wait, encode_wait
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +26,8 @@ _BATCH = 256
 class StoredWait:
     record: WaitRecord
     revision: int
+    # The events of the wait that may not be published yet (human/event_outbox.py).
+    outbox: tuple[WaitEvent, ...] = ()
 
 
 class WaitStore:
@@ -48,43 +50,66 @@ class WaitStore:
 
     async def of_run(self, run_id: str) -> list[StoredWait]:
         """All waits of the run as any replica knows them, those written last at the end."""
-        found: list[StoredWait] = []
-        async for message in self._messages(run_id):
-            if not message.is_marker:
-                wait_id = message.subject.removeprefix(self._prefix)
-                stored = _stored(wait_id, Entry(message.data, message.sequence))
-                if stored is not None:
-                    found.append(stored)
-        return found
+        return self._waits_in([message async for message in self._messages(run_id)])
 
-    async def create(self, record: WaitRecord) -> int:
+    async def of_run_from_leader(self, run_id: str) -> list[StoredWait]:
+        """The same for decisions: everything that was acknowledged is among them."""
+        messages = [message async for message in self._messages(run_id)]
+        after = messages[-1].sequence if messages else 0
+        subject = f"{self._prefix}{run_id}.*"
+        # A replica stores messages in order: what it lacks is behind the last one that it has.
+        while newer := await next_from_leader(self._connection, self._stream, subject, after=after):
+            messages.append(newer)
+            after = newer.sequence
+        return self._waits_in(messages)
+
+    async def create(self, record: WaitRecord, *, outbox: Sequence[WaitEvent] = ()) -> int:
         """Write a wait that is asked the first time; RevisionConflict if it is there, or ever was."""
-        return await self._bucket.update(record.wait_id, encode(record), revision=0)
+        return await self._bucket.update(record.wait_id, encode_wait(record, outbox), revision=0)
 
-    async def replace(self, record: WaitRecord, revision: int) -> int:
+    async def replace(self, record: WaitRecord, revision: int, *, outbox: Sequence[WaitEvent] = ()) -> int:
         """Write over exactly `revision`; RevisionConflict if somebody else wrote since."""
-        return await self._bucket.update(record.wait_id, encode(record), revision=revision)
+        return await self._bucket.update(record.wait_id, encode_wait(record, outbox), revision=revision)
 
     async def remove_run(self, run_id: str) -> int:
         """Delete the waits of a run that is removed; markers stay, for whoever follows the bucket."""
         removed = 0
         async for message in self._messages(run_id):
             if not message.is_marker:
-                wait_id = message.subject.removeprefix(self._prefix)
-                try:
-                    await self._bucket.delete(wait_id, revision=message.sequence)
-                except RevisionConflict:
-                    log.debug("a wait was removed by somebody else", extra={"wait_id": wait_id})
+                await self._remove(message.subject.removeprefix(self._prefix), message.sequence)
                 removed += 1
         return removed
 
     async def has_traces(self, run_id: str) -> bool:
         """Whether there is anything under the run's id, be it a marker. Most runs ask nobody."""
-        return bool(await read_batch(self._connection, self._stream, f"{self._prefix}{run_id}.*", limit=1))
+        return bool(await last_sequence(self._connection, self._stream, f"{self._prefix}{run_id}.*"))
 
     async def purge_run(self, run_id: str) -> None:
         """Take out all that there is under the run's id, markers as well."""
         await jetstream_api.purge(self._connection, self._stream, f"{self._prefix}{run_id}.*")
+
+    async def _remove(self, wait_id: str, revision: int) -> None:
+        while True:
+            try:
+                await self._bucket.delete(wait_id, revision=revision)
+                return
+            except RevisionConflict:
+                log.debug("a wait was written or removed meanwhile", extra={"wait_id": wait_id})
+            newer = await self._bucket.get_from_leader(wait_id)
+            if newer is None:
+                return
+            revision = newer.revision
+
+    def _waits_in(self, messages: Iterable[StreamMessage]) -> list[StoredWait]:
+        """Of each wait its last message, in the order of these."""
+        found: dict[str, StoredWait] = {}
+        for message in messages:
+            wait_id = message.subject.removeprefix(self._prefix)
+            found.pop(wait_id, None)
+            # A marker has no data, and the leader's messages come without headers.
+            if message.data and (stored := _stored(wait_id, Entry(message.data, message.sequence))):
+                found[wait_id] = stored
+        return list(found.values())
 
     async def _messages(self, run_id: str) -> AsyncIterator[StreamMessage]:
         subject = f"{self._prefix}{run_id}.*"
@@ -102,7 +127,8 @@ def _stored(wait_id: str, entry: Entry | None) -> StoredWait | None:
     if entry is None:
         return None
     try:
-        return StoredWait(decode_wait(entry.value), entry.revision)
+        outbox = tuple(decode_outbox(entry.value))
+        return StoredWait(decode_wait(entry.value), entry.revision, outbox)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         log.error("the bucket of waits has a value that is none: %s", error, extra={"wait_id": wait_id})
         return None

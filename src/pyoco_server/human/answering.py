@@ -4,7 +4,6 @@ An answer, an expiry and a cancel race on one revision of the wait. Who loses re
 told; an answer that comes twice under one name gets the receipt of the first.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -93,8 +92,8 @@ class Answers:
     ) -> Receipt:
         """Answer the one thing that a run waits for."""
         snapshot = (await find_run(self._runs, run_id, caller)).snapshot
-        waits = [wait.record for wait in await self._waits.of_run(run_id)]
-        wait = _decided_as(decision_id, waits) or await self._only_open_one(snapshot, waits)
+        waits = [wait.record for wait in await self._waits.of_run_from_leader(run_id)]
+        wait = _decided_as(decision_id, waits) or _only_open_one(snapshot, waits)
         return await self.respond(wait.wait_id, answer_in(wait, payload, decision_id), caller, actor)
 
     async def _try(self, wait: StoredWait, answer: Answer, caller: Caller, actor: Actor) -> Receipt | None:
@@ -162,29 +161,6 @@ class Answers:
             raise WaitNotFound(f"there is no wait {wait_id!r}")
         return wait
 
-    async def _only_open_one(self, snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord:
-        # Others of its tasks may still run; of a run that nobody lets go on, nothing is to be answered.
-        if snapshot.status in (RunStatus.RUNNING, RunStatus.WAITING_HUMAN):
-            ids = {wait.wait_id for wait in snapshot.open_waits or []}
-            ids |= {wait.wait_id for wait in waits if wait.state is WaitState.OPEN}
-        else:
-            ids = set()
-        # From the leader: a replica may not have heard of the last decision.
-        awaited = await asyncio.gather(*map(self._waits.get_from_leader, sorted(ids)))
-        still_open = [
-            wait.record for wait in awaited if wait is not None and wait.record.state is WaitState.OPEN
-        ]
-        if len(still_open) == 1:
-            return still_open[0]
-        if still_open:
-            named = ", ".join(wait.wait_id for wait in still_open)
-            detail = f"the run waits for several answers; respond to one: {named}"
-            raise WaitConflict("ambiguous_wait", detail)
-        last = max(waits, key=lambda wait: wait.decided_at or 0.0, default=None)
-        if last is not None and last.state is WaitState.EXPIRED and not last.resolved:
-            raise WaitExpired(f"its deadline was {_moment(last.deadline_at)}")
-        raise WaitConflict("invalid_state", "Run is not waiting_human")
-
     async def _follow(self, record: WaitRecord) -> None:
         """The decision is made; the caretaker does what follows from it if it cannot be done now."""
         try:
@@ -230,6 +206,21 @@ def _decided_as(decision_id: str | None, waits: list[WaitRecord]) -> WaitRecord 
     if decision_id is None:
         return None
     return next((wait for wait in waits if wait.decision_id == decision_id), None)
+
+
+def _only_open_one(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord:
+    # Others of its tasks may still run; of a run that nobody lets go on, nothing is to be answered.
+    can_go_on = snapshot.status in (RunStatus.RUNNING, RunStatus.WAITING_HUMAN)
+    still_open = [wait for wait in waits if can_go_on and wait.state is WaitState.OPEN]
+    if len(still_open) == 1:
+        return still_open[0]
+    if still_open:
+        named = ", ".join(sorted(wait.wait_id for wait in still_open))
+        raise WaitConflict("ambiguous_wait", f"the run waits for several answers; respond to one: {named}")
+    last = max(waits, key=lambda wait: wait.decided_at or 0.0, default=None)
+    if last is not None and last.state is WaitState.EXPIRED and not last.resolved:
+        raise WaitExpired(f"its deadline was {_moment(last.deadline_at)}")
+    raise WaitConflict("invalid_state", "Run is not waiting_human")
 
 
 def _receipt(record: WaitRecord) -> Receipt:

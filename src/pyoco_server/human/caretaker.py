@@ -52,6 +52,10 @@ class KnownWaits(Protocol):
         """The ids of all open waits."""
         ...
 
+    async def with_outbox(self, limit: int) -> list[tuple[str, int]]:
+        """The waits with events that may not be published yet, with their revisions; the oldest first."""
+        ...
+
 
 class WaitCaretaker:
     """Works in the background, from `start` to `close`."""
@@ -83,6 +87,8 @@ class WaitCaretaker:
         self._due_until = 0.0
         # Of what the index says that it is due, what has been dealt with.
         self._expired: set[str] = set()
+        # Waits that had an outbox at the last look, at these revisions.
+        self._with_outbox: set[tuple[str, int]] = set()
         # Runs that are over, and whose waits are to be closed.
         self._ended: set[str] = set()
         self._told_trouble = False
@@ -111,7 +117,12 @@ class WaitCaretaker:
         self._stirred.clear()
         pause_sec = self._interval_sec
         if self._index.ready:
-            jobs = (self._expire_due, self._close_ended, self._look_if_it_is_time)
+            jobs = (
+                self._expire_due,
+                self._close_ended,
+                self._publish_if_it_is_time,
+                self._look_if_it_is_time,
+            )
             # One that fails keeps none of the others from being done.
             troubles = [trouble for job in jobs if (trouble := await _trouble_with(job)) is not None]
             if troubles and not self._told_trouble:
@@ -143,12 +154,15 @@ class WaitCaretaker:
         self._due_until = now if len(due) < _DUE else 0.0
 
     async def _expire(self, wait_id: str) -> None:
-        wait = await self._waits.get_from_leader(wait_id)
-        now = self._clock()
-        if wait is None or wait.record.state is not WaitState.OPEN or now < wait.record.deadline_at:
-            return
-        if await self._continuations.decide(wait, expired(wait.record, at=now)):
-            await self._continuations.continue_run(run_id_of(wait_id))
+        while True:
+            wait = await self._waits.get_from_leader(wait_id)
+            now = self._clock()
+            if wait is None or wait.record.state is not WaitState.OPEN or now < wait.record.deadline_at:
+                return
+            # A write in between need not be a decision.
+            if await self._continuations.decide(wait, expired(wait.record, at=now)):
+                await self._continuations.continue_run(run_id_of(wait_id))
+                return
 
     # What is left undone
 
@@ -156,6 +170,14 @@ class WaitCaretaker:
         """At once for those that the feed tells of; the others are found by the look."""
         ended, self._ended = self._ended, set()
         await _some_at_a_time(self._continuations.close_waits, ended)
+
+    async def _publish_if_it_is_time(self) -> None:
+        """Publish what has been in an outbox since the last look: whoever put it there has had its time."""
+        if time.monotonic() < self._look_at:
+            return
+        before, self._with_outbox = self._with_outbox, set(await self._index.with_outbox(_DUE))
+        left_over = {wait_id for wait_id, _ in before & self._with_outbox}
+        await _some_at_a_time(self._continuations.publish_left_over, left_over)
 
     async def _look_if_it_is_time(self) -> None:
         if time.monotonic() >= self._look_at:
@@ -184,7 +206,8 @@ class WaitCaretaker:
         if not all(map(self._has_job, stuck)):
             async for _ in self._queued.look():
                 pass
-        await _some_at_a_time(self._continue_run, [run.run_id for run in stuck if not self._has_job(run)])
+        left = [run.run_id for run in stuck if not self._has_job(run)]
+        await _some_at_a_time(self._continuations.continue_run, left)
 
     def _has_job(self, run: OpenRun) -> bool:
         return self._queued.has_job(run.run_id, run.state.generation)
@@ -195,9 +218,6 @@ class WaitCaretaker:
             and run.quiet_sec > self._patience_sec
             and any(wait.wait_id not in open_waits for wait in run.state.open_waits)
         )
-
-    async def _continue_run(self, run_id: str) -> None:
-        await self._continuations.continue_run(run_id, tell_again=True)
 
 
 async def _trouble_with(job: Callable[[], Awaitable[None]]) -> PyocoError | None:

@@ -7,6 +7,7 @@ from msgspec import structs
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.human.event_outbox import publish_now
 from pyoco_server.wait_models import WaitEvent, WaitEventKind, WaitRecord, WaitState
 
 
@@ -17,11 +18,12 @@ async def close_wait(store: WaitStore, events: WaitEvents, wait_id: str, why: st
         if stored is None or stored.record.state is not WaitState.OPEN:
             return None if stored is None else stored.record
         closed = structs.replace(stored.record, state=WaitState.CANCELLED, decided_at=time.time(), note=why)
+        outbox = [*stored.outbox, event_of(closed, WaitEventKind.CANCELLED, why=why)]
         try:
-            await store.replace(closed, stored.revision)
+            await store.replace(closed, stored.revision, outbox=outbox)
         except RevisionConflict:
             continue
-        await events.publish(event_of(closed, WaitEventKind.CANCELLED, why=why))
+        await publish_now(events, outbox)
         return closed
 
 

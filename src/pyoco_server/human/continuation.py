@@ -16,8 +16,8 @@ from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import CorruptSnapshot, StoredRun
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import StoredWait, WaitStore
-from pyoco_server.errors import NatsUnavailable
 from pyoco_server.human.closing import close_wait
+from pyoco_server.human.event_outbox import publish_left_over, publish_now
 from pyoco_server.human.outcomes import RUN_OVER, asked_anew, expiry_text, failed_its_run, told_of
 from pyoco_server.models import OpenWait, Reason, RunSnapshot, RunStatus
 from pyoco_server.runs.mending import Ending, Mender
@@ -41,40 +41,33 @@ class Continuations:
         self._mender = Mender(connection)
 
     async def decide(self, wait: StoredWait, outcome: WaitRecord) -> bool:
-        """The one write by which a wait gets its outcome, and what is told of it; false: it has one already.
+        """The one write by which a wait gets its outcome; false: somebody else has written it since.
 
-        What follows for its run is another step.
+        Its event is published, at the latest from the outbox. What follows for its run is another step.
         """
+        outbox = [*wait.outbox, told_of(outcome)]
         try:
-            await self._waits.replace(outcome, wait.revision)
+            await self._waits.replace(outcome, wait.revision, outbox=outbox)
         except RevisionConflict:
             return False
-        await self.tell(told_of(outcome))
+        await publish_now(self._events, outbox)
         return True
 
     async def tell(self, event: WaitEvent) -> None:
-        """Best effort: the wait's own record says the same."""
-        try:
-            await self._events.publish(event)
-        except NatsUnavailable as error:
-            extra = {"wait_id": event.wait_id, "run_id": event.run_id}
-            log.warning("what happened to a wait (%s) is not told: %s", event.kind, error, extra=extra)
+        """Best effort, for what changes no record: an attempt that was refused."""
+        await publish_now(self._events, [event])
 
-    async def continue_run(self, run_id: str, *, tell_again: bool = False) -> None:
-        """Do what follows from the decisions about this run's waits, if anything does.
+    async def publish_left_over(self, wait_id: str) -> None:
+        await publish_left_over(self._waits, self._events, wait_id)
 
-        Who comes because it was not done before tells again what was decided, too.
-        """
+    async def continue_run(self, run_id: str) -> None:
+        """Do what follows from the decisions about this run's waits, if anything does."""
         seen = 0
         while (stored := await self._mender.stored(run_id)) is not None and stored.revision != seen:
             if stored.snapshot.status.terminal:
                 await self.close_waits(run_id)
                 return
             waits = await self._awaited(stored.snapshot)
-            if tell_again:
-                for wait in waits:
-                    if wait.state is not WaitState.OPEN:
-                        await self.tell(told_of(wait))
             missed = [wait for wait in waits if failed_its_run(wait)]
             if not missed:
                 if any(wait.resolved for wait in waits):
@@ -88,7 +81,8 @@ class Continuations:
 
     async def close_waits(self, run_id: str, why: str = RUN_OVER) -> None:
         """Cancel the open waits of a run that is over, or gone; those of another run stay as they are."""
-        waits = [wait for wait in await self._waits.of_run(run_id) if wait.record.state is WaitState.OPEN]
+        stored = await self._waits.of_run_from_leader(run_id)
+        waits = [wait for wait in stored if wait.record.state is WaitState.OPEN]
         # The run is read after its waits: what it has asked since it was begun anew is not among them.
         if not waits or not await self._is_over(run_id):
             return
@@ -125,18 +119,19 @@ class Continuations:
         self, snapshot: RunSnapshot, wanted: Sequence[OpenWait], *, by: Actor | None = None
     ) -> list[WaitRecord]:
         """Store the waits that `retry` has given the run; whoever stored them first has stored the same."""
-        before = [wait.record for wait in await self._waits.of_run(snapshot.run_id)]
+        before = [wait.record for wait in await self._waits.of_run_from_leader(snapshot.run_id)]
         asked: list[WaitRecord] = []
         for each in wanted:
             wait = asked_anew(each, before, at=snapshot.waiting_since or time.time())
             if wait is None:
                 log.error("a run waits for what nobody has asked", extra={"wait_id": each.wait_id})
                 continue
-            # Told first: a wait that nobody was told of, nobody would miss.
-            await self.tell(structs.replace(told_of(wait), actor=by))
+            outbox = [structs.replace(told_of(wait), actor=by)]
             try:
-                await self._waits.create(wait)
+                await self._waits.create(wait, outbox=outbox)
             except RevisionConflict:
                 log.debug("the wait is there by now", extra={"wait_id": each.wait_id})
+            else:
+                await publish_now(self._events, outbox)
             asked.append(wait)
         return asked

@@ -43,7 +43,9 @@ class InboxChange(MadeOnce):
 
     @property
     def tells(self) -> bool:
-        """Whether it changes what is open: removing a wait that was decided does not."""
+        """Whether it changes what is open: removing a decided wait does not, nor does emptying its outbox."""
+        if self.item == self.before:
+            return False
         was_open = self.before is not None and self.before.state is WaitState.OPEN
         return self.item is not None or was_open
 

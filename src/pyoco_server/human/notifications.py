@@ -30,9 +30,12 @@ TRIES: Final = ("delivered", "failed", "given_up")
 # How many a gateway tells at the same time.
 _SENDERS = 8
 _LONGEST_PAUSE_SEC = 600.0
-# An event can be there a moment before its wait; later than this there is no wait any more.
-_WAIT_COMES_SEC = 30.0
 _LOOK_AGAIN_SEC = 0.5
+# A worker of an earlier version publishes the event before it stores the wait. When it dies in between, the
+# next owner of the run stores the wait: after AckWait, and whatever the run does again before it asks. With
+# the longest pause between them these looks take about ten minutes.
+_LOOKS_FOR_WAIT = 120
+_LONGEST_LOOK_SEC = 5.0
 
 
 class Notifications:
@@ -114,8 +117,8 @@ class Notifications:
         event, delivery = notice.event, notice.delivery
         wait = await self._waits.get_from_leader(event.wait_id)
         if wait is None:
-            if time.time() - event.at < _WAIT_COMES_SEC:
-                await delivery.nak(_LOOK_AGAIN_SEC)
+            if delivery.number < _LOOKS_FOR_WAIT:
+                await delivery.nak(min(_LOOK_AGAIN_SEC * delivery.number, _LONGEST_LOOK_SEC))
             else:
                 log.info("the wait of event %s is gone", event.event_id, extra={"run_id": event.run_id})
                 await delivery.ack()

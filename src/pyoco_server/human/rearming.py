@@ -42,7 +42,7 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
         _check_reason(stored.snapshot)
         # What is still open belongs to the time before.
         await continuations.close_waits(run_id)
-        asked = [wait.record for wait in await waits.of_run(run_id)]
+        asked = [wait.record for wait in await waits.of_run_from_leader(run_id)]
         again = _waiting_again(stored.snapshot, asked)
         try:
             await store.replace(compact_run_snapshot(again, room), revision=stored.revision)

@@ -19,7 +19,7 @@ from pyoco_server.human.wait_index import SeenWait, WaitIndex
 from pyoco_server.human.wait_items import WaitItem, item_of
 from pyoco_server.runs.index_reading import IndexReading
 from pyoco_server.runs.tenancy import visible_to
-from pyoco_server.wait_models import WaitState, decode_wait, is_wait_id
+from pyoco_server.wait_models import WaitState, decode_outbox, decode_wait, is_wait_id
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class WaitReader(IndexReading):
             elif message.is_marker:
                 yield SeenWait(wait_id, message.sequence, None)
             else:
-                yield SeenWait(wait_id, message.sequence, _read(wait_id, message.data))
+                yield _read(wait_id, message)
 
 
 def feed_of(connection: Connection, reader: WaitReader) -> BucketFeed:
@@ -119,13 +119,14 @@ def feed_of(connection: Connection, reader: WaitReader) -> BucketFeed:
     return feed
 
 
-def _read(wait_id: str, data: bytes) -> WaitItem | None:
+def _read(wait_id: str, message: StreamMessage) -> SeenWait:
     """A wait that cannot be read is not listed, whatever was known of it before."""
     try:
-        record = decode_wait(data)
+        record = decode_wait(message.data)
         if record.wait_id != wait_id:
             raise msgspec.ValidationError(f"it says that it is wait {record.wait_id}")
+        has_outbox = bool(decode_outbox(message.data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         log.warning("a wait is not listed, its record cannot be read: %s", error, extra={"wait_id": wait_id})
-        return None
-    return item_of(record)
+        return SeenWait(wait_id, message.sequence, None)
+    return SeenWait(wait_id, message.sequence, item_of(record), has_outbox)

@@ -39,16 +39,18 @@ CREATE TABLE waits (
     created_at REAL NOT NULL,
     deadline_at REAL NOT NULL,
     assignees TEXT NOT NULL,    -- as JSON
+    has_outbox INTEGER NOT NULL,-- whether events of it may not be published yet
     item BLOB NOT NULL          -- the wait in a list, as JSON
 );
 CREATE INDEX by_state ON waits (state, created_at, wait_id);
 CREATE INDEX by_tenant ON waits (tenant, state, created_at, wait_id);
 CREATE INDEX by_run ON waits (run_id);
 CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
+CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 FORM: Final = FileForm(
     "waits",
-    1,
+    2,
     _TABLES,
     probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
     reader_cache=1024,
@@ -66,6 +68,8 @@ class SeenWait:
     revision: int
     # None when the wait was removed, or cannot be read.
     item: WaitItem | None
+    # Whether events of it may not be published yet.
+    has_outbox: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ class WaitWriter:
             for write in batch:
                 before.append(self._take_out(write.wait_id))
                 if write.item is not None:
-                    self._insert(write.revision, write.item)
+                    self._insert(write.revision, write.item, has_outbox=write.has_outbox)
             self._db.execute("UPDATE held SET revision = ?", [upto])
         self.revision = upto
         self.waits += sum(write.item is not None for write in batch) - sum(was is not None for was in before)
@@ -146,9 +150,9 @@ class WaitWriter:
         found = self._db.execute("DELETE FROM waits WHERE wait_id = ? RETURNING item", [wait_id]).fetchall()
         return _decode_item(found[0][0]) if found else None
 
-    def _insert(self, revision: int, item: WaitItem) -> None:
+    def _insert(self, revision: int, item: WaitItem, *, has_outbox: bool) -> None:
         self._db.execute(
-            f"INSERT INTO waits VALUES ({', '.join('?' * 12)})",
+            f"INSERT INTO waits VALUES ({', '.join('?' * 13)})",
             (
                 revision,
                 item.wait_id,
@@ -161,6 +165,7 @@ class WaitWriter:
                 item.created_at,
                 item.deadline_at,
                 json.dumps(item.assignees),
+                has_outbox,
                 _encode(item),
             ),
         )
@@ -273,6 +278,11 @@ class WaitIndex(KeptIndex[WaitWriter]):
         """Their ids, which say of which run each is; there may be very many, so nothing else."""
         query = "SELECT wait_id FROM waits WHERE state = 'open'"
         return await self._read(lambda db: {wait_id for (wait_id,) in db.execute(query)})
+
+    async def with_outbox(self, limit: int) -> builtins.list[tuple[str, int]]:
+        """The waits with events that may not be published yet, with their revisions; the oldest first."""
+        query = "SELECT wait_id, revision FROM waits WHERE has_outbox ORDER BY revision LIMIT ?"
+        return await self._read(lambda db: db.execute(query, [limit]).fetchall())
 
 
 def _conditions(wanted: WaitFilter) -> Iterator[Condition]:

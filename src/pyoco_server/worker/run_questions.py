@@ -16,10 +16,12 @@ from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.human.closing import close_wait, event_of
+from pyoco_server.human.event_outbox import publish_now
 from pyoco_server.human.outcomes import RUN_OVER, expiry_text
 from pyoco_server.models import Job, Reason, RunStatus, TaskStatus
 from pyoco_server.wait_models import (
     Question,
+    WaitEvent,
     WaitEventKind,
     WaitRecord,
     WaitState,
@@ -69,13 +71,13 @@ class RunQuestions:
             if known is not None and known.state is not WaitState.CANCELLED:
                 return known
             wait = self._new_wait(question, arming=1 if known is None else known.arming + 1)
-            # Told first: an event without its wait is waited for, a wait without its event nobody misses.
-            await self._events.publish(event_of(wait, WaitEventKind.OPENED))
+            outbox: Sequence[WaitEvent] = [event_of(wait, WaitEventKind.OPENED)]
             try:
-                await self._store.create(wait)
+                await self._store.create(wait, outbox=outbox)
             except RevisionConflict:
                 stored = await self._store.get_from_leader(wait.wait_id)
-                wait = wait if stored is None else stored.record
+                wait, outbox = (wait, ()) if stored is None else (stored.record, stored.outbox)
+            await publish_now(self._events, outbox)
             self._waits[question.node, question.name] = wait
             return wait
 
