@@ -12,6 +12,7 @@ from pyoco_server.garbage import spare_loaded_code
 from pyoco_server.models import Reason, RunStatus
 from pyoco_server.wait_models import encode
 from pyoco_server.worker.code_folders import CodeFolders
+from pyoco_server.worker.death_pipe import die_with_worker
 from pyoco_server.worker.descriptor_output import DescriptorOutput
 from pyoco_server.worker.executor_link import ExecutorLink
 from pyoco_server.worker.flow_run import FlowRun, RunListener
@@ -204,6 +205,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
     faulthandler.enable()
+    die_with_worker(int(sys.argv[5]))
     with socket.socket(fileno=int(sys.argv[1])) as link, socket.socket(fileno=int(sys.argv[2])) as ahead:
         for ours in (link, ahead):
             # A child must not hold our ends open when we are gone, nor take a run.

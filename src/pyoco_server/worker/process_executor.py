@@ -16,6 +16,7 @@ from msgspec import structs
 
 from pyoco_server.config import SETTINGS
 from pyoco_server.worker.ahead_channel import AheadChannel
+from pyoco_server.worker.death_pipe import DeathPipe
 from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart, RunEvents, TaskOverdue
 from pyoco_server.worker.last_output import OutputPipes
 from pyoco_server.worker.process_link import LAST_WORDS_SEC, ProcessLink
@@ -40,8 +41,8 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in secrets}
 
 
-async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes) -> Process:
-    inherited = [link.fileno(), ahead.reading.fileno(), *pipes.read_ends]
+async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes, death: DeathPipe) -> Process:
+    inherited = [link.fileno(), ahead.reading.fileno(), *pipes.read_ends, death.read_end]
     try:
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -60,6 +61,7 @@ async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes) -
         raise ExecutorFailedToStart(f"no process could be started: {error}") from error
     finally:
         pipes.close_write_ends()
+        death.close_read_end()
 
 
 def _end_of(output: str) -> str:
@@ -91,6 +93,7 @@ class ProcessExecutor:
         # Its exit, not the end of the link, is the sign of its death: a forked child may hold the link.
         self._exited: asyncio.Task[int] | None = None
         self._pipes: OutputPipes | None = None
+        self._death: DeathPipe | None = None
         self._retired = False
         # The run whose executor is being replaced, and what was asked of it meanwhile.
         self._starting: Run | None = None
@@ -147,13 +150,16 @@ class ProcessExecutor:
         self._pipes = OutputPipes()
         ours, theirs = socket.socketpair()
         ahead = AheadChannel()
+        death = DeathPipe()
         try:
             with theirs:
-                self._process = await _spawn(theirs, ahead, self._pipes)
+                self._process = await _spawn(theirs, ahead, self._pipes, death)
         except BaseException:
             ours.close()
             ahead.close()
+            death.close()
             raise
+        self._death = death
         loop = asyncio.get_running_loop()
         _, self._link = await loop.create_unix_connection(partial(ProcessLink, ahead), sock=ours)
         self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
@@ -272,6 +278,9 @@ class ProcessExecutor:
         if self._pipes is not None:
             self._pipes.close()
             self._pipes = None
+        if self._death is not None:
+            self._death.close()
+            self._death = None
 
     async def _wait_ready(self, link: ProcessLink) -> None:
         assert self._exited is not None
