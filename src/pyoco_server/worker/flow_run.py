@@ -114,7 +114,7 @@ class FlowRun:
             return None
         over = TaskState.CANCELLED if status == RunStatus.CANCELLED else TaskState.FAILED
         self._end_running_tasks(error, over)
-        return self._ended(RunStatus(status), error=error)
+        return self._ended(RunStatus(status), error=error, by_force=True)
 
     def _run(self) -> Outcome:
         try:

@@ -248,11 +248,15 @@ class ProcessExecutor:
         """Ask the child for what it has reached; one that is too busy to tell is killed."""
         link, run = self._link, self.current
         if link is None or self._exited is None or run is None or run is self._starting:
-            self._given_up = Outcome(status=status, error=error)
+            self._given_up = Outcome(status=status, error=error, by_force=True)
             return
         link.recall()
+        if link.current is not run:
+            # It has just ended by itself.
+            return
         link.send(Abandon(run_id=run.run_id, status=status, error=error))
         await _first_of(self._exited, timeout_sec=LAST_WORDS_SEC)
+        link.read_waiting()
         if link.current is None or link.current is run:
             await self.abandon()
 
@@ -285,6 +289,7 @@ class ProcessExecutor:
     async def _wait_ready(self, link: ProcessLink) -> None:
         assert self._exited is not None
         await _first_of(link.ready, self._exited, timeout_sec=_START_TIMEOUT_SEC)
+        link.read_waiting()
         if not link.ready.done():
             why = f"not ready in {_START_TIMEOUT_SEC:g} s"
             if self._exited.done():

@@ -7,6 +7,7 @@ waits here that somebody else could begin.
 
 import asyncio
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -42,6 +43,7 @@ _LINE = 15
 _SHORT_SEC = 0.01
 # And only until they have waited, or the one in front has lasted, for this long.
 _PATIENCE_SEC = 0.02
+_READ_BYTES = 256 * 1024
 
 
 class Execution:
@@ -73,7 +75,7 @@ class ProcessLink(asyncio.Protocol):
         self.lost = False
         self.progress: Progress | None = None
         self.reporting = False
-        self._limits: dict[str, asyncio.TimerHandle] = {}
+        self._limits: dict[str, tuple[Limited, asyncio.TimerHandle]] = {}
         self.overdue: Limited | None = None
         self.on_overdue: Callable[[], None] = lambda: None
         self.last_output = LastOutput()
@@ -96,14 +98,26 @@ class ProcessLink(asyncio.Protocol):
             elif isinstance(message, Printed):
                 self.heard(message.lines)
             elif isinstance(message, Limited):
-                due_in = message.limit_sec + _DEAF_SEC
-                self._limits[message.key] = self._loop.call_later(due_in, self._is_overdue, message)
+                timer = self._loop.call_later(message.limit_sec + _DEAF_SEC, self._is_overdue, message)
+                self._limits[message.key] = message, timer
             elif isinstance(message, Unlimited):
                 self._forget_limit(message.key)
             elif isinstance(message, Progress):
                 self._progressed(message)
             else:
                 resolve(self.ready, message)
+
+    def read_waiting(self) -> None:
+        """Process what the executor has sent and the loop has not read yet.
+
+        Before anything is decided because of time: after a pause of this process its timers are due before
+        it has read. And a failed write closes the transport without reading what is left.
+        """
+        if self.lost or self.transport is None:
+            return
+        descriptor = self.transport.get_extra_info("socket").fileno()
+        while data := _waiting_in(descriptor):
+            self.data_received(data)
 
     def _tell(self, message: Finished | Asked) -> None:
         if not self._runs:
@@ -118,6 +132,7 @@ class ProcessLink(asyncio.Protocol):
         """The executor is gone: what it had not taken was never begun, and one run may have gone with it."""
         if self.lost:
             return
+        self.read_waiting()
         self.lost = True
         self._let_all_go()
         for execution in self._runs:
@@ -196,6 +211,7 @@ class ProcessLink(asyncio.Protocol):
 
     def recall(self, only: Run | None = None) -> None:
         """Take back who waits behind the first, or only this one of them; whom the executor has goes on."""
+        self.read_waiting()
         first = self._runs[0] if self._runs else None
         for execution in self._taken_back():
             stays = execution is first or (only is not None and execution.run is not only)
@@ -262,12 +278,15 @@ class ProcessLink(asyncio.Protocol):
             self.progress = progress
 
     def _is_overdue(self, task: Limited) -> None:
-        if self._runs:
+        self.read_waiting()
+        limited, _ = self._limits.get(task.key, (None, None))
+        # Not a task of the next run, which may have the same key.
+        if limited is task:
             self.overdue = task
             self.on_overdue()
 
     def _forget_limit(self, key: str) -> None:
-        timer = self._limits.pop(key, None)
+        _, timer = self._limits.pop(key, (None, None))
         if timer is not None:
             timer.cancel()
 
@@ -284,6 +303,14 @@ class ProcessLink(asyncio.Protocol):
 def line_behind(took_sec: float) -> int:
     """How many runs may wait where the last one took so long."""
     return _LINE if took_sec * _LINE <= _SHORT_SEC else int(_SHORT_SEC / took_sec)
+
+
+def _waiting_in(descriptor: int) -> bytes:
+    """What has arrived; empty when nothing has, or the other end is closed."""
+    try:
+        return os.read(descriptor, _READ_BYTES)
+    except (BlockingIOError, ConnectionResetError):
+        return b""
 
 
 _NOT_BEGUN = Outcome(status=RunStatus.RUNNING, not_begun=True)
