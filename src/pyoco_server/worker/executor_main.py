@@ -79,7 +79,8 @@ class ExecutorProcess:
             outcome = self._execute(source, run, listener)
             output.end_run()
             if outcome is None:
-                # Told already; this process is about to be ended.
+                # Another thread reports the end of this run, and ends the process after that.
+                threading.Event().wait()
                 return
             spoilt = outcome.spoilt = _is_spoilt(streams, threads)
             if spoilt:
@@ -134,7 +135,8 @@ class ExecutorProcess:
 
     def _on_silence(self) -> None:
         """The worker was paused, it seems: by now somebody else may have been given the run."""
-        if self._current is not None and self._current.give_up(RunStatus.CANCELLED, "") is not None:
+        current = self._current
+        if current is not None and current.preempt():
             self._leave_with(Outcome(status=RunStatus.RUNNING, go_on=True))
 
     def _on_end(self) -> None:
@@ -158,12 +160,17 @@ class ExecutorProcess:
     def _leave_with(self, outcome: Outcome) -> None:
         """Tell the outcome of a run whose tasks cannot be stopped, and end the process with them."""
         outcome.spoilt = True
-        self._descriptors.drain()
-        self._output.end_run()
-        self._link.send(outcome)
-        self._folder.leave()
-        self._folder.close()
-        os._exit(0)
+        try:
+            try:
+                self._descriptors.drain()
+                self._output.end_run()
+            finally:
+                self._link.send(outcome)
+            self._folder.leave()
+            self._folder.close()
+        finally:
+            # Whatever fails here: as long as this process lives, so does the task that cannot be stopped.
+            os._exit(0)
 
 
 class _LimitTeller:
@@ -192,8 +199,8 @@ class _LimitTeller:
 def _is_spoilt(streams: tuple[object, object], threads: int) -> bool:
     """Whether the run left something behind that the next one would suffer from."""
     replaced = (sys.stdout, sys.stderr) != streams
-    closed = sys.stdout.closed or sys.stderr.closed
-    return replaced or closed or threading.active_count() > threads
+    # What replaces a stream need not have its attributes.
+    return replaced or sys.stdout.closed or sys.stderr.closed or threading.active_count() > threads
 
 
 def _ignore(number: int, _: object) -> None:
