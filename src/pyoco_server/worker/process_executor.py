@@ -79,8 +79,21 @@ async def _ended_within(process: Process, seconds: float) -> None:
 
 def _kill_group(process: Process) -> None:
     """Kill the child and all that its tasks have started; it leads a session of its own."""
+    # Once it has been waited for, its id may be another's.
+    if process.returncode is None:
+        _kill_group_of(process.pid)
+
+
+def _kill_group_of(pid: int) -> None:
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
+
+
+async def _exit_of(process: Process) -> int:
+    """Its exit code. What its tasks have started has lost its run, and is killed before the id is reused."""
+    code = await process.wait()
+    _kill_group_of(process.pid)
+    return code
 
 
 class ProcessExecutor:
@@ -162,7 +175,7 @@ class ProcessExecutor:
         self._death = death
         loop = asyncio.get_running_loop()
         _, self._link = await loop.create_unix_connection(partial(ProcessLink, ahead), sock=ours)
-        self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
+        self._exited = asyncio.create_task(_exit_of(self._process), name="executor-exit")
         self._exited.add_done_callback(self._link.child_exited)
         self._link.on_overdue = partial(_kill_group, self._process)
         self._code = self._setup.code_folders
@@ -308,9 +321,10 @@ class ProcessExecutor:
         assert self._process is not None
         assert self._link is not None
         assert self._pipes is not None
-        code = await self._exited
-        # What its tasks started has lost its run as well.
+        # A task may have closed the link, and hold the GIL.
+        await _ended_within(self._process, _STOP_TIMEOUT_SEC)
         _kill_group(self._process)
+        code = await self._exited
         self._link.heard(self._pipes.left_over(attempt))
         if self._link.overdue is not None:
             return TaskOverdue(self._link.overdue)

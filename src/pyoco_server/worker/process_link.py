@@ -134,6 +134,7 @@ class ProcessLink(asyncio.Protocol):
             return
         self.read_waiting()
         self.lost = True
+        self._stop_timers()
         self._let_all_go()
         for execution in self._runs:
             resolve(execution.outcome, None)
@@ -205,8 +206,7 @@ class ProcessLink(asyncio.Protocol):
         execution = Execution(run, events, self._loop.create_future())
         execution.waits_ahead = True
         self._runs.append(execution)
-        if self._recalling is None:
-            self._recalling = self._loop.call_later(_PATIENCE_SEC, self._recall_who_waits_long)
+        self._watch_line()
         return execution.outcome
 
     def recall(self, only: Run | None = None) -> None:
@@ -221,6 +221,8 @@ class ProcessLink(asyncio.Protocol):
                 resolve(execution.outcome, _NOT_BEGUN)
         if self._runs and self._runs[0] is not first:
             self._begin_first()
+        # The executor may have taken one of them meanwhile, so that the first waits behind it now.
+        self._watch_line()
 
     def _taken_back(self) -> list[Execution]:
         taken = []
@@ -234,6 +236,10 @@ class ProcessLink(asyncio.Protocol):
         """The executor takes no more."""
         for execution in self._taken_back():
             resolve(execution.outcome, _NOT_BEGUN)
+
+    def _watch_line(self) -> None:
+        if self._recalling is None and len(self._runs) > 1:
+            self._recalling = self._loop.call_later(_PATIENCE_SEC, self._recall_who_waits_long)
 
     def _recall_who_waits_long(self) -> None:
         """Looked at again and again while somebody waits: most runs are over long before."""
@@ -259,8 +265,7 @@ class ProcessLink(asyncio.Protocol):
         if not outcome.not_begun:
             self._took_sec = outcome.took_sec
             self._most_in_line = line_behind(outcome.took_sec)
-        for key in list(self._limits):
-            self._forget_limit(key)
+        self._forget_limits()
         execution = self._runs.popleft()
         if outcome.spoilt:
             # It leaves without taking another.
@@ -284,6 +289,17 @@ class ProcessLink(asyncio.Protocol):
         if limited is task:
             self.overdue = task
             self.on_overdue()
+
+    def _stop_timers(self) -> None:
+        """The executor is gone, and its process id is soon free for others."""
+        self._forget_limits()
+        if self._recalling is not None:
+            self._recalling.cancel()
+            self._recalling = None
+
+    def _forget_limits(self) -> None:
+        for key in list(self._limits):
+            self._forget_limit(key)
 
     def _forget_limit(self, key: str) -> None:
         _, timer = self._limits.pop(key, (None, None))
