@@ -10,10 +10,13 @@ import msgspec
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.worker.cancellation import Cancellation
 from pyoco_server.worker.executor_pool import ExecutorPool, Turn
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Run, Setup
+from pyoco_server.worker.run_limit import RunLimit
 
+from .support.explain_facts import running
 from .support.gateway import RunningGateway
 from .support.looking import started_pid
 from .support.waiting import eventually
@@ -73,3 +76,35 @@ async def test_a_run_that_is_ended_between_two_executors_is_not_executed_again(
     finally:
         await executor.abandon()
         await executor.close()
+
+
+class GivingUp:
+    """An executor that counts how often it is asked to give its run up, and has none to give up."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def cancel(self, run_id: str) -> None: ...
+
+    async def give_up(self, status: str, error: str) -> None:
+        self.times += 1
+
+
+async def test_a_run_past_its_limit_is_given_up_until_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    """Once is not enough: it may be between two executors."""
+    executor: Any = GivingUp()
+    snapshot = running(timeout_sec=0.0)
+    limit = RunLimit(snapshot, executor)
+    for _ in range(3):
+        await limit.pursue(snapshot)
+    assert executor.times == 3
+    assert len(caplog.records) == 1
+
+
+async def test_a_run_that_does_not_stop_is_given_up_until_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    executor: Any = GivingUp()
+    cancellation = Cancellation(executor, grace_sec=-1.0)
+    for _ in range(4):
+        await cancellation.pursue(running(cancel_requested_at=1.0))
+    assert executor.times == 3
+    assert len(caplog.records) == 1
