@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +12,13 @@ import msgspec
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.models import LogLine
 from pyoco_server.worker import ahead_channel, process_link
 from pyoco_server.worker.ahead_channel import AheadChannel
 from pyoco_server.worker.executor import ExecutorCrashed
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.process_link import ProcessLink
-from pyoco_server.worker.protocol import Limited, Run, Setup, frame
+from pyoco_server.worker.protocol import Limited, Printed, Run, Setup, frame
 
 from .support.clocks import SetLoop
 from .support.waiting import eventually
@@ -80,6 +82,35 @@ async def test_the_id_of_a_process_that_has_ended_is_not_used_again(
     await executor.close()
     assert killed == []
     assert link.overdue is None
+
+
+async def test_an_executor_that_is_still_reporting_is_not_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not send all of a large result to a worker that was paused."""
+    clock, channel = SetLoop(), AheadChannel()
+    link = ProcessLink(channel)
+    monkeypatch.setattr(link, "_loop", clock)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    link.connection_made(SimpleNamespace(get_extra_info=lambda _: ours))  # type: ignore[arg-type]
+    killed: list[float] = []
+    link.on_overdue = lambda: killed.append(clock.time())
+    link.begin(a_run("r"), NOBODY)
+    result = frame(Printed(lines=[LogLine(ts=0.0, stream="stdout", text="x" * 1000)]))
+    try:
+        theirs.sendall(frame(Limited(key="k", task="t", limit_sec=60, isolated=False, started_at=0.0)))
+        link.read_waiting()
+        theirs.sendall(result[:500])
+        clock.advance(61)
+        assert killed == []
+        theirs.sendall(result[500:])
+        clock.advance(1)
+        assert killed == []
+        clock.advance(1)
+        assert killed == [63]
+    finally:
+        ours.close()
+        theirs.close()
+        channel.close()
 
 
 async def test_a_run_that_comes_to_wait_behind_another_while_it_is_recalled_is_not_forgotten(

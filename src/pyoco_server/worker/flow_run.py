@@ -70,9 +70,11 @@ class FlowRun:
             max_value_bytes=listener.max_value_bytes,
         )
         self._waits = RunWaits(decode_waits(run.waits) if run.waits else [], listener.asked)
-        # They know this run: without them nothing does that it knows, and its memory is free at its end.
-        watchers = [*listener.watchers, TaskLimits(self._on_timeout)] if limited else listener.watchers
-        self._calls = TaskCalls(flow, self._journal, self._waits, listener.pauses, watchers)
+        # It knows this run: without it nothing does that it knows, and its memory is free at its end.
+        limits = TaskLimits(self._on_timeout) if limited else None
+        self._calls = TaskCalls(
+            flow, self._journal, self._waits, listener.pauses, listener.watchers, limits=limits
+        )
         # The engine fills these in the order of a set; a reader wants the order of the flow.
         self._context = CallingContext(
             run_id=run.run_id, tasks=dict.fromkeys(in_order(flow), TaskState.PENDING)

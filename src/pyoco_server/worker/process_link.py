@@ -98,8 +98,7 @@ class ProcessLink(asyncio.Protocol):
             elif isinstance(message, Printed):
                 self.heard(message.lines)
             elif isinstance(message, Limited):
-                timer = self._loop.call_later(message.limit_sec + _DEAF_SEC, self._is_overdue, message)
-                self._limits[message.key] = message, timer
+                self._watch_limit(message, message.limit_sec + _DEAF_SEC)
             elif isinstance(message, Unlimited):
                 self._forget_limit(message.key)
             elif isinstance(message, Progress):
@@ -107,17 +106,20 @@ class ProcessLink(asyncio.Protocol):
             else:
                 resolve(self.ready, message)
 
-    def read_waiting(self) -> None:
-        """Process what the executor has sent and the loop has not read yet.
+    def read_waiting(self) -> bool:
+        """Process what the executor has sent and the loop has not read yet; whether there was any.
 
         Before anything is decided because of time: after a pause of this process its timers are due before
         it has read. And a failed write closes the transport without reading what is left.
         """
         if self.lost or self.transport is None:
-            return
+            return False
+        found = False
         descriptor = self.transport.get_extra_info("socket").fileno()
         while data := _waiting_in(descriptor):
+            found = True
             self.data_received(data)
+        return found
 
     def _tell(self, message: Finished | Asked) -> None:
         if not self._runs:
@@ -283,12 +285,20 @@ class ProcessLink(asyncio.Protocol):
             self.progress = progress
 
     def _is_overdue(self, task: Limited) -> None:
-        self.read_waiting()
+        was_talking = self.read_waiting()
         limited, _ = self._limits.get(task.key, (None, None))
-        # Not a task of the next run, which may have the same key.
-        if limited is task:
+        if limited is not task:
+            # It has ended. A task of the next run may have the same key.
+            return
+        if was_talking:
+            # It is not deaf, and may not have been able to send all of it while this process was paused.
+            self._watch_limit(task, _DEAF_SEC)
+        else:
             self.overdue = task
             self.on_overdue()
+
+    def _watch_limit(self, task: Limited, within_sec: float) -> None:
+        self._limits[task.key] = task, self._loop.call_later(within_sec, self._is_overdue, task)
 
     def _stop_timers(self) -> None:
         """The executor is gone, and its process id is soon free for others."""
