@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 class Cancellation:
-    """Looked at whenever the run's snapshot is known anew; acts once on the wish, and once on its delay."""
+    """Looked at whenever the run's snapshot is known anew; acts once on the wish, and then on its delay."""
 
     def __init__(self, executor: RunExecutor, *, grace_sec: float) -> None:
         self._executor = executor
@@ -26,10 +26,12 @@ class Cancellation:
         if self._asked_at is None:
             self._asked_at = now
             self._executor.cancel(snapshot.run_id)
-        elif not self.forced and now - self._asked_at > self._grace_sec:
-            self.forced = True
-            spec = Err.CANCEL_TIMED_OUT
-            log.error("%s: %s", spec.en, self.verdict, extra=spec.log_fields(run_id=snapshot.run_id))
+        elif now - self._asked_at > self._grace_sec:
+            if not self.forced:
+                self.forced = True
+                spec = Err.CANCEL_TIMED_OUT
+                log.error("%s: %s", spec.en, self.verdict, extra=spec.log_fields(run_id=snapshot.run_id))
+            # Again and again while the run lasts: it may have been between two executors.
             await self._executor.give_up(RunStatus.CANCELLED, self.verdict)
 
     @property

@@ -2,7 +2,8 @@
 
 Whoever waits reads: the main thread while it has no run, so that a short run needs no second thread; a
 listener while a run lasts, so that a running flow can be asked to report or to stop. When the worker goes
-away the sockets end, and so does this process: no run outlives its owner.
+away the sockets end, and so does this process: no run outlives its owner. Whatever else ends the listener
+ends the process too, since the end of the worker would go unnoticed after it.
 """
 
 import os
@@ -10,8 +11,11 @@ import select
 import socket
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from typing import NoReturn
 
 from pyoco_server.worker.ahead_channel import receive
 from pyoco_server.worker.protocol import (
@@ -32,6 +36,8 @@ _LOOKS_AT_NOTHING = 100
 
 # Before the worker has said how patient to be.
 _UNTIL_TOLD_SEC = 60.0
+
+_STDERR = 2
 
 Heard = Callable[[ToExecutor], None]
 
@@ -71,8 +77,15 @@ class ExecutorLink:
         threading.Thread(target=self._listen, name="executor-link", daemon=True).start()
 
     def send(self, message: FromExecutor) -> None:
-        with self._sending:
-            self._link.sendall(frame(message))
+        data = frame(message)
+        try:
+            with self._sending:
+                self._link.sendall(data)
+        except OSError:
+            if self._link.fileno() < 0:
+                # A child that a task has forked: its copy of the socket was closed, and it has no worker.
+                raise
+            self._end()
 
     def next(self) -> Setup | Run:
         """Wait for the setup or the next run."""
@@ -97,9 +110,16 @@ class ExecutorLink:
             return receive(self._ahead)
         except (EOFError, OSError):
             self._end()
-            raise
 
     def _listen(self) -> None:
+        try:
+            self._listen_for_ever()
+        except BaseException:  # noqa: BLE001 - whatever it is, a run must not go on without a listener
+            with suppress(OSError):
+                os.write(_STDERR, traceback.format_exc().encode("utf-8", "replace"))
+            self._end(1)
+
+    def _listen_for_ever(self) -> None:
         nothing = 0
         while True:
             self._busy.wait()
@@ -141,7 +161,9 @@ class ExecutorLink:
             else:
                 self._on_message(message)
 
-    def _end(self) -> None:
-        self._on_end()
-        # Not sys.exit: the main thread may be inside a user's task.
-        os._exit(0)
+    def _end(self, code: int = 0) -> NoReturn:
+        try:
+            self._on_end()
+        finally:
+            # Not sys.exit: the main thread may be inside a user's task.
+            os._exit(code)

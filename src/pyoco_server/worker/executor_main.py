@@ -5,12 +5,14 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 
 from pyoco_server.garbage import spare_loaded_code
 from pyoco_server.models import Reason, RunStatus
 from pyoco_server.wait_models import encode
 from pyoco_server.worker.code_folders import CodeFolders
+from pyoco_server.worker.death_pipe import die_with_worker
 from pyoco_server.worker.descriptor_output import DescriptorOutput
 from pyoco_server.worker.executor_link import ExecutorLink
 from pyoco_server.worker.flow_run import FlowRun, RunListener
@@ -78,11 +80,12 @@ class ExecutorProcess:
                 continue
             output.begin_run(run.attempt)
             outcome = self._execute(source, run, listener)
+            if outcome is None:
+                # Another thread reports the end of this run, and ends the process after that.
+                threading.Event().wait()
+                return
             reusable = self._clean_up(state)
             output.end_run()
-            if outcome is None:
-                # Told already; this process is about to be ended.
-                return
             spoilt = outcome.spoilt = not reusable
             if spoilt:
                 # Before it is said: the worker may end this process as soon as it hears of it.
@@ -146,7 +149,8 @@ class ExecutorProcess:
 
     def _on_silence(self) -> None:
         """The worker was paused, it seems: by now somebody else may have been given the run."""
-        if self._current is not None and self._current.give_up(RunStatus.CANCELLED, "") is not None:
+        current = self._current
+        if current is not None and current.preempt():
             self._leave_with(Outcome(status=RunStatus.RUNNING, go_on=True))
 
     def _on_end(self) -> None:
@@ -170,11 +174,16 @@ class ExecutorProcess:
     def _leave_with(self, outcome: Outcome) -> None:
         """Tell the outcome of a run whose tasks cannot be stopped, and end the process with them."""
         outcome.spoilt = True
-        # The worker reads what is in the pipes: it may be paused, and asking for it would wait for it.
-        self._output.end_run()
-        self._link.send(outcome)
-        self._folder.close()
-        os._exit(0)
+        try:
+            try:
+                # What is in the pipes is read by the worker, which may be paused: do not wait for it here.
+                self._output.end_run()
+            finally:
+                self._link.send(outcome)
+            self._folder.close()
+        finally:
+            # Whatever fails here: as long as this process lives, so does the task that cannot be stopped.
+            os._exit(0)
 
 
 class _LimitTeller:
@@ -209,6 +218,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
     faulthandler.enable()
+    die_with_worker(int(sys.argv[6]))
     link, ahead, returned = (socket.socket(fileno=int(number)) for number in sys.argv[1:4])
     pipes = int(sys.argv[4]), int(sys.argv[5])
     for descriptor in pipes:

@@ -180,7 +180,7 @@ class Turn:
         self._placed = False
         self._executor: ProcessExecutor | None = None
         self._run: Run | None = None
-        # What was asked of the run before it came to an executor.
+        # How the run ends that was cancelled or given up before it came to an executor, or between two.
         self._ended: Outcome | None = None
 
     def __enter__(self) -> "Turn":
@@ -219,21 +219,20 @@ class Turn:
         return self._executor.progress() if self._executor is not None and self._is_under_way else None
 
     def cancel(self, run_id: str) -> None:
-        if self._executor is None or self._run is None:
-            self._ended = Outcome(status=RunStatus.CANCELLED)
-            return
-        self._executor.take_back(self._run)
-        # Unless it was taken back: it is under way, or about to be.
-        if self._is_under_way or self._executor.waits(self._run):
-            self._executor.cancel(run_id)
+        if self._executor is not None and self._run is not None:
+            self._executor.take_back(self._run)
+            # Unless it was taken back: it is under way, or about to be.
+            if self._is_under_way or self._executor.waits(self._run):
+                self._executor.cancel(run_id)
+                return
+        self._ended = Outcome(status=RunStatus.CANCELLED)
 
     async def give_up(self, status: str, error: str) -> None:
-        if self._executor is None:
-            self._ended = Outcome(status=status, error=error)
-            return
         await self._leave_line()
-        if self._is_under_way:
+        if self._executor is not None and self._is_under_way:
             await self._executor.give_up(status, error)
+        else:
+            self._ended = Outcome(status=status, error=error, by_force=True)
 
     async def abandon(self) -> None:
         await self._leave_line()

@@ -78,9 +78,11 @@ class FlowRun:
             max_value_bytes=listener.max_value_bytes,
         )
         self._waits = RunWaits(decode_waits(run.waits) if run.waits else [], listener.asked)
-        # They know this run: without them nothing does that it knows, and its memory is free at its end.
-        watchers = [*listener.watchers, TaskLimits(self._on_timeout)] if limited else listener.watchers
-        self._calls = TaskCalls(flow, self._journal, self._waits, listener.pauses, watchers)
+        # It knows this run: without it nothing does that it knows, and its memory is free at its end.
+        limits = TaskLimits(self._on_timeout) if limited else None
+        self._calls = TaskCalls(
+            flow, self._journal, self._waits, listener.pauses, listener.watchers, limits=limits
+        )
         # The engine fills these in the order of a set; a reader wants the order of the flow.
         self._context = CallingContext(run_id=run.run_id, tasks=dict.fromkeys(order, TaskState.PENDING))
         self._context.calls = self._calls
@@ -88,9 +90,9 @@ class FlowRun:
         self._over = threading.Lock()
 
     def execute(self) -> Outcome | None:
-        """The outcome; None when it has been told already, since a task was stuck."""
+        """The outcome; None when another thread ends the run, and reports that."""
         outcome = self._run()
-        return outcome if self._over.acquire(blocking=False) else None
+        return outcome if self.preempt() else None
 
     def cancel(self) -> None:
         """Have the engine stop at its next boundary, and `ctx.is_cancelled` be true from now on."""
@@ -115,13 +117,17 @@ class FlowRun:
         }
         return Progress(run_id=self.run_id, tasks=self._task_states(), task_records=records)
 
+    def preempt(self) -> bool:
+        """Have the run come to no end of its own any more; false if it is over."""
+        return self._over.acquire(blocking=False)
+
     def give_up(self, status: str, error: str) -> Outcome | None:
         """The outcome of a run that is ended from outside, whatever it is doing; None if it is over."""
-        if not self._over.acquire(blocking=False):
+        if not self.preempt():
             return None
         over = TaskState.CANCELLED if status == RunStatus.CANCELLED else TaskState.FAILED
         self._end_running_tasks(error, over)
-        return self._ended(RunStatus(status), error=error)
+        return self._ended(RunStatus(status), error=error, by_force=True)
 
     def _run(self) -> Outcome:
         try:
@@ -141,22 +147,26 @@ class FlowRun:
 
     def _on_timeout(self, call: TaskCall) -> None:
         """A task is past its limit. It cannot be stopped from here, so that its process has to go."""
-        if not self._over.acquire(blocking=False):
+        if not self.preempt():
             return
         text = f"it took longer than its limit of {call.timeout_sec:g} s"
+        error = f"task {call.task.name}: {text}"
+        try:
+            outcome = self._timed_out(call, text, error)
+        except Exception:  # noqa: BLE001 - nothing else can end this run any more
+            traceback.print_exc()
+            outcome = Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error)
+        self._listener.stuck(outcome)
+
+    def _timed_out(self, call: TaskCall, text: str, error: str) -> Outcome:
         if self._cancel_requested:
             self._end_running_tasks(text, TaskState.CANCELLED)
-            self._listener.stuck(self._ended(RunStatus.CANCELLED, spoilt=True))
-            return
+            return self._ended(RunStatus.CANCELLED, spoilt=True)
         if call.isolated:
             self._journal.failed(call.key, call.task.name, call.started_at, text)
-            self._listener.stuck(Outcome(status=RunStatus.RUNNING, go_on=True, spoilt=True))
-            return
+            return Outcome(status=RunStatus.RUNNING, go_on=True, spoilt=True)
         self._end_running_tasks(text, TaskState.FAILED)
-        outcome = self._ended(
-            RunStatus.FAILED, reason=Reason.TIMEOUT, error=f"task {call.task.name}: {text}", spoilt=True
-        )
-        self._listener.stuck(outcome)
+        return self._ended(RunStatus.FAILED, reason=Reason.TIMEOUT, error=error, spoilt=True)
 
     def _failed(self, error: BaseException) -> Outcome:
         """The outcome after an exception; one that followed a cancel is the flow's way to stop."""
@@ -196,7 +206,8 @@ class FlowRun:
         records: dict[str, bytes] = {}
         records_cut = False
         waiting = self._waits.tasks
-        for name, record in self._context.task_records.items():
+        # A copy, see `_task_states`.
+        for name, record in dict(self._context.task_records).items():
             records[name], cut = encoded_record(
                 record,
                 state=_state(name, record.state, waiting),

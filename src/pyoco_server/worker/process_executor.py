@@ -16,6 +16,7 @@ from msgspec import structs
 
 from pyoco_server.config import SETTINGS
 from pyoco_server.worker.ahead_channel import AheadChannel
+from pyoco_server.worker.death_pipe import DeathPipe
 from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart, RunEvents, TaskOverdue
 from pyoco_server.worker.last_output import OutputPipes
 from pyoco_server.worker.process_link import LAST_WORDS_SEC, ProcessLink
@@ -41,8 +42,9 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in secrets}
 
 
-async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes) -> Process:
-    inherited = [link.fileno(), ahead.reading.fileno(), pipes.returned.fileno(), *pipes.read_ends]
+async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes, death: DeathPipe) -> Process:
+    sockets = [link.fileno(), ahead.reading.fileno(), pipes.returned.fileno()]
+    inherited = [*sockets, *pipes.read_ends, death.read_end]
     try:
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -61,6 +63,7 @@ async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes) -
         raise ExecutorFailedToStart(f"no process could be started: {error}") from error
     finally:
         pipes.close_executor_ends()
+        death.close_read_end()
 
 
 def _end_of(output: str) -> str:
@@ -78,8 +81,21 @@ async def _ended_within(process: Process, seconds: float) -> None:
 
 def _kill_group(process: Process) -> None:
     """Kill the child and all that its tasks have started; it leads a session of its own."""
+    # Once it has been waited for, its id may be another's.
+    if process.returncode is None:
+        _kill_group_of(process.pid)
+
+
+def _kill_group_of(pid: int) -> None:
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(pid, signal.SIGKILL)
+
+
+async def _exit_of(process: Process) -> int:
+    """Its exit code. What its tasks have started has lost its run, and is killed before the id is reused."""
+    code = await process.wait()
+    _kill_group_of(process.pid)
+    return code
 
 
 async def _remove_folders(run: Run, pid: int) -> None:
@@ -98,6 +114,7 @@ class ProcessExecutor:
         # Its exit, not the end of the link, is the sign of its death: a forked child may hold the link.
         self._exited: asyncio.Task[int] | None = None
         self._pipes: OutputPipes | None = None
+        self._death: DeathPipe | None = None
         self._retired = False
         # The run whose executor is being replaced, and what was asked of it meanwhile.
         self._starting: Run | None = None
@@ -156,16 +173,19 @@ class ProcessExecutor:
         self._pipes = OutputPipes()
         ours, theirs = socket.socketpair()
         ahead = AheadChannel()
+        death = DeathPipe()
         try:
             with theirs:
-                self._process = await _spawn(theirs, ahead, self._pipes)
+                self._process = await _spawn(theirs, ahead, self._pipes, death)
         except BaseException:
             ours.close()
             ahead.close()
+            death.close()
             raise
+        self._death = death
         loop = asyncio.get_running_loop()
         _, self._link = await loop.create_unix_connection(partial(ProcessLink, ahead, self._pipes), sock=ours)
-        self._exited = asyncio.create_task(self._process.wait(), name="executor-exit")
+        self._exited = asyncio.create_task(_exit_of(self._process), name="executor-exit")
         self._exited.add_done_callback(self._link.child_exited)
         self._link.on_overdue = partial(_kill_group, self._process)
         self._code = self._setup.code_folders
@@ -256,11 +276,15 @@ class ProcessExecutor:
         """Ask the child for what it has reached; one that is too busy to tell is killed."""
         link, run = self._link, self.current
         if link is None or self._exited is None or run is None or run is self._starting:
-            self._given_up = Outcome(status=status, error=error)
+            self._given_up = Outcome(status=status, error=error, by_force=True)
             return
         link.recall()
+        if link.current is not run:
+            # It has just ended by itself.
+            return
         link.send(Abandon(run_id=run.run_id, status=status, error=error))
         await _first_of(self._exited, timeout_sec=LAST_WORDS_SEC)
+        link.read_waiting()
         if link.current is None or link.current is run:
             await self.abandon()
 
@@ -286,12 +310,16 @@ class ProcessExecutor:
         if self._pipes is not None:
             self._pipes.close()
             self._pipes = None
+        if self._death is not None:
+            self._death.close()
+            self._death = None
         if process is not None and self._last is not None:
             await _remove_folders(self._last, process.pid)
 
     async def _wait_ready(self, link: ProcessLink) -> None:
         assert self._exited is not None
         await _first_of(link.ready, self._exited, timeout_sec=_START_TIMEOUT_SEC)
+        link.read_waiting()
         if not link.ready.done():
             why = f"not ready in {_START_TIMEOUT_SEC:g} s"
             if self._exited.done():
@@ -310,9 +338,10 @@ class ProcessExecutor:
         assert self._process is not None
         assert self._link is not None
         assert self._pipes is not None
-        code = await self._exited
-        # What its tasks started has lost its run as well.
+        # A task may have closed the link, and hold the GIL.
+        await _ended_within(self._process, _STOP_TIMEOUT_SEC)
         _kill_group(self._process)
+        code = await self._exited
         self._link.heard(self._pipes.left_over(attempt))
         if self._link.overdue is not None:
             return TaskOverdue(self._link.overdue)

@@ -7,6 +7,7 @@ waits here that somebody else could begin.
 
 import asyncio
 import math
+import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -43,6 +44,7 @@ _LINE = 15
 _SHORT_SEC = 0.01
 # And only until they have waited, or the one in front has lasted, for this long.
 _PATIENCE_SEC = 0.02
+_READ_BYTES = 256 * 1024
 
 
 class Execution:
@@ -75,7 +77,7 @@ class ProcessLink(asyncio.Protocol):
         self.lost = False
         self.progress: Progress | None = None
         self.reporting = False
-        self._limits: dict[str, asyncio.TimerHandle] = {}
+        self._limits: dict[str, tuple[Limited, asyncio.TimerHandle]] = {}
         self.overdue: Limited | None = None
         self.on_overdue: Callable[[], None] = lambda: None
         self.last_output = LastOutput()
@@ -98,14 +100,28 @@ class ProcessLink(asyncio.Protocol):
             elif isinstance(message, Printed | ReadOutput):
                 self._output(message)
             elif isinstance(message, Limited):
-                due_in = message.limit_sec + _DEAF_SEC
-                self._limits[message.key] = self._loop.call_later(due_in, self._is_overdue, message)
+                self._watch_limit(message, message.limit_sec + _DEAF_SEC)
             elif isinstance(message, Unlimited):
                 self._forget_limit(message.key)
             elif isinstance(message, Progress):
                 self._progressed(message)
             else:
                 resolve(self.ready, message)
+
+    def read_waiting(self) -> bool:
+        """Process what the executor has sent and the loop has not read yet; whether there was any.
+
+        Before anything is decided because of time: after a pause of this process its timers are due before
+        it has read. And a failed write closes the transport without reading what is left.
+        """
+        if self.lost or self.transport is None:
+            return False
+        found = False
+        descriptor = self.transport.get_extra_info("socket").fileno()
+        while data := _waiting_in(descriptor):
+            found = True
+            self.data_received(data)
+        return found
 
     def _tell(self, message: Finished | Asked) -> None:
         if not self._runs:
@@ -126,7 +142,9 @@ class ProcessLink(asyncio.Protocol):
         """The executor is gone: what it had not taken was never begun, and one run may have gone with it."""
         if self.lost:
             return
+        self.read_waiting()
         self.lost = True
+        self._stop_timers()
         self._let_all_go()
         for execution in self._runs:
             resolve(execution.outcome, None)
@@ -198,12 +216,12 @@ class ProcessLink(asyncio.Protocol):
         execution = Execution(run, events, self._loop.create_future())
         execution.waits_ahead = True
         self._runs.append(execution)
-        if self._recalling is None:
-            self._recalling = self._loop.call_later(_PATIENCE_SEC, self._recall_who_waits_long)
+        self._watch_line()
         return execution.outcome
 
     def recall(self, only: Run | None = None) -> None:
         """Take back who waits behind the first, or only this one of them; whom the executor has goes on."""
+        self.read_waiting()
         first = self._runs[0] if self._runs else None
         for execution in self._taken_back():
             stays = execution is first or (only is not None and execution.run is not only)
@@ -213,6 +231,8 @@ class ProcessLink(asyncio.Protocol):
                 resolve(execution.outcome, _NOT_BEGUN)
         if self._runs and self._runs[0] is not first:
             self._begin_first()
+        # The executor may have taken one of them meanwhile, so that the first waits behind it now.
+        self._watch_line()
 
     def _taken_back(self) -> list[Execution]:
         taken = []
@@ -226,6 +246,10 @@ class ProcessLink(asyncio.Protocol):
         """The executor takes no more."""
         for execution in self._taken_back():
             resolve(execution.outcome, _NOT_BEGUN)
+
+    def _watch_line(self) -> None:
+        if self._recalling is None and len(self._runs) > 1:
+            self._recalling = self._loop.call_later(_PATIENCE_SEC, self._recall_who_waits_long)
 
     def _recall_who_waits_long(self) -> None:
         """Looked at again and again while somebody waits: most runs are over long before."""
@@ -251,8 +275,7 @@ class ProcessLink(asyncio.Protocol):
         if not outcome.not_begun:
             self._took_sec = outcome.took_sec
             self._most_in_line = line_behind(outcome.took_sec)
-        for key in list(self._limits):
-            self._forget_limit(key)
+        self._forget_limits()
         if self._pipes is not None:
             # Of one that leaves, what it has not read; it reports nothing after this.
             self.heard(self._pipes.run_ended(self.attempt, leaves=outcome.spoilt))
@@ -273,12 +296,34 @@ class ProcessLink(asyncio.Protocol):
             self.progress = progress
 
     def _is_overdue(self, task: Limited) -> None:
-        if self._runs:
+        was_talking = self.read_waiting()
+        limited, _ = self._limits.get(task.key, (None, None))
+        if limited is not task:
+            # It has ended. A task of the next run may have the same key.
+            return
+        if was_talking:
+            # It is not deaf, and may not have been able to send all of it while this process was paused.
+            self._watch_limit(task, _DEAF_SEC)
+        else:
             self.overdue = task
             self.on_overdue()
 
+    def _watch_limit(self, task: Limited, within_sec: float) -> None:
+        self._limits[task.key] = task, self._loop.call_later(within_sec, self._is_overdue, task)
+
+    def _stop_timers(self) -> None:
+        """The executor is gone, and its process id is soon free for others."""
+        self._forget_limits()
+        if self._recalling is not None:
+            self._recalling.cancel()
+            self._recalling = None
+
+    def _forget_limits(self) -> None:
+        for key in list(self._limits):
+            self._forget_limit(key)
+
     def _forget_limit(self, key: str) -> None:
-        timer = self._limits.pop(key, None)
+        _, timer = self._limits.pop(key, (None, None))
         if timer is not None:
             timer.cancel()
 
@@ -295,6 +340,14 @@ class ProcessLink(asyncio.Protocol):
 def line_behind(took_sec: float) -> int:
     """How many runs may wait where the last one took so long."""
     return _LINE if took_sec * _LINE <= _SHORT_SEC else int(_SHORT_SEC / took_sec)
+
+
+def _waiting_in(descriptor: int) -> bytes:
+    """What has arrived; empty when nothing has, or the other end is closed."""
+    try:
+        return os.read(descriptor, _READ_BYTES)
+    except (BlockingIOError, ConnectionResetError):
+        return b""
 
 
 _NOT_BEGUN = Outcome(status=RunStatus.RUNNING, not_begun=True)

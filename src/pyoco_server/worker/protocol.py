@@ -184,6 +184,8 @@ class Outcome(Struct, tag=True, kw_only=True):
     # Not over: go on from the journal, in another process. A task that the flow can do without does not end,
     # or the worker was silent for so long that the run may be another's.
     go_on: bool = False
+    # The flow did not come to this end by itself: it was given up, or its executor was killed.
+    by_force: bool = False
     # It was never begun, and never will be here.
     not_begun: bool = False
     # What it waits for, and what it does not need an answer to any more: JSON lists of Questions.

@@ -136,7 +136,8 @@ class RunExecution:
         if keeper.limit.passed:
             return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=keeper.limit.verdict)
         outcome = await self._execute()
-        if outcome.status in (RunStatus.COMPLETED, RunStatus.WAITING_HUMAN) or outcome.go_on:
+        if not outcome.by_force:
+            # Also when it ended just before it would have been ended.
             return outcome
         if keeper.cancellation.forced:
             outcome.status, outcome.reason = RunStatus.CANCELLED, Reason.CANCEL_FORCED
@@ -184,10 +185,11 @@ class RunExecution:
                 self.finished(self._failed_entry(late, run, str(overdue)))
                 return Outcome(status=RunStatus.RUNNING, go_on=True)
             error = f"task {late.task}: {overdue}"
-            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error)
+            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error, by_force=True)
         except ExecutorCrashed as crash:
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
-            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=error)
+            reason = Reason.EXECUTOR_CRASHED
+            return Outcome(status=RunStatus.FAILED, reason=reason, error=error, by_force=True)
 
     def _failed_entry(self, late: Limited, run: Run, error: str) -> JournalEntry:
         """What the executor of a task past its limit could not tell itself."""

@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class RunLimit:
-    """Looked at while the run lasts; acts once, when the time is up."""
+    """Looked at while the run lasts; acts when the time is up."""
 
     def __init__(self, snapshot: RunSnapshot, executor: RunExecutor) -> None:
         self._executor = executor
@@ -24,9 +24,11 @@ class RunLimit:
         return self._limit_sec is not None and time.time() - self._started_at >= self._limit_sec
 
     async def pursue(self, snapshot: RunSnapshot) -> None:
-        if self.passed and not self.exceeded:
-            self.exceeded = True
-            log.warning("ending a run: %s", self.verdict, extra={"run_id": snapshot.run_id})
+        if self.passed:
+            if not self.exceeded:
+                self.exceeded = True
+                log.warning("ending a run: %s", self.verdict, extra={"run_id": snapshot.run_id})
+            # Again and again while the run lasts: it may have been between two executors.
             await self._executor.give_up(RunStatus.FAILED, self.verdict)
 
     @property

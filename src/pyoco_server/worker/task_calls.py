@@ -81,11 +81,15 @@ class TaskCalls:
         waits: RunWaits,
         pauses: RetryPauses,
         watchers: Sequence[TaskWatcher],
+        *,
+        limits: TaskWatcher | None = None,
     ) -> None:
         self._journal = journal
         self.waits = waits
         self._pauses = pauses
         self._watchers = watchers
+        # Ends with the last try: a result that is reported late, to a worker that is paused, was in time.
+        self._limits = limits
         # Only this mode of the engine goes on without a task that failed.
         self._may_isolate = not flow.has_control_flow()
         # The result of a run's only task is in its last snapshot: a journal would say it twice.
@@ -187,6 +191,17 @@ class TaskCalls:
         return changes
 
     def _try_until_done(
+        self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
+    ) -> Any:
+        if self._limits is None:
+            return self._try_again(wrapped, call, context, inputs)
+        self._limits.began(call)
+        try:
+            return self._try_again(wrapped, call, context, inputs)
+        finally:
+            self._limits.ended(call)
+
+    def _try_again(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
     ) -> Any:
         failures = 0

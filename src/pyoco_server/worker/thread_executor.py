@@ -6,8 +6,9 @@ killed: a run that does not stop is left behind, asked to stop, and nothing that
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.callable_policy import CallablePolicy
@@ -21,6 +22,8 @@ from pyoco_server.worker.protocol import Outcome, Progress, Run
 from pyoco_server.worker.task_calls import RetryPauses
 from pyoco_server.worker.task_output import TaskOutput
 
+T = TypeVar("T")
+
 
 class ThreadExecutor:
     """Runs flows on a thread of this process; a flow that does not stop by itself cannot be killed."""
@@ -31,6 +34,8 @@ class ThreadExecutor:
         self._code = CodeFolders()
         self._current: FlowRun | None = None
         self._leave_behind: Callable[[Outcome | ExecutorCrashed], None] | None = None
+        # Perhaps before its flow is resolved.
+        self._to_cancel: str | None = None
 
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
         loop = asyncio.get_running_loop()
@@ -57,20 +62,27 @@ class ThreadExecutor:
             pauses=RetryPauses(self._config.task_retry_base_sec, self._config.task_retry_max_sec),
             max_value_bytes=self._config.journal_value_max_bytes,
         )
-        prepared = await asyncio.to_thread(self._source.prepare, run, listener)
-        if isinstance(prepared, Outcome):
-            return prepared
-        self._current, self._leave_behind = prepared, leave_behind
+        self._leave_behind = leave_behind
         try:
+            resolving = asyncio.to_thread(self._source.prepare, run, listener)
+            prepared: FlowRun | Outcome = await _first_of(resolving, ended)
+            if isinstance(prepared, Outcome):
+                return prepared
+            self._current = prepared
+            if self._to_cancel == run.run_id:
+                prepared.cancel()
             with streams:
                 return await _execute(prepared, output, run.attempt, ended)
         finally:
             self._current = self._leave_behind = None
+            # An error that nobody waits for any more must not be reported as never looked at.
+            ended.cancel()
 
     def progress(self) -> Progress | None:
         return None if self._current is None else self._current.progress()
 
     def cancel(self, run_id: str) -> None:
+        self._to_cancel = run_id
         if self._current is not None and self._current.run_id == run_id:
             self._current.cancel()
 
@@ -87,10 +99,13 @@ class ThreadExecutor:
 
     async def give_up(self, status: str, error: str) -> None:
         """Stop waiting for the flow; a thread cannot be killed, so it is asked to stop and left behind."""
-        if self._current is not None and self._leave_behind is not None:
-            outcome = self._current.give_up(status, error)
-            if outcome is not None:
-                self._leave_behind(outcome)
+        if self._leave_behind is None:
+            return
+        if self._current is None:
+            # Its flow is still being resolved.
+            self._leave_behind(Outcome(status=status, error=error, by_force=True))
+        elif (outcome := self._current.give_up(status, error)) is not None:
+            self._leave_behind(outcome)
 
     async def abandon(self) -> None:
         if self._leave_behind is not None:
@@ -105,16 +120,19 @@ async def _execute(
     run: FlowRun, output: TaskOutput, attempt: int, ended: "asyncio.Future[Outcome]"
 ) -> Outcome:
     """The outcome of the flow, or what it is ended with from outside."""
-    execution = asyncio.create_task(asyncio.to_thread(_run, run, output, attempt))
     try:
-        await asyncio.wait((execution, ended), return_when=asyncio.FIRST_COMPLETED)
-        outcome = execution.result() if execution.done() else None
-        return await ended if outcome is None else outcome
+        return await _first_of(asyncio.to_thread(_run, run, output, attempt), ended)
     finally:
-        if not execution.done():
-            run.cancel()
-        # Nobody waits for it any more; an error in it must not be reported as never looked at.
-        ended.cancel()
+        # One that has ended does not mind.
+        run.cancel()
+
+
+async def _first_of(work: Coroutine[None, None, T | None], ended: "asyncio.Future[Outcome]") -> T | Outcome:
+    """The result of the work on a thread, unless the run is ended from outside before."""
+    working = asyncio.create_task(work)
+    await asyncio.wait((working, ended), return_when=asyncio.FIRST_COMPLETED)
+    result = working.result() if working.done() else None
+    return await ended if result is None else result
 
 
 def _run(run: FlowRun, output: TaskOutput, attempt: int) -> Outcome | None:
