@@ -10,7 +10,6 @@ import logging
 import math
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import nats.errors
@@ -19,6 +18,7 @@ from nats.aio.subscription import Subscription
 from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.direct_client import DirectClient
+from pyoco_server.broker.feed_history import FeedHistory, Held, KnownKey
 from pyoco_server.broker.feed_questions import FeedQuestions
 from pyoco_server.broker.message import Message, MessageSink
 from pyoco_server.broker.stream_reads import (
@@ -50,14 +50,6 @@ _ASKED_AT_ONCE: Final = 32
 _AWAY_SEC: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What the reader knows: all writes up to the revision, of the bucket that was made at that time."""
-
-    created: str
-    revision: int
-
-
 class FeedReader(Protocol):
     """Who is fed. It is called by one task, so that each call ends before the next."""
 
@@ -75,7 +67,7 @@ class FeedReader(Protocol):
         ...
 
     async def begin(self, created: str) -> None:
-        """Forget everything: this is another bucket."""
+        """Forget everything: this is another bucket, or the same one with another history."""
 
     async def take(self, batch: list[StreamMessage]) -> None:
         """Learn from these writes."""
@@ -87,6 +79,10 @@ class FeedReader(Protocol):
         self, after: int, upto: int, revisions: list[int], *, limit: int
     ) -> list[tuple[int, str]]:
         """The first it knows with a revision in between that is none of these: revision and key."""
+        ...
+
+    async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
+        """The keys it knows with the highest revisions below this one, the highest first."""
         ...
 
     async def drop(self, revisions: list[int]) -> None:
@@ -105,6 +101,9 @@ class BucketFeed:
         self._of = of
         self._stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
+        self._history = FeedHistory(connection, self._stream, self._prefix)
+        # The connection's count of interruptions when the history was last compared.
+        self._compared_history_at: int | None = None
         self._hints = _Hints(connection, f"{self._prefix}{keys}", self._heard_of_a_write)
         self._task: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()
@@ -239,15 +238,34 @@ class BucketFeed:
     async def _begin(self, state: StreamState) -> None:
         self._last = state.last_sequence
         held = self._reader.held
-        if held.created == state.created and held.revision <= state.last_sequence:
-            return
+        interruptions = self._connection.interruptions
+        if held.created == state.created:
+            if await self._continues(held, state):
+                return
+            log.warning(
+                "the %s have lost their newest messages, and what is known of them is read again; "
+                "was a backup restored, or did a server lose its power?",
+                self._of,
+            )
         await self._reader.begin(state.created)
+        self._compared_history_at = interruptions
         # What somebody waits for may be of the bucket that was there before.
         self._questions.restart()
         self._last_missing = 0
         # All that it will know is read now.
         self._compared = None
         self._up_to_date_at = time.monotonic()
+
+    async def _continues(self, held: Held, state: StreamState) -> bool:
+        """Whether the bucket still has the history that was read; asked anew after each interruption."""
+        if held.revision > state.last_sequence:
+            return False
+        interruptions = self._connection.interruptions
+        if self._compared_history_at != interruptions:
+            if not await self._history.continues(held, self._reader):
+                return False
+            self._compared_history_at = interruptions
+        return True
 
     async def _answer_on_the_way(self, state: StreamState) -> None:
         """Nobody waits for what was written after the question, however much that is."""

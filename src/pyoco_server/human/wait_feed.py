@@ -71,7 +71,8 @@ class WaitReader(IndexReading):
     async def take(self, batch: list[StreamMessage]) -> None:
         # The message of a wait can be long.
         seen = await asyncio.to_thread(lambda: list(self._seen(batch)))
-        before = await self._index.apply(seen, upto=batch[-1].sequence)
+        last = batch[-1]
+        before = await self._index.apply(seen, upto=last.sequence, stored_ns=last.stored_ns)
         if not self._index.ready:
             # Most of it is old; who follows is told all that is open when that is known.
             return

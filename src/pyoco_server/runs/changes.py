@@ -133,6 +133,13 @@ class RunChanges:
         for follower in chain.from_iterable(self._lists.values()):
             follower.lose_track()
 
+    def went_back(self) -> None:
+        """The bucket lost its newest messages, and revisions that were reported are used again."""
+        for watched in self._runs.values():
+            watched.end()
+        for follower in chain.from_iterable(self._lists.values()):
+            follower.lose_track()
+
     def tell_runs(self, batch: Sequence[RunChange]) -> None:
         """Tell only those who follow one run; it may be old what they hear."""
         for change in batch:

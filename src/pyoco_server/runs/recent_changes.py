@@ -50,6 +50,10 @@ class Position:
         return None if found is None else cls(found[1], int(found[2]))
 
 
+# Of no bucket: whoever follows from there has to list again.
+UNKNOWN_POSITION: Final = Position("", 0)
+
+
 def bucket_name(created: str) -> str:
     """A short word for the bucket that was made at this time."""
     return f"{zlib.crc32(created.encode()):08x}"

@@ -34,21 +34,30 @@ class RunReader(IndexReading):
         self._changes = changes
         # Whether the open runs are those of the index.
         self._loaded = False
+        # How often the bucket lost its newest messages.
+        self._went_back = 0
 
     @property
     def entries(self) -> int:
         return self._index.runs
 
     async def begin(self, created: str) -> None:
+        if created == self.held.created:
+            # Revisions went back: what was reported of a run, or read up to, means nothing any more.
+            self._went_back += 1
+            self._changes.went_back()
         await self._index.begin(created)
-        self._open_runs.begin(created)
+        self._begin_open_runs(created)
         self._loaded = True
 
     async def take(self, batch: list[StreamMessage]) -> None:
         await self._load()
         seen = await asyncio.to_thread(lambda: list(self._seen(batch)))
         listening = self._index.ready and self._changes.listening
-        before = await self._index.apply(seen, upto=batch[-1].sequence, want_before=listening)
+        last = batch[-1]
+        before = await self._index.apply(
+            seen, upto=last.sequence, stored_ns=last.stored_ns, want_before=listening
+        )
         for write in seen:
             self._open_runs.take(write.run_id, write.revision, write.state)
             if write.removed:
@@ -84,12 +93,16 @@ class RunReader(IndexReading):
         """With an index that was kept, only what was written since is read from the bucket."""
         if self._loaded:
             return
-        self._open_runs.begin(self.held.created)
+        self._begin_open_runs(self.held.created)
         for run_id, revision, state in await self._index.open_states():
             self._open_runs.take(run_id, revision, decode_state(state))
         for run_id in await self._index.markers():
             self._open_runs.remember_marker(run_id)
         self._loaded = True
+
+    def _begin_open_runs(self, created: str) -> None:
+        # Each history of the bucket counts as a bucket of its own.
+        self._open_runs.begin(f"{created} {self._went_back}" if self._went_back else created)
 
     async def _trim_markers(self, keep: int) -> None:
         """Whatever is in the bucket beside runs is markers; the oldest ones are removed first."""
