@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.broker import api_key_mirror
 from pyoco_server.broker.api_key_mirror import ApiKeyMirror
 from pyoco_server.broker.api_keys import ApiKeyRecord, ApiKeys
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.queued_runs import QueuedRuns
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.run_store import RunStore
-from pyoco_server.broker.stream_reads import StreamMessage
+from pyoco_server.broker.stream_reads import StreamMessage, read_batch
+from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
@@ -30,7 +30,9 @@ from .support.connections import connected
 from .support.event_reading import reading_events
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
+from .support.printing_runs import PrintingRun, begun
 from .support.stored_runs import ended, snapshot, write
+from .support.stored_waits import decided, waiting_run
 from .support.waiting import eventually
 from .test_run_list import ids
 
@@ -295,15 +297,14 @@ async def test_a_look_at_the_keys_that_failed_half_way_is_made_up_for(
         assert await mirror.look()
         await keys.change("first", lambda _: key("first", revoked_at=9.0))
         await keys.note_use("first", 6.0)
-        read = api_key_mirror.read_batch
 
         async def one_and_then_nothing(*args: Any, after: int, **options: Any) -> list[StreamMessage]:
             if after >= 3:
                 raise connection.unavailable("a test")
-            return (await read(*args, after=after, **options))[:1]
+            return (await read_batch(*args, after=after, **options))[:1]
 
         with monkeypatch.context() as patched:
-            patched.setattr(api_key_mirror, "read_batch", one_and_then_nothing)
+            patched.setattr("pyoco_server.broker.api_key_mirror.read_batch", one_and_then_nothing)
             with pytest.raises(NatsUnavailable):
                 await mirror.look()
         assert await mirror.look(), "whoever asks has not heard of the change yet"
@@ -328,3 +329,54 @@ async def test_a_lost_job_is_not_taken_for_a_queued_one(config: NatsBackendConfi
         assert [_ async for _ in queued.look()] == [None]
         assert lost.run_id not in queued
         assert new.run_id in queued
+
+
+async def test_a_followed_log_continues_by_time_when_its_sequences_are_used_again(
+    config: NatsBackendConfig, backup: Backup
+) -> None:
+    async with connected(config) as connection:
+        run, other = await begun(connection), await begun(connection)
+        await run.prints("kept")
+    backup.take()
+    events = {"Accept": "text/event-stream"}
+    async with running_gateway(config) as gateway:
+        run = PrintingRun(gateway.inside.connection, run.run_id)
+        other = PrintingRun(gateway.inside.connection, other.run_id)
+        await run.prints("lost")
+        await run.prints("lost as well")
+        path = f"/runs/{run.run_id}/logs"
+        async with reading_events(gateway.http, path, headers=events) as reading:
+            await reading.reads("kept", "lost", "lost as well", within=LONG)
+            last_id = reading.events[-1].id
+            async with reconnecting(gateway.inside.connection):
+                backup.restore()
+            await run.prints("new")
+            await other.prints("of another run")
+            await run.prints("newer")
+            await reading.reads("kept", "lost", "lost as well", "new", "newer", within=LONG)
+        # A client whose line was lost gets the log from its beginning.
+        headers = {**events, "Last-Event-ID": str(last_id)}
+        async with reading_events(gateway.http, path, headers=headers) as again:
+            await again.reads("kept", "new", "newer", within=LONG)
+        await run.ends()
+
+
+async def test_an_answer_that_was_lost_is_asked_for_again(config: NatsBackendConfig, backup: Backup) -> None:
+    run, [wait] = waiting_run()
+    async with connected(config) as connection:
+        await WaitStore(connection).create(wait)
+        await RunStore(connection).create(run)
+    backup.take()
+    async with running_gateway(config) as gateway:
+        await gateway.inside.wait_store.replace(decided(wait), revision=1)
+        assert (await gateway.inside.waits.all_open(None))[0] == []
+    backup.restore()
+    # Another wait is stored at the revision of the answer, and then decided.
+    other_run, [other] = waiting_run()
+    async with connected(config) as connection:
+        await RunStore(connection).create(other_run)
+        await WaitStore(connection).create(other)
+        await WaitStore(connection).replace(decided(other), revision=2)
+    async with running_gateway(config) as gateway:
+        [item] = (await gateway.inside.waits.all_open(None))[0]
+        assert wait.wait_id.encode() in bytes(item)

@@ -4,7 +4,7 @@ Looking asks the leader how far there is to read, and reads what is new; the cop
 that the question was asked. Writes are heard of at once, but what is heard is only a hint to look: the write
 may be refused, and the hint may be lost.
 
-After an interruption the whole bucket is read: its server may have lost the newest writes, and have used their
+After an interruption the whole bucket is read: its server may have lost the newest writes, and used their
 revisions for others since. There are few keys, and a missed revocation must not stay missed.
 """
 

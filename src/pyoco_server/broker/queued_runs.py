@@ -2,8 +2,8 @@
 
 Jobs share the subject of their tag, so that nobody can be asked for the job of one run. A message that was
 seen is believed to be there until its run has ended, or until the queue of a tag holds fewer messages than
-were seen in it: then somebody has removed some, and all is read again. After an interruption all is read again
-as well: the queue may have lost its newest jobs, and have got as many others.
+were seen in it: then somebody has removed some, and all is read again. It is read again after an interruption
+as well: the queue may have lost its newest jobs, and got as many others.
 """
 
 from collections import Counter

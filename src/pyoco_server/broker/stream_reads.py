@@ -84,6 +84,7 @@ class StoredPlace(Struct, frozen=True):
     """Where a message is stored, and since when."""
 
     sequence: int
+    subject: str
     stored_ns: int
 
 
@@ -95,7 +96,7 @@ class _Stored(Struct):
 
     @property
     def place(self) -> StoredPlace:
-        return StoredPlace(self.seq, unix_ns(self.time))
+        return StoredPlace(self.seq, self.subject, unix_ns(self.time))
 
 
 class _StoredReply(Struct):
