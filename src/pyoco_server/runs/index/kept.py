@@ -171,7 +171,13 @@ class KeptIndex(ABC, Generic[W]):
         if self._writer is not None:
             self._writer.close()
         if self._file is not None:
-            self._file.release()
+            try:
+                if not self._broken:
+                    self._file.close_in_order()
+            except OSError as error:
+                log.warning("the index of %s may have to be made anew: %s", self._form.name, error)
+            finally:
+                self._file.release()
 
     def _used(self) -> W:
         assert self._writer is not None, "the index was not started"
