@@ -62,6 +62,11 @@ class FeedReader(Protocol):
         ...
 
     @property
+    def markers(self) -> int:
+        """How many deleted keys it remembers, because the bucket still has a marker of each."""
+        ...
+
+    @property
     def ready(self) -> bool:
         """Whether it has been up to date, so that it can be asked."""
         ...
@@ -72,8 +77,15 @@ class FeedReader(Protocol):
     async def take(self, batch: list[StreamMessage]) -> None:
         """Learn from these writes."""
 
-    async def up_to_date(self, state: StreamState, *, exact: bool) -> None:
-        """There was nothing more to read. Exact: and nothing that it knows is gone."""
+    async def up_to_date(self, state: StreamState) -> None:
+        """There was nothing more to read."""
+
+    async def marked_keys(self) -> list[str]:
+        """The deleted keys that it remembers, in the order in which they were deleted."""
+        ...
+
+    async def forget_markers(self, keys: list[str]) -> None:
+        """The bucket has no marker of these any more."""
 
     async def others(
         self, after: int, upto: int, revisions: list[int], *, limit: int
@@ -229,9 +241,8 @@ class BucketFeed:
                 return  # it broke, and has to begin anew
             await self._answer_on_the_way(state)
         self._last = max(self._reader.held.revision, self._last)
-        self._look_for_what_is_gone(state)
-        is_exact = self._compared is None and self._reader.held.revision <= state.last_sequence
-        await self._reader.up_to_date(state, exact=is_exact)
+        await self._look_for_what_is_gone(state)
+        await self._reader.up_to_date(state)
         self._up_to_date_at = time.monotonic()
         self._questions.answer(upto=state.last_sequence)
 
@@ -285,14 +296,30 @@ class BucketFeed:
 
     # What is gone without a word: its marker was removed while this gateway was away
 
-    def _look_for_what_is_gone(self, state: StreamState) -> None:
+    async def _look_for_what_is_gone(self, state: StreamState) -> None:
         """Some may be gone after a while without reading; and some are, if the bucket has fewer messages."""
+        if self._compared is not None or not self._reader.entries + self._reader.markers:
+            return
         was_away = time.monotonic() - self._up_to_date_at > _AWAY_SEC
-        held = self._reader.held.revision
-        has_too_many = held <= state.last_sequence and self._reader.entries > state.messages
-        if self._compared is None and self._reader.entries and (was_away or has_too_many):
+        if await self._lacks_messages(state) or was_away:
             log.debug("comparing the index of %s with the bucket", self._of)
-            self._compared, self._compare_to = 0, held
+            self._compared, self._compare_to = 0, self._reader.held.revision
+
+    async def _lacks_messages(self, state: StreamState) -> bool:
+        """Whether the bucket has fewer messages than the reader knows keys; markers are removed by sweeps."""
+        reader = self._reader
+        if reader.held.revision > state.last_sequence:
+            return False  # the count is older than what was read
+        if reader.entries + reader.markers <= state.messages:
+            return False
+        marked = await reader.marked_keys()
+        for start in range(0, len(marked), _ASKED_AT_ONCE):
+            some = list(enumerate(marked[start : start + _ASKED_AT_ONCE]))
+            if gone := await self._gone(some):
+                await reader.forget_markers([key for at, key in some if at in gone])
+            if reader.entries + reader.markers <= state.messages:
+                return False
+        return True
 
     async def _compare(self) -> None:
         """Go along the bucket, a little at a time, and have the reader forget what is not there."""

@@ -6,11 +6,13 @@ few lines among many ends after a fair amount of reading, and tells how far it l
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple, Self
 
 from pyoco_server.broker.run_logs import LogBatch, RunLogs
 from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, shortened
 from pyoco_server.models import LogLine
+from pyoco_server.runs.folding import folded
 
 # What one page may read at most, whatever it is looking for.
 MOST_BATCHES: Final = 2000
@@ -45,7 +47,7 @@ class Position:
 START: Final = Position(0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LogFilter:
     """Which lines are wanted; what is empty wants all of them."""
 
@@ -53,11 +55,15 @@ class LogFilter:
     streams: frozenset[str] = frozenset()
     search: str = ""
 
+    @cached_property
+    def _needle(self) -> str:
+        return folded(self.search)
+
     def takes(self, line: LogLine) -> bool:
         return (
             (not self.tasks or line.task in self.tasks)
             and (not self.streams or line.stream in self.streams)
-            and (not self.search or self.search.casefold() in line.text.casefold())
+            and (not self.search or self._needle in folded(line.text))
         )
 
 

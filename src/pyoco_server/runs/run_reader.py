@@ -72,14 +72,12 @@ class RunReader(IndexReading):
             # Most of it is old. Who follows one run can tell, and wants to hear of what is new.
             self._changes.tell_runs(changes)
 
-    async def up_to_date(self, state: StreamState, *, exact: bool) -> None:
+    async def up_to_date(self, state: StreamState) -> None:
         await self._load()
         if not self._index.ready:
             await self._index.complete()
             self._changes.begin(self.held.created, self.held.revision)
             log.info("the index of runs is ready: %d runs", self.entries)
-        if exact:
-            await self._trim_markers(max(0, state.messages - self.entries))
         await self._index.look_after_file()
 
     async def drop(self, revisions: list[int]) -> None:
@@ -104,11 +102,16 @@ class RunReader(IndexReading):
         # Each history of the bucket counts as a bucket of its own.
         self._open_runs.begin(f"{created} {self._went_back}" if self._went_back else created)
 
-    async def _trim_markers(self, keep: int) -> None:
-        """Whatever is in the bucket beside runs is markers; the oldest ones are removed first."""
-        self._open_runs.trim_markers(keep)
-        if self._index.marked > keep:
-            await self._index.trim_markers(keep)
+    @property
+    def markers(self) -> int:
+        return self._index.marked
+
+    async def marked_keys(self) -> list[str]:
+        return await self._index.markers()
+
+    async def forget_markers(self, keys: list[str]) -> None:
+        self._open_runs.forget_markers(keys)
+        await self._index.forget_markers(keys)
 
     def _seen(self, batch: list[StreamMessage]) -> Iterator[SeenWrite]:
         for message in batch:

@@ -90,8 +90,8 @@ class RunIndex(KeptIndex[IndexWriter]):
         """Remove the runs with these revisions; what was known of them."""
         return await self._write(lambda: self._used().drop(revisions))
 
-    async def trim_markers(self, keep: int) -> None:
-        await self._write(lambda: self._used().trim_markers(keep))
+    async def forget_markers(self, run_ids: list[str]) -> None:
+        await self._write(lambda: self._used().forget_markers(run_ids))
 
     # Reading
 

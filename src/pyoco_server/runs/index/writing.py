@@ -128,14 +128,11 @@ class IndexWriter:
     def close(self) -> None:
         self._db.close()
 
-    def trim_markers(self, keep: int) -> None:
-        """Keep the newest markers: the oldest are removed from the bucket first."""
-        self._db.execute(
-            "DELETE FROM markers WHERE revision IN "
-            "(SELECT revision FROM markers ORDER BY revision DESC LIMIT -1 OFFSET ?)",
-            [keep],
-        )
-        self.marked = min(self.marked, keep)
+    def forget_markers(self, run_ids: Sequence[str]) -> None:
+        """They were removed from the bucket."""
+        self.marked -= self._db.execute(
+            "DELETE FROM markers WHERE run_id IN (SELECT value FROM json_each(?))", [json.dumps(run_ids)]
+        ).rowcount
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
