@@ -3,9 +3,8 @@
 Its stream is the same, and its sequences are used again for other messages.
 """
 
-import shutil
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from pyoco_server.errors import NatsUnavailable
 from pyoco_server.runs.run_reader import RunReader
 from pyoco_server.runs.submit import new_job
 
+from .support.backups import Backup
 from .support.connections import connected
 from .support.event_reading import reading_events
 from .support.gateway import RunningGateway, running_gateway
@@ -43,33 +43,6 @@ LONG = 90.0
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a list is an old one when the machine stands still for a second."""
     monkeypatch.setattr("pyoco_server.runs.index.freshness._PATIENCE_SEC", LONG)
-
-
-class Backup:
-    """A copy of a server's data, to be put in its place."""
-
-    def __init__(self, server: NatsServer, data: Path, copy: Path) -> None:
-        self._server = server
-        self._data = data
-        self._copy = copy
-
-    def take(self) -> None:
-        with self._stopped():
-            shutil.rmtree(self._copy, ignore_errors=True)
-            shutil.copytree(self._data, self._copy)
-
-    def restore(self) -> None:
-        with self._stopped():
-            shutil.rmtree(self._data)
-            shutil.copytree(self._copy, self._data)
-
-    @contextmanager
-    def _stopped(self) -> Iterator[None]:
-        self._server.stop()
-        try:
-            yield
-        finally:
-            self._server.start()
 
 
 @pytest.fixture
@@ -271,8 +244,7 @@ async def test_a_revocation_at_a_revision_that_was_used_before_is_not_missed(
         keys, mirror = ApiKeys(connection), ApiKeyMirror(connection)
         await keys.create(key("first"))
         await keys.create(key("second"))
-        async with reconnecting(connection):
-            backup.take()
+        backup.take()
         await keys.note_use("first", 5.0)
         await keys.note_use("second", 5.0)
         assert await mirror.look()
@@ -314,8 +286,7 @@ async def test_a_look_at_the_keys_that_failed_half_way_is_made_up_for(
 async def test_a_lost_job_is_not_taken_for_a_queued_one(config: NatsBackendConfig, backup: Backup) -> None:
     async with connected(config) as connection:
         queue, queued = WorkQueue(connection), QueuedRuns(connection)
-        async with reconnecting(connection):
-            backup.take()
+        backup.take()
         lost, new = (new_job(flow_name="noop", tag="default") for _ in range(2))
         await queue.publish(lost, run_revision=1)
         queued.compare(await queued.count())

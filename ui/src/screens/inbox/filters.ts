@@ -17,7 +17,9 @@ export const isFiltered = (query: URLSearchParams): boolean =>
   Object.keys(NO_FILTERS).some((name) => query.get(name));
 
 export function matching(waits: readonly HumanWait[], query: URLSearchParams, now: number): HumanWait[] {
-  const words = folded(query.get("q") ?? "").split(/\s+/).filter(Boolean);
+  const words = folded(query.get("q") ?? "")
+    .split(/\s+/)
+    .filter(Boolean);
   const flow = query.get("flow");
   const assignee = query.get("assignee");
   const due = dueOf(query);

@@ -110,7 +110,10 @@ function foldedWithOrigin(text: string) {
     }
     at += character.length;
   }
-  return { whole: pieced, origin: (index: number, after = 0) => (after ? ends : begins)[index] ?? text.length };
+  return {
+    whole: pieced,
+    origin: (index: number, after = 0) => (after ? ends : begins)[index] ?? text.length,
+  };
 }
 
 /** As a file: the moment, the stream, the task and the text of each line. */
