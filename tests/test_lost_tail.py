@@ -14,6 +14,7 @@ import pytest
 from pyoco_server.broker.api_key_mirror import ApiKeyMirror
 from pyoco_server.broker.api_keys import ApiKeyRecord, ApiKeys
 from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.object_store import ObjectStore
 from pyoco_server.broker.queued_runs import QueuedRuns
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.run_store import RunStore
@@ -24,6 +25,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.runs.run_reader import RunReader
 from pyoco_server.runs.submit import new_job
+from pyoco_server.wheels.registry import WheelRegistry
 
 from .support.backups import Backup
 from .support.connections import connected
@@ -351,3 +353,26 @@ async def test_an_answer_that_was_lost_is_asked_for_again(config: NatsBackendCon
     async with running_gateway(config) as gateway:
         [item] = (await gateway.inside.waits.all_open(None))[0]
         assert wait.wait_id.encode() in bytes(item)
+
+
+async def test_a_registry_of_wheels_is_another_one_though_its_newest_sequence_is_the_same(
+    config: NatsBackendConfig, backup: Backup
+) -> None:
+    async def content() -> AsyncIterator[bytes]:
+        yield b"a wheel"
+
+    async with connected(config) as connection:
+        store = ObjectStore(connection, config.wheel_object_store_bucket)
+        registry = WheelRegistry(connection)
+        chunks = await store.store_chunks(content())
+        backup.take()
+        await store.publish("lost-1.0-py3-none-any.whl", chunks, {}, revision=0)
+        before = await registry.newest_record()
+        async with reconnecting(connection):
+            backup.restore()
+        await store.publish("other-1.0-py3-none-any.whl", chunks, {}, revision=0)
+        after = await registry.newest_record()
+        assert before is not None
+        assert after is not None
+        assert before.sequence == after.sequence
+        assert before != after
