@@ -1,5 +1,6 @@
 """Runs that are removed leave the index, also when nobody has said so."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from pyoco_server.broker import jetstream_api
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.retention import Retention
 
+from .support.event_reading import reading_events
 from .support.gateway import RunningGateway, running_gateway
 from .support.stored_runs import ended, snapshot, write
 from .support.waiting import eventually
@@ -93,6 +95,58 @@ async def test_vanished_runs_are_found_among_markers_and_no_marker_is_forgotten_
         assert await eventually(is_right, describe="the vanished runs are not listed any more")
         assert await gateway.inside.index_file.markers() == written[10:20]
         assert [run_id for _, run_id in gateway.inside.sweeper._runs.markers] == written[10:20]
+
+
+async def test_a_run_that_vanished_is_found_beside_a_marker_and_the_marker_is_remembered(
+    gateway: RunningGateway,
+) -> None:
+    deleted, vanished, left = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0), ended(at=3.0))
+    assert len(await ids(gateway)) == 3
+    # As many messages as runs that are known: one of them is a marker.
+    await purge(gateway, vanished)
+    await gateway.inside.runs.delete(deleted, revision=1)
+
+    async def is_right() -> bool:
+        return await ids(gateway) == [left]
+
+    assert await eventually(is_right, describe="the vanished run is not listed any more")
+    assert await gateway.inside.index_file.markers() == [deleted]
+    assert [run_id for _, run_id in gateway.inside.sweeper._runs.markers] == [deleted]
+
+
+async def test_a_marker_that_was_removed_out_of_order_is_forgotten(gateway: RunningGateway) -> None:
+    written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(4)))
+    for number in (0, 1, 2):
+        await gateway.inside.runs.delete(written[number], revision=number + 1)
+    assert await ids(gateway) == written[3:]
+    await purge(gateway, written[2])
+    assert await ids(gateway) == written[3:]
+    assert await gateway.inside.index_file.markers() == written[:2]
+    assert [run_id for _, run_id in gateway.inside.sweeper._runs.markers] == written[:2]
+
+
+async def test_a_watcher_of_the_list_that_comes_back_is_told_of_a_run_that_vanished(
+    gateway: RunningGateway,
+) -> None:
+    vanished, left = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+    before = (await gateway.http.get("/runs")).headers["X-Pyoco-Revision"]
+    await purge(gateway, vanished)
+
+    async def is_right() -> bool:
+        return await ids(gateway) == [left]
+
+    assert await eventually(is_right, describe="the vanished run is not listed any more")
+    # Twice: nothing was written since, so that its place has not moved.
+    for _ in range(2):
+        async with reading_events(gateway.http, "/runs/watch", params={"after": before}) as reading:
+            await eventually(lambda: reading.events, describe="the first event")
+            first = reading.events[0]
+            assert (first.name, json.loads(first.data)["run_id"]) == ("removed", vanished)
+    # One who wants other runs is not.
+    other = {"after": before, "status": "failed"}
+    async with reading_events(gateway.http, "/runs/watch", params=other) as reading:
+        await eventually(lambda: reading.events, describe="the first event")
+        assert reading.events[0].name == "heartbeat"
 
 
 async def test_a_run_that_was_written_meanwhile_is_not_gone(gateway: RunningGateway) -> None:

@@ -33,8 +33,8 @@ class Markers(Retention):
         if run_id in self.stuck:
             raise NatsUnavailable("NATS is away")
         self.bucket.remove(run_id)
-        # What the feed does when it sees how many markers are left.
-        self._runs.trim_markers(len(self.bucket))
+        # What the feed does when it sees that a marker was removed.
+        self._runs.forget_markers([run_id])
         await asyncio.sleep(0)
 
     async def remove_all(self) -> None:

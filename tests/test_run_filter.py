@@ -23,7 +23,24 @@ from pyoco_server.runs.run_filter import RunFilter, TimeRange
 from pyoco_server.runs.run_summary import RunSummary, summary_of
 
 STATUSES = ("PENDING", "RUNNING", "COMPLETED", "FAILED")
-WORDS = ("etl", "ETL-2", "report", "売上", "売上レポート", 'a"b', "x\0y", "%_'", "straße", "İx")
+WORDS = (
+    "etl",
+    "ETL-2",
+    "report",
+    "売上",
+    "売上レポート",
+    'a"b',
+    "x\0y",
+    "%_'",
+    "straße",
+    "İx",
+    "ΟΔΟΣ",
+    "οδοςα",
+    "ﬁn",
+    "ＥＴＬ",
+    "cafe\u0301",
+    "ｶﾞ",
+)
 SHA = "0" * 63
 
 times = st.integers(0, 6).map(float)

@@ -48,7 +48,10 @@ class Size:
 class Stack:
     """The processes around a NATS that runs, and a connection of our own to see what they leave there."""
 
-    def __init__(self, folder: Path, size: Size, nats: NatsServer | NatsCluster) -> None:
+    def __init__(
+        self, folder: Path, size: Size, nats: NatsServer | NatsCluster, *, every_write: bool = True
+    ) -> None:
+        """With `every_write` the runs bucket keeps each write; in production it keeps the newest of a run."""
         self.book = folder / "book"
         self.nats = nats
         self.gateways: dict[str, Service] = {}
@@ -65,7 +68,8 @@ class Stack:
         }
         self.connection = Connection(NatsBackendConfig.from_env(self._settings), name="faults")
         self.history = History(self.connection)
-        self.connection.add_hook(self.history.keep_everything)
+        if every_write:
+            self.connection.add_hook(self.history.keep_everything)
         self.connection.add_hook(lambda: ensure_resources(self.connection))
 
     async def start(self) -> None:
@@ -117,11 +121,11 @@ async def _start_gateway(gateway: Service) -> str:
 
 
 @asynccontextmanager
-async def running_stack(folder: Path, size: Size) -> AsyncIterator[Stack]:
+async def running_stack(folder: Path, size: Size, *, every_write: bool = True) -> AsyncIterator[Stack]:
     nats = NatsCluster(folder / "nats", size.nats) if size.nats > 1 else NatsServer(folder / "nats")
     try:
         await asyncio.to_thread(nats.start)
-        stack = Stack(folder, size, nats)
+        stack = Stack(folder, size, nats, every_write=every_write)
         try:
             await stack.start()
             yield stack

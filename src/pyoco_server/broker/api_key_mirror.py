@@ -3,6 +3,9 @@
 Looking asks the leader how far there is to read, and reads what is new; the copy is right as of the moment
 that the question was asked. Writes are heard of at once, but what is heard is only a hint to look: the write
 may be refused, and the hint may be lost.
+
+After an interruption the whole bucket is read: its server may have lost the newest writes, and used their
+revisions for others since. There are few keys, and a missed revocation must not stay missed.
 """
 
 import time
@@ -35,6 +38,8 @@ class ApiKeyMirror:
         self._client: DirectClient | None = None
         self._created = ""
         self._revision = 0
+        # The connection's count of interruptions when the last look began; None after one that failed.
+        self._looked_at: int | None = None
         self.entries = ApiKeyEntries(connection.config)
         # By the monotonic clock.
         self.right_as_of = _NEVER
@@ -43,9 +48,11 @@ class ApiKeyMirror:
         """Read what was written since; whether any key was. NatsUnavailable when that cannot be said."""
         await self._listen()
         began = time.monotonic()
+        interruptions = self._connection.interruptions
+        looked_at, self._looked_at = self._looked_at, None
         state = await stream_state(self._connection, self._stream)
         changed = False
-        if self._is_another(state):
+        if looked_at != interruptions or self._is_another(state):
             self._forget(state)
             changed = True
         changed |= await self._read(state)
@@ -54,6 +61,7 @@ class ApiKeyMirror:
             self._forget(state)
             await self._read(state)
             changed = True
+        self._looked_at = interruptions
         self.right_as_of = began
         return changed
 

@@ -10,7 +10,6 @@ import logging
 import math
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import nats.errors
@@ -19,6 +18,7 @@ from nats.aio.subscription import Subscription
 from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.direct_client import DirectClient
+from pyoco_server.broker.feed_history import FeedHistory, Held, KnownKey
 from pyoco_server.broker.feed_questions import FeedQuestions
 from pyoco_server.broker.message import Message, MessageSink
 from pyoco_server.broker.stream_reads import (
@@ -50,14 +50,6 @@ _ASKED_AT_ONCE: Final = 32
 _AWAY_SEC: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What the reader knows: all writes up to the revision, of the bucket that was made at that time."""
-
-    created: str
-    revision: int
-
-
 class FeedReader(Protocol):
     """Who is fed. It is called by one task, so that each call ends before the next."""
 
@@ -70,23 +62,39 @@ class FeedReader(Protocol):
         ...
 
     @property
+    def markers(self) -> int:
+        """How many deleted keys it remembers, because the bucket still has a marker of each."""
+        ...
+
+    @property
     def ready(self) -> bool:
         """Whether it has been up to date, so that it can be asked."""
         ...
 
     async def begin(self, created: str) -> None:
-        """Forget everything: this is another bucket."""
+        """Forget everything: this is another bucket, or the same one with another history."""
 
     async def take(self, batch: list[StreamMessage]) -> None:
         """Learn from these writes."""
 
-    async def up_to_date(self, state: StreamState, *, exact: bool) -> None:
-        """There was nothing more to read. Exact: and nothing that it knows is gone."""
+    async def up_to_date(self, state: StreamState) -> None:
+        """There was nothing more to read."""
+
+    async def marked_keys(self) -> list[str]:
+        """The deleted keys that it remembers, in the order in which they were deleted."""
+        ...
+
+    async def forget_markers(self, keys: list[str]) -> None:
+        """The bucket has no marker of these any more."""
 
     async def others(
         self, after: int, upto: int, revisions: list[int], *, limit: int
     ) -> list[tuple[int, str]]:
         """The first it knows with a revision in between that is none of these: revision and key."""
+        ...
+
+    async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
+        """The keys it knows with the highest revisions below this one, the highest first."""
         ...
 
     async def drop(self, revisions: list[int]) -> None:
@@ -105,6 +113,9 @@ class BucketFeed:
         self._of = of
         self._stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
+        self._history = FeedHistory(connection, self._stream, self._prefix)
+        # The connection's count of interruptions when the history was last compared.
+        self._compared_history_at: int | None = None
         self._hints = _Hints(connection, f"{self._prefix}{keys}", self._heard_of_a_write)
         self._task: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()
@@ -230,24 +241,42 @@ class BucketFeed:
                 return  # it broke, and has to begin anew
             await self._answer_on_the_way(state)
         self._last = max(self._reader.held.revision, self._last)
-        self._look_for_what_is_gone(state)
-        is_exact = self._compared is None and self._reader.held.revision <= state.last_sequence
-        await self._reader.up_to_date(state, exact=is_exact)
+        await self._look_for_what_is_gone(state)
+        await self._reader.up_to_date(state)
         self._up_to_date_at = time.monotonic()
         self._questions.answer(upto=state.last_sequence)
 
     async def _begin(self, state: StreamState) -> None:
         self._last = state.last_sequence
         held = self._reader.held
-        if held.created == state.created and held.revision <= state.last_sequence:
-            return
+        interruptions = self._connection.interruptions
+        if held.created == state.created:
+            if await self._continues(held, state):
+                return
+            log.warning(
+                "the %s have lost their newest messages, and what is known of them is read again; "
+                "was a backup restored, or did a server lose its power?",
+                self._of,
+            )
         await self._reader.begin(state.created)
+        self._compared_history_at = interruptions
         # What somebody waits for may be of the bucket that was there before.
         self._questions.restart()
         self._last_missing = 0
         # All that it will know is read now.
         self._compared = None
         self._up_to_date_at = time.monotonic()
+
+    async def _continues(self, held: Held, state: StreamState) -> bool:
+        """Whether the bucket still has the history that was read; asked anew after each interruption."""
+        if held.revision > state.last_sequence:
+            return False
+        interruptions = self._connection.interruptions
+        if self._compared_history_at != interruptions:
+            if not await self._history.continues(held, self._reader):
+                return False
+            self._compared_history_at = interruptions
+        return True
 
     async def _answer_on_the_way(self, state: StreamState) -> None:
         """Nobody waits for what was written after the question, however much that is."""
@@ -267,14 +296,30 @@ class BucketFeed:
 
     # What is gone without a word: its marker was removed while this gateway was away
 
-    def _look_for_what_is_gone(self, state: StreamState) -> None:
+    async def _look_for_what_is_gone(self, state: StreamState) -> None:
         """Some may be gone after a while without reading; and some are, if the bucket has fewer messages."""
+        if self._compared is not None or not self._reader.entries + self._reader.markers:
+            return
         was_away = time.monotonic() - self._up_to_date_at > _AWAY_SEC
-        held = self._reader.held.revision
-        has_too_many = held <= state.last_sequence and self._reader.entries > state.messages
-        if self._compared is None and self._reader.entries and (was_away or has_too_many):
+        if await self._lacks_messages(state) or was_away:
             log.debug("comparing the index of %s with the bucket", self._of)
-            self._compared, self._compare_to = 0, held
+            self._compared, self._compare_to = 0, self._reader.held.revision
+
+    async def _lacks_messages(self, state: StreamState) -> bool:
+        """Whether the bucket has fewer messages than the reader knows keys; markers are removed by sweeps."""
+        reader = self._reader
+        if reader.held.revision > state.last_sequence:
+            return False  # the count is older than what was read
+        if reader.entries + reader.markers <= state.messages:
+            return False
+        marked = await reader.marked_keys()
+        for start in range(0, len(marked), _ASKED_AT_ONCE):
+            some = list(enumerate(marked[start : start + _ASKED_AT_ONCE]))
+            if gone := await self._gone(some):
+                await reader.forget_markers([key for at, key in some if at in gone])
+            if reader.entries + reader.markers <= state.messages:
+                return False
+        return True
 
     async def _compare(self) -> None:
         """Go along the bucket, a little at a time, and have the reader forget what is not there."""

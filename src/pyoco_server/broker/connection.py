@@ -108,6 +108,9 @@ class Connection:
         self._just_refused = False
         # How often it was connected, this time included.
         self.times_connected = 0
+        # How often it was connected, or an answer failed to come. Whenever this has changed, a server may
+        # have been replaced by one that lacks the newest messages.
+        self.interruptions = 0
         # Whether the last request was left without an answer.
         self.unanswered = False
         self._reply_prefix = ""
@@ -194,6 +197,7 @@ class Connection:
         return message
 
     def _nobody_answers(self, subject: str) -> NoResponders:
+        self.interruptions += 1
         # A stream that was deleted under us: the hooks make it anew.
         self._ready.clear()
         self._prepare_again.set()
@@ -227,6 +231,7 @@ class Connection:
             async with asyncio.timeout(timeout_sec):
                 await answers.wait()
         except TimeoutError:
+            self.interruptions += 1
             raise self.unavailable(f"no answer within {timeout_sec:g} s on {subject}") from None
 
     async def publish(
@@ -319,6 +324,7 @@ class Connection:
 
     def _unanswered(self, subject: str) -> NatsUnavailable:
         self.unanswered = True
+        self.interruptions += 1
         timeout_sec = self.config.nats_request_timeout_sec
         return self.unavailable(f"no answer within {timeout_sec:g} s on {subject}")
 
@@ -330,6 +336,7 @@ class Connection:
     def _set_state(self, status: LinkStatus, detail: str = "") -> None:
         self.state = LinkState(status, time.time(), detail)
         self.times_connected += status is LinkStatus.CONNECTED
+        self.interruptions += 1
 
     async def _on_error(self, error: Exception) -> None:
         reason = str(error) or type(error).__name__

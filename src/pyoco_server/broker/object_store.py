@@ -23,9 +23,11 @@ from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.broker.stream_reads import (
+    StoredPlace,
     StreamMessage,
     last_sequence,
     newest_message,
+    newest_place,
     read_batch,
     stream_state,
 )
@@ -111,12 +113,12 @@ class ObjectStore:
         self._infos = f"$O.{bucket}.M."
         self._chunks = f"$O.{bucket}.C."
 
-    async def revision(self) -> int:
+    async def newest_record(self) -> StoredPlace | None:
         """What changes with every object that comes or goes; one small question."""
-        return await last_sequence(self._connection, self._stream, f"{self._infos}>")
+        return await newest_place(self._connection, self._stream, f"{self._infos}>")
 
     async def on_change(self, hint: Callable[[], None]) -> None:
-        """Call `hint` when the record of an object is sent; whether it is stored, `revision` tells."""
+        """Call `hint` when the record of an object is sent; whether it is stored, `newest_record` says."""
         subscribed: object = None
 
         async def subscribe() -> None:
@@ -134,7 +136,7 @@ class ObjectStore:
 
     async def shelf(self) -> Shelf:
         """Every object there is; a replica that has not heard of the newest yet is asked again."""
-        revision = await self.revision()
+        revision = await last_sequence(self._connection, self._stream, f"{self._infos}>")
         give_up_at = time.monotonic() + _PATIENCE_SEC
         while True:
             messages = await self._info_messages()

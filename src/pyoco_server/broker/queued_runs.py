@@ -2,8 +2,9 @@
 
 Jobs share the subject of their tag, so that nobody can be asked for the job of one run. A message that was
 seen is believed to be there until its run has ended, or until the queue of a tag holds fewer messages than
-were seen in it: then somebody has removed some, and all is read again. A job is of one generation of its run:
-what is asked is whether a run has one that it can go on with.
+were seen in it: then somebody has removed some, and all is read again. It is read again after an interruption
+as well: the queue may have lost its newest jobs, and got as many others. A job is of one generation of its
+run: what is asked is whether a run has one that it can go on with.
 """
 
 from collections import Counter
@@ -23,6 +24,8 @@ class QueueCount:
 
     created: str
     by_subject: dict[str, int]
+    # The connection's count of interruptions before.
+    interruptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class QueuedRuns:
         self._all = f"{config.work_subject_prefix}.>"
         self._after = 0
         self._created = ""
+        self._interruptions = 0
         # Of each run the newest job that was seen.
         self._jobs: dict[str, _QueuedJob] = {}
         self._seen_by_subject: Counter[str] = Counter()
@@ -50,16 +54,18 @@ class QueuedRuns:
 
     async def count(self) -> QueueCount:
         """To be taken before it is learnt which runs have ended: a run that has not had its job then."""
+        interruptions = self._connection.interruptions
         state = await stream_state(self._connection, self._stream, subjects=self._all)
-        return QueueCount(state.created, state.subjects)
+        return QueueCount(state.created, state.subjects, interruptions)
 
     def compare(self, counted: QueueCount) -> None:
-        """Forget everything when messages are missing, or when this is another stream than the one read."""
+        """Forget everything when messages are missing or may be others, or when this is another stream."""
         missing = any(
             counted.by_subject.get(subject, 0) < seen for subject, seen in self._seen_by_subject.items()
         )
-        if missing or counted.created != self._created:
-            self._created = counted.created
+        known = (self._created, self._interruptions)
+        if missing or known != (counted.created, counted.interruptions):
+            self._created, self._interruptions = counted.created, counted.interruptions
             self._after = 0
             self._jobs.clear()
             self._seen_by_subject.clear()

@@ -8,7 +8,13 @@ import msgspec
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.publishing import publish_acked
-from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, newest_message, read_batch
+from pyoco_server.broker.stream_reads import (
+    StreamMessage,
+    last_sequence,
+    newest_message,
+    place_at,
+    read_batch,
+)
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import LogLine
 
@@ -25,6 +31,8 @@ class LogBatch:
     sequence: int
     lines: list[LogLine]
     size: int
+    # When it was stored, by the server's clock.
+    stored_ns: int = 0
 
 
 class RunLogs:
@@ -33,6 +41,11 @@ class RunLogs:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._stream = connection.config.run_log_stream
+
+    @property
+    def interruptions(self) -> int:
+        """After each of them the stream may have lost its newest messages."""
+        return self._connection.interruptions
 
     async def publish(self, run_id: str, lines: list[LogLine]) -> None:
         """Store a batch of lines."""
@@ -45,6 +58,15 @@ class RunLogs:
             self._connection, self._stream, subject, after=after, limit=limit, max_bytes=max_bytes
         )
         return [_batch(message) for message in messages]
+
+    async def holds(self, run_id: str, sequence: int, stored_ns: int | None = None) -> bool:
+        """Whether the batch of this sequence is one of the run, and the one that was stored at that time."""
+        place = await place_at(self._connection, self._stream, sequence)
+        return (
+            place is not None
+            and place.subject == self._subject(run_id)
+            and stored_ns in (None, place.stored_ns)
+        )
 
     async def last_sequence(self, run_id: str) -> int:
         """The sequence of the newest batch as the leader knows it; 0 when there is none."""
@@ -74,4 +96,4 @@ def _batch(message: StreamMessage) -> LogBatch:
         # Something else wrote it; the lines around it are still worth reading.
         log.warning("message %d on %s holds no log lines: %s", message.sequence, message.subject, error)
         lines = []
-    return LogBatch(message.sequence, lines, len(message.data))
+    return LogBatch(message.sequence, lines, len(message.data), message.stored_ns)

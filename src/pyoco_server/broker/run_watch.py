@@ -1,7 +1,8 @@
 """Hearing while a run is written about: plain subscriptions on the subjects under which it is stored.
 
 What is heard is only a hint to look: it may be lost in an outage, or before a cluster knows of the
-subscription. Who watches reads first, and looks again by itself after a long silence.
+subscription; and a write that JetStream refuses is heard as well. Who watches reads first, and looks again by
+itself after a long silence.
 """
 
 import asyncio
@@ -36,19 +37,23 @@ class RunWatch:
     """One run, watched. Whatever happens sets one flag, so that nothing piles up behind a slow reader."""
 
     def __init__(self) -> None:
-        # The status last heard of; None: not known, to be read.
+        # The status as it was last read; None: not known, to be read.
         self.status: RunStatus | None = None
         self._stirred = asyncio.Event()
-        self._heard_lines = False
+        # Lines, or an end: to be looked for until they are stored.
+        self._heard_news = False
+        self._heard_end = False
 
     def settle(self) -> bool:
         """Forget what has stirred so far: to be called before reading, so that nothing is missed after it.
 
-        Whether lines were among it.
+        Whether lines, or the run's end, were among it.
         """
         self._stirred.clear()
-        heard_lines, self._heard_lines = self._heard_lines, False
-        return heard_lines
+        if self._heard_end:
+            self.status = None
+        heard_news, self._heard_news, self._heard_end = self._heard_news, False, False
+        return heard_news
 
     async def stirs(self, within: float) -> None:
         """Wait until something happens; after a silence of that length, the status counts as unknown."""
@@ -65,14 +70,16 @@ class RunWatch:
 
     async def on_snapshot(self, message: Msg) -> None:
         try:
-            self.status = _decode(message.data).status
+            may_have_ended = _decode(message.data).status.terminal
         except (msgspec.DecodeError, UnicodeDecodeError):
             # The run was deleted, or something else wrote there; whoever reads it finds out.
-            self.status = None
+            may_have_ended = True
+        if may_have_ended:
+            self._heard_end = self._heard_news = True
         self._stirred.set()
 
     async def on_lines(self, message: Msg) -> None:
-        self._heard_lines = True
+        self._heard_news = True
         self._stirred.set()
 
 
@@ -118,21 +125,25 @@ class _Subscriptions:
             log_subject(config, run_id): watch.on_lines,
         }
         self._client: Client | None = None
-        self._open: list[Subscription] = []
+        self._open: dict[str, Subscription] = {}
+        # Whoever begins to watch, and the hook of the connection, may both be at it.
+        self._changing = asyncio.Lock()
+        self._over = False
 
     async def renew(self) -> None:
-        # nats-py renews subscriptions over a reconnect, but not over a connection that was made anew.
-        client = self._connection.client
-        if self._client is client:
-            return
-        self._open = [
-            await self._connection.subscribe(subject, handler) for subject, handler in self._handlers.items()
-        ]
-        self._client = client
+        async with self._changing:
+            # nats-py renews subscriptions over a reconnect, but not over a connection that was made anew.
+            if self._client is not self._connection.client:
+                self._client, self._open = self._connection.client, {}
+            for subject, handler in self._handlers.items():
+                if subject not in self._open and not self._over:
+                    self._open[subject] = await self._connection.subscribe(subject, handler)
 
     async def end(self) -> None:
-        for subscription in self._open:
-            try:
-                await subscription.unsubscribe()
-            except nats.errors.Error as error:
-                log.debug("a subscription ended with its connection: %s", error or type(error).__name__)
+        self._over = True
+        async with self._changing:
+            for subscription in self._open.values():
+                try:
+                    await subscription.unsubscribe()
+                except nats.errors.Error as error:
+                    log.debug("a subscription ended with its connection: %s", error or type(error).__name__)

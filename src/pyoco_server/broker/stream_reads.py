@@ -63,6 +63,11 @@ class StreamMessage(Struct, frozen=True, gc=False):
         return unix_time(self.stored_at)
 
     @property
+    def stored_ns(self) -> int:
+        """The same in nanoseconds since 1970: exact enough to tell one message from another."""
+        return unix_ns(self.stored_at)
+
+    @property
     def followed_by(self) -> int:
         """How many more messages there were behind this one on the subject that was read."""
         return int(self.headers.get("Nats-Num-Pending", 0))
@@ -83,10 +88,23 @@ class StreamState:
     server_time: float = 0.0
 
 
+class StoredPlace(Struct, frozen=True):
+    """Where a message is stored, and since when."""
+
+    sequence: int
+    subject: str
+    stored_ns: int
+
+
 class _Stored(Struct):
     seq: int
     subject: str = ""
     data: str = ""
+    time: str = ""
+
+    @property
+    def place(self) -> StoredPlace:
+        return StoredPlace(self.seq, self.subject, unix_ns(self.time))
 
 
 class _StoredReply(Struct):
@@ -114,6 +132,24 @@ async def next_from_leader(
     return None if stored is None else StreamMessage(stored.seq, stored.subject, b64decode(stored.data))
 
 
+async def place_at(connection: Connection, stream: str, sequence: int) -> StoredPlace | None:
+    """The message of this sequence as the leader knows it; None if it was removed."""
+    stored = await _stored(connection, stream, {"seq": sequence})
+    return None if stored is None else stored.place
+
+
+async def next_place(connection: Connection, stream: str, *, after: int) -> StoredPlace | None:
+    """The first message behind this sequence as the leader knows it."""
+    stored = await _stored(connection, stream, {"seq": after + 1, "next_by_subj": EVERYTHING})
+    return None if stored is None else stored.place
+
+
+async def newest_place(connection: Connection, stream: str, subject: str) -> StoredPlace | None:
+    """The newest message on the subject as the leader knows it."""
+    stored = await _stored(connection, stream, {"last_by_subj": subject})
+    return None if stored is None else stored.place
+
+
 async def message_at(connection: Connection, stream: str, sequence: int) -> StreamMessage | None:
     """The message of this sequence as the leader knows it, without its headers; None if it is gone."""
     stored = await _stored(connection, stream, {"seq": sequence})
@@ -132,6 +168,8 @@ async def stream_state(connection: Connection, stream: str, *, subjects: str = "
     try:
         info = await jetstream_api.call(connection, f"STREAM.INFO.{stream}", query)
     except jetstream_api.ApiRefused as refused:
+        # Its leader is away, or the stream itself: it may come back with fewer messages.
+        connection.interruptions += 1
         raise connection.unavailable(f"{stream}: {refused}") from refused
     state = info["state"]
     return StreamState(
@@ -199,6 +237,15 @@ async def read_to(
 def unix_time(rfc3339: str) -> float:
     """A time of the server in unix seconds."""
     return datetime.fromisoformat(rfc3339).timestamp()
+
+
+def unix_ns(rfc3339: str) -> int:
+    """A server's time in nanoseconds since 1970; datetime itself knows microseconds only."""
+    if not rfc3339:
+        return 0
+    whole, _, fraction = rfc3339.removesuffix("Z").partition(".")
+    seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
+    return seconds * 1_000_000_000 + int(fraction.ljust(9, "0"))
 
 
 def _message(answer: Message) -> StreamMessage:

@@ -16,7 +16,7 @@ from pyoco_server.http_api.sse import Event, EventSource, EventStream
 from pyoco_server.http_api.watching import WatchTime, position_in_header
 from pyoco_server.models import RunId
 from pyoco_server.runs.list_following import ListedChange, ListNews, LostTrack
-from pyoco_server.runs.recent_changes import Position
+from pyoco_server.runs.recent_changes import UNKNOWN_POSITION, Position
 from pyoco_server.runs.run_filter import RunFilter
 from pyoco_server.runs.run_summary import RunItem
 
@@ -72,7 +72,14 @@ async def watch_list(
         await gateway.index.caught_up()
     if not gateway.changes.begun:
         raise IndexNotReady
-    source = _events(gateway, wanted, after or gateway.changes.newest, WatchTime(timeout_sec))
+    if after is None:
+        after = gateway.changes.newest
+    elif after.revision > gateway.index_file.held.revision:
+        # Another gateway may have read further. One that nobody can have read is of a history that was lost.
+        await gateway.index.caught_up()
+        if after.revision > gateway.index_file.held.revision:
+            after = UNKNOWN_POSITION
+    source = _events(gateway, wanted, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
 
 

@@ -71,8 +71,11 @@ async def get_logs(
     if followed and last_event_id:
         # A browser that reconnects sends its first address again, and this: it is newer.
         position = Position.parse(last_event_id, field="Last-Event-ID")
-    wanted = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)
     snapshot = await shown_run(request, run_id)
+    if position != START and not await gateway.logs.holds(run_id, position.sequence):
+        # The line is not stored any more: it has grown too old, or a backup without it was restored.
+        position = START
+    wanted = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)
     if followed:
         source = with_keepalives(_followed(gateway, run_id, position, wanted))
         return EventStream(source, stopping=gateway.stopping)

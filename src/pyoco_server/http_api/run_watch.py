@@ -79,7 +79,8 @@ class _Had:
     def covers(self, stored: StoredRun) -> bool:
         if stored.snapshot.status.terminal:
             return False  # a watch always tells the end
-        return stored.revision <= self.revision or (
+        # An older one as well is news: the bucket may have lost what the client had.
+        return stored.revision == self.revision or (
             self.since is not None and stored.snapshot.updated_at <= self.since
         )
 

@@ -73,6 +73,11 @@ async def watch_waits(
         await gateway.waits.caught_up()
     if not gateway.inbox.begun:
         raise IndexNotReady
+    if after is not None and after.revision > gateway.wait_index.held.revision:
+        # Another gateway may have read further. One that nobody can have read is of a history that was lost.
+        await gateway.waits.caught_up()
+        if after.revision > gateway.wait_index.held.revision:
+            after = None
     source = _events(gateway, caller_of(request).confined_to, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
 

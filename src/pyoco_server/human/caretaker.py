@@ -91,6 +91,8 @@ class WaitCaretaker:
         self._with_outbox: set[tuple[str, int]] = set()
         # Runs that are over, and whose waits are to be closed.
         self._ended: set[str] = set()
+        # The connection's count of interruptions when waits were last expired.
+        self._interruptions = 0
         self._told_trouble = False
         # How many looks at everything there were.
         self.rounds = 0
@@ -148,6 +150,10 @@ class WaitCaretaker:
 
     async def _expire_due(self) -> None:
         now = self._clock()
+        if self._interruptions != self._connection.interruptions:
+            # An expiry may be among the writes that a server has lost.
+            self._interruptions = self._connection.interruptions
+            self._expired = set()
         due = set(await self._index.due(now, _DUE))
         await _some_at_a_time(self._expire, due - self._expired)
         self._expired = due

@@ -71,7 +71,8 @@ class WaitReader(IndexReading):
     async def take(self, batch: list[StreamMessage]) -> None:
         # The message of a wait can be long.
         seen = await asyncio.to_thread(lambda: list(self._seen(batch)))
-        before = await self._index.apply(seen, upto=batch[-1].sequence)
+        last = batch[-1]
+        before = await self._index.apply(seen, upto=last.sequence, stored_ns=last.stored_ns)
         if not self._index.ready:
             # Most of it is old; who follows is told all that is open when that is known.
             return
@@ -82,7 +83,16 @@ class WaitReader(IndexReading):
         )
         self._tell_of_changes()
 
-    async def up_to_date(self, state: StreamState, *, exact: bool) -> None:
+    # Markers of waits are removed with those of their runs; nothing is remembered of them here.
+    markers = 0
+
+    async def marked_keys(self) -> list[str]:
+        return []
+
+    async def forget_markers(self, keys: list[str]) -> None:
+        """There are none to forget."""
+
+    async def up_to_date(self, state: StreamState) -> None:
         if not self._index.ready:
             await self._index.complete()
             self._inbox.begin(self.held.created, self.held.revision)

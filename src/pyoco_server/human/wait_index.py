@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from pyoco_server.broker.feed_history import KnownKey
 from pyoco_server.human.wait_items import OPEN, WaitFilter, WaitItem
 from pyoco_server.runs.index.conditions import Condition, among, where
 from pyoco_server.runs.index.file import FileForm
@@ -27,7 +28,8 @@ _TABLES: Final = """
 CREATE TABLE held (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     created TEXT NOT NULL,      -- of which bucket this is the index
-    revision INTEGER NOT NULL   -- up to where it was read
+    revision INTEGER NOT NULL,  -- up to where it was read
+    stored_ns INTEGER NOT NULL  -- when the message of that revision was stored
 );
 CREATE TABLE waits (
     revision INTEGER PRIMARY KEY,
@@ -99,16 +101,17 @@ class WaitWriter:
         self._db = connection
         self.created: str = ""
         self.revision: int = 0
-        for self.created, self.revision in connection.execute("SELECT created, revision FROM held"):
-            pass
+        self.stored_ns: int = 0
+        for held in connection.execute("SELECT created, revision, stored_ns FROM held"):
+            self.created, self.revision, self.stored_ns = held
         [(self.waits,)] = connection.execute("SELECT count(*) FROM waits")
 
     def begin(self, created: str) -> None:
         with self._transaction():
             self._db.execute("DELETE FROM waits")
             self._db.execute("DELETE FROM held")
-            self._db.execute("INSERT INTO held VALUES (1, ?, 0)", [created])
-        self.created, self.revision, self.waits = created, 0, 0
+            self._db.execute("INSERT INTO held VALUES (1, ?, 0, 0)", [created])
+        self.created, self.revision, self.stored_ns, self.waits = created, 0, 0, 0
 
     def complete(self) -> None:
         """Nothing is left for the end of the filling."""
@@ -116,7 +119,7 @@ class WaitWriter:
     def close(self) -> None:
         self._db.close()
 
-    def apply(self, batch: Sequence[SeenWait], *, upto: int) -> list[WaitItem | None]:
+    def apply(self, batch: Sequence[SeenWait], *, upto: int, stored_ns: int = 0) -> list[WaitItem | None]:
         """Store what was read up to that revision; what was known of each wait before."""
         before: list[WaitItem | None] = []
         with self._transaction():
@@ -124,8 +127,8 @@ class WaitWriter:
                 before.append(self._take_out(write.wait_id))
                 if write.item is not None:
                     self._insert(write.revision, write.item, has_outbox=write.has_outbox)
-            self._db.execute("UPDATE held SET revision = ?", [upto])
-        self.revision = upto
+            self._db.execute("UPDATE held SET revision = ?, stored_ns = ?", [upto, stored_ns])
+        self.revision, self.stored_ns = upto, stored_ns
         self.waits += sum(write.item is not None for write in batch) - sum(was is not None for was in before)
         return before
 
@@ -135,6 +138,14 @@ class WaitWriter:
             "AND revision NOT IN (SELECT value FROM json_each(?)) ORDER BY revision LIMIT ?",
             [after, upto, json.dumps(revisions), limit],
         ).fetchall()
+
+    def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
+        """The waits with the highest revisions below this one, the highest first."""
+        rows = self._db.execute(
+            "SELECT revision, wait_id FROM waits WHERE revision < ? ORDER BY revision DESC LIMIT ?",
+            [revision, limit],
+        )
+        return [KnownKey(at, wait_id) for at, wait_id in rows]
 
     def drop(self, revisions: Sequence[int]) -> list[WaitItem]:
         """Remove the waits with these revisions; what was known of them."""
@@ -197,15 +208,21 @@ class WaitIndex(KeptIndex[WaitWriter]):
 
     # Writing
 
-    async def apply(self, batch: Sequence[SeenWait], *, upto: int) -> builtins.list[WaitItem | None]:
+    async def apply(
+        self, batch: Sequence[SeenWait], *, upto: int, stored_ns: int = 0
+    ) -> builtins.list[WaitItem | None]:
         """What was known of each wait before."""
-        return await self._write(lambda: self._used().apply(batch, upto=upto))
+        return await self._write(lambda: self._used().apply(batch, upto=upto, stored_ns=stored_ns))
 
     async def others(
         self, after: int, upto: int, revisions: builtins.list[int], *, limit: int
     ) -> builtins.list[tuple[int, str]]:
         """The first waits with a revision in between that is none of these: revision and id."""
         return await self._write(lambda: self._used().others(after, upto, revisions, limit=limit))
+
+    async def newest_below(self, revision: int, *, limit: int) -> builtins.list[KnownKey]:
+        """The waits with the highest revisions below this one, the highest first."""
+        return await self._write(lambda: self._used().newest_below(revision, limit=limit))
 
     async def drop(self, revisions: builtins.list[int]) -> builtins.list[WaitItem]:
         """Remove the waits with these revisions; what was known of them."""

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 from pyoco_server.runs.crowd import Crowd
@@ -137,8 +136,15 @@ class RunChanges:
         if before not in ("", bucket):
             for watched in self._runs.values():
                 watched.end()
-        for follower in chain.from_iterable(self._lists.values()):
-            follower.lose_track()
+        for audience in self._lists.values():
+            audience.lose_track()
+
+    def went_back(self) -> None:
+        """The bucket lost its newest messages, and revisions that were reported are used again."""
+        for watched in self._runs.values():
+            watched.end()
+        for audience in self._lists.values():
+            audience.lose_track()
 
     def tell_runs(self, batch: Sequence[RunChange]) -> None:
         """Tell only those who follow one run; it may be old what they hear."""
@@ -151,10 +157,11 @@ class RunChanges:
         run_id = summary.item.run_id
         # Behind what was told of it last.
         self.tell_runs([RunChange(run_id, revision + 1, None, before=summary)])
+        if self.begun:
+            self._recent.add_vanished(summary)
         for wanted, audience in self._lists.items():
             if wanted.matches(summary):
-                for follower in audience:
-                    follower.lose_track()
+                audience.lose_track()
 
     async def publish(self, batch: Sequence[RunChange]) -> None:
         """Called by the feed with what it has read and the index has stored; one call after the other."""

@@ -11,6 +11,7 @@ from functools import cached_property
 from pyoco_server.broker.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.errors import DeadLetterNotFound
 from pyoco_server.models import DeadLetter, RunSnapshot
+from pyoco_server.runs.folding import folded
 from pyoco_server.runs.tenancy import Caller, visible_to
 
 # How many letters one page reads at most, or a little more.
@@ -38,7 +39,7 @@ class LetterFilter:
 
     @cached_property
     def _needle(self) -> str | None:
-        return None if self.q is None else self.q.casefold()
+        return None if self.q is None else folded(self.q)
 
     def matches(self, letter: DeadLetter) -> bool:
         return (
@@ -56,7 +57,7 @@ class LetterFilter:
 
 def _text(letter: DeadLetter) -> str:
     said = (letter.error, letter.reason, letter.flow_name, letter.run_id, letter.worker_id)
-    return "\n".join(part for part in said if part).casefold()
+    return folded("\n".join(part for part in said if part))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from pyoco_server.broker.bucket_feed import Held
+from pyoco_server.broker.feed_history import Held, KnownKey
 
 
 class FedIndex(Protocol):
@@ -17,6 +17,8 @@ class FedIndex(Protocol):
     async def others(
         self, after: int, upto: int, revisions: list[int], *, limit: int
     ) -> list[tuple[int, str]]: ...
+
+    async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]: ...
 
 
 class IndexReading:
@@ -37,3 +39,6 @@ class IndexReading:
         self, after: int, upto: int, revisions: list[int], *, limit: int
     ) -> list[tuple[int, str]]:
         return await self._fed.others(after, upto, revisions, limit=limit)
+
+    async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
+        return await self._fed.newest_below(revision, limit=limit)

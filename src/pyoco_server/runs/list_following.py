@@ -68,6 +68,12 @@ class Audience(Crowd["ListFollower"]):
         super().wake_now()
         self.unheard = None
 
+    def lose_track(self) -> None:
+        """What was found is not all any more: each of them has to read the list again."""
+        self._found = None
+        for follower in self:
+            follower.lose_track()
+
     def news(self, after: int) -> ListNews:
         """What changed behind the revision."""
         if not self.recent.reaches_back_to(after):
@@ -93,7 +99,7 @@ class ListFollower:
         self._told_to = after
         self._lost = False
         self._stirred = asyncio.Event()
-        if after < audience.recent.newest:
+        if audience.recent.is_news_behind(after):
             self._stirred.set()
 
     @property

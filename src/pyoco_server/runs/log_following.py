@@ -39,7 +39,9 @@ class LogFollower:
         wanted: LogFilter | None = None,
     ) -> None:
         self.status: RunStatus | None = None
+        self._logs = logs
         self._reader = LogReader(logs, run_id, after=after, wanted=wanted)
+        self._interruptions = logs.interruptions
         self._runs = runs
         self._watches = watches
         self._run_id = run_id
@@ -52,6 +54,7 @@ class LogFollower:
                 if watch.settle():
                     pauses = iter(_LOOK_AGAIN_SEC)
                 try:
+                    await self._find_place()
                     ended = await self._has_ended(watch)
                     page = await self._reader.page(_MOST_LINES_AT_ONCE, ended=ended)
                 except NatsUnavailable as error:
@@ -67,13 +70,18 @@ class LogFollower:
                     # At the end of a run there may be no more hints, though a replica has yet to catch up.
                     await watch.stirs(next(pauses, _RETRY_SEC if ended else _LONG_SILENCE_SEC))
 
+    async def _find_place(self) -> None:
+        interruptions = self._logs.interruptions
+        if interruptions != self._interruptions:
+            await self._reader.find_place()
+            self._interruptions = interruptions
+
     async def _has_ended(self, watch: RunWatch) -> bool:
         if watch.status is None:
             stored = await self._runs.get_from_leader(self._run_id)
             if stored is None:
                 self.status = None
                 return True
-            # What was heard meanwhile is newer.
-            watch.status = watch.status or stored.snapshot.status
+            watch.status = stored.snapshot.status
         self.status = watch.status
         return self.status.terminal

@@ -6,11 +6,13 @@ few lines among many ends after a fair amount of reading, and tells how far it l
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple, Self
 
 from pyoco_server.broker.run_logs import LogBatch, RunLogs
 from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, shortened
 from pyoco_server.models import LogLine
+from pyoco_server.runs.folding import folded
 
 # What one page may read at most, whatever it is looking for.
 MOST_BATCHES: Final = 2000
@@ -45,7 +47,7 @@ class Position:
 START: Final = Position(0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LogFilter:
     """Which lines are wanted; what is empty wants all of them."""
 
@@ -53,11 +55,15 @@ class LogFilter:
     streams: frozenset[str] = frozenset()
     search: str = ""
 
+    @cached_property
+    def _needle(self) -> str:
+        return folded(self.search)
+
     def takes(self, line: LogLine) -> bool:
         return (
             (not self.tasks or line.task in self.tasks)
             and (not self.streams or line.stream in self.streams)
-            and (not self.search or self.search.casefold() in line.text.casefold())
+            and (not self.search or self._needle in folded(line.text))
         )
 
 
@@ -89,17 +95,27 @@ class LogReader:
         self._position = after
         # Every batch up to this one was looked at to its end; of the next one, perhaps a part.
         self._done = max(after.sequence - 1, 0)
+        # When that batch was stored; 0 where it was not read here.
+        self._done_ns = 0
+        # Batches that were stored before this, or then, were looked at.
+        self._skip_to_ns = 0
+
+    async def find_place(self) -> None:
+        """Go on by time where the log has lost its newest batches, and uses their sequences for others."""
+        if self._done_ns and not await self._logs.holds(self._run_id, self._done, self._done_ns):
+            self._skip_to_ns, self._done_ns = self._done_ns, 0
+            self._done, self._position = 0, START
 
     async def page(self, limit: int, *, ended: bool) -> LogPage:
         """The next lines, at most `limit`; `ended`: the run is known to print no more."""
-        before, done = self._position, self._done
+        before, done, done_ns = self._position, self._done, self._done_ns
         try:
             # Only the leader knows all that was printed before the end; a replica may lag behind it.
             last = await self._logs.last_sequence(self._run_id) if ended else None
             lines = await self._read(limit)
         except NatsUnavailable:
             # What was read so far was given to nobody.
-            self._position, self._done = before, done
+            self._position, self._done, self._done_ns = before, done, done_ns
             raise
         complete = last is not None and self._done >= last
         return LogPage(lines, self._position, moved=self._position != before, complete=complete)
@@ -124,6 +140,14 @@ class LogReader:
 
     def _take(self, batch: LogBatch, lines: list[PlacedLine], limit: int) -> bool:
         """Add what is wanted of the batch; whether all of it could be looked at."""
+        was_seen = self._skip_to_ns and batch.stored_ns <= self._skip_to_ns
+        if not was_seen and not self._take_lines(batch, lines, limit):
+            return False
+        self._position = max(self._position, Position(batch.sequence, 0))
+        self._done, self._done_ns = batch.sequence, batch.stored_ns
+        return True
+
+    def _take_lines(self, batch: LogBatch, lines: list[PlacedLine], limit: int) -> bool:
         for index, line in enumerate(batch.lines):
             position = Position(batch.sequence, index)
             if position <= self._position:
@@ -133,6 +157,4 @@ class LogReader:
             self._position = position
             if self._wanted.takes(line):
                 lines.append(PlacedLine(position, line))
-        self._position = max(self._position, Position(batch.sequence, 0))
-        self._done = batch.sequence
         return True

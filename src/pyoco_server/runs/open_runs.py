@@ -8,7 +8,7 @@ does not count.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from sys import intern
 
@@ -164,7 +164,7 @@ class OpenRuns:
     def take_markers(self, *, older_than_sec: float, most: int) -> list[tuple[float, str]]:
         """The oldest markers, out of what is remembered: whoever takes them removes them from the bucket.
 
-        They are taken first, because `trim_markers` forgets as many as have gone from the bucket.
+        They are taken first, because `forget_markers` forgets those that have gone from the bucket.
         """
         before = time.monotonic() - older_than_sec
         taken: list[tuple[float, str]] = []
@@ -176,10 +176,12 @@ class OpenRuns:
         """They could not be removed, and are the oldest ones still."""
         self.markers.extendleft(reversed(markers))
 
-    def trim_markers(self, keep: int) -> None:
-        """Forget the oldest markers."""
-        while len(self.markers) > keep:
-            self.markers.popleft()
+    def forget_markers(self, run_ids: Iterable[str]) -> None:
+        """They were removed from the bucket."""
+        removed = set(run_ids)
+        left = [each for each in self.markers if each[1] not in removed]
+        self.markers.clear()
+        self.markers.extend(left)
 
 
 def _begins_to_wait(before: OpenRun | None, now: RunState) -> bool:

@@ -50,6 +50,10 @@ class Position:
         return None if found is None else cls(found[1], int(found[2]))
 
 
+# Of no bucket: whoever follows from there has to list again.
+UNKNOWN_POSITION: Final = Position("", 0)
+
+
 def bucket_name(created: str) -> str:
     """A short word for the bucket that was made at this time."""
     return f"{zlib.crc32(created.encode()):08x}"
@@ -66,6 +70,8 @@ class RecentChange(Struct, frozen=True, gc=False):
     before_since: int
     # Whose run it is, as long as anything of it could ever be read.
     tenant_id: str | None
+    # No write says that it was removed: it was found to be gone after this revision.
+    vanished: bool = False
 
     def enters(self, wanted: RunFilter) -> bool:
         """Whether a list with this filter has the run."""
@@ -92,12 +98,15 @@ class RecentChanges:
         # Every change behind `oldest`, up to `newest`, is here.
         self._oldest = 0
         self.newest = 0
+        # The newest revision when a run was last found to be gone.
+        self._vanished_at = -1
 
     def begin(self, bucket: str, revision: int) -> None:
         """Forget everything: what comes is behind this revision of this bucket."""
         self.bucket = bucket
         self._changes.clear()
         self._oldest = self.newest = revision
+        self._vanished_at = -1
 
     def add(self, run_id: str, revision: int, summary: RunSummary | None, before: Before) -> RecentChange:
         previous = self._changes.pop(run_id, None)
@@ -111,10 +120,27 @@ class RecentChanges:
         change = RecentChange(run_id, revision, summary, known, since, tenant_id)
         self._changes[run_id] = change
         self.newest = revision
+        self._drop_oldest()
+        return change
+
+    def _drop_oldest(self) -> None:
         if len(self._changes) > self._most_runs:
             _, dropped = self._changes.popitem(last=False)
             self._oldest = dropped.revision
-        return change
+
+    def is_news_behind(self, revision: int) -> bool:
+        """Whether anything may have to be told to one who has read up to this revision."""
+        return revision < self.newest or revision == self._vanished_at
+
+    def add_vanished(self, summary: RunSummary) -> None:
+        """The run is gone, and no write says so: whoever had read to the newest one has not heard of it."""
+        item = summary.item
+        self._vanished_at = self.newest
+        self._changes.pop(item.run_id, None)
+        self._changes[item.run_id] = RecentChange(
+            item.run_id, self.newest, None, summary, 0, item.tenant_id, vanished=True
+        )
+        self._drop_oldest()
 
     def reaches_back_to(self, revision: int) -> bool:
         """Whether nothing behind this revision has been forgotten."""
@@ -126,6 +152,6 @@ class RecentChanges:
 
     def _newest_to(self, revision: int) -> Iterator[RecentChange]:
         for change in reversed(self._changes.values()):
-            if change.revision <= revision:
+            if change.revision < revision or (change.revision == revision and not change.vanished):
                 return
             yield change

@@ -34,21 +34,30 @@ class RunReader(IndexReading):
         self._changes = changes
         # Whether the open runs are those of the index.
         self._loaded = False
+        # How often the bucket lost its newest messages.
+        self._went_back = 0
 
     @property
     def entries(self) -> int:
         return self._index.runs
 
     async def begin(self, created: str) -> None:
+        if created == self.held.created:
+            # Revisions went back: what was reported of a run, or read up to, means nothing any more.
+            self._went_back += 1
+            self._changes.went_back()
         await self._index.begin(created)
-        self._open_runs.begin(created)
+        self._begin_open_runs(created)
         self._loaded = True
 
     async def take(self, batch: list[StreamMessage]) -> None:
         await self._load()
         seen = await asyncio.to_thread(lambda: list(self._seen(batch)))
         listening = self._index.ready and self._changes.listening
-        before = await self._index.apply(seen, upto=batch[-1].sequence, want_before=listening)
+        last = batch[-1]
+        before = await self._index.apply(
+            seen, upto=last.sequence, stored_ns=last.stored_ns, want_before=listening
+        )
         for write in seen:
             self._open_runs.take(write.run_id, write.revision, write.state)
             if write.removed:
@@ -63,14 +72,12 @@ class RunReader(IndexReading):
             # Most of it is old. Who follows one run can tell, and wants to hear of what is new.
             self._changes.tell_runs(changes)
 
-    async def up_to_date(self, state: StreamState, *, exact: bool) -> None:
+    async def up_to_date(self, state: StreamState) -> None:
         await self._load()
         if not self._index.ready:
             await self._index.complete()
             self._changes.begin(self.held.created, self.held.revision)
             log.info("the index of runs is ready: %d runs", self.entries)
-        if exact:
-            await self._trim_markers(max(0, state.messages - self.entries))
         await self._index.look_after_file()
 
     async def drop(self, revisions: list[int]) -> None:
@@ -84,18 +91,27 @@ class RunReader(IndexReading):
         """With an index that was kept, only what was written since is read from the bucket."""
         if self._loaded:
             return
-        self._open_runs.begin(self.held.created)
+        self._begin_open_runs(self.held.created)
         for run_id, revision, state in await self._index.open_states():
             self._open_runs.take(run_id, revision, decode_state(state))
         for run_id in await self._index.markers():
             self._open_runs.remember_marker(run_id)
         self._loaded = True
 
-    async def _trim_markers(self, keep: int) -> None:
-        """Whatever is in the bucket beside runs is markers; the oldest ones are removed first."""
-        self._open_runs.trim_markers(keep)
-        if self._index.marked > keep:
-            await self._index.trim_markers(keep)
+    def _begin_open_runs(self, created: str) -> None:
+        # Each history of the bucket counts as a bucket of its own.
+        self._open_runs.begin(f"{created} {self._went_back}" if self._went_back else created)
+
+    @property
+    def markers(self) -> int:
+        return self._index.marked
+
+    async def marked_keys(self) -> list[str]:
+        return await self._index.markers()
+
+    async def forget_markers(self, keys: list[str]) -> None:
+        self._open_runs.forget_markers(keys)
+        await self._index.forget_markers(keys)
 
     def _seen(self, batch: list[StreamMessage]) -> Iterator[SeenWrite]:
         for message in batch:

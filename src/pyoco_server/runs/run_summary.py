@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from pyoco_server.models import RunId
+from pyoco_server.runs.folding import folded
 
 # A list shows the beginning of an error; the run itself has all of it.
 _SHOWN_ERROR: Final = 300
@@ -17,6 +18,8 @@ _SHOWN_SCHEMA: Final = 2000
 _SEARCHED_TAGS: Final = 500
 _SEARCHED_ERROR: Final = 1000
 _SEARCHED_PARAMS: Final = 2000
+# One character may be folded to many.
+_SEARCHED_IN_ALL: Final = 8000
 
 _WAITING: Final = "WAITING_HUMAN"
 _OVER: Final = {"SUCCEEDED", "FAILED", "CANCELLED"}
@@ -58,7 +61,7 @@ class RunItem(Struct, kw_only=True, gc=False):
 
 class RunSummary(Struct, kw_only=True, gc=False):
     item: RunItem
-    # In lower case, each as far as it is searched: a line with the flow name, one with the tags, the error,
+    # Folded, each as far as it is searched: a line with the flow name, one with the tags, the error,
     # and then each key and value of the params on a line of its own.
     text: str
 
@@ -147,7 +150,7 @@ def _add_waits(item: RunItem, waiting: _Waiting) -> None:
 def searched(text: str) -> str:
     """A text as searches see it, on both sides."""
     # SQLite takes NUL for the end of a text.
-    return text.lower().replace("\0", " ")
+    return folded(text).replace("\0", " ")
 
 
 def _duration(run: _Stored) -> float | None:
@@ -161,7 +164,8 @@ def _text(run: _Stored) -> str:
     # Most runs have one tag.
     tags = run.tag if run.tags == [run.tag] else " ".join({run.tag: None, **dict.fromkeys(run.tags)})
     error = "" if run.error is None else run.error[:_SEARCHED_ERROR]
-    return searched(f"{run.flow_name}\n{tags[:_SEARCHED_TAGS]}\n{error}\n{_params_text(run.params)}")
+    text = searched(f"{run.flow_name}\n{tags[:_SEARCHED_TAGS]}\n{error}\n{_params_text(run.params)}")
+    return text[:_SEARCHED_IN_ALL]
 
 
 def _params_text(params: Raw) -> str:
@@ -182,7 +186,7 @@ def _params_text(params: Raw) -> str:
         elif isinstance(value, list):
             rest += reversed(value)
         else:
-            # Searches are in lower case: True is `true`.
+            # Searches do not see the case: True is `true`.
             text = "null" if value is None else str(value)
             found.append(text[:room])
             room -= len(text) + 1

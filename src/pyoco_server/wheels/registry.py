@@ -16,6 +16,7 @@ from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.object_store import ObjectStore, Shelf, StoredChunks, StoredObject
 from pyoco_server.broker.publishing import RevisionConflict
+from pyoco_server.broker.stream_reads import StoredPlace
 from pyoco_server.errors import NatsUnavailable, WheelNotFound, WheelVersionRejected, shortened
 from pyoco_server.wheels.wheel_name import NotAWheelName, WheelName
 
@@ -76,9 +77,9 @@ class WheelRegistry:
             self._cleaner.cancel()
             await asyncio.gather(self._cleaner, return_exceptions=True)
 
-    async def revision(self) -> int:
+    async def newest_record(self) -> StoredPlace | None:
         """What changes with every wheel that comes or goes; one small question."""
-        return await self._store.revision()
+        return await self._store.newest_record()
 
     async def on_change(self, hint: Callable[[], None]) -> None:
         """Call `hint` when a wheel comes or goes, or may be about to."""

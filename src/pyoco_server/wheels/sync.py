@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from pyoco_server.broker.stream_reads import StoredPlace
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.error_table import Err
 from pyoco_server.errors import NatsUnavailable
@@ -42,8 +43,10 @@ class WheelSync:
         self._is_open = False
         # By package.
         self._installed: dict[str, InstalledWheel] = {}
-        # The registry's revision that everything was brought to.
-        self._revision: int | None = None
+        # What of the registry everything was brought to. A sequence alone may be used again, by a registry
+        # that was restored from a backup.
+        self._newest: StoredPlace | None = None
+        self._is_synchronised = False
 
     @property
     def folders(self) -> list[str]:
@@ -78,16 +81,15 @@ class WheelSync:
 
     async def _run(self, registry: WheelRegistry) -> tuple[list[str], bool]:
         await self._open()
-        revision = await registry.revision()
-        if revision == self._revision:
+        newest = await registry.newest_record()
+        if self._is_synchronised and newest == self._newest:
             return [], False
         selection = select(await registry.all(), self._tags, own_environment())
         failures, updated = await self._install_new(registry, selection)
         removed = self._without_unwanted(selection)
         if updated or removed:
             await asyncio.to_thread(self._site.activate, self._installed.values())
-        if not failures:
-            self._revision = revision
+        self._newest, self._is_synchronised = newest, not failures
         self._tell(selection, updated, removed)
         return failures, bool(updated or removed)
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from pyoco_server.broker.feed_history import KnownKey
 from pyoco_server.runs.index import schema
 from pyoco_server.runs.index.activity import Activity, Span, activity_in
 from pyoco_server.runs.index.kept import KeptIndex
@@ -69,9 +70,11 @@ class RunIndex(KeptIndex[IndexWriter]):
     # Writing
 
     async def apply(
-        self, batch: Sequence[SeenWrite], *, upto: int, want_before: bool = False
+        self, batch: Sequence[SeenWrite], *, upto: int, stored_ns: int = 0, want_before: bool = False
     ) -> list[Before]:
-        return await self._write(lambda: self._used().apply(batch, upto=upto, want_before=want_before))
+        return await self._write(
+            lambda: self._used().apply(batch, upto=upto, stored_ns=stored_ns, want_before=want_before)
+        )
 
     async def others(
         self, after: int, upto: int, revisions: list[int], *, limit: int
@@ -79,12 +82,16 @@ class RunIndex(KeptIndex[IndexWriter]):
         """The first runs with a revision in between that is none of these: revision and id."""
         return await self._write(lambda: self._used().others(after, upto, revisions, limit=limit))
 
+    async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
+        """The runs and markers with the highest revisions below this one, the highest first."""
+        return await self._write(lambda: self._used().newest_below(revision, limit=limit))
+
     async def drop(self, revisions: list[int]) -> list[tuple[int, RunSummary]]:
         """Remove the runs with these revisions; what was known of them."""
         return await self._write(lambda: self._used().drop(revisions))
 
-    async def trim_markers(self, keep: int) -> None:
-        await self._write(lambda: self._used().trim_markers(keep))
+    async def forget_markers(self, run_ids: list[str]) -> None:
+        await self._write(lambda: self._used().forget_markers(run_ids))
 
     # Reading
 

@@ -1,4 +1,9 @@
-"""The file of an index: one per gateway, opened if it can be used, made anew if not."""
+"""The file of an index: one per gateway, opened if it can be used, made anew if not.
+
+Nothing is forced to the disk while it is written, so that after a power failure some of its pages may be
+newer than others. Its lock file names the boot of the system in which it is in use, until it was closed in
+order: one that is found with the name of another boot is made anew.
+"""
 
 import fcntl
 import logging
@@ -9,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
+from uuid import uuid4
 
 from pyoco_server.errors import ConfigError
 
@@ -20,6 +26,19 @@ _MOST_GATEWAYS: Final = 64
 # has the file in its memory as well.
 _FILLING_CACHE: Final = 64 * 1024
 _WRITING_CACHE: Final = 2 * 1024
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_MARK_BYTES: Final = 64
+
+
+def _this_boot() -> str:
+    """What names the boot of this system; another word for each process where the system has none."""
+    try:
+        return _BOOT_ID.read_text().strip() or uuid4().hex
+    except OSError:
+        return uuid4().hex
+
+
+THIS_BOOT: Final = _this_boot()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +67,12 @@ class IndexFile:
 
     def writer(self) -> sqlite3.Connection:
         """The one connection that writes. A file that is broken, or of another version, is made anew."""
+        if self._in_use_in() not in ("", THIS_BOOT):
+            log.warning(
+                "the index of %s was not closed before the system ended, and is made anew", self._form.name
+            )
+            self.remove()
+        self._mark(THIS_BOOT)
         try:
             self._writer = self._opened()
         except sqlite3.DatabaseError as error:
@@ -90,8 +115,24 @@ class IndexFile:
             with suppress(FileNotFoundError):
                 os.unlink(f"{self.path}{name}")
 
+    def close_in_order(self) -> None:
+        """Have all of it on the disk, and say so; no connection to it may be open."""
+        for name in ("", "-wal"):
+            with suppress(FileNotFoundError):
+                _force_to_disk(Path(f"{self.path}{name}"))
+        _force_to_disk(self.path.parent)
+        self._mark("")
+
     def release(self) -> None:
         os.close(self._lock)
+
+    def _in_use_in(self) -> str:
+        """In which boot of the system it was last opened; empty if it was closed since."""
+        return os.pread(self._lock, _MARK_BYTES, 0).decode("ascii", "replace").strip()
+
+    def _mark(self, boot: str) -> None:
+        os.pwrite(self._lock, boot.ljust(_MARK_BYTES).encode(), 0)
+        os.fsync(self._lock)
 
     def _opened(self) -> sqlite3.Connection:
         connection = self._connected()
@@ -133,6 +174,15 @@ def is_busy(error: sqlite3.Error) -> bool:
     """Whether nothing is wrong with the file: another program uses it in this moment."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _force_to_disk(path: Path) -> None:
+    """A file's pages; or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def check_folder(folder: Path) -> None:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from pyoco_server.broker.bucket_feed import Held
+from pyoco_server.broker.feed_history import Held
 from pyoco_server.errors import ConfigError, IndexNotReady
 from pyoco_server.runs.index.file import FileForm, IndexFile, is_busy
 from pyoco_server.runs.index.reading import ReaderConnections
@@ -28,6 +28,8 @@ class Writer(Protocol):
 
     created: str
     revision: int
+    # When the message of that revision was stored, in nanoseconds.
+    stored_ns: int
 
     def begin(self, created: str) -> None:
         """Forget all: this is the index of another bucket now."""
@@ -72,7 +74,9 @@ class KeptIndex(ABC, Generic[W]):
     def held(self) -> Held:
         writer = self._writer
         # A broken index knows nothing, so that it is filled anew.
-        return Held("", 0) if writer is None or self._broken else Held(writer.created, writer.revision)
+        if writer is None or self._broken:
+            return Held("", 0)
+        return Held(writer.created, writer.revision, writer.stored_ns)
 
     async def begin(self, created: str) -> None:
         """Become the empty index of another bucket."""
@@ -167,7 +171,13 @@ class KeptIndex(ABC, Generic[W]):
         if self._writer is not None:
             self._writer.close()
         if self._file is not None:
-            self._file.release()
+            try:
+                if not self._broken:
+                    self._file.close_in_order()
+            except OSError as error:
+                log.warning("the index of %s may have to be made anew: %s", self._form.name, error)
+            finally:
+                self._file.release()
 
     def _used(self) -> W:
         assert self._writer is not None, "the index was not started"

@@ -23,6 +23,7 @@ CREATE TABLE held (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     created TEXT NOT NULL,      -- of which bucket this is the index
     revision INTEGER NOT NULL,  -- up to where it was read
+    stored_ns INTEGER NOT NULL DEFAULT 0,  -- when the message of that revision was stored
     -- How long after its submission a run was updated, of all runs ever seen.
     least_sec REAL NOT NULL DEFAULT 0,
     most_sec REAL NOT NULL DEFAULT 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from pyoco_server.broker.feed_history import KnownKey
 from pyoco_server.runs.index import schema
 from pyoco_server.runs.index.rows import KnownRun, RowChanges, SeenWrite, known_runs
 from pyoco_server.runs.index.schema import key_of, run_id_of
@@ -26,8 +27,9 @@ class IndexWriter:
         self._group_ids: dict[tuple[str, ...], int] = {}
         self.created: str = ""
         self.revision: int = 0
-        for self.created, self.revision in connection.execute("SELECT created, revision FROM held"):
-            pass
+        self.stored_ns: int = 0
+        for held in connection.execute("SELECT created, revision, stored_ns FROM held"):
+            self.created, self.revision, self.stored_ns = held
         [(self.runs,)] = connection.execute("SELECT coalesce(sum(runs), 0) FROM groups")
         [(self.marked,)] = connection.execute("SELECT count(*) FROM markers")
 
@@ -42,14 +44,16 @@ class IndexWriter:
             self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
             self._db.execute("INSERT INTO held (one, created, revision) VALUES (1, ?, 0)", [created])
         self._group_ids.clear()
-        self.created, self.revision, self.runs, self.marked = created, 0, 0, 0
+        self.created, self.revision, self.stored_ns, self.runs, self.marked = created, 0, 0, 0, 0
 
     def complete(self) -> None:
         """What was missing while the index was filled, if anything."""
         for name, columns in schema.INDEXES.items():
             self._db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON runs {columns}")
 
-    def apply(self, batch: Sequence[SeenWrite], *, upto: int, want_before: bool = False) -> list[Before]:
+    def apply(
+        self, batch: Sequence[SeenWrite], *, upto: int, stored_ns: int = 0, want_before: bool = False
+    ) -> list[Before]:
         """Store what was read up to that revision; what was known of each run before, if that is wanted.
 
         Of a run that cannot be read any more it is told in any case: else nobody knew whose it was.
@@ -70,9 +74,10 @@ class IndexWriter:
                 elif was is not None:
                     changes.drop(was)
             changes.write()
-            self._store_held([write.summary.item for write in batch if write.summary is not None], upto)
+            items = [write.summary.item for write in batch if write.summary is not None]
+            self._store_held(items, upto, stored_ns)
         self.runs += changes.counted.total()
-        self.revision = upto
+        self.revision, self.stored_ns = upto, stored_ns
         return before
 
     def others(self, after: int, upto: int, revisions: Sequence[int], *, limit: int) -> list[tuple[int, str]]:
@@ -83,6 +88,20 @@ class IndexWriter:
             [after, upto, json.dumps(revisions), limit],
         )
         return [(revision, run_id_of(key)) for revision, key in known]
+
+    def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
+        """The runs and markers with the highest revisions below this one, the highest first."""
+        runs = self._db.execute(
+            "SELECT revision, run_id FROM runs WHERE revision < ? ORDER BY revision DESC LIMIT ?",
+            [revision, limit],
+        )
+        markers = self._db.execute(
+            "SELECT revision, run_id FROM markers WHERE revision < ? ORDER BY revision DESC LIMIT ?",
+            [revision, limit],
+        )
+        known = [KnownKey(at, run_id_of(key)) for at, key in runs]
+        known += [KnownKey(at, run_id, deleted=True) for at, run_id in markers]
+        return sorted(known, key=lambda each: each.revision, reverse=True)[:limit]
 
     def drop(self, revisions: Sequence[int]) -> list[tuple[int, RunSummary]]:
         """Remove the runs with these revisions; what was known of them."""
@@ -109,14 +128,11 @@ class IndexWriter:
     def close(self) -> None:
         self._db.close()
 
-    def trim_markers(self, keep: int) -> None:
-        """Keep the newest markers: the oldest are removed from the bucket first."""
-        self._db.execute(
-            "DELETE FROM markers WHERE revision IN "
-            "(SELECT revision FROM markers ORDER BY revision DESC LIMIT -1 OFFSET ?)",
-            [keep],
-        )
-        self.marked = min(self.marked, keep)
+    def forget_markers(self, run_ids: Sequence[str]) -> None:
+        """They were removed from the bucket."""
+        self.marked -= self._db.execute(
+            "DELETE FROM markers WHERE run_id IN (SELECT value FROM json_each(?))", [json.dumps(run_ids)]
+        ).rowcount
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -157,14 +173,15 @@ class IndexWriter:
         self._group_ids[key] = group
         return group
 
-    def _store_held(self, items: Sequence[RunItem], upto: int) -> None:
+    def _store_held(self, items: Sequence[RunItem], upto: int, stored_ns: int) -> None:
         spans = [item.updated_at - item.submitted_at for item in items if item.submitted_at is not None]
         if len(spans) < len(items):
             # Where one time is missing, nothing is known of it by the other.
             spans += (-_EVER, _EVER)
         self._db.execute(
-            "UPDATE held SET revision = ?, least_sec = min(least_sec, ?), most_sec = max(most_sec, ?)",
-            [upto, min(spans, default=0.0), max(spans, default=0.0)],
+            "UPDATE held SET revision = ?, stored_ns = ?, "
+            "least_sec = min(least_sec, ?), most_sec = max(most_sec, ?)",
+            [upto, stored_ns, min(spans, default=0.0), max(spans, default=0.0)],
         )
 
 

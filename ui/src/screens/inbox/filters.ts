@@ -1,6 +1,7 @@
 /** Which of the open questions are shown: the address says it. */
 import type { QueryPatch } from "../../app/router";
 import type { HumanWait } from "../../human-waits";
+import { folded } from "../../lib/folding";
 
 export const DUE = { "1h": 3_600, "24h": 86_400 } as const;
 export type Due = keyof typeof DUE;
@@ -16,7 +17,9 @@ export const isFiltered = (query: URLSearchParams): boolean =>
   Object.keys(NO_FILTERS).some((name) => query.get(name));
 
 export function matching(waits: readonly HumanWait[], query: URLSearchParams, now: number): HumanWait[] {
-  const words = (query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const words = folded(query.get("q") ?? "")
+    .split(/\s+/)
+    .filter(Boolean);
   const flow = query.get("flow");
   const assignee = query.get("assignee");
   const due = dueOf(query);
@@ -30,7 +33,7 @@ export function matching(waits: readonly HumanWait[], query: URLSearchParams, no
 }
 
 const textOf = ({ message, flow_name, task, name, tag, run_id, assignees }: HumanWait): string =>
-  [message, flow_name, task, name, tag, run_id, ...assignees].join("\n").toLowerCase();
+  folded([message, flow_name, task, name, tag, run_id, ...assignees].join("\n"));
 
 /** What there is to choose from, with whatever the address has chosen already. */
 export const choices = (given: readonly string[], chosen: string | null): string[] =>

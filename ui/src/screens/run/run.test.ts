@@ -171,6 +171,8 @@ describe("the log", () => {
   it("is cut where it was searched for", () => {
     expect(pieces("a Bc b", "b")).toEqual(["a ", "B", "c ", "b", ""]);
     expect(pieces("text", "")).toEqual(["text"]);
+    expect(pieces("die Straße", "STRASSE")).toEqual(["die ", "Straße", ""]);
+    expect(pieces("ΟΔΟΣ, οδος", "οδος")).toEqual(["", "ΟΔΟΣ", ", ", "οδος", ""]);
   });
 
   it("says why nothing is shown", () => {

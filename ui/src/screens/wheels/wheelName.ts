@@ -1,5 +1,6 @@
 /** What the name of a wheel says: `mypackage-1.2.0-cp311-cp311-linux_x86_64.whl`. */
 import type { Schemas } from "../../api/client";
+import { folded } from "../../lib/folding";
 
 export type Wheel = Schemas["WheelView"];
 
@@ -31,9 +32,9 @@ export interface Package {
 /** The gateway lists them by package and version, the oldest first. */
 export function byPackage(wheels: readonly Wheel[], text = ""): Package[] {
   const packages = new Map<string, Wheel[]>();
-  const wanted = text.trim().toLowerCase();
+  const wanted = folded(text.trim());
   for (const wheel of wheels) {
-    if (![wheel.name, ...wheel.tags].some((each) => each.toLowerCase().includes(wanted))) continue;
+    if (![wheel.name, ...wheel.tags].some((each) => folded(each).includes(wanted))) continue;
     const name = parseWheelName(wheel.name)?.package ?? wheel.name;
     packages.set(name, [wheel, ...(packages.get(name) ?? [])]);
   }

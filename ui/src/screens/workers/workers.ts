@@ -1,5 +1,6 @@
 /** Which workers are shown, and what their slots do. */
 import type { Schemas } from "../../api/client";
+import { folded } from "../../lib/folding";
 
 export type Worker = Schemas["WorkerView"];
 
@@ -14,7 +15,7 @@ export const hasStopped = (worker: Worker): boolean => worker.state === "STOPPED
 
 /** Who went without a word is always shown, since somebody should look after it; who said goodbye is not. */
 export function shownWorkers(workers: readonly Worker[], wish: Wish): Worker[] {
-  const text = wish.text.trim().toLowerCase();
+  const text = folded(wish.text.trim());
   return workers.filter(
     (worker) =>
       (wish.hidden || !worker.hidden) && (wish.stopped || !hasStopped(worker)) && matches(worker, text),
@@ -23,7 +24,7 @@ export function shownWorkers(workers: readonly Worker[], wish: Wish): Worker[] {
 
 function matches(worker: Worker, text: string): boolean {
   const told = [worker.worker_id, worker.version, ...worker.tags];
-  return told.some((each) => each.toLowerCase().includes(text));
+  return told.some((each) => folded(each).includes(text));
 }
 
 export interface Summary {

@@ -1,5 +1,6 @@
 /** What a run printed: which lines are shown, how serious each is, and the text to take away. */
 import type { Schemas } from "../../../api/client";
+import { folded } from "../../../lib/folding";
 
 export type LogLine = Schemas["LineView"];
 export type Level = "error" | "warning" | "other";
@@ -45,7 +46,7 @@ export function levelOf({ text, stream }: Pick<LogLine, "text" | "stream">): Lev
 const RANK: Record<Level, number> = { other: 0, warning: 1, error: 2 };
 
 export function shown(lines: readonly LogLine[], filter: LogFilter): readonly LogLine[] {
-  const search = filter.search.toLowerCase();
+  const search = folded(filter.search);
   if (filter.task === null && !search && filter.level === "other" && filter.streams.size === STREAMS.length)
     return lines;
   return lines.filter(
@@ -53,7 +54,7 @@ export function shown(lines: readonly LogLine[], filter: LogFilter): readonly Lo
       (filter.task === null || line.task === filter.task) &&
       filter.streams.has(line.stream) &&
       (filter.level === "other" || RANK[levelOf(line)] >= RANK[filter.level]) &&
-      (!search || line.text.toLowerCase().includes(search)),
+      (!search || folded(line.text).includes(search)),
   );
 }
 
@@ -76,16 +77,43 @@ export const readable = (line: LogLine): LogLine =>
 
 /** The text cut where it was searched for: every second piece is what was found. */
 export function pieces(text: string, search: string): string[] {
-  if (!search) return [text];
+  const wanted = folded(search);
+  if (!wanted) return [text];
   const found: string[] = [];
-  const lower = text.toLowerCase();
+  const { whole, origin } = foldedWithOrigin(text);
   let at = 0;
+  let from = 0;
   for (;;) {
-    const next = lower.indexOf(search.toLowerCase(), at);
+    const next = whole.indexOf(wanted, from);
     if (next < 0) return [...found, text.slice(at)];
-    found.push(text.slice(at, next), text.slice(next, next + search.length));
-    at = next + search.length;
+    from = next + wanted.length;
+    const [begin, end] = [Math.max(at, origin(next)), origin(from - 1, 1)];
+    found.push(text.slice(at, begin), text.slice(begin, end));
+    at = end;
   }
+}
+
+/** The folded text, and where in the text each of its characters is from: one may become several. */
+function foldedWithOrigin(text: string) {
+  const whole = folded(text);
+  if (whole.length === text.length) return { whole, origin: (index: number, after = 0) => index + after };
+  const begins: number[] = [];
+  const ends: number[] = [];
+  let pieced = "";
+  let at = 0;
+  for (const character of text) {
+    const piece = folded(character);
+    pieced += piece;
+    for (let index = 0; index < piece.length; index++) {
+      begins.push(at);
+      ends.push(at + character.length);
+    }
+    at += character.length;
+  }
+  return {
+    whole: pieced,
+    origin: (index: number, after = 0) => (after ? ends : begins)[index] ?? text.length,
+  };
 }
 
 /** As a file: the moment, the stream, the task and the text of each line. */
