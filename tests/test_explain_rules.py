@@ -70,6 +70,15 @@ class TestPending:
     def test_one_that_is_not_paused_is_enough(self) -> None:
         assert codes(facts(run(), worker(paused=True), worker("w2"))) == ["about_to_start"]
 
+    def test_no_worker_can_start_an_executor(self) -> None:
+        found = facts(run(), worker(executor_error="no module named 'flows'"), worker("p", paused=True))
+        assert codes(found) == ["executors_failing", "waiting_in_queue"]
+        [told] = only(found, "executors_failing")["workers"]
+        assert (told["worker_id"], told["executor_error"]) == ("w1", "no module named 'flows'")
+
+    def test_one_worker_that_can_start_an_executor_is_enough(self) -> None:
+        assert codes(facts(run(), worker(executor_error="broken"), worker("w2"))) == ["about_to_start"]
+
     def test_all_slots_are_busy_and_with_what(self) -> None:
         found = facts(
             run(),

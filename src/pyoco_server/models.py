@@ -382,6 +382,8 @@ class WorkerRecord(Struct, kw_only=True):
     stop_reason: str | None = None
     slots: int = 1
     slots_busy: int = 0
+    # Why an executor of it cannot be started, as long as that is so: its slot takes no runs.
+    executor_error: str | None = None
     version: str = ""
     pyoco_version: str = ""
     wheel_sync: WheelSyncState = msgspec.field(default_factory=WheelSyncState)

@@ -122,14 +122,17 @@ class WorkQueue:
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
         return publish_acked(self._connection, subject, encoded or encode(job), headers)
 
-    async def publish_again(self, job: Job, *, revision: int) -> str:
+    async def publish_again(self, job: Job, *, revision: int, replaces: int | None = None) -> str:
         """Put in a job that should be there and is not; returns its subject.
 
-        It has an id of its own, because the queue may still remember that of the message which is gone. It
-        does not tell the revision: who claims a run that may have been begun must read it.
+        It has an id of its own, because the queue may still remember that of the message which is gone. A
+        run that no worker has begun stays at its revision, so that the message which it `replaces` is part
+        of the id as well. It does not tell the revision: who claims a run that may have been begun must read
+        it.
         """
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
-        headers = {"Nats-Msg-Id": f"{job.run_id}.{revision}"}
+        message_id = f"{job.run_id}.{revision}"
+        headers = {"Nats-Msg-Id": message_id if replaces is None else f"{message_id}.{replaces}"}
         await publish_acked(self._connection, subject, encode(job), headers)
         return subject
 
@@ -159,14 +162,26 @@ class WorkQueue:
 
     async def limits(self, tag: str) -> DeliveryLimits:
         """What applies to a tag; the settings, as long as no worker has ever served it."""
+        info = await self._consumer_info(tag)
+        if info is None:
+            return DeliveryLimits(self._config.consumer_ack_wait_sec, self._config.consumer_max_deliver)
+        applies = info["config"]
+        return DeliveryLimits(float(applies["ack_wait"]) / 1e9, int(applies.get("max_deliver", -1)))
+
+    async def has_delivered(self, tag: str, sequence: int) -> bool:
+        """Whether the message of this sequence has been delivered at least once."""
+        info = await self._consumer_info(tag)
+        return info is not None and int(info["delivered"]["stream_seq"]) >= sequence
+
+    async def _consumer_info(self, tag: str) -> dict[str, Any] | None:
+        """None as long as no worker has ever served the tag."""
         endpoint = f"CONSUMER.INFO.{self._config.work_stream}.{consumer_name(tag)}"
         try:
-            applies = (await jetstream_api.call(self._connection, endpoint))["config"]
+            return await jetstream_api.call(self._connection, endpoint)
         except jetstream_api.ApiRefused as refused:
             if refused.code != jetstream_api.NOT_FOUND:
                 raise self._connection.unavailable(f"{endpoint}: {refused}") from refused
-            return DeliveryLimits(self._config.consumer_ack_wait_sec, self._config.consumer_max_deliver)
-        return DeliveryLimits(float(applies["ack_wait"]) / 1e9, int(applies.get("max_deliver", -1)))
+            return None
 
     async def ensure_consumer(self, tag: str) -> float:
         """The tag's durable consumer, made when missing; returns the AckWait that applies, in seconds."""

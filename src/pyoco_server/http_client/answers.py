@@ -147,6 +147,8 @@ class Worker(TypedDict):
     tags: list[str]
     slots: int
     slots_busy: int
+    # Not of a gateway from before it was reported.
+    executor_error: NotRequired[str | None]
     current_run_id: str | None
     current_run_ids: list[str]
     last_run_id: str | None

@@ -95,6 +95,9 @@ def _hindrances(facts: Facts) -> Iterator[Finding]:
     accepting = _accepting(facts)
     if not accepting:
         yield Finding("workers_paused", {"tag": tag, "workers": [_in_words(facts, each) for each in living]})
+    elif all(worker.executor_error and not worker.slots_busy for worker in accepting):
+        workers = [_in_words(facts, each) | {"executor_error": each.executor_error} for each in accepting]
+        yield Finding("executors_failing", {"tag": tag, "workers": workers[:_MOST_NAMED]})
     elif facts.queue is not None and 0 < facts.queue.in_work_limit <= facts.queue.in_work:
         yield Finding("in_work_limit_reached", {"tag": tag, "limit": facts.queue.in_work_limit})
     elif not any(_free_slots(worker) for worker in accepting):

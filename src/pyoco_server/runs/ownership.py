@@ -93,13 +93,17 @@ class OwnedRun:
             log.error("%s: %s", spec.en, fitting.error, extra=spec.log_fields(run_id=fitting.run_id))
         return fitting
 
-    async def unclaim(self) -> bool:
+    async def unclaim(self, *, last_delivery: bool = False) -> bool:
         """Make a run that was not begun what it was before; False when it is to be cancelled instead.
 
-        One that somebody else had begun before stays claimed: its earlier owner must not find itself in it.
+        One that somebody else had begun before stays claimed, because its earlier owner must not find itself
+        in it; and so does one with its last delivery, because the sweep must see that none will follow. Both
+        are handed back.
         """
         before = self._before
-        if before is not None and before.delivery is None:
+        if before is None or before.delivery is not None or last_delivery:
+            await self.let_go()
+        else:
             await self.write(lambda mine: before if mine.cancel_requested_at is None else mine)
         return self.snapshot.cancel_requested_at is None
 

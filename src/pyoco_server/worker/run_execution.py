@@ -22,7 +22,7 @@ from pyoco_server.models import (
 )
 from pyoco_server.runs.ownership import OwnedRun, RunEnded
 from pyoco_server.wait_models import Question
-from pyoco_server.worker.executor import ExecutorCrashed, RunExecutor, TaskOverdue
+from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart, RunExecutor, TaskOverdue
 from pyoco_server.worker.failure_report import LAST_OUTPUT
 from pyoco_server.worker.protocol import Limited, Outcome, Run
 from pyoco_server.worker.run_end import left
@@ -58,6 +58,8 @@ class RunExecution:
         self._questions = RunQuestions(services.waits, services.wait_events, job, timeout_sec)
         self._recorder: RunRecorder | None = None
         self._closed = False
+        # Whether an executor has had it in this attempt.
+        self.begun = False
 
     async def run(self) -> Outcome | None:
         """Execute and store the end; None when NATS answers but does not take it.
@@ -73,7 +75,7 @@ class RunExecution:
                     return outcome
                 keeper.leave_snapshot_alone()
                 if outcome.not_begun:
-                    if await self._unclaim():
+                    if await self.unclaim():
                         return outcome
                     outcome = Outcome(status=RunStatus.CANCELLED)
                 await self.settle()
@@ -172,8 +174,12 @@ class RunExecution:
                 return Outcome(status=RunStatus.CANCELLED)
 
     async def _execute_once(self, run: Run) -> Outcome:
+        begun_before, self.begun = self.begun, True
         try:
             return await self._executor.execute(run, self)
+        except ExecutorFailedToStart:
+            self.begun = begun_before
+            raise
         except TaskOverdue as overdue:
             late = overdue.task
             if late.isolated:
@@ -185,12 +191,10 @@ class RunExecution:
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTOR_CRASHED, error=error)
 
-    async def _unclaim(self) -> bool:
+    async def unclaim(self) -> bool:
         """Whether the run is free for the next delivery; False when it is to be cancelled instead."""
-        if self._delivery.number < self._services.connection.config.consumer_max_deliver:
-            return await self._owned.unclaim()
-        # There may be no other delivery: the sweep must see that this one was somebody's.
-        return self._owned.snapshot.cancel_requested_at is None
+        most = self._services.connection.config.consumer_max_deliver
+        return await self._owned.unclaim(last_delivery=self._delivery.number >= most)
 
     def _directory(self, snapshot: RunSnapshot) -> str | None:
         """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""

@@ -32,6 +32,9 @@ class ThreadExecutor:
         self._current: FlowRun | None = None
         self._leave_behind: Callable[[Outcome | ExecutorCrashed], None] | None = None
 
+    async def start(self) -> None:
+        """There is nothing to start: it is this process."""
+
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Outcome] = loop.create_future()
