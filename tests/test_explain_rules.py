@@ -235,6 +235,10 @@ class TestRunning:
         evidence = only(found, "time_limit")
         assert (evidence["left_sec"], evidence["ends_at"]) == (left, NOW - 15 + timeout)
 
+    def test_the_time_that_its_owners_have_counted_is_what_is_used(self) -> None:
+        found = facts(running(timeout_sec=60.0, heartbeat_at=NOW - 2, used_sec=50.0), busy())
+        assert only(found, "time_limit")["ends_at"] == NOW + 8
+
     def test_what_it_has_waited_for_people_does_not_count(self) -> None:
         found = facts(running(timeout_sec=60.0, waited_sec=1000.0), busy())
         assert only(found, "time_limit")["ends_at"] == NOW - 15 + 60 + 1000

@@ -70,6 +70,7 @@ class Run(RunItem):
     open_waits: NotRequired[list[OpenWait]]
     waiting_since: NotRequired[float | None]
     waited_sec: NotRequired[float]
+    used_sec: NotRequired[float]
     # With `include=["records"]`.
     task_records: NotRequired[dict[str, dict[str, Any]]]
     task_records_truncated: bool

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from pyoco_server.broker.queue_place import Standing
 from pyoco_server.models import Reason, RunSnapshot, RunStatus, TaskStatus, WorkerRecord, WorkerState
@@ -210,8 +211,11 @@ def _limits(facts: Facts) -> Iterator[Finding]:
         evidence = {"attempt": run.attempt, "delivery": number, "max_deliver": most or None, "left": left}
         yield Finding("last_attempt" if left == 0 else "later_attempt", evidence)
     if run.timeout_sec is not None and run.start_time is not None:
-        # What it has waited for people does not count.
-        ends_at = run.start_time + (run.waited_sec or 0.0) + run.timeout_sec
+        if run.used_sec is UNSET:
+            # Of an older worker. What it has waited for people does not count.
+            ends_at = run.start_time + (run.waited_sec or 0.0) + run.timeout_sec
+        else:
+            ends_at = run.heartbeat_at + run.timeout_sec - run.used_sec
         left_sec = max(0.0, ends_at - facts.now)
         yield Finding(
             "time_limit", {"timeout_sec": run.timeout_sec, "ends_at": ends_at, "left_sec": left_sec}

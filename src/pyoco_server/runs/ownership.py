@@ -18,6 +18,7 @@ from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.error_table import Err
 from pyoco_server.models import Job, RunSnapshot, RunStatus, encode, pending_snapshot
 from pyoco_server.runs.compaction import compact_run_snapshot
+from pyoco_server.runs.time_used import time_used
 from pyoco_server.runs.waiting import not_waiting
 
 log = logging.getLogger(__name__)
@@ -61,10 +62,25 @@ class OwnedRun:
         self._writing = asyncio.Lock()
         # When it was last certain that the run is ours.
         self._certain_at = time.monotonic()
+        self._used_before_sec = time_used(stored.snapshot)
+        self._owned_since = time.monotonic()
         self.snapshot = stored.snapshot
+
+    @property
+    def used_sec(self) -> float:
+        """How much of its `timeout_sec` the run has used until now."""
+        return self._used_before_sec + time.monotonic() - self._owned_since
 
     async def write(self, change: Callable[[RunSnapshot], RunSnapshot]) -> RunSnapshot:
         """Apply `change` to the newest snapshot and store it; NotOwner if the run is not ours any more."""
+        return await self._write(lambda mine: self._with_time_used(change(mine)))
+
+    def _with_time_used(self, snapshot: RunSnapshot) -> RunSnapshot:
+        if snapshot.timeout_sec is None:
+            return snapshot
+        return structs.replace(snapshot, used_sec=round(self.used_sec, 3))
+
+    async def _write(self, change: Callable[[RunSnapshot], RunSnapshot]) -> RunSnapshot:
         async with self._writing:
             while True:
                 if self.snapshot.status.terminal:
@@ -104,7 +120,7 @@ class OwnedRun:
         if before is None or before.delivery is not None or last_delivery:
             await self.let_go()
         else:
-            await self.write(lambda mine: before if mine.cancel_requested_at is None else mine)
+            await self._write(lambda mine: before if mine.cancel_requested_at is None else mine)
         return self.snapshot.cancel_requested_at is None
 
     async def let_go(self) -> None:
@@ -189,12 +205,20 @@ async def claim(
         if stored.snapshot.delivery is not None:
             await _check_delivery(queue, stored.snapshot, stored.snapshot.delivery, delivery)
         claimed = _claimed(stored.snapshot, delivery, worker_id)
+        if claimed.timeout_sec is not None:
+            claimed.used_sec = await _time_used_until_now(store, stored)
         try:
             revision = await store.replace(claimed, revision=stored.revision)
         except RevisionConflict:
             stored = None
         else:
             return OwnedRun(store, StoredRun(claimed, revision), max_bytes=max_bytes, before=stored.snapshot)
+
+
+async def _time_used_until_now(store: RunStore, stored: StoredRun) -> float:
+    """Also while nobody had the run, between two owners; but not while it waited for people."""
+    has_had_owner = stored.snapshot.delivery is not None
+    return time_used(stored.snapshot) + (await store.age_sec(stored) if has_had_owner else 0.0)
 
 
 def _check_open(current: RunSnapshot, generation: int) -> None:
