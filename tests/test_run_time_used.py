@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from msgspec import UNSET, structs
@@ -12,6 +13,7 @@ from pyoco_server.broker.run_store import RunStore, StoredRun
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import Job, RunSnapshot, RunStatus, decode_snapshot, encode, pending_snapshot
+from pyoco_server.runs import ownership
 from pyoco_server.runs.ownership import OwnedRun, claim
 from pyoco_server.runs.submit import new_job
 
@@ -54,8 +56,8 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ahead = 0.0
-        monotonic = time.monotonic
-        monkeypatch.setattr("pyoco_server.runs.ownership.time.monotonic", lambda: monotonic() + self._ahead)
+        moved = SimpleNamespace(time=time.time, monotonic=lambda: time.monotonic() + self._ahead)
+        monkeypatch.setattr(ownership, "time", moved)
 
     def pass_by(self, seconds: float) -> None:
         self._ahead += seconds

@@ -51,6 +51,7 @@ class Intake:
         self._busy = 0
         self._asking = asyncio.Lock()
         self._housekeeper: asyncio.Task[None] | None = None
+        self._ticked_at = 0.0
         self._closed = asyncio.Event()
         self._paused = False
         self._look_now = asyncio.Event()
@@ -257,9 +258,18 @@ class Intake:
         except TimeoutError:
             log.debug("looking after the pulls")
         self._look_now.clear()
+        self._tick()
         await self._hand_back_held()
         if (self._takers or self._bind_again) and self._connection.ready:
             await self._ask_again()
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        # Not more often: what has waited in the socket is read between two ticks.
+        if now - self._ticked_at >= _HOUSEKEEPING_SEC / 2:
+            self._ticked_at = now
+            for tag in self._tags:
+                tag.tick()
 
     async def _ask_again(self) -> None:
         silent = [tag.name for tag in self._tags if tag.is_silent]

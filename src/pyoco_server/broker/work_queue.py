@@ -1,5 +1,8 @@
 """The queue of jobs: publishing one, and what a worker can say about a delivery of it."""
 
+import logging
+import math
+import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +18,10 @@ from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.broker.stream_reads import StreamMessage, message_at
 from pyoco_server.models import Job, encode
 
+log = logging.getLogger(__name__)
+
+# Of AckWait. What is left is for the way to the server.
+_SURELY_OURS = 0.75
 # Lets the first worker claim a run without reading its snapshot first.
 _REVISION_HEADER = "Pyoco-Run-Revision"
 _SHORT_REPLY_TOKENS = 9
@@ -23,11 +30,25 @@ _SHORT_REPLY_TOKENS = 9
 class Delivery:
     """One delivery of one job message to this worker."""
 
-    __slots__ = ("_connection", "_message", "number", "revision", "stream_seq", "subject", "tag", "waiting")
+    __slots__ = (
+        *("_ack_wait_sec", "_connection", "_message", "_renewed_at"),
+        *("number", "revision", "stream_seq", "subject", "tag", "waiting"),
+    )
 
-    def __init__(self, connection: Connection, message: Message, tag: str) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        message: Message,
+        tag: str,
+        *,
+        ack_wait_sec: float = math.inf,
+        sent_at: float = 0.0,
+    ) -> None:
+        """`sent_at` is when the server sent it at the earliest, on our monotonic clock."""
         self._connection = connection
         self._message = message
+        self._ack_wait_sec = ack_wait_sec
+        self._renewed_at = sent_at
         self.subject = message.subject
         self.tag = tag
         numbers = message.reply.split(".")
@@ -60,8 +81,20 @@ class Delivery:
         # No coroutine of its own: this is on the way of every run.
         return self._say(b"+ACK")
 
+    @property
+    def has_expired(self) -> bool:
+        """Whether AckWait has passed, or nearly so, and the message may be with another worker."""
+        return time.monotonic() - self._renewed_at > _SURELY_OURS * self._ack_wait_sec
+
     async def nak(self, delay_sec: float = 0.0) -> None:
-        """Not done: deliver it again, after the delay."""
+        """Not done: deliver it again, after the delay.
+
+        The server does not look which delivery it is about: after AckWait it would take the message from
+        whoever has it by then. It comes again by itself in that case.
+        """
+        if self.has_expired:
+            log.info("delivery %s is not handed back: it has passed AckWait", self.token)
+            return
         delay = b" " + msgspec.json.encode({"delay": int(delay_sec * 1e9)}) if delay_sec else b""
         await self._say(b"-NAK" + delay)
 
@@ -71,7 +104,10 @@ class Delivery:
 
     async def in_progress(self) -> None:
         """Still working: start the AckWait clock anew."""
+        had_expired = self.has_expired
         await self._say(b"+WPI")
+        if not had_expired:
+            self._renewed_at = time.monotonic()
 
     async def _say(self, word: bytes) -> None:
         if not self._connection.state.up:

@@ -45,6 +45,8 @@ class RunSession:
         self._executor = executor
         # Whether NATS did not take what had to be stored of the run.
         self.failed = False
+        # Whether the run, and with it the message, is known to be another's.
+        self._lost = False
 
     async def process(self) -> str | None:
         """The id of the run that was handled, if there was one."""
@@ -141,7 +143,8 @@ class RunSession:
         try:
             await write
         except NotOwner as why:
-            log.info("a run is handed over: %s", why, extra={"run_id": owned.snapshot.run_id})
+            self._lost = isinstance(why, RunTaken)
+            log.info("a run is not handed back: %s", why, extra={"run_id": owned.snapshot.run_id})
         except NatsUnavailable as error:
             log.warning(
                 "a run is handed over without a word: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields()
@@ -174,6 +177,8 @@ class RunSession:
         return run_id
 
     async def _hand_back(self, delay_sec: float = 0.0) -> None:
+        if self._lost:
+            return
         try:
             await self._delivery.nak(delay_sec)
         except NatsUnavailable as error:
