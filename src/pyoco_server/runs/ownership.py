@@ -16,6 +16,7 @@ from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore, StoredRun
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import Job, RunSnapshot, RunStatus, encode, pending_snapshot
 from pyoco_server.runs.compaction import compact_run_snapshot
 from pyoco_server.runs.time_used import time_used
@@ -33,7 +34,11 @@ class RunGone(NotOwner):
 
 
 class RunEnded(NotOwner):
-    """The run has a terminal state already."""
+    """The run has a terminal state already; `by_us` if it is a write of ours whose answer was lost."""
+
+    def __init__(self, why: str, *, by_us: bool = False) -> None:
+        super().__init__(why)
+        self.by_us = by_us
 
 
 class RunTaken(NotOwner):
@@ -62,6 +67,8 @@ class OwnedRun:
         self._writing = asyncio.Lock()
         # When it was last certain that the run is ours.
         self._certain_at = time.monotonic()
+        # `updated_at` of writes that may be stored although nobody said so.
+        self._unanswered: set[float] = set()
         self._used_before_sec = time_used(stored.snapshot)
         self._owned_since = time.monotonic()
         self.snapshot = stored.snapshot
@@ -84,7 +91,7 @@ class OwnedRun:
         async with self._writing:
             while True:
                 if self.snapshot.status.terminal:
-                    raise RunEnded(f"the run is {self.snapshot.status} already")
+                    raise self._ended()
                 wanted = settle(structs.replace(change(self.snapshot), updated_at=time.time()))
                 encoded = encode(wanted)
                 if len(encoded) > self._max_bytes:
@@ -97,6 +104,9 @@ class OwnedRun:
                     )
                 except RevisionConflict:
                     await self._read_again()
+                except NatsUnavailable:
+                    self._unanswered.add(wanted.updated_at)
+                    raise
                 else:
                     self.snapshot = wanted
                     self._certain_at = asked_at
@@ -148,11 +158,16 @@ class OwnedRun:
             raise RunGone("the run was deleted")
         if stored.snapshot.status.terminal:
             self.snapshot = stored.snapshot
-            raise RunEnded(f"the run is {stored.snapshot.status} already")
+            raise self._ended()
         self.snapshot = merge(self.snapshot, stored.snapshot)
         # Not before: the revision of somebody else's word would be the permission to overwrite it.
         self._revision = stored.revision
         self._certain_at = asked_at
+
+    def _ended(self) -> RunEnded:
+        # Whoever else ends a run leaves our delivery in it, but has a time of its own.
+        by_us = self.snapshot.updated_at in self._unanswered
+        return RunEnded(f"the run is {self.snapshot.status} already", by_us=by_us)
 
 
 def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:

@@ -235,10 +235,9 @@ class RunExecution:
     async def _write_end(self, outcome: Outcome) -> bool:
         try:
             await self._owned.write(lambda snapshot: left(snapshot, outcome, self._questions.awaited))
-        except RunEnded:
-            if self._owned.snapshot.delivery != self._delivery.token:
+        except RunEnded as ended:
+            if not ended.by_us:
                 raise
-            # Our own write, whose acknowledgement was lost.
         return True
 
     async def _insist(self, act: Callable[[], Awaitable[T]], *, at_any_size: bool = True) -> T | None:
