@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.worker import run_session, slots
+from pyoco_server.worker import run_session
 
 from .support.gateway import RunningGateway
 from .support.looking import started_pid
@@ -118,8 +118,7 @@ async def test_progress_is_seen_although_preparing_the_flow_took_long(
 async def test_a_worker_that_cannot_start_executors_leaves_its_runs_to_others(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (slots, run_session):
-        monkeypatch.setattr(module, "NO_EXECUTOR_DELAY_SEC", 0.2)
+    monkeypatch.setattr(run_session, "_FIRST_DELAY_SEC", 0.2)
     folder = tmp_path / "flows"
     folder.symlink_to(FLOWS)
     async with serving_worker(config, worker_id="lame", flows=folder):

@@ -70,6 +70,15 @@ class TestPending:
     def test_one_that_is_not_paused_is_enough(self) -> None:
         assert codes(facts(run(), worker(paused=True), worker("w2"))) == ["about_to_start"]
 
+    def test_no_worker_can_start_an_executor(self) -> None:
+        found = facts(run(), worker(executor_error="no module named 'flows'"), worker("p", paused=True))
+        assert codes(found) == ["executors_failing", "waiting_in_queue"]
+        [told] = only(found, "executors_failing")["workers"]
+        assert (told["worker_id"], told["executor_error"]) == ("w1", "no module named 'flows'")
+
+    def test_one_worker_that_can_start_an_executor_is_enough(self) -> None:
+        assert codes(facts(run(), worker(executor_error="broken"), worker("w2"))) == ["about_to_start"]
+
     def test_all_slots_are_busy_and_with_what(self) -> None:
         found = facts(
             run(),
@@ -225,6 +234,10 @@ class TestRunning:
         found = facts(running(timeout_sec=timeout), busy())
         evidence = only(found, "time_limit")
         assert (evidence["left_sec"], evidence["ends_at"]) == (left, NOW - 15 + timeout)
+
+    def test_the_time_that_its_owners_have_counted_is_what_is_used(self) -> None:
+        found = facts(running(timeout_sec=60.0, heartbeat_at=NOW - 2, used_sec=50.0), busy())
+        assert only(found, "time_limit")["ends_at"] == NOW + 8
 
     def test_what_it_has_waited_for_people_does_not_count(self) -> None:
         found = facts(running(timeout_sec=60.0, waited_sec=1000.0), busy())

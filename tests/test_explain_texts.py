@@ -37,6 +37,7 @@ EXAMPLES: dict[str, Finding] = {
                 facts(run(), place=JobPlace(Standing.ABSENT)),
                 facts(run(), worker(), place=JobPlace(Standing.DELIVERED)),
                 facts(run(), worker()),
+                facts(run(), worker(executor_error="no module named 'flows'")),
                 facts(running(tasks={"a": TaskStatus.RUNNING}), busy(paused=True)),
                 facts(running(timeout_sec=60, attempt=2), busy(drain_requested_at=NOW)),
                 facts(running(attempt=2, delivery=(7, 20)), busy()),

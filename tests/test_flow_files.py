@@ -5,15 +5,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyoco.core.models import Flow
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError, FlowNotFound, InvalidCliArgument
 from pyoco_server.worker.callable_policy import CallablePolicy
 from pyoco_server.worker.flow_errors import CallableRefused, FlowBuildError
 from pyoco_server.worker.flow_files import FlowFolder, load_resolver
+from pyoco_server.worker.process_executor import ProcessExecutor
 
+from .support.gateway import RunningGateway
 from .support.modules import ModuleFolder, forgotten_imports
+from .support.waiting import eventually
+from .support.workers import serving_worker
 
 PYTHON_FLOW = """
 from pyoco import Flow, task
@@ -42,6 +48,115 @@ def loaded(folder: ModuleFolder) -> FlowFolder:
     flows = FlowFolder(folder.path)
     flows.load()
     return flows
+
+
+def strange_files(folder: Path) -> None:
+    """What a folder may hold beside flows, by accident."""
+    (folder / "itself.py").symlink_to("itself.py")
+    (folder / "behind_a_file.yaml").symlink_to(folder / "good.py" / "x.yaml")
+    (folder / "nowhere.yml").symlink_to("nothing")
+    (folder / "folder.py").mkdir()
+    (folder / "round").symlink_to(".")
+    os.mkfifo(folder / "pipe.py")
+    os.mkfifo(folder / "pipe.yaml")
+    for name in (b"\xff.py", b"\xfe.yaml"):
+        Path(os.fsdecode(bytes(folder) + b"/" + name)).write_text(YAML_FLOW)
+
+
+class TestStrangeFiles:
+    def test_they_hide_no_flow_and_are_reported(self, folder: ModuleFolder) -> None:
+        folder.write("good.py", python_flow("good", "good"))
+        folder.write("unspeakable.py", python_flow("flow", "\udcff"))
+        strange_files(folder.path)
+        flows = loaded(folder)
+        assert flows.names == ["good"]
+        assert flows.failures == {
+            "itself.py": "the file cannot be read: Too many levels of symbolic links",
+            "behind_a_file.yaml": "the file cannot be read: Not a directory",
+            "nowhere.yml": "the file cannot be read: No such file or directory",
+            "unspeakable.py": "the name '\\udcff' of a flow has no form in UTF-8; rename it",
+            "\\udcff.py": "the name of the file is not UTF-8; rename it",
+            "\\udcfe.yaml": "the name of the file is not UTF-8; rename it",
+        }
+        # As the executor tells its worker.
+        msgspec.json.encode((flows.names, flows.failures))
+
+    def test_the_fingerprint_of_the_folder_changes_with_them(self, folder: ModuleFolder) -> None:
+        folder.write("good.py", python_flow("good", "good"))
+        flows = FlowFolder(folder.path)
+        before = flows.fingerprint()
+        strange_files(folder.path)
+        with_strange = flows.fingerprint()
+        assert with_strange != before
+        assert flows.fingerprint() == with_strange
+        (folder.path / "itself.py").unlink()
+        folder.write("itself.py", python_flow("repaired"))
+        assert flows.fingerprint() != with_strange
+
+    def test_a_file_that_is_removed_while_it_is_looked_at(
+        self, folder: ModuleFolder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder.write("good.py", python_flow("good", "good"))
+        vanishing = folder.path / "vanishing.py"
+        vanishing.touch()
+        look = Path.stat
+
+        def vanish(path: Path, **options: bool) -> os.stat_result:
+            if path == vanishing:
+                vanishing.unlink(missing_ok=True)
+            return look(path, **options)
+
+        monkeypatch.setattr(Path, "stat", vanish)
+        assert loaded(folder).names == ["good"]
+        vanishing.touch()
+        assert FlowFolder(folder.path).fingerprint()
+
+    def test_a_folder_that_must_not_be_read_is_told_in_a_sentence(
+        self, folder: ModuleFolder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(_: Path) -> Iterator[Path]:
+            raise PermissionError(13, "Permission denied")
+
+        folder.write("good.py", python_flow("good", "good"))
+        # Whoever runs the tests as root may read everything.
+        monkeypatch.setattr(Path, "iterdir", refuse)
+        with pytest.raises(ConfigError, match=r"cannot be read: Permission denied"):
+            loaded(folder)
+
+
+async def test_strange_files_do_not_stop_a_worker(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    folder, release, started = tmp_path / "flows", tmp_path / "release", tmp_path / "started"
+    folder.mkdir()
+    (folder / "good.py").write_text("from tests.flows.basics import waiting_flow\n")
+    async with serving_worker(config, flows=folder) as worker:
+        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(started)})
+        await eventually(started.exists, describe="the run has begun")
+        strange_files(folder)
+        [executor] = worker._executors
+        assert isinstance(executor, ProcessExecutor)
+        await eventually(lambda: executor._retired, describe="the change is noticed")
+        release.touch()
+        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+        again = await gateway.submit("waiting", params={"path": str(release), "started": str(started)})
+        assert (await gateway.ends(again))["status"] == "COMPLETED"
+
+
+async def test_an_unforeseen_error_of_the_watch_does_not_stop_a_worker(
+    config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = 0
+
+    def fail(_: FlowFolder) -> str:
+        nonlocal failures
+        failures += 1
+        raise RuntimeError("what nobody has thought of")
+
+    monkeypatch.setattr(FlowFolder, "fingerprint", fail)
+    async with serving_worker(config):
+        await eventually(lambda: failures > 1, describe="the watch has failed, and goes on")
+        assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
 class TestLoading:

@@ -1,10 +1,8 @@
 """Time limits of tasks and runs, and the retries of tasks."""
 
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from pyoco import Flow
@@ -12,7 +10,8 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.worker import PyocoNatsWorker, run_limit
+from pyoco_server.runs.ownership import OwnedRun
+from pyoco_server.worker import PyocoNatsWorker
 
 from .flows import durable
 from .support.gateway import RunningGateway
@@ -61,7 +60,7 @@ async def test_a_run_past_its_limit_is_ended_and_tells_what_it_had_reached(
         run_id = await gateway.submit("hanging", params={"started": str(marker)}, timeout_sec=60)
         pid = await started_pid(marker)
         # Not a short limit: it could pass before the run has come so far.
-        monkeypatch.setattr(run_limit, "time", SimpleNamespace(time=lambda: time.time() + 60))
+        monkeypatch.setattr(OwnedRun, "used_sec", 60.0)
         run = await gateway.ends(run_id)
         assert (run["status"], run["reason"]) == ("FAILED", "timeout")
         assert run["error"] == "the run took longer than its limit of 60 s"

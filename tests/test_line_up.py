@@ -3,19 +3,18 @@
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pyoco_server.broker import intake
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.worker import PyocoNatsWorker, process_link, run_limit
+from pyoco_server.runs.ownership import OwnedRun
+from pyoco_server.worker import PyocoNatsWorker, process_link
 from pyoco_server.worker.executor_pool import most_sessions
 from pyoco_server.worker.presence import Presence
 
@@ -219,7 +218,7 @@ async def test_a_time_limit_holds_in_line_too(
         limited = {"flow_name": "noop", "timeout_sec": 60.0}
         await line.form_at(worker, line.counting, limited, line.counting)
         with monkeypatch.context() as later:
-            later.setattr(run_limit, "time", SimpleNamespace(time=lambda: time.time() + 60))
+            later.setattr(OwnedRun, "used_sec", 60.0)
             run = await gateway.reaches(line.behind[1], "PENDING")
         assert (run["attempt"], run["start_time"]) == (0, None)
         # It does not line up a second time: nobody is handed back again and again.

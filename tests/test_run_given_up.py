@@ -92,10 +92,10 @@ class GivingUp:
 async def test_a_run_past_its_limit_is_given_up_until_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     """Once is not enough: it may be between two executors."""
     executor: Any = GivingUp()
-    snapshot = running(timeout_sec=0.0)
-    limit = RunLimit(snapshot, executor)
+    owned: Any = SimpleNamespace(snapshot=running(timeout_sec=60.0), used_sec=61.0)
+    limit = RunLimit(owned, executor)
     for _ in range(3):
-        await limit.pursue(snapshot)
+        await limit.pursue()
     assert executor.times == 3
     assert len(caplog.records) == 1
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from pyoco_server.broker.publishing import publish_acked
-from pyoco_server.broker.work_queue import WorkQueue
+from pyoco_server.broker.work_queue import Delivery, WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
 
@@ -18,7 +19,6 @@ from .flows import basics
 from .support.gateway import RunningGateway, running_gateway
 from .support.looking import dead_letters, queue_is_empty, started_pid
 from .support.programs import WORKER, running
-from .support.settings import unchecked
 from .support.sweeping import (
     FAKE_ADVISORY,
     DeadWorker,
@@ -109,25 +109,35 @@ async def deaf_worker(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorke
     await worker.close()
 
 
-async def use_up(worker: PyocoNatsWorker) -> None:
-    """Have the one delivery of a job pass its AckWait while the next pull is waiting."""
+@asynccontextmanager
+async def taking_twice(worker: PyocoNatsWorker) -> AsyncIterator["asyncio.Task[Delivery]"]:
+    """It takes a job and lets AckWait pass while its next pull waits: the server then gives the job up."""
     async with asyncio.timeout(LIMIT_SEC):
-        await worker._intake.take()
-    assert await worker.run_once(timeout=2.0) is None
+        assert (await worker._intake.take()).token == (1, 1)
+    second = asyncio.create_task(worker._intake.take())
+    try:
+        yield second
+    finally:
+        second.cancel()
+        await asyncio.wait({second})
 
 
 async def test_an_advisory_is_acted_on_at_once(
     config: NatsBackendConfig, deaf_worker: PyocoNatsWorker
 ) -> None:
-    """The next round never comes: only the advisory can have woken it."""
-    async with running_gateway(unchecked(config, sweep_interval_sec=NEVER_SEC)) as gateway:
-        await eventually(lambda: gateway.inside.sweeper.rounds == 1, describe="the first round")
+    """The rounds are an hour apart: only the advisory can have woken it."""
+    async with running_gateway(config) as gateway:
+        sweeper = gateway.inside.sweeper
+        sweeper._interval_sec, seen = 3600.0, sweeper.rounds
+        # So that the pause under way, which began with the setting, is over.
+        sweeper._advised.set()
+        await eventually(lambda: sweeper.rounds > seen, describe="the round before the long pause")
         run_id = await gateway.submit("noop")
-        await use_up(deaf_worker)
-        run = await gateway.ends(run_id)
-        assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
-        assert "no worker ever began it" in run["error"]
-        await eventually(lambda: queue_is_empty(gateway), describe="the message is removed")
+        async with taking_twice(deaf_worker) as second, asyncio.timeout(LIMIT_SEC):
+            # No worker has begun the run: it has a new job.
+            assert (await second).token == (2, 1)
+        assert (await gateway.get(run_id))["status"] == "PENDING"
+        assert sweeper.actions == {"job_published": 1}
 
 
 async def test_an_advisory_is_kept_while_no_gateway_lives(
@@ -136,15 +146,16 @@ async def test_an_advisory_is_kept_while_no_gateway_lives(
     async with running_gateway(config) as gateway:
         await gateway.inside.sweeper.close()
         run_id = await gateway.submit("noop")
-        await use_up(deaf_worker)
 
         async def told() -> bool:
             return await advisories(gateway) == 1
 
-        await eventually(told, describe="the server has told, and it is kept")
+        async with taking_twice(deaf_worker):
+            await eventually(told, describe="the server has told, and it is kept")
         assert (await gateway.get(run_id))["status"] == "PENDING"
     async with running_gateway(config) as gateway:
-        assert (await gateway.ends(run_id))["reason"] == "deliveries_exhausted"
+        async with asyncio.timeout(LIMIT_SEC):
+            assert (await deaf_worker._intake.take()).token == (2, 1)
 
         async def dealt_with() -> bool:
             return await advisories(gateway) == 0

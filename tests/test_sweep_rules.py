@@ -70,6 +70,13 @@ def test_the_time_that_a_run_has_waited_for_people_does_not_count_against_its_li
     assert past_time_limit(waited, 51.0)
 
 
+def test_the_time_that_an_owner_has_counted_is_not_taken_from_wall_clocks() -> None:
+    """Owner and starter were two machines, an hour apart."""
+    counted = state(delivery=(7, 1), heartbeat_at=3700.0, used_sec=10.0, timeout_sec=60.0)
+    assert not past_time_limit(counted, 49.0)
+    assert past_time_limit(counted, 51.0)
+
+
 def test_a_time_limit_that_has_passed_is_the_owner_s_to_enforce_while_there_is_one() -> None:
     late = state(delivery=(7, 1), heartbeat_at=1000.0, timeout_sec=60.0)
     assert past_time_limit(late, 0.0)

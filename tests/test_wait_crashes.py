@@ -14,11 +14,13 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.broker.advisories import UsedUp
+from pyoco_server.broker.intake import Intake
 from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.broker.queued_runs import QueuedRuns
 from pyoco_server.broker.stream_reads import stream_state
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import RunStatus, encode, job_of
 from pyoco_server.runs.given_up import GivenUpJobs, LastDeliveries
@@ -164,10 +166,17 @@ async def test_a_job_that_was_given_up_does_not_end_a_run_that_waits_since(confi
         assert await given_up.settle(UsedUp(1, sequence, 20))
         assert await run.now() == run.snapshot
         assert await run.jobs() == []
-        # Of this generation it is the run's own job.
+        # Of this generation it is the run's own job, which no worker has begun: there is a new one instead.
         own = await publish_acked(connection, "pyoco.work.default", encode(job_of(run.snapshot, None)))
+        intake = Intake(connection, WorkQueue(connection), ["default"])
+        await intake.start()
+        async with asyncio.timeout(LIMIT_SEC):
+            assert (await intake.take()).stream_seq == own
         assert await given_up.settle(UsedUp(2, own, 20))
-        assert (await run.now()).reason == "deliveries_exhausted"
+        assert await run.now() == run.snapshot
+        assert [job.generation for job in await run.jobs()] == [run.snapshot.generation]
+        assert await WorkQueue(connection).message(own) is None
+        await intake.close()
 
 
 async def test_the_job_of_a_run_that_begins_to_wait_is_not_missed_in_the_queue(

@@ -32,6 +32,7 @@ SPEC_FIELDS = {
 }
 MORE_FIELDS = {
     *("paused", "draining", "last_progress_at", "slots", "slots_busy", "current_run_ids"),
+    "executor_error",
     *("last_run_started_at", "last_run_finished_at", "version", "pyoco_version"),
 }
 

@@ -202,6 +202,8 @@ class RunSnapshot(Struct, kw_only=True):
     # How often it has waited for people, for how long in all, and since when it does now.
     generation: int = 0
     waited_sec: float | UnsetType = UNSET
+    # How much of `timeout_sec` it had used at this write; not there without one, or before it has begun.
+    used_sec: float | UnsetType = UNSET
     waiting_since: float | UnsetType | None = UNSET
     # The waits without an answer, and of the first of them what to show. Not there before the first wait.
     open_waits: list[OpenWait] | UnsetType = UNSET
@@ -406,6 +408,8 @@ class WorkerRecord(Struct, kw_only=True):
     stop_reason: str | None = None
     slots: int = 1
     slots_busy: int = 0
+    # Why an executor of it cannot be started, as long as that is so: its slot takes no runs.
+    executor_error: str | None = None
     version: str = ""
     pyoco_version: str = ""
     wheel_sync: WheelSyncState = msgspec.field(default_factory=WheelSyncState)

@@ -51,7 +51,8 @@ class Intake:
         self._busy = 0
         self._asking = asyncio.Lock()
         self._housekeeper: asyncio.Task[None] | None = None
-        self._closing = False
+        self._ticked_at = 0.0
+        self._closed = asyncio.Event()
         self._paused = False
         self._look_now = asyncio.Event()
         self._bind_again = False
@@ -71,7 +72,7 @@ class Intake:
 
         With `ahead` it is a slot that takes one after the other, and more may be fetched than it takes now.
         """
-        if self._closing:
+        if self._closed.is_set():
             raise IntakeClosed
         if ahead and len(self._tags) == 1:
             await self._fetch_ahead(self._tags[0])
@@ -84,7 +85,7 @@ class Intake:
 
     def take_left_over(self, wanted: Callable[[Delivery], bool]) -> Delivery | None:
         """The delivery that would be the next one's, if it is there and wanted; `come_again` after it."""
-        if self._closing or self._paused:
+        if self._closed.is_set() or self._paused:
             return None
         for tag in self._tags:
             if tag.buffer:
@@ -96,7 +97,7 @@ class Intake:
 
     @property
     def has_left_over(self) -> bool:
-        if not self._closing:
+        if not self._closed.is_set():
             for tag in self._tags:
                 if tag.buffer:
                     return True
@@ -105,7 +106,7 @@ class Intake:
     async def hand_back_left_over(self) -> None:
         """Nobody will come for it soon: let another worker have it."""
         for tag in self._tags:
-            while tag.buffer and not self._closing:
+            while tag.buffer and not self._closed.is_set():
                 await self._hand_back(tag.buffer.popleft()[1])
 
     async def come_again(self) -> None:
@@ -143,9 +144,9 @@ class Intake:
 
     async def close(self) -> None:
         """Stop pulling for good and hand back at once whatever no slot has taken."""
-        if self._closing:
+        if self._closed.is_set():
             return
-        self._closing = True
+        self._closed.set()
         for taker in self._takers:
             if not taker.done():
                 taker.set_exception(IntakeClosed())
@@ -153,6 +154,14 @@ class Intake:
             self._housekeeper.cancel()
             await asyncio.gather(self._housekeeper, return_exceptions=True)
         await self._let_go()
+
+    async def closes_within(self, seconds: float) -> bool:
+        """Wait so long for the intake to be closed; whether it is."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._closed.wait()
+        except TimeoutError:
+            return False
 
     async def pause(self) -> None:
         """Have slots wait until `resume`; whatever none of them has taken is handed back at once."""
@@ -208,7 +217,7 @@ class Intake:
                 await tag.until_settled()
 
     async def _pull(self, tag: TagPulls, batch: int, *, patient: bool = False) -> None:
-        if not self._closing and not self._paused:
+        if not self._closed.is_set() and not self._paused:
             await tag.pull(batch, patient=patient)
 
     def pull_expired(self) -> None:
@@ -249,9 +258,18 @@ class Intake:
         except TimeoutError:
             log.debug("looking after the pulls")
         self._look_now.clear()
+        self._tick()
         await self._hand_back_held()
         if (self._takers or self._bind_again) and self._connection.ready:
             await self._ask_again()
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        # Not more often: what has waited in the socket is read between two ticks.
+        if now - self._ticked_at >= _HOUSEKEEPING_SEC / 2:
+            self._ticked_at = now
+            for tag in self._tags:
+                tag.tick()
 
     async def _ask_again(self) -> None:
         silent = [tag.name for tag in self._tags if tag.is_silent]

@@ -7,10 +7,12 @@ around the request than in it.
 from base64 import b64decode
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
+from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection, NoResponders
 from pyoco_server.broker.publishing import ApiError, RevisionConflict, publish_acked
 
@@ -23,12 +25,15 @@ DELETED: Final = frozenset({"DEL", "PURGE"})
 class Entry:
     value: bytes
     revision: int
+    # When it was written, by the server's clock, RFC 3339.
+    stored_at: str = ""
 
 
 class _StoredMessage(msgspec.Struct):
     seq: int
     data: str = ""
     hdrs: str = ""
+    time: str = ""
 
     @property
     def is_marker(self) -> bool:
@@ -64,14 +69,14 @@ class Bucket:
         headers = reply.headers or {}
         if "Status" in headers or headers.get("KV-Operation") in DELETED:
             return await self.get_from_leader(key)
-        return Entry(reply.data, int(headers["Nats-Sequence"]))
+        return Entry(reply.data, int(headers["Nats-Sequence"]), headers.get("Nats-Time-Stamp", ""))
 
     async def get_from_leader(self, key: str) -> Entry | None:
         """The latest value as the leader knows it: never older than the last acknowledged write."""
         stored = await self._stored(key)
         if stored is None or stored.is_marker:
             return None
-        return Entry(b64decode(stored.data), stored.seq)
+        return Entry(b64decode(stored.data), stored.seq, stored.time)
 
     async def marker(self, key: str) -> int | None:
         """The revision at which the key was deleted; None if it is there, or has left no marker."""
@@ -98,6 +103,16 @@ class Bucket:
         """Delete the key if it is still at the given revision."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(revision), "KV-Operation": "DEL"}
         await publish_acked(self._connection, self._prefix + key, b"", headers)
+
+    async def age_sec(self, entry_stored_at: str) -> float:
+        """How long ago a write was that has this `stored_at`, by the server's clock alone."""
+        try:
+            info = await jetstream_api.call(self._connection, f"STREAM.INFO.{self._stream}")
+        except jetstream_api.ApiRefused as refused:
+            raise self._connection.unavailable(f"{self._stream}: {refused}") from refused
+        now, then = datetime.fromisoformat(info["ts"]), datetime.fromisoformat(entry_stored_at)
+        # Another server may lead the bucket since.
+        return max(0.0, (now - then).total_seconds())
 
     async def _stored(self, key: str) -> _StoredMessage | None:
         query = msgspec.json.encode({"last_by_subj": f"{self._prefix}{key}"})

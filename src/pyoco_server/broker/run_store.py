@@ -14,6 +14,8 @@ from pyoco_server.models import RunSnapshot, decode_snapshot, encode
 class StoredRun(msgspec.Struct, frozen=True):
     snapshot: RunSnapshot
     revision: int
+    # When it was written, by the server's clock; empty for one that was not read from the bucket.
+    stored_at: str = ""
 
 
 class CorruptSnapshot(Exception):
@@ -45,6 +47,10 @@ class RunStore:
         """The revision at which the run was deleted; None if it is there, or has left no marker."""
         return await self._bucket.marker(run_id)
 
+    async def age_sec(self, stored: StoredRun) -> float:
+        """How long ago this snapshot was written, by the server's clock alone."""
+        return await self._bucket.age_sec(stored.stored_at) if stored.stored_at else 0.0
+
     def replace(
         self, snapshot: RunSnapshot, *, revision: int, encoded: bytes | None = None
     ) -> Coroutine[Any, Any, int]:
@@ -70,6 +76,6 @@ def _stored(run_id: str, entry: Entry | None) -> StoredRun | None:
     if entry is None:
         return None
     try:
-        return StoredRun(decode_snapshot(entry.value), entry.revision)
+        return StoredRun(decode_snapshot(entry.value), entry.revision, entry.stored_at)
     except msgspec.DecodeError as error:
         raise CorruptSnapshot(f"run {run_id}, revision {entry.revision}: {error}") from error

@@ -24,6 +24,10 @@ _HEARTBEAT_STATUS = "100"
 _EXPIRED_STATUS = "408"
 _EMPTY_STATUS = "404"
 
+# Longer than a process that is not held up takes between two signs of life, or this part of AckWait.
+_STALL_SEC = 2.0
+_STALL_PART = 0.25
+
 _NOW = {"no_wait": True}
 _IN_TIME = {"expires": int(_EXPIRES_SEC * 1e9), "idle_heartbeat": int(_HEARTBEAT_SEC * 1e9)}
 
@@ -57,17 +61,38 @@ class TagPulls:
         self._inbox = ""
         self._settled = asyncio.Event()
         self._heard_at = 0.0
+        self._ack_wait_sec = connection.config.consumer_ack_wait_sec
+        # When this process was last seen to run, and since when it did not if it was held up just now.
+        self._alive_at = time.monotonic()
+        self._stalled_since: float | None = None
 
     async def bind(self) -> float:
         """Make sure of the consumer, and listen; the AckWait that the consumer has."""
-        ack_wait_sec = await self._queue.ensure_consumer(self.name)
+        self._ack_wait_sec = await self._queue.ensure_consumer(self.name)
         if self._client is not self._connection.client:
             self._client = self._connection.client
             self._inbox = self._connection.new_inbox()
             self._subscription = await self._connection.subscribe_direct(self._inbox, self._on_message)
         # Pulls of an earlier connection are gone with it.
         self._promise(0)
-        return ack_wait_sec
+        return self._ack_wait_sec
+
+    def tick(self) -> None:
+        """Called regularly: a process that was paused finds deliveries that have waited in its socket."""
+        now = time.monotonic()
+        self._stalled_since = self._alive_at if self._was_stalled_at(now) else None
+        self._alive_at = now
+
+    def _was_stalled_at(self, now: float) -> bool:
+        return now - self._alive_at > min(_STALL_SEC, _STALL_PART * self._ack_wait_sec)
+
+    @property
+    def _sent_at(self) -> float:
+        """When the server sent, at the earliest, what is read now."""
+        now = time.monotonic()
+        if self._was_stalled_at(now):
+            return self._alive_at
+        return now if self._stalled_since is None else self._stalled_since
 
     async def unbind(self) -> None:
         """End the pulls that wait at the server; what it has sent already is still received."""
@@ -122,7 +147,13 @@ class TagPulls:
         self._heard_at = time.monotonic()
         status = message.status
         if status is None:
-            delivery = Delivery(self._connection, message, self.name)
+            delivery = Delivery(
+                self._connection,
+                message,
+                self.name,
+                ack_wait_sec=self._ack_wait_sec,
+                sent_at=self._sent_at,
+            )
             self.waiting = delivery.waiting
             self._receiver.deliver(delivery)
             self._promise(self.promised - 1)

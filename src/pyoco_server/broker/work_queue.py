@@ -1,5 +1,8 @@
 """The queue of jobs: publishing one, and what a worker can say about a delivery of it."""
 
+import logging
+import math
+import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +18,10 @@ from pyoco_server.broker.publishing import publish_acked
 from pyoco_server.broker.stream_reads import StreamMessage, message_at
 from pyoco_server.models import Job, encode
 
+log = logging.getLogger(__name__)
+
+# Of AckWait. What is left is for the way to the server.
+_SURELY_OURS = 0.75
 # Lets the first worker claim a run without reading its snapshot first.
 _REVISION_HEADER = "Pyoco-Run-Revision"
 _SHORT_REPLY_TOKENS = 9
@@ -23,11 +30,25 @@ _SHORT_REPLY_TOKENS = 9
 class Delivery:
     """One delivery of one job message to this worker."""
 
-    __slots__ = ("_connection", "_message", "number", "revision", "stream_seq", "subject", "tag", "waiting")
+    __slots__ = (
+        *("_ack_wait_sec", "_connection", "_message", "_renewed_at"),
+        *("number", "revision", "stream_seq", "subject", "tag", "waiting"),
+    )
 
-    def __init__(self, connection: Connection, message: Message, tag: str) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        message: Message,
+        tag: str,
+        *,
+        ack_wait_sec: float = math.inf,
+        sent_at: float = 0.0,
+    ) -> None:
+        """`sent_at` is when the server sent it at the earliest, on our monotonic clock."""
         self._connection = connection
         self._message = message
+        self._ack_wait_sec = ack_wait_sec
+        self._renewed_at = sent_at
         self.subject = message.subject
         self.tag = tag
         numbers = message.reply.split(".")
@@ -60,8 +81,20 @@ class Delivery:
         # No coroutine of its own: this is on the way of every run.
         return self._say(b"+ACK")
 
+    @property
+    def has_expired(self) -> bool:
+        """Whether AckWait has passed, or nearly so, and the message may be with another worker."""
+        return time.monotonic() - self._renewed_at > _SURELY_OURS * self._ack_wait_sec
+
     async def nak(self, delay_sec: float = 0.0) -> None:
-        """Not done: deliver it again, after the delay."""
+        """Not done: deliver it again, after the delay.
+
+        The server does not look which delivery it is about: after AckWait it would take the message from
+        whoever has it by then. It comes again by itself in that case.
+        """
+        if self.has_expired:
+            log.info("delivery %s is not handed back: it has passed AckWait", self.token)
+            return
         delay = b" " + msgspec.json.encode({"delay": int(delay_sec * 1e9)}) if delay_sec else b""
         await self._say(b"-NAK" + delay)
 
@@ -71,7 +104,10 @@ class Delivery:
 
     async def in_progress(self) -> None:
         """Still working: start the AckWait clock anew."""
+        had_expired = self.has_expired
         await self._say(b"+WPI")
+        if not had_expired:
+            self._renewed_at = time.monotonic()
 
     async def _say(self, word: bytes) -> None:
         if not self._connection.state.up:
@@ -130,14 +166,17 @@ class WorkQueue:
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
         return publish_acked(self._connection, subject, encoded or encode(job), headers)
 
-    async def publish_again(self, job: Job, *, revision: int) -> str:
+    async def publish_again(self, job: Job, *, revision: int, replaces: int | None = None) -> str:
         """Put in a job that should be there and is not; returns its subject.
 
-        It has an id of its own, because the queue may still remember that of the message which is gone. It
-        does not tell the revision: who claims a run that may have been begun must read it.
+        It has an id of its own, because the queue may still remember that of the message which is gone. A
+        run that no worker has begun stays at its revision, so that the message which it `replaces` is part
+        of the id as well. It does not tell the revision: who claims a run that may have been begun must read
+        it.
         """
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
-        headers = {"Nats-Msg-Id": f"{job.run_id}.{revision}"}
+        message_id = f"{job.run_id}.{revision}"
+        headers = {"Nats-Msg-Id": message_id if replaces is None else f"{message_id}.{replaces}"}
         await publish_acked(self._connection, subject, encode(job), headers)
         return subject
 
@@ -167,14 +206,26 @@ class WorkQueue:
 
     async def limits(self, tag: str) -> DeliveryLimits:
         """What applies to a tag; the settings, as long as no worker has ever served it."""
+        info = await self._consumer_info(tag)
+        if info is None:
+            return DeliveryLimits(self._config.consumer_ack_wait_sec, self._config.consumer_max_deliver)
+        applies = info["config"]
+        return DeliveryLimits(float(applies["ack_wait"]) / 1e9, int(applies.get("max_deliver", -1)))
+
+    async def has_delivered(self, tag: str, sequence: int) -> bool:
+        """Whether the message of this sequence has been delivered at least once."""
+        info = await self._consumer_info(tag)
+        return info is not None and int(info["delivered"]["stream_seq"]) >= sequence
+
+    async def _consumer_info(self, tag: str) -> dict[str, Any] | None:
+        """None as long as no worker has ever served the tag."""
         endpoint = f"CONSUMER.INFO.{self._config.work_stream}.{consumer_name(tag)}"
         try:
-            applies = (await jetstream_api.call(self._connection, endpoint))["config"]
+            return await jetstream_api.call(self._connection, endpoint)
         except jetstream_api.ApiRefused as refused:
             if refused.code != jetstream_api.NOT_FOUND:
                 raise self._connection.unavailable(f"{endpoint}: {refused}") from refused
-            return DeliveryLimits(self._config.consumer_ack_wait_sec, self._config.consumer_max_deliver)
-        return DeliveryLimits(float(applies["ack_wait"]) / 1e9, int(applies.get("max_deliver", -1)))
+            return None
 
     async def ensure_consumer(self, tag: str) -> float:
         """The tag's durable consumer, made when missing; returns the AckWait that applies, in seconds."""

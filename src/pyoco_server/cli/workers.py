@@ -104,6 +104,7 @@ def worker_view(worker: Worker) -> RenderableType:
         ("worker_id", printable(worker["worker_id"])),
         ("state", worker_state(worker)),
         ("slots", f"{worker['slots_busy']} of {worker['slots']} busy"),
+        ("executor error", printable(worker.get("executor_error") or "")),
         ("tags", printable(", ".join(worker["tags"]))),
         ("last seen", ago(worker["last_seen_at"])),
         ("last progress", ago(worker["last_progress_at"])),

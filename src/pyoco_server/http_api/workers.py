@@ -82,6 +82,8 @@ class WorkerView(Struct, kw_only=True):
     tags: list[str]
     slots: int
     slots_busy: int
+    # Why an executor of it cannot be started, as long as that is so: its slot takes no runs.
+    executor_error: str | None
     current_run_id: str | None
     current_run_ids: list[str]
     last_run_id: str | None

@@ -70,6 +70,7 @@ class Run(RunItem):
     open_waits: NotRequired[list[OpenWait]]
     waiting_since: NotRequired[float | None]
     waited_sec: NotRequired[float]
+    used_sec: NotRequired[float]
     # With `include=["records"]`.
     task_records: NotRequired[dict[str, dict[str, Any]]]
     task_records_truncated: bool
@@ -147,6 +148,8 @@ class Worker(TypedDict):
     tags: list[str]
     slots: int
     slots_busy: int
+    # Not of a gateway from before it was reported.
+    executor_error: NotRequired[str | None]
     current_run_id: str | None
     current_run_ids: list[str]
     last_run_id: str | None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from pyoco_server.broker.queue_place import Standing
 from pyoco_server.models import (
@@ -103,6 +104,9 @@ def _hindrances(facts: Facts) -> Iterator[Finding]:
     accepting = _accepting(facts)
     if not accepting:
         yield Finding("workers_paused", {"tag": tag, "workers": [_in_words(facts, each) for each in living]})
+    elif all(worker.executor_error and not worker.slots_busy for worker in accepting):
+        workers = [_in_words(facts, each) | {"executor_error": each.executor_error} for each in accepting]
+        yield Finding("executors_failing", {"tag": tag, "workers": workers[:_MOST_NAMED]})
     elif facts.queue is not None and 0 < facts.queue.in_work_limit <= facts.queue.in_work:
         yield Finding("in_work_limit_reached", {"tag": tag, "limit": facts.queue.in_work_limit})
     elif not any(_free_slots(worker) for worker in accepting):
@@ -216,8 +220,11 @@ def _limits(facts: Facts) -> Iterator[Finding]:
         evidence = {"attempt": run.attempt, "delivery": number, "max_deliver": most or None, "left": left}
         yield Finding("last_attempt" if left == 0 else "later_attempt", evidence)
     if run.timeout_sec is not None and run.start_time is not None:
-        # What it has waited for people does not count.
-        ends_at = run.start_time + (run.waited_sec or 0.0) + run.timeout_sec
+        if run.used_sec is UNSET:
+            # Of an older worker. What it has waited for people does not count.
+            ends_at = run.start_time + (run.waited_sec or 0.0) + run.timeout_sec
+        else:
+            ends_at = run.heartbeat_at + run.timeout_sec - run.used_sec
         left_sec = max(0.0, ends_at - facts.now)
         yield Finding(
             "time_limit", {"timeout_sec": run.timeout_sec, "ends_at": ends_at, "left_sec": left_sec}

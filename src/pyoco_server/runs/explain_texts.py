@@ -84,6 +84,13 @@ TEXTS: Final[Mapping[str, Text]] = {
         next_ja=_WAITS_JA,
         actions=(UNPAUSE, START_WORKER, CANCEL),
     ),
+    "executors_failing": Text(
+        en="No worker of the tag '{tag}' can start an executor: {workers}.",
+        ja="tag '{tag}' のworkerはいずれもexecutorを起動できません: {workers}",
+        next_en="The workers try again by themselves, and start the run when one of them succeeds.",
+        next_ja="workerは自動的に再試行し、起動に成功し次第runを開始します。",
+        actions=(SEE_WORKERS, START_WORKER, CANCEL),
+    ),
     "queue_paused": Text(
         en="The queue of the tag '{tag}' was paused in NATS (its consumer).",
         ja="tag '{tag}' のキュー（NATSのconsumer）が一時停止されています。",

@@ -1,7 +1,8 @@
 """Jobs that the server has given up, because they were delivered as often as they may be.
 
-Their runs end: they may be what brings workers down. But a run that its last worker has handed back in good
-order has done nothing of the kind, and gets a new job.
+A run ends when a worker began the last delivery and never finished: the run may be what brings workers down.
+A delivery that no worker began says nothing about the run, nor does one that was handed back in good order:
+such a run gets a new job.
 """
 
 import logging
@@ -34,6 +35,22 @@ def was_handed_back(snapshot: RunSnapshot) -> bool:
     return snapshot.handed_back is True and snapshot.cancel_requested_at is None
 
 
+def needs_new_job(snapshot: RunSnapshot, deliveries: int) -> bool:
+    """Whether the run is to go on although its job was delivered that often: no worker failed with the last
+    delivery, because none began it, or because it was handed back in good order.
+    """
+    if snapshot.cancel_requested_at is not None:
+        return False
+    return snapshot.delivery is None or snapshot.delivery[1] < deliveries or was_handed_back(snapshot)
+
+
+def _is_job_of(sequence: int, job: Job, snapshot: RunSnapshot) -> bool:
+    """Whether the run needs the message to go on; one from before it last waited for people it does not."""
+    if snapshot.status.terminal or snapshot.generation != job.generation:
+        return False
+    return snapshot.delivery is None or snapshot.delivery[0] == sequence
+
+
 class LastDeliveries:
     """What becomes of a run whose job is not delivered any more."""
 
@@ -41,15 +58,19 @@ class LastDeliveries:
         self._mender = mender
         self._queued = queued
 
-    async def settle(self, stored: StoredRun, deliveries: int) -> bool:
-        """End the run or give it a new job; false if it has moved on."""
+    async def settle(self, stored: StoredRun, sequence: int, deliveries: int) -> bool:
+        """End the run or give it a new job instead of the message; false if it has moved on.
+
+        `deliveries` is the number of the last delivery that the message has had or will have.
+        """
         snapshot = stored.snapshot
-        if snapshot.delivery is None or not was_handed_back(snapshot):
+        if not needs_new_job(snapshot, deliveries):
             return await self._mender.end(stored, given_up(snapshot, deliveries))
-        # First of all: as long as the old message is there, the new one would be taken for its duplicate.
-        await self._mender.queue.remove(snapshot.delivery[0])
+        if snapshot.delivery is not None:
+            # As long as the message of its last owner is there, a new one would be taken for its duplicate.
+            await self._mender.queue.remove(sequence)
         self._queued.forget(snapshot.run_id)
-        if subject := await self._mender.give_job(stored):
+        if subject := await self._mender.give_job(stored, replaces=sequence):
             self._queued.add(snapshot.run_id, subject, generation=snapshot.generation)
         return True
 
@@ -73,29 +94,32 @@ class GivenUpJobs:
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             await self._tell_unreadable(message, used_up, str(error) or type(error).__name__)
         else:
-            if not await self._end_run(job, used_up):
-                return False
+            stored = await self._mender.stored(job.run_id)
+            if stored is not None and _is_job_of(used_up.sequence, job, stored.snapshot):
+                if await self._is_stale(job, stored.snapshot, used_up):
+                    return True
+                if not await self._settle_run(job, stored, used_up):
+                    return False
         await self._mender.queue.remove(used_up.sequence)
         return True
 
-    async def _end_run(self, job: Job, used_up: UsedUp) -> bool:
-        """End the run of the job; true also if it does not need this message any more."""
-        stored = await self._mender.stored(job.run_id)
-        if stored is None or stored.snapshot.status.terminal:
-            return True
-        if stored.snapshot.generation != job.generation:
-            # Left over from before the run waited for people.
-            return True
-        delivery = stored.snapshot.delivery
-        if delivery is not None:
-            if delivery[0] != used_up.sequence:
-                # Another message is its job now.
-                return True
-            limits = await self._mender.queue.limits(job.tag)
-            quiet_sec = self._runs.quiet_sec(job.run_id, stored.revision)
-            if not was_handed_back(stored.snapshot) and quiet_sec < self._patience.given_up_sec(limits):
+    async def _is_stale(self, job: Job, snapshot: RunSnapshot, used_up: UsedUp) -> bool:
+        """Whether the advisory is about an earlier stream, whose sequences have been given out again."""
+        if snapshot.delivery is not None:
+            return False
+        return not await self._mender.queue.has_delivered(job.tag, used_up.sequence)
+
+    async def _settle_run(self, job: Job, stored: StoredRun, used_up: UsedUp) -> bool:
+        """End the run or give it a new job; false while its owner may be alive, or if it has moved on."""
+        snapshot = stored.snapshot
+        limits = await self._mender.queue.limits(job.tag)
+        if snapshot.delivery is not None and not was_handed_back(snapshot):
+            quiet_sec = self._runs.quiet_sec(snapshot.run_id, stored.revision)
+            if quiet_sec < self._patience.given_up_sec(limits):
                 return False
-        return await self._last_deliveries.settle(stored, used_up.deliveries)
+        # The limit may have been raised since.
+        deliveries = max(used_up.deliveries, limits.max_deliver)
+        return await self._last_deliveries.settle(stored, used_up.sequence, deliveries)
 
     async def _tell_unreadable(self, message: StreamMessage, used_up: UsedUp, problem: str) -> None:
         """A run of it that exists has no job then, and is given one."""

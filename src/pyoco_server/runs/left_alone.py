@@ -88,7 +88,7 @@ class LeftAlone:
                 self._runs.forget(run.run_id, run.revision)
             elif need is Need.GIVE_UP:
                 assert stored.snapshot.delivery is not None
-                await self._last_deliveries.settle(stored, stored.snapshot.delivery[1])
+                await self._last_deliveries.settle(stored, *stored.snapshot.delivery)
             elif need is not Need.JOB:
                 await self._mender.end(stored, _ending(need, stored.snapshot, run.quiet_sec))
             elif subject := await self._mender.give_job(stored):

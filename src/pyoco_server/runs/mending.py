@@ -87,16 +87,22 @@ class Mender:
         await self._remove_message(ended)
         return True
 
-    async def give_job(self, stored: StoredRun) -> str | None:
-        """Publish the run's job anew; returns its subject, or None if the run was ended instead."""
+    async def give_job(self, stored: StoredRun, *, replaces: int | None = None) -> str | None:
+        """Publish the run's job anew; returns its subject, or None if the run was ended instead.
+
+        `replaces` is the sequence of its message whose deliveries are used up.
+        """
         try:
             job = await self._job(stored.snapshot)
-            subject = await self.queue.publish_again(job, revision=stored.revision)
+            subject = await self.queue.publish_again(job, revision=stored.revision, replaces=replaces)
         except (_NoJob, PayloadTooLarge) as why:
             error = f"the run's job was lost and cannot be published again: {why}; submit it anew"
             await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error))
             return None
-        self._log(stored.snapshot, "no job of this run was in the queue: published it")
+        if replaces is None:
+            self._log(stored.snapshot, "no job of this run was in the queue: published it")
+        else:
+            self._log(stored.snapshot, "the deliveries of this run's job are used up: published a new one")
         self.actions["job_published"] += 1
         return subject
 

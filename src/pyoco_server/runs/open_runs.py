@@ -38,6 +38,8 @@ class RunState(msgspec.Struct, gc=False):
     generation: int = 0
     start_time: float | None = None
     timeout_sec: float | None = None
+    # How much of that it had used; None if its owner did not say.
+    used_sec: float | None = None
     cancel_requested_at: float | None = None
     # For how long it has waited for people, until it went on the last time; and for which answers it waits.
     waited_sec: float = 0.0

@@ -16,8 +16,10 @@ from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore, StoredRun
 from pyoco_server.broker.work_queue import WorkQueue
 from pyoco_server.error_table import Err
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import Job, RunSnapshot, RunStatus, encode, pending_snapshot
 from pyoco_server.runs.compaction import compact_run_snapshot
+from pyoco_server.runs.time_used import time_used
 from pyoco_server.runs.waiting import not_waiting
 
 log = logging.getLogger(__name__)
@@ -32,7 +34,11 @@ class RunGone(NotOwner):
 
 
 class RunEnded(NotOwner):
-    """The run has a terminal state already."""
+    """The run has a terminal state already; `by_us` if it is a write of ours whose answer was lost."""
+
+    def __init__(self, why: str, *, by_us: bool = False) -> None:
+        super().__init__(why)
+        self.by_us = by_us
 
 
 class RunTaken(NotOwner):
@@ -61,14 +67,31 @@ class OwnedRun:
         self._writing = asyncio.Lock()
         # When it was last certain that the run is ours.
         self._certain_at = time.monotonic()
+        # `updated_at` of writes that may be stored although nobody said so.
+        self._unanswered: set[float] = set()
+        self._used_before_sec = time_used(stored.snapshot)
+        self._owned_since = time.monotonic()
         self.snapshot = stored.snapshot
+
+    @property
+    def used_sec(self) -> float:
+        """How much of its `timeout_sec` the run has used until now."""
+        return self._used_before_sec + time.monotonic() - self._owned_since
 
     async def write(self, change: Callable[[RunSnapshot], RunSnapshot]) -> RunSnapshot:
         """Apply `change` to the newest snapshot and store it; NotOwner if the run is not ours any more."""
+        return await self._write(lambda mine: self._with_time_used(change(mine)))
+
+    def _with_time_used(self, snapshot: RunSnapshot) -> RunSnapshot:
+        if snapshot.timeout_sec is None:
+            return snapshot
+        return structs.replace(snapshot, used_sec=round(self.used_sec, 3))
+
+    async def _write(self, change: Callable[[RunSnapshot], RunSnapshot]) -> RunSnapshot:
         async with self._writing:
             while True:
                 if self.snapshot.status.terminal:
-                    raise RunEnded(f"the run is {self.snapshot.status} already")
+                    raise self._ended()
                 wanted = settle(structs.replace(change(self.snapshot), updated_at=time.time()))
                 encoded = encode(wanted)
                 if len(encoded) > self._max_bytes:
@@ -81,6 +104,9 @@ class OwnedRun:
                     )
                 except RevisionConflict:
                     await self._read_again()
+                except NatsUnavailable:
+                    self._unanswered.add(wanted.updated_at)
+                    raise
                 else:
                     self.snapshot = wanted
                     self._certain_at = asked_at
@@ -93,14 +119,18 @@ class OwnedRun:
             log.error("%s: %s", spec.en, fitting.error, extra=spec.log_fields(run_id=fitting.run_id))
         return fitting
 
-    async def unclaim(self) -> bool:
+    async def unclaim(self, *, last_delivery: bool = False) -> bool:
         """Make a run that was not begun what it was before; False when it is to be cancelled instead.
 
-        One that somebody else had begun before stays claimed: its earlier owner must not find itself in it.
+        One that somebody else had begun before stays claimed, because its earlier owner must not find itself
+        in it; and so does one with its last delivery, because the sweep must see that none will follow. Both
+        are handed back.
         """
         before = self._before
-        if before is not None and before.delivery is None:
-            await self.write(lambda mine: before if mine.cancel_requested_at is None else mine)
+        if before is None or before.delivery is not None or last_delivery:
+            await self.let_go()
+        else:
+            await self._write(lambda mine: before if mine.cancel_requested_at is None else mine)
         return self.snapshot.cancel_requested_at is None
 
     async def let_go(self) -> None:
@@ -128,11 +158,16 @@ class OwnedRun:
             raise RunGone("the run was deleted")
         if stored.snapshot.status.terminal:
             self.snapshot = stored.snapshot
-            raise RunEnded(f"the run is {stored.snapshot.status} already")
+            raise self._ended()
         self.snapshot = merge(self.snapshot, stored.snapshot)
         # Not before: the revision of somebody else's word would be the permission to overwrite it.
         self._revision = stored.revision
         self._certain_at = asked_at
+
+    def _ended(self) -> RunEnded:
+        # Whoever else ends a run leaves our delivery in it, but has a time of its own.
+        by_us = self.snapshot.updated_at in self._unanswered
+        return RunEnded(f"the run is {self.snapshot.status} already", by_us=by_us)
 
 
 def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:
@@ -185,12 +220,20 @@ async def claim(
         if stored.snapshot.delivery is not None:
             await _check_delivery(queue, stored.snapshot, stored.snapshot.delivery, delivery)
         claimed = _claimed(stored.snapshot, delivery, worker_id)
+        if claimed.timeout_sec is not None:
+            claimed.used_sec = await _time_used_until_now(store, stored)
         try:
             revision = await store.replace(claimed, revision=stored.revision)
         except RevisionConflict:
             stored = None
         else:
             return OwnedRun(store, StoredRun(claimed, revision), max_bytes=max_bytes, before=stored.snapshot)
+
+
+async def _time_used_until_now(store: RunStore, stored: StoredRun) -> float:
+    """Also while nobody had the run, between two owners; but not while it waited for people."""
+    has_had_owner = stored.snapshot.delivery is not None
+    return time_used(stored.snapshot) + (await store.age_sec(stored) if has_had_owner else 0.0)
 
 
 def _check_open(current: RunSnapshot, generation: int) -> None:

@@ -12,6 +12,7 @@ from pyoco_server.broker.work_queue import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import RunStatus
 from pyoco_server.runs.open_runs import RunState
+from pyoco_server.runs.time_used import time_used_by_heartbeat
 
 # Longer than a submission takes from its first write to its last one.
 _SUBMISSION_SEC = 2.0
@@ -82,7 +83,10 @@ def need_of(state: RunState, quiet_sec: float, limits: DeliveryLimits, patience:
 
 
 def past_time_limit(state: RunState, quiet_sec: float) -> bool:
-    """Counted on the worker's clock up to its last heartbeat, and on ours since then; without its waits."""
+    """Counted by its owner up to its last heartbeat, and on our clock since then; without its waits."""
     if state.timeout_sec is None or state.start_time is None:
         return False
-    return state.heartbeat_at - state.start_time - state.waited_sec + quiet_sec > state.timeout_sec
+    used_sec = state.used_sec
+    if used_sec is None:
+        used_sec = time_used_by_heartbeat(state.start_time, state.heartbeat_at, state.waited_sec)
+    return used_sec + quiet_sec > state.timeout_sec

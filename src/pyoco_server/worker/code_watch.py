@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from pyoco_server.background import repeat
 from pyoco_server.worker.executor import Executor
 from pyoco_server.worker.flow_files import FlowFolder
 
@@ -15,12 +16,16 @@ _LOOK_EVERY_SEC = 1.0
 async def watch_flow_folder(folder: str, executors: Sequence[Executor]) -> None:
     """Retire the executors whenever a file of the folder changes; runs under way finish as they began."""
     flows = FlowFolder(folder)
-    known = await asyncio.to_thread(flows.fingerprint)
-    while True:
-        await asyncio.sleep(_LOOK_EVERY_SEC)
+    known: str | None = None
+
+    async def look() -> None:
+        nonlocal known
         current = await asyncio.to_thread(flows.fingerprint)
-        if current != known:
-            known = current
+        if known not in (None, current):
             log.info("the flows in %s have changed and are loaded anew", flows.path)
             for executor in executors:
                 executor.retire()
+        known = current
+        await asyncio.sleep(_LOOK_EVERY_SEC)
+
+    await repeat("the watch of the flows", look)

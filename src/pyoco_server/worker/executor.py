@@ -44,6 +44,9 @@ class RunEvents(Protocol):
 class RunExecutor(Protocol):
     """What the session of a run needs."""
 
+    async def start(self) -> None:
+        """Be ready for a run; ExecutorFailedToStart says why that is not possible."""
+
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
         """Run a flow to its end; ExecutorCrashed if the process dies on the way."""
 

@@ -194,6 +194,11 @@ class Turn:
         self._leave()
         self._pool.session_ended()
 
+    async def start(self) -> None:
+        """Have the executor of this turn started, if the turn has come to one."""
+        if self._executor is not None:
+            await self._executor.start()
+
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
         if self._ended is not None:
             return self._ended

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,10 +25,11 @@ from pyoco_server.runs.flow_yaml import is_callable_path
 from pyoco_server.worker.callable_policy import CallablePolicy
 from pyoco_server.worker.flow_errors import UnknownFlow
 from pyoco_server.worker.importing import ImportFailure, described_failure, import_object
+from pyoco_server.worker.values import clean
 from pyoco_server.worker.yaml_flow import build_yaml_flow
 
 _UNNAMED: Final = Flow().name  # what pyoco calls a flow that was given no name
-_YAML: Final = frozenset({".yaml", ".yml"})
+_FLOW_FILES: Final = frozenset({".py", ".yaml", ".yml"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,15 +73,32 @@ class FlowFolder:
         importlib.invalidate_caches()
         self.failures.clear()
         self._sources.clear()
-        for file in sorted(self.path.iterdir()):
-            if file.name.startswith(("_", ".")) or not file.is_file():
-                continue
+        for file in self._readable_files():
             if file.suffix == ".py":
                 self._load_python(file)
-            elif file.suffix in _YAML:
+            else:
                 self._load_yaml(file)
         self._offer_the_only_unnamed_flow()
         self._report_shared_names()
+
+    def _readable_files(self) -> Iterator[Path]:
+        """Those that may have flows; one that cannot be looked at is in `failures`."""
+        try:
+            files = sorted(self.path.iterdir())
+        except OSError as error:
+            raise ConfigError(f"the folder {str(self.path)!r} cannot be read: {error.strerror}") from error
+        for file in files:
+            if file.name.startswith(("_", ".")) or file.suffix not in _FLOW_FILES:
+                continue
+            try:
+                mode = file.stat().st_mode
+            except OSError as error:
+                self._fail(file.name, f"the file cannot be read: {error.strerror}")
+                continue
+            if clean(file.name) != file.name:
+                self._fail(file.name, "the name of the file is not UTF-8; rename it")
+            elif stat.S_ISREG(mode):
+                yield file
 
     def resolve(self, flow_name: str) -> Flow:
         """The flow; UnknownFlow, a KeyError, says which flows there are and which files failed."""
@@ -97,11 +116,7 @@ class FlowFolder:
         """Changes when any Python or YAML file in the folder or below does."""
         digest = hashlib.sha256()
         for file in sorted(_files_below(self.path)):
-            try:
-                found = file.stat()
-            except FileNotFoundError:
-                continue  # removed while we look; the next look is about the folder without it
-            line = f"{file.relative_to(self.path)}\0{found.st_mtime_ns}\0{found.st_size}\n"
+            line = f"{file.relative_to(self.path)}\0{_version_of(file)}\n"
             digest.update(line.encode(errors="surrogateescape"))
         return digest.hexdigest()
 
@@ -109,7 +124,7 @@ class FlowFolder:
         try:
             module = _imported_from(file)
         except ImportFailure as exc:
-            self.failures[file.name] = str(exc)
+            self._fail(file.name, str(exc))
             return
         for variable, value in vars(module).items():
             if isinstance(value, Flow) and not variable.startswith("_"):
@@ -121,11 +136,18 @@ class FlowFolder:
             content = file.read_bytes()
             defaults = check_flow_yaml(content).defaults
         except (OSError, InvalidRequest) as exc:
-            self.failures[file.name] = str(exc)
+            self._fail(file.name, str(exc))
             return
         self._register(file.stem, _Source(file=file.name, yaml=content, defaults=defaults))
 
+    def _fail(self, file: str, why: str) -> None:
+        # The worker is told as UTF-8, which file names and exceptions need not be.
+        self.failures[clean(file)] = clean(why)
+
     def _register(self, name: str, source: _Source) -> None:
+        if clean(name) != name:
+            self._fail(source.file, f"the name {name!r} of a flow has no form in UTF-8; rename it")
+            return
         sources = self._sources.setdefault(name, [])
         # A flow that one file imports from another is still one flow.
         if source.flow is None or all(known.flow is not source.flow for known in sources):
@@ -187,10 +209,19 @@ def _without_bytecode() -> Iterator[None]:
         sys.dont_write_bytecode = before
 
 
+def _version_of(file: Path) -> str:
+    try:
+        found = file.stat()
+    except OSError as error:
+        # Removed while we look, a link to nowhere or to itself: a state like any other, until it changes.
+        return f"{error.strerror}"
+    return f"{found.st_mtime_ns}\0{found.st_size}"
+
+
 def _files_below(folder: Path) -> Iterator[Path]:
     for current, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__" and not name.startswith(".")]
-        yield from (Path(current, name) for name in files if Path(name).suffix in {".py", *_YAML})
+        yield from (Path(current, name) for name in files if Path(name).suffix in _FLOW_FILES)
 
 
 def load_resolver(path: str) -> Callable[[str], Flow]:

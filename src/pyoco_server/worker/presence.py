@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from uuid import uuid4
 
@@ -53,6 +54,8 @@ class Presence:
         )
         self._heartbeat_sec = connection.config.worker_heartbeat_interval_sec
         self._running: dict[str, float] = {}
+        # How many of its executors cannot be started.
+        self._failing = 0
         self._on_record = on_record
         self._changed = asyncio.Event()
         # Somebody else has written the record, and wants it to be seen now.
@@ -81,6 +84,20 @@ class Presence:
     def progressed(self) -> None:
         self._own.record.last_progress_at = time.time()
         self._changed.set()
+
+    @contextmanager
+    def executor_fails(self, why: str) -> Iterator[None]:
+        """While one of its executors cannot be started, the record says why."""
+        self._failing += 1
+        self._own.record.executor_error = why
+        self._changed.set()
+        try:
+            yield
+        finally:
+            self._failing -= 1
+            if not self._failing:
+                self._own.record.executor_error = None
+            self._changed.set()
 
     def tell_wheels(self, state: WheelSyncState) -> None:
         """How this worker's wheels are."""

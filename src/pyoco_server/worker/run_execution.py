@@ -23,7 +23,7 @@ from pyoco_server.models import (
 )
 from pyoco_server.runs.ownership import OwnedRun, RunEnded
 from pyoco_server.wait_models import Question
-from pyoco_server.worker.executor import ExecutorCrashed, RunExecutor, TaskOverdue
+from pyoco_server.worker.executor import ExecutorCrashed, ExecutorFailedToStart, RunExecutor, TaskOverdue
 from pyoco_server.worker.failure_report import LAST_OUTPUT
 from pyoco_server.worker.protocol import Limited, Outcome, Run
 from pyoco_server.worker.run_end import left
@@ -61,6 +61,8 @@ class RunExecution:
         # Of the entries that the executor has told of.
         self._last_number = 0
         self._closed = False
+        # Whether an executor has had it in this attempt.
+        self.begun = False
 
     async def run(self) -> Outcome | None:
         """Execute and store the end; None when NATS answers but does not take it.
@@ -76,7 +78,7 @@ class RunExecution:
                     return outcome
                 keeper.leave_snapshot_alone()
                 if outcome.not_begun:
-                    if await self._unclaim():
+                    if await self.unclaim():
                         return outcome
                     outcome = Outcome(status=RunStatus.CANCELLED)
                 await self.settle()
@@ -177,8 +179,12 @@ class RunExecution:
                 return Outcome(status=RunStatus.CANCELLED)
 
     async def _execute_once(self, run: Run) -> Outcome:
+        begun_before, self.begun = self.begun, True
         try:
             return await self._executor.execute(run, self)
+        except ExecutorFailedToStart:
+            self.begun = begun_before
+            raise
         except TaskOverdue as overdue:
             late = overdue.task
             if late.isolated:
@@ -205,12 +211,10 @@ class RunExecution:
             base=base,
         )
 
-    async def _unclaim(self) -> bool:
+    async def unclaim(self) -> bool:
         """Whether the run is free for the next delivery; False when it is to be cancelled instead."""
-        if self._delivery.number < self._services.connection.config.consumer_max_deliver:
-            return await self._owned.unclaim()
-        # There may be no other delivery: the sweep must see that this one was somebody's.
-        return self._owned.snapshot.cancel_requested_at is None
+        most = self._services.connection.config.consumer_max_deliver
+        return await self._owned.unclaim(last_delivery=self._delivery.number >= most)
 
     def _directory(self, snapshot: RunSnapshot) -> str | None:
         """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""
@@ -260,10 +264,9 @@ class RunExecution:
     async def _write_end(self, outcome: Outcome) -> bool:
         try:
             await self._owned.write(lambda snapshot: left(snapshot, outcome, self._questions.awaited))
-        except RunEnded:
-            if self._owned.snapshot.delivery != self._delivery.token:
+        except RunEnded as ended:
+            if not ended.by_us:
                 raise
-            # Our own write, whose acknowledgement was lost.
         return True
 
     async def _insist(self, act: Callable[[], Awaitable[T]], *, at_any_size: bool = True) -> T | None:

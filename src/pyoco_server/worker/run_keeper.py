@@ -47,7 +47,7 @@ class RunKeeper:
         self._watching: asyncio.Task[None] | None = None
         grace_sec = services.connection.config.cancel_grace_period_sec
         self.cancellation = Cancellation(executor, grace_sec=grace_sec)
-        self.limit = RunLimit(owned.snapshot, executor)
+        self.limit = RunLimit(owned, executor)
 
     @property
     def run_id(self) -> str:
@@ -93,7 +93,7 @@ class RunKeeper:
                 beat_at = now
             if self._may_write:
                 await self.cancellation.pursue(self._owned.snapshot)
-                await self.limit.pursue(self._owned.snapshot)
+                await self.limit.pursue()
 
     async def _next_tick(self) -> None:
         """Wait for the next look at the run, or for the word that something was asked of it."""

@@ -1,9 +1,9 @@
 """The time limit of a whole run: counted from its first start, without the time that it waited for people."""
 
 import logging
-import time
 
-from pyoco_server.models import RunSnapshot, RunStatus
+from pyoco_server.models import RunStatus
+from pyoco_server.runs.ownership import OwnedRun
 from pyoco_server.worker.executor import RunExecutor
 
 log = logging.getLogger(__name__)
@@ -12,22 +12,21 @@ log = logging.getLogger(__name__)
 class RunLimit:
     """Looked at while the run lasts; acts when the time is up."""
 
-    def __init__(self, snapshot: RunSnapshot, executor: RunExecutor) -> None:
+    def __init__(self, owned: OwnedRun, executor: RunExecutor) -> None:
+        self._owned = owned
         self._executor = executor
-        self._limit_sec = snapshot.timeout_sec
-        # Nobody is to hurry because somebody else's run has a limit.
-        self._started_at = (snapshot.start_time or time.time()) + (snapshot.waited_sec or 0.0)
+        self._limit_sec = owned.snapshot.timeout_sec
         self.exceeded = False
 
     @property
     def passed(self) -> bool:
-        return self._limit_sec is not None and time.time() - self._started_at >= self._limit_sec
+        return self._limit_sec is not None and self._owned.used_sec >= self._limit_sec
 
-    async def pursue(self, snapshot: RunSnapshot) -> None:
+    async def pursue(self) -> None:
         if self.passed:
             if not self.exceeded:
                 self.exceeded = True
-                log.warning("ending a run: %s", self.verdict, extra={"run_id": snapshot.run_id})
+                log.warning("ending a run: %s", self.verdict, extra={"run_id": self._owned.snapshot.run_id})
             # Again and again while the run lasts: it may have been between two executors.
             await self._executor.give_up(RunStatus.FAILED, self.verdict)
 

@@ -7,12 +7,13 @@ What becomes of it is the table of spec 1, appendix E:
     the execution failed          FAILED                        ACK          DLQ, if configured
     it waits for people           WAITING_HUMAN                 ACK
     NATS failed on the way        whatever was stored           NAK(delay)
-    no executor could begin it    as it was before              NAK
+    no executor could begin it    as it was before              NAK(delay)
     the worker leaves             RUNNING, handed back          NAK
 """
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -30,9 +31,9 @@ from pyoco_server.worker.services import WorkerServices
 
 log = logging.getLogger(__name__)
 
-_NAK_DELAY_SEC = 2.0
-# Long enough for another worker to take the run, or for somebody to mend this one.
-NO_EXECUTOR_DELAY_SEC = 10.0
+# Each delivery of a job that cannot be begun makes the next one come later, so that an outage uses up few.
+_FIRST_DELAY_SEC = 2.0
+_LONGEST_DELAY_SEC = 60.0
 
 
 class RunSession:
@@ -42,6 +43,10 @@ class RunSession:
         self._services = services
         self._delivery = delivery
         self._executor = executor
+        # Whether NATS did not take what had to be stored of the run.
+        self.failed = False
+        # Whether the run, and with it the message, is known to be another's.
+        self._lost = False
 
     async def process(self) -> str | None:
         """The id of the run that was handled, if there was one."""
@@ -53,11 +58,12 @@ class RunSession:
             await self._process_job(job)
         except ExecutorFailedToStart as error:
             log.error("a run goes back to the queue, this worker cannot start an executor: %s", error)
-            await self._hand_back(NO_EXECUTOR_DELAY_SEC)
+            await self._hand_back(self._retry_delay_sec)
             raise
         except NatsUnavailable as error:
             log.warning("a run goes back to the queue: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
-            await self._hand_back(_NAK_DELAY_SEC)
+            self.failed = True
+            await self._hand_back(self._retry_delay_sec)
             return None
         except asyncio.CancelledError:
             await self._hand_back()
@@ -98,13 +104,17 @@ class RunSession:
         except asyncio.CancelledError:
             await self._executor.abandon()
             await execution.settle()
-            await self._let_go(owned)
+            await self._release(owned, owned.let_go())
             raise
         except ExceptionGroup as group:
             await self._executor.abandon()
             for kind in (ExecutorFailedToStart, NatsUnavailable):
                 found, _ = group.split(kind)
                 if found is not None:
+                    if not execution.begun:
+                        await self._release(owned, execution.unclaim())
+                    elif kind is ExecutorFailedToStart:
+                        await self._release(owned, owned.let_go())
                     raise found.exceptions[0] from None
             lost, other = group.split(NotOwner)
             if lost is None or other is not None:
@@ -115,7 +125,8 @@ class RunSession:
         finally:
             await execution.close()
         if outcome is None or outcome.not_begun or outcome.go_on:
-            await self._hand_back(_NAK_DELAY_SEC if outcome is None else 0.0)
+            self.failed = outcome is None
+            await self._hand_back(self._retry_delay_sec if outcome is None else 0.0)
             return None
         await self._tell(job, owned.snapshot, outcome)
         if owned.snapshot.status.terminal:
@@ -123,12 +134,17 @@ class RunSession:
         await self._delivery.ack()
         return owned.snapshot.status
 
-    async def _let_go(self, owned: OwnedRun) -> None:
-        """Say before the run goes back to the queue that it did not bring its worker down."""
+    @property
+    def _retry_delay_sec(self) -> float:
+        return min(_FIRST_DELAY_SEC * 2.0 ** min(self._delivery.number - 1, 10), _LONGEST_DELAY_SEC)
+
+    async def _release(self, owned: OwnedRun, write: Awaitable[object]) -> None:
+        """Store before the run goes back to the queue that it did not bring its worker down."""
         try:
-            await owned.let_go()
+            await write
         except NotOwner as why:
-            log.info("a run is handed over: %s", why, extra={"run_id": owned.snapshot.run_id})
+            self._lost = isinstance(why, RunTaken)
+            log.info("a run is not handed back: %s", why, extra={"run_id": owned.snapshot.run_id})
         except NatsUnavailable as error:
             log.warning(
                 "a run is handed over without a word: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields()
@@ -161,6 +177,8 @@ class RunSession:
         return run_id
 
     async def _hand_back(self, delay_sec: float = 0.0) -> None:
+        if self._lost:
+            return
         try:
             await self._delivery.nak(delay_sec)
         except NatsUnavailable as error:

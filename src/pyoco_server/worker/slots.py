@@ -8,9 +8,10 @@ from functools import partial
 
 from pyoco_server.broker.intake import Intake, IntakeClosed
 from pyoco_server.broker.work_queue import Delivery
+from pyoco_server.worker.backoff import Backoff
 from pyoco_server.worker.executor import Executor, ExecutorFailedToStart, RunExecutor
 from pyoco_server.worker.executor_pool import ExecutorPool, Turn
-from pyoco_server.worker.run_session import NO_EXECUTOR_DELAY_SEC, RunSession
+from pyoco_server.worker.run_session import RunSession
 from pyoco_server.worker.services import WorkerServices
 from pyoco_server.worker.wheel_updates import WheelUpdates
 
@@ -20,6 +21,9 @@ log = logging.getLogger(__name__)
 _SLOTS_PER_EXECUTOR = 2
 # Of these, as many as may be in line surely fit into its channel: a larger one might have to be handed back.
 SMALL_JOB_BYTES = 4 * 1024
+# How long a slot takes no run after one that could not be begun or stored: each such run costs a delivery.
+_FIRST_PAUSE_SEC = 1.0
+_LONGEST_PAUSE_SEC = 30.0
 
 
 class Slots(ABC):
@@ -39,15 +43,37 @@ class Slots(ABC):
     async def _take(self) -> Delivery:
         return await self._wheels.before(partial(self._intake.take, ahead=True))
 
-    async def _handle(self, delivery: Delivery, executor: RunExecutor) -> None:
+    async def _handle(self, delivery: Delivery, executor: RunExecutor, pauses: Backoff) -> None:
+        """See one run to its end; returns when the slot may take the next one."""
+        session = RunSession(self._services, delivery, executor)
         try:
-            await RunSession(self._services, delivery, executor).process()
-        except ExecutorFailedToStart:
-            # The session has said so; pulling more would only send more runs back.
-            await asyncio.sleep(NO_EXECUTOR_DELAY_SEC)
+            await session.process()
+        except ExecutorFailedToStart as error:
+            await self._start_again(executor, str(error))
         except Exception:
             # One run must not take the others down; its message comes back after AckWait.
             log.exception("a run could not be handled", extra={"tag": delivery.tag})
+        if session.failed:
+            await self._intake.closes_within(pauses.next_sec())
+        else:
+            pauses.reset()
+
+    async def _start_again(self, executor: RunExecutor, why: str) -> None:
+        """Try until the executor starts, without a run: workers that can execute runs get them meanwhile."""
+        pauses = _pauses()
+        with self._services.presence.executor_fails(why):
+            while not await self._intake.closes_within(pauses.next_sec()):
+                try:
+                    await executor.start()
+                except ExecutorFailedToStart as error:
+                    log.error("this worker still cannot start an executor: %s", error)
+                else:
+                    log.info("this worker can start an executor again")
+                    return
+
+
+def _pauses() -> Backoff:
+    return Backoff(_FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC)
 
 
 class EachItsExecutor(Slots):
@@ -70,12 +96,13 @@ class EachItsExecutor(Slots):
         """There are none."""
 
     async def _serve(self, executor: Executor) -> None:
+        pauses = _pauses()
         while True:
             try:
                 delivery = await self._take()
             except IntakeClosed:
                 return
-            await self._handle(delivery, executor)
+            await self._handle(delivery, executor, pauses)
 
 
 class SharedExecutors(Slots):
@@ -111,13 +138,14 @@ class SharedExecutors(Slots):
         self._pool.close_lines()
 
     async def _serve(self) -> None:
+        pauses = _pauses()
         while True:
             with await self._pool.turn() as turn:
                 try:
                     delivery = await self._take()
                 except IntakeClosed:
                     return
-                await self._handle(delivery, turn)
+                await self._handle(delivery, turn, pauses)
 
     def _next_in_line(self) -> tuple[Turn, Delivery] | None:
         """A turn for what no slot waits for, if there is any and room for it."""
@@ -128,10 +156,11 @@ class SharedExecutors(Slots):
 
     async def _serve_line(self, placed: tuple[Turn, Delivery] | None) -> None:
         """See to one run in line, and then to the next, as long as there is one."""
+        pauses = _pauses()
         while placed is not None:
             turn, delivery = placed
             with turn:
-                await self._handle(delivery, turn)
+                await self._handle(delivery, turn, pauses)
             await self._intake.come_again()
             placed = self._next_in_line()
 

@@ -37,6 +37,9 @@ class ThreadExecutor:
         # Perhaps before its flow is resolved.
         self._to_cancel: str | None = None
 
+    async def start(self) -> None:
+        """There is nothing to start: it is this process."""
+
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Outcome] = loop.create_future()

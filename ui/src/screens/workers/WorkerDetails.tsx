@@ -32,6 +32,11 @@ export function WorkerDetails({ worker, runs }: { worker: Worker; runs: RunsById
               <StopReason reason={worker.stop_reason} />
             </Fact>
           )}
+          {worker.executor_error && (
+            <Fact name={t("executorError")}>
+              <code>{worker.executor_error}</code>
+            </Fact>
+          )}
           <Fact name={t("tags")}>
             <Tags tags={worker.tags} />
           </Fact>
