@@ -4,13 +4,20 @@ import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 
 import msgspec
 
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.publishing import publish_acked
-from pyoco_server.broker.stream_reads import StreamMessage, message_at, read_batch, stream_state
+from pyoco_server.broker.stream_reads import (
+    StreamMessage,
+    message_at,
+    next_message,
+    read_batch,
+    stream_state,
+)
 from pyoco_server.models import DeadLetter, encode
 
 log = logging.getLogger(__name__)
@@ -19,6 +26,7 @@ log = logging.getLogger(__name__)
 _NARROW = 128
 _WIDE = 8192
 _BATCH = 512
+_DIGEST_CHARS = 16
 # What a letter is called that something else has written.
 UNREADABLE = "unreadable"
 
@@ -29,6 +37,8 @@ _decode = msgspec.json.Decoder(DeadLetter).decode
 class StoredLetter:
     seq: int
     letter: DeadLetter
+    # Of its content. A sequence alone is no identity: a stream that is made anew counts from 1 again.
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +99,16 @@ class DeadLetters:
                 if message.sequence > highest:
                     return
                 yield message
+                after = message.sequence
             if len(batch) < limit:
+                break
+        # A replica that lags does not have the newest ones yet: the leader says whether this was all.
+        while after < highest:
+            last = await next_message(self._connection, self._stream, subject, after=after)
+            if last is None or last.sequence > highest:
                 return
-            after = batch[-1].sequence
+            yield last
+            after = last.sequence
 
     def _letter(self, message: StreamMessage) -> StoredLetter:
         tag = message.subject.removeprefix(f"{self._prefix}.")
@@ -103,7 +120,7 @@ class DeadLetters:
             letter = DeadLetter(timestamp=_stored_at(message), reason=UNREADABLE, error=text)
         if letter.tag is None:
             letter.tag = tag
-        return StoredLetter(message.sequence, letter)
+        return StoredLetter(message.sequence, letter, sha256(message.data).hexdigest()[:_DIGEST_CHARS])
 
 
 def _stored_at(message: StreamMessage) -> float:
