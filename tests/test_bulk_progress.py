@@ -122,7 +122,7 @@ class TestProgress:
         assert "not stored any more" in record["errors"][0]["message"]
 
     async def test_an_item_that_meets_an_unforeseen_error_is_told(self, gateway: RunningGateway) -> None:
-        async def broken(record: BulkRecord, item: str) -> Step:
+        async def broken(record: BulkRecord, item: BulkItem) -> Step:
             raise ZeroDivisionError("oh")
 
         gateway.inside.bulk._steps.take = broken  # type: ignore[method-assign]

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from pyoco_server.broker.bulk_records import BulkItem, BulkRecord, BulkRecords, StoredBulk
 from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.object_store import ObjectStore
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.wait_store import WaitStore
@@ -27,6 +28,7 @@ from pyoco_server.runs.withdrawal import Withdrawer
 from .support.bulk_operations import counts, ended_runs, ends, get, looking_on, origins
 from .support.gateway import RunningGateway, running_gateway
 from .support.waiting import eventually
+from .support.wheels import wheel_bytes
 from .support.workers import serving_worker
 from .test_dlq import letter, put, seqs
 from .test_http_errors import assert_problem
@@ -207,7 +209,7 @@ class TestBulk:
             assert_problem(await gateway.http.post("/dlq/delete", json={"expected_count": 3}), 503, 3)
 
             async def stopped() -> bool:
-                return (await get(gateway, refused[0].record.bulk_id))["state"] == "STOPPED"
+                return bool((await get(gateway, refused[0].record.bulk_id))["state"] == "STOPPED")
 
             await eventually(stopped, within=WITHIN_SEC, describe="the operation is stopped")
         assert await seqs(gateway) == [3, 2, 1]
@@ -224,6 +226,30 @@ class TestReplay:
         assert (answer.json()["origin_run_id"], answer.json()["deleted"]) == (origin, False)
         assert await seqs(gateway) == [1]
         assert await origins(gateway, await stored_run_ids(gateway)) == {origin: 1}
+
+    @pytest.mark.parametrize("stored", [True, False], ids=["deleted", "kept"])
+    async def test_a_deletion_whose_answer_was_lost_says_what_became_of_the_letter(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    ) -> None:
+        await put(gateway, letter())
+        unheard(monkeypatch, DeadLetters, "delete", stored=stored)
+        answer = await gateway.http.delete("/dlq/1")
+        assert answer.status_code == (200 if stored else 503)
+        assert await seqs(gateway) == ([] if stored else [1])
+
+
+class TestWheel:
+    @pytest.mark.parametrize("stored", [True, False], ids=["deleted", "kept"])
+    async def test_a_deletion_whose_answer_was_lost_says_what_became_of_the_wheel(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    ) -> None:
+        name = "greetings-0.1.0-py3-none-any.whl"
+        uploaded = await gateway.http.post("/wheels", files={"wheel": (name, wheel_bytes())})
+        assert uploaded.status_code == 200, uploaded.text
+        unheard(monkeypatch, ObjectStore, "_write_info", stored=stored)
+        answer = await gateway.http.delete(f"/wheels/{name}")
+        assert answer.status_code == (200 if stored else 503)
+        assert len((await gateway.http.get("/wheels")).json()) == (0 if stored else 1)
 
 
 class TestCancel:

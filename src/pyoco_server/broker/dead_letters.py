@@ -1,5 +1,6 @@
 """The dead-letter stream: one message for each run or job that ended badly, for diagnosis."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pyoco_server.broker.stream_reads import (
     read_batch,
     stream_state,
 )
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import DeadLetter, encode
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,7 @@ _NARROW = 128
 _WIDE = 8192
 _BATCH = 512
 _DIGEST_CHARS = 16
+_LOOK_AGAIN_SEC = 0.3
 # What a letter is called that something else has written.
 UNREADABLE = "unreadable"
 
@@ -69,6 +72,20 @@ class DeadLetters:
     async def delete(self, seq: int) -> None:
         """Remove one letter; one that is gone already is as good."""
         await jetstream_api.delete_message(self._connection, self._stream, seq)
+
+    async def remove(self, seq: int) -> None:
+        """Remove one letter; NatsUnavailable means that it is still there, or that nobody knows."""
+        try:
+            await self.delete(seq)
+        except NatsUnavailable as failure:
+            # Perhaps the answer was lost, and not the letter kept.
+            try:
+                async with asyncio.timeout(_LOOK_AGAIN_SEC):
+                    kept = await self.get(seq) is not None
+            except (NatsUnavailable, TimeoutError):
+                raise failure from None
+            if kept:
+                raise
 
     async def newest_first(
         self, *, tag: str | None = None, before: int | None = None

@@ -159,7 +159,7 @@ async def get_letter(request: Request, seq: str) -> Response:
 async def delete_letter(request: Request, seq: str) -> Response:
     """Remove one dead letter; its run stays as it is."""
     stored = await _find(request, seq)
-    await gateway_of(request).letters.delete(stored.seq)
+    await gateway_of(request).letters.remove(stored.seq)
     return _json(LetterDeleted(seq=stored.seq))
 
 

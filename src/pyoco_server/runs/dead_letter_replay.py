@@ -42,7 +42,7 @@ async def remove_letter_of(letters: DeadLetters, seq: int, run_id: str) -> bool:
         stored = await letters.get(seq)
         # Of another run: the stream was made anew, and this letter is gone with the old one.
         if stored is not None and stored.letter.run_id == run_id:
-            await letters.delete(seq)
+            await letters.remove(seq)
     except NatsUnavailable as error:
         log.warning("dead letter %d is not removed: %s", seq, error, extra={"run_id": run_id})
         return False
