@@ -57,6 +57,12 @@ class Service:
             self._process.kill()
             self._process.wait()
 
+    async def killed_itself(self) -> None:
+        """Return when it has."""
+        assert self._process is not None, f"{self.name} was not started"
+        code = await asyncio.to_thread(self._process.wait, _START_LIMIT_SEC)
+        assert code == -signal.SIGKILL, f"{self.name} ended with {code}"
+
     def pause(self) -> None:
         """Stop all its threads, and return when they have."""
         os.kill(self.pid, signal.SIGSTOP)

@@ -122,12 +122,14 @@ class BulkRecords:
     async def create(self, record: BulkRecord, items: Sequence[BulkItem]) -> StoredBulk:
         """RevisionConflict if the id was forbidden meanwhile."""
         for part, start in enumerate(range(0, len(items), PART_ITEMS)):
-            key, group = f"{record.bulk_id}.{part}", items[start : start + PART_ITEMS]
-            digests = [item.digest for item in group if item.digest is not None]
-            if digests:
-                await self._bucket.create(f"{key}.{_DIGESTS}", _encode(digests))
-            await self._bucket.create(key, _encode([item.name for item in group]))
+            await self._create_part(f"{record.bulk_id}.{part}", items[start : start + PART_ITEMS])
         return StoredBulk(record, await self._bucket.update(record.bulk_id, _encode(record), revision=0))
+
+    async def _create_part(self, key: str, items: Sequence[BulkItem]) -> None:
+        digests = [item.digest for item in items if item.digest is not None]
+        if digests:
+            await self._bucket.create(f"{key}.{_DIGESTS}", _encode(digests))
+        await self._bucket.create(key, _encode([item.name for item in items]))
 
     async def delete(self, bulk_id: str, *, revision: int) -> None:
         await self._bucket.delete(bulk_id, revision=revision)
