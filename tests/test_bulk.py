@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.broker.bulk_records import BulkAction, BulkRecord, BulkState
+from pyoco_server.broker.bulk_records import BulkAction, BulkItem, BulkRecord, BulkState
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.stream_reads import stream_state
 from pyoco_server.models import RerunMode, new_run_id
@@ -208,7 +208,7 @@ class TestRuns:
             mode=RerunMode.FAILED,
         )
         for _ in range(3):
-            assert await gateway.inside.bulk._steps.take(record, origin) is Step.DONE
+            assert await gateway.inside.bulk._steps.take(record, BulkItem(origin)) is Step.DONE
         [run_id] = await stored_run_ids(gateway) - {origin}
         state = await stream_state(gateway.inside.connection, "PYOCO_JOURNAL", subjects="pyoco.journal.*")
         assert set(state.subjects) == {f"pyoco.journal.{each}" for each in (origin, run_id)}

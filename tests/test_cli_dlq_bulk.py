@@ -12,6 +12,7 @@ from pyoco_server.http_client import PyocoHttpClient
 
 from .support.commands import call_client
 from .support.gateway import gateway_beside
+from .support.http_stub import answer, stub
 from .support.programs import CLIENT, WORKER, run_command, running
 from .support.terminal import CTRL_C, on_terminal
 from .support.waiting import eventually_sync
@@ -190,3 +191,38 @@ def test_an_unknown_operation_is_told(server: str) -> None:
     done = client(server, "bulk", "get", "--bulk-id", "00000000-0000-4000-8000-000000000000")
     assert (done.returncode, done.stdout) == (1, "")
     assert "ERR-PYOCO-0029" in done.stderr
+
+
+def test_a_command_that_is_repeated_with_its_key_shows_the_first_operation(
+    server: str, http: PyocoHttpClient
+) -> None:
+    run_ids = waiting_runs(http, "keyed", 2)
+    command = ("bulk", "cancel", "--tag", "keyed", "--status", "PENDING", "--yes", "--wait")
+    first = answered(server, *command, "--idempotency-key", "keyed-1")
+    # Nothing matches any more.
+    again = answered(server, *command, "--idempotency-key", "keyed-1")
+    assert (first["bulk_id"], first["done"]) == (again["bulk_id"], len(run_ids))
+    other = client(server, "bulk", "rerun", "--tag", "keyed", "--yes", "--idempotency-key", "keyed-1")
+    assert "ERR-PYOCO-0026" in other.stderr
+
+
+def test_a_letter_is_replayed_once_for_a_key(server: str, http: PyocoHttpClient) -> None:
+    (run_id,) = failed_runs(http, "keyed-letter")
+    seq = str(http.list_dlq(run_id=run_id)["items"][0]["seq"])
+    command = ("dlq", "replay", "--seq", seq, "--delete", "--idempotency-key", "keyed-2")
+    first = answered(server, *command)
+    assert first == answered(server, *command)
+    assert (first["origin_run_id"], first["deleted"]) == (run_id, True)
+    rerun = ("rerun", "--run-id", run_id, "--idempotency-key", "keyed-3")
+    assert answered(server, *rerun) == answered(server, *rerun)
+    assert len(http.list_runs(origin=run_id)) == 2
+    wrong = client(server, "dlq", "delete", "--seq", seq, "--idempotency-key", "keyed-4")
+    assert "leave --idempotency-key out" in wrong.stderr
+
+
+def test_a_letter_that_could_not_be_removed_is_said() -> None:
+    replayed = answer(seq=41, run_id="r", status="PENDING", origin_run_id="o", deleted=False)
+    with stub([replayed]) as (url, _):
+        shown = client(url, "dlq", "replay", "--seq", "41", "--delete")
+    assert json.loads(shown.stdout)["deleted"] is False
+    assert "pyoco-client dlq delete --seq 41" in shown.stderr

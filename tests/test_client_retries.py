@@ -26,6 +26,15 @@ REPEATED: dict[str, Callable[[PyocoHttpClient], Any]] = {
     "a submit with a key": lambda client: client.submit_run("x", idempotency_key="k"),
     "a flow.yaml with a key": lambda client: client.submit_run_yaml("flow: {}", "x", idempotency_key="k"),
     "a dry run": lambda client: client.bulk_cancel({"flow": "x"}, dry_run=True),
+    "a retry": lambda client: client.retry(RUN),
+    "a rerun with a key": lambda client: client.rerun(RUN, idempotency_key="k"),
+    "a replay with a key": lambda client: client.replay_dlq(1, delete=True, idempotency_key="k"),
+    "a bulk cancel with a key": lambda client: client.bulk_cancel(
+        {"flow": "x"}, expected_count=3, idempotency_key="k"
+    ),
+    "a bulk replay with a key": lambda client: client.bulk_replay_dlq(
+        {"flow": "x"}, token="3-x", idempotency_key="k"
+    ),
 }
 ASKED_ONCE: dict[str, Callable[[PyocoHttpClient], Any]] = {
     "a submit": lambda client: client.submit_run("x"),

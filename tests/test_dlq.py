@@ -161,7 +161,8 @@ async def test_a_stream_with_gaps_is_read_to_its_end(
     everything = [seq for seq in range(29, 2, -1) if seq not in (11, 12, 13, 14)]
     assert await seqs(gateway) == everything
     assert await seqs(gateway, tag="gpu") == [25, 20, 15, 10, 5]
-    assert await matching_letters(letters, LetterFilter(tag="gpu"), limit=3) == [25, 20, 15]
+    found = await matching_letters(letters, LetterFilter(tag="gpu"), limit=3)
+    assert [seq for seq, _ in found] == [25, 20, 15]
 
 
 async def test_one_page_reads_no_more_than_it_may(

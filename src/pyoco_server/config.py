@@ -111,7 +111,7 @@ class NatsBackendConfig:
         "Runs", "pyoco_idempotency", "The bucket of the idempotency keys that runs came with.", form=NAME
     )
     idempotency_ttl_sec: int = setting(
-        "Runs", 86400, "How long an Idempotency-Key stands for the run that it first came with.", minimum=60
+        "Runs", 86400, "How long an Idempotency-Key stands for what it first came with.", minimum=60
     )
     waits_kv_bucket: str = setting(
         "Waits for people", "pyoco_waits", "The bucket of the waits for people.", form=NAME

@@ -59,10 +59,11 @@ class Service:
             self._process.kill()
             self._process.wait()
 
-    def ended_by_sigkill(self) -> bool:
-        """Whether it was killed; waits for its end."""
-        assert self._process is not None
-        return self._process.wait() == -signal.SIGKILL
+    async def killed_itself(self) -> None:
+        """Return when it has."""
+        assert self._process is not None, f"{self.name} was not started"
+        code = await asyncio.to_thread(self._process.wait, _START_LIMIT_SEC)
+        assert code == -signal.SIGKILL, f"{self.name} ended with {code}"
 
     def pause(self) -> None:
         """Stop all its threads, and return when they have."""

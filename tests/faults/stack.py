@@ -19,6 +19,7 @@ from .history import History
 from .service import Service
 
 FLOWS = Path(__file__).parent / "flows"
+_ROOT = Path(__file__).parents[2]
 ACK_WAIT_SEC = 1.5
 
 _READY_SEC = LIMIT_SEC
@@ -76,7 +77,17 @@ class Stack:
         self.book.touch()
         await self.connection.start()
         await self.connection.wait_ready(_READY_SEC)
-        await self._start_services(environment(**self._settings, FAULTS_BOOK=str(self.book)))
+        await self._start_services(self._env)
+
+    @property
+    def _env(self) -> dict[str, str]:
+        return environment(**self._settings, FAULTS_BOOK=str(self.book))
+
+    def dying_gateway(self, moment: str, count: int) -> Service:
+        """A gateway in the place of `g1` that kills itself behind the call of this number."""
+        arguments = (moment, str(count), *self.gateways["g1"].arguments)
+        env = {**self._env, "PYTHONPATH": str(_ROOT)}
+        return Service("dying", "tests.support.dying_gateway", *arguments, folder=self._folder, env=env)
 
     async def _start_services(self, env: dict[str, str]) -> None:
         for name in _names("g", self._size.gateways):

@@ -90,7 +90,7 @@ class Stage:
         assert self.gateway is not None
         with pytest.raises(httpx.TransportError):
             await self.post(path, body)
-        assert self.gateway.ended_by_sigkill()
+        await self.gateway.killed_itself()
 
     async def wait(self, run_id: str) -> StoredWait:
         [wait] = await WaitStore(self.connection).of_run_from_leader(run_id)

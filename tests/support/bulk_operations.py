@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pyoco_server.broker.bulk_records import BulkRecord
+from pyoco_server.broker.bulk_records import BulkItem, BulkRecord
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import Job, RunStatus, pending_snapshot
 from pyoco_server.runs.bulk_steps import Step
@@ -101,7 +101,7 @@ class Held:
         self._take = steps.take
         steps.take = self._held_take  # type: ignore[method-assign]
 
-    async def _held_take(self, record: BulkRecord, item: str) -> Step:
+    async def _held_take(self, record: BulkRecord, item: BulkItem) -> Step:
         self._begun += 1
         if self._begun > self._after:
             self.reached.set()

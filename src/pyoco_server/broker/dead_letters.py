@@ -1,16 +1,25 @@
 """The dead-letter stream: one message for each run or job that ended badly, for diagnosis."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 
 import msgspec
 
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.publishing import publish_acked
-from pyoco_server.broker.stream_reads import StreamMessage, message_at, read_batch, stream_state
+from pyoco_server.broker.stream_reads import (
+    StreamMessage,
+    message_at,
+    next_message,
+    read_batch,
+    stream_state,
+)
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import DeadLetter, encode
 
 log = logging.getLogger(__name__)
@@ -19,6 +28,8 @@ log = logging.getLogger(__name__)
 _NARROW = 128
 _WIDE = 8192
 _BATCH = 512
+_DIGEST_CHARS = 16
+_LOOK_AGAIN_SEC = 0.3
 # What a letter is called that something else has written.
 UNREADABLE = "unreadable"
 
@@ -29,6 +40,8 @@ _decode = msgspec.json.Decoder(DeadLetter).decode
 class StoredLetter:
     seq: int
     letter: DeadLetter
+    # Of its content. A sequence alone is no identity: a stream that is made anew counts from 1 again.
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,20 @@ class DeadLetters:
         """Remove one letter; one that is gone already is as good."""
         await jetstream_api.delete_message(self._connection, self._stream, seq)
 
+    async def remove(self, seq: int) -> None:
+        """Remove one letter; NatsUnavailable means that it is still there, or that nobody knows."""
+        try:
+            await self.delete(seq)
+        except NatsUnavailable as failure:
+            # Perhaps the answer was lost, and not the letter kept.
+            try:
+                async with asyncio.timeout(_LOOK_AGAIN_SEC):
+                    kept = await self.get(seq) is not None
+            except (NatsUnavailable, TimeoutError):
+                raise failure from None
+            if kept:
+                raise
+
     async def newest_first(
         self, *, tag: str | None = None, before: int | None = None
     ) -> AsyncIterator[LetterWindow]:
@@ -89,9 +116,16 @@ class DeadLetters:
                 if message.sequence > highest:
                     return
                 yield message
+                after = message.sequence
             if len(batch) < limit:
+                break
+        # A replica that lags does not have the newest ones yet: the leader says whether this was all.
+        while after < highest:
+            last = await next_message(self._connection, self._stream, subject, after=after)
+            if last is None or last.sequence > highest:
                 return
-            after = batch[-1].sequence
+            yield last
+            after = last.sequence
 
     def _letter(self, message: StreamMessage) -> StoredLetter:
         tag = message.subject.removeprefix(f"{self._prefix}.")
@@ -103,7 +137,7 @@ class DeadLetters:
             letter = DeadLetter(timestamp=_stored_at(message), reason=UNREADABLE, error=text)
         if letter.tag is None:
             letter.tag = tag
-        return StoredLetter(message.sequence, letter)
+        return StoredLetter(message.sequence, letter, sha256(message.data).hexdigest()[:_DIGEST_CHARS])
 
 
 def _stored_at(message: StreamMessage) -> float:

@@ -1,10 +1,11 @@
-"""Idempotency keys at rest: which run a key stands for, and whether that run was accepted.
+"""Idempotency keys at rest: which run or bulk operation a key stands for, and whether it was accepted.
 
 The bucket's TTL forgets them. A key is kept by its digest: what clients send is no subject token. Every
 tenant has keys of its own, and cannot see those of the others.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import sha256
 
 import msgspec
@@ -15,10 +16,19 @@ from pyoco_server.broker.kv import Bucket
 from pyoco_server.models import RunId
 
 
+class KeyKind(StrEnum):
+    RUN = "run"
+    BULK = "bulk"
+
+
 class KeyRecord(Struct, kw_only=True, omit_defaults=True):
     """What a key stands for."""
 
+    # The id of the run, or of the bulk operation.
     run_id: RunId
+    kind: KeyKind = KeyKind.RUN
+    # Of a run that repeats another one.
+    origin_run_id: RunId | None = None
     # Of the payload that it was first sent with.
     digest: str
     # When somebody last said that this submission is under way.

@@ -156,6 +156,14 @@ async def message_at(connection: Connection, stream: str, sequence: int) -> Stre
     return None if stored is None else StreamMessage(sequence, stored.subject, b64decode(stored.data))
 
 
+async def next_message(
+    connection: Connection, stream: str, subject: str, *, after: int
+) -> StreamMessage | None:
+    """The first message on the subject behind this sequence as the leader knows it, without its headers."""
+    stored = await _stored(connection, stream, {"seq": after + 1, "next_by_subj": subject})
+    return None if stored is None else StreamMessage(stored.seq, stored.subject, b64decode(stored.data))
+
+
 async def newest_message(connection: Connection, stream: str, subject: str) -> StreamMessage | None:
     """The newest message on the subject, as any replica knows it; None when there is none."""
     answer = await connection.request(f"$JS.API.DIRECT.GET.{stream}.{subject}")

@@ -14,7 +14,7 @@ from pyoco_server.cli.bulk_running import (
     operation_view,
     wait_for_operation,
 )
-from pyoco_server.cli.client_options import ApiKey, OutputForm, Server, open_client
+from pyoco_server.cli.client_options import ApiKey, OutputForm, RepeatKey, Server, open_client
 from pyoco_server.cli.entry import examples, new_app
 from pyoco_server.cli.filter_options import run_filter, takes
 from pyoco_server.cli.list_views import operations_view
@@ -71,6 +71,7 @@ def cancel(
         str | None,
         typer.Option(help="Why, for whoever looks at the runs.", metavar="TEXT", parser=sendable_text),
     ] = None,
+    idempotency_key: RepeatKey = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: WaitForAll = False,
@@ -83,8 +84,9 @@ def cancel(
     with open_client(ctx, server, api_key) as client:
         carry_out(
             client,
-            lambda consent: client.bulk_cancel(wanted, reason, **consent),
+            lambda key, consent: client.bulk_cancel(wanted, reason, idempotency_key=key, **consent),
             "cancel the runs that match",
+            idempotency_key=idempotency_key,
             dry_run=dry_run,
             yes=yes,
             wait=wait,
@@ -104,6 +106,7 @@ def rerun(
     *,
     wanted: RunFilter,
     beginning: From = None,
+    idempotency_key: RepeatKey = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: WaitForAll = False,
@@ -116,8 +119,9 @@ def rerun(
     with open_client(ctx, server, api_key) as client:
         carry_out(
             client,
-            lambda consent: client.bulk_rerun(wanted, beginning, **consent),
+            lambda key, consent: client.bulk_rerun(wanted, beginning, idempotency_key=key, **consent),
             "repeat the runs that match",
+            idempotency_key=idempotency_key,
             dry_run=dry_run,
             yes=yes,
             wait=wait,

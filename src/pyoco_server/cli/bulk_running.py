@@ -27,7 +27,8 @@ WaitForAll = Annotated[
     bool, typer.Option("--wait", help="Wait until it is done; exit 0 only if nothing failed.", metavar="")
 ]
 
-Ask = Callable[[BulkConsent], BulkAnswer]
+# With an idempotency key, if there is one, and a consent.
+Ask = Callable[[str | None, BulkConsent], BulkAnswer]
 
 
 def carry_out(
@@ -35,6 +36,7 @@ def carry_out(
     ask: Ask,
     what: str,
     *,
+    idempotency_key: str | None,
     dry_run: bool,
     yes: bool,
     wait: bool,
@@ -45,13 +47,14 @@ def carry_out(
         raise InvalidCliArgument(
             f"nobody can be asked here whether to {what}; add --yes, or --dry-run to count"
         )
-    counted = ask(BulkConsent(dry_run=True))
-    if dry_run or not counted["matched"]:
+    counted = ask(None, BulkConsent(dry_run=True))
+    # With a key it may be a repetition: what matched the first time may not match any more.
+    if dry_run or not (counted["matched"] or idempotency_key):
         show(counted, output, _counted_view)
         return
     if not yes and not typer.confirm(f"{what.capitalize()} ({counted['matched']})?", err=True):
         raise CommandFailed("Nothing was done.")
-    begun = ask(BulkConsent(token=counted["token"] or ""))["operation"]
+    begun = ask(idempotency_key, BulkConsent(token=counted["token"] or ""))["operation"]
     assert begun is not None
     operation = wait_for_operation(client, begun) if wait else begun
     show(operation, output, operation_view)

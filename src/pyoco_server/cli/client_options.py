@@ -104,6 +104,15 @@ IdempotencyKey = Annotated[
         parser=_checked_key,
     ),
 ]
+RepeatKey = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key",
+        help="Repeating the command with the same key gives what the first one did, for a day.",
+        metavar="KEY",
+        parser=_checked_key,
+    ),
+]
 Wait = Annotated[
     bool, typer.Option("--wait", help="Wait for the run's end; exit 0 only if it is COMPLETED.", metavar="")
 ]

@@ -8,8 +8,8 @@ from rich.console import RenderableType
 
 from pyoco_server.cli.bulk import From
 from pyoco_server.cli.bulk_running import DryRun, WaitForAll, Yes, carry_out
-from pyoco_server.cli.client_options import ApiKey, OutputForm, Server, open_client
-from pyoco_server.cli.console import printable
+from pyoco_server.cli.client_options import ApiKey, OutputForm, RepeatKey, Server, open_client
+from pyoco_server.cli.console import printable, say
 from pyoco_server.cli.entry import examples, new_app
 from pyoco_server.cli.filter_options import letter_filter, takes
 from pyoco_server.cli.list_views import letters_view
@@ -94,6 +94,7 @@ def replay(
     delete_letter: Annotated[
         bool, typer.Option("--delete", help="Remove each letter once its new run is stored.", metavar="")
     ] = False,
+    idempotency_key: RepeatKey = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: WaitForAll = False,
@@ -105,12 +106,20 @@ def replay(
     _require_one_way(wanted, seq, dry_run=dry_run, wait=wait)
     with open_client(ctx, server, api_key) as client:
         if seq is not None:
-            show(client.replay_dlq(seq, mode=beginning, delete=delete_letter), output, accepted_view)
+            replayed = client.replay_dlq(
+                seq, mode=beginning, delete=delete_letter, idempotency_key=idempotency_key
+            )
+            show(replayed, output, accepted_view)
+            if delete_letter and not replayed["deleted"]:
+                say(f"The letter could not be removed: pyoco-client dlq delete --seq {seq}")
             return
         carry_out(
             client,
-            lambda consent: client.bulk_replay_dlq(wanted, beginning, delete=delete_letter, **consent),
+            lambda key, consent: client.bulk_replay_dlq(
+                wanted, beginning, delete=delete_letter, idempotency_key=key, **consent
+            ),
             "replay the dead letters that match",
+            idempotency_key=idempotency_key,
             dry_run=dry_run,
             yes=yes,
             wait=wait,
@@ -127,6 +136,7 @@ def delete(
     *,
     wanted: LetterFilter,
     seq: OneSeq = None,
+    idempotency_key: RepeatKey = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: WaitForAll = False,
@@ -136,6 +146,8 @@ def delete(
 ) -> None:
     """Remove dead letters: one, or all that match. Their runs stay."""
     _require_one_way(wanted, seq, dry_run=dry_run, wait=wait)
+    if seq is not None and idempotency_key is not None:
+        raise InvalidCliArgument("a letter is removed once in any case; leave --idempotency-key out")
     with open_client(ctx, server, api_key) as client:
         if seq is not None:
             show(
@@ -146,8 +158,9 @@ def delete(
             return
         carry_out(
             client,
-            lambda consent: client.bulk_delete_dlq(wanted, **consent),
+            lambda key, consent: client.bulk_delete_dlq(wanted, idempotency_key=key, **consent),
             "delete the dead letters that match",
+            idempotency_key=idempotency_key,
             dry_run=dry_run,
             yes=yes,
             wait=wait,

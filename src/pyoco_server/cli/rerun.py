@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from pyoco_server.cli.client_options import ApiKey, OutputForm, RunId, Server, Wait, WaitLimit, open_client
+from pyoco_server.cli.client_options import (
+    ApiKey,
+    OutputForm,
+    RepeatKey,
+    RunId,
+    Server,
+    Wait,
+    WaitLimit,
+    open_client,
+)
 from pyoco_server.cli.entry import examples
 from pyoco_server.cli.options import sendable_text
 from pyoco_server.cli.run_waiting import check_limit, finish_submit
@@ -45,6 +54,7 @@ def rerun(
             parser=sendable_text,
         ),
     ] = None,
+    idempotency_key: RepeatKey = None,
     wait: Wait = False,
     timeout_sec: WaitLimit = None,
     output: OutputForm = None,
@@ -57,5 +67,5 @@ def rerun(
     check_limit(wait, timeout_sec)
     mode = RerunMode.TASK if task is not None else beginning or RerunMode.START
     with open_client(ctx, server, api_key) as client:
-        accepted = client.rerun(run_id, mode, task)
+        accepted = client.rerun(run_id, mode, task, idempotency_key=idempotency_key)
         finish_submit(client, accepted, wait=wait, timeout_sec=timeout_sec, output=output)

@@ -1,5 +1,6 @@
 """Doing something to all that matches a filter, to runs or to dead letters, and how far that is."""
 
+from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from pyoco_server.http_api.bodies import optional_record
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.dlq import check_mode, letter_filter_of
 from pyoco_server.http_api.gateway import gateway_of
+from pyoco_server.http_api.idempotency_header import REPLAYED, idempotency_key
 from pyoco_server.http_api.run_query import run_filter_of
 from pyoco_server.models import RerunMode
 from pyoco_server.runs import bulk
@@ -148,6 +150,8 @@ async def _body(request: Request, kind: type[T]) -> T:
 
 async def _answer(request: Request, asked: BulkRequest, wish: BulkWish, selection: Selection) -> Response:
     expected = asked.expected(wish)
+    # Checked for a dry run too, which has no use for it.
+    key = idempotency_key(request)
     if expected is None:
         counted = await bulk.count(selection)
         return _json(
@@ -160,24 +164,24 @@ async def _answer(request: Request, asked: BulkRequest, wish: BulkWish, selectio
             )
         )
     gateway = gateway_of(request)
-    stored, sample = await bulk.begin(
-        gateway.bulk_records, selection, wish, caller_of(request), expected=expected
+    caller = caller_of(request)
+    keyed = None if key is None else wish.keyed(key, caller)
+    begun = await gateway.bulk_starter.begin(selection, wish, caller, expected=expected, request=keyed)
+    record = begun.stored.record
+    gateway.bulk.work_on(record.bulk_id)
+    answer = BulkAnswer(
+        action=wish.action,
+        dry_run=False,
+        matched=record.matched,
+        sample=begun.sample,
+        operation=record,
     )
-    gateway.bulk.work_on(stored.record.bulk_id)
-    return _json(
-        BulkAnswer(
-            action=wish.action,
-            dry_run=False,
-            matched=stored.record.matched,
-            sample=sample,
-            operation=stored.record,
-        )
-    )
+    return _json(answer, REPLAYED if begun.replayed else None)
 
 
 def _query(request: Request) -> dict[str, list[str]]:
     return {name: request.query_params.getlist(name) for name in sorted(set(request.query_params))}
 
 
-def _json(body: Struct) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json")
+def _json(body: Struct, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(body), headers=headers, media_type="application/json")

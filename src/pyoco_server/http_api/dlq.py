@@ -1,5 +1,6 @@
 """Dead letters: `GET /dlq`, and `GET`, `DELETE` and replay of one."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -13,12 +14,13 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.errors import FieldProblem, InvalidListQuery, InvalidRequest
 from pyoco_server.http_api.bodies import optional_record
 from pyoco_server.http_api.callers import caller_of
-from pyoco_server.http_api.gateway import gateway_of
+from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.idempotency_header import REPLAYED, keyed_by_header
 from pyoco_server.http_api.queries import BadQuery, query_record
 from pyoco_server.http_api.reruns import RerunAccepted
 from pyoco_server.models import TAG_WANTED, DeadLetter, RerunMode, RunId, Tag
 from pyoco_server.runs.dead_letter_reading import LAST_SEQUENCE, LetterFilter, find_letter, letter_page
-from pyoco_server.runs.dead_letter_replay import replay_job
+from pyoco_server.runs.dead_letter_replay import remove_letter_of, replay_job
 from pyoco_server.runs.tenancy import Caller
 
 router = APIRouter()
@@ -130,6 +132,7 @@ class ReplayAccepted(RerunAccepted, kw_only=True):
     """The new run is stored and queued."""
 
     seq: int
+    # Whether the letter was removed; false also where that was asked for and NATS did not do it.
     deleted: bool
 
 
@@ -156,7 +159,7 @@ async def get_letter(request: Request, seq: str) -> Response:
 async def delete_letter(request: Request, seq: str) -> Response:
     """Remove one dead letter; its run stays as it is."""
     stored = await _find(request, seq)
-    await gateway_of(request).letters.delete(stored.seq)
+    await gateway_of(request).letters.remove(stored.seq)
     return _json(LetterDeleted(seq=stored.seq))
 
 
@@ -167,17 +170,29 @@ async def replay_letter(request: Request, seq: str) -> Response:
     cure = "a replay takes a mode, and whether to delete the letter"
     wish = await optional_record(request, ReplayRequest, field="mode", cure=cure)
     check_mode(wish.mode)
+    caller = caller_of(request)
+    keyed = keyed_by_header(request, caller, "dlq-replay", seq, wish.mode, wish.delete)
+    earlier = None if keyed is None else await gateway.submitter.submitted(keyed)
+    if earlier is not None and earlier.origin_run_id is not None:
+        # Before the letter is looked for: the first request may have removed it.
+        return await _replay_answer(
+            gateway, wish, int(seq), earlier.run_id, earlier.origin_run_id, again=True
+        )
     stored = await _find(request, seq)
-    journal = Journal(gateway.connection)
-    job = await replay_job(gateway.runs, journal, stored, caller_of(request), mode=wish.mode)
-    await gateway.submitter.submit(job)
-    if wish.delete:
-        await gateway.letters.delete(stored.seq)
+    job = await replay_job(gateway.runs, Journal(gateway.connection), stored, caller, mode=wish.mode)
+    run_id = await gateway.submitter.submit(job, request=keyed)
     assert job.origin_run_id is not None
-    accepted = ReplayAccepted(
-        run_id=job.run_id, origin_run_id=job.origin_run_id, seq=stored.seq, deleted=wish.delete
-    )
-    return _json(accepted)
+    again = run_id != job.run_id
+    return await _replay_answer(gateway, wish, stored.seq, run_id, job.origin_run_id, again=again)
+
+
+async def _replay_answer(
+    gateway: Gateway, wish: ReplayRequest, seq: int, run_id: str, origin_run_id: str, *, again: bool
+) -> Response:
+    """The new run is accepted, whatever becomes of the letter."""
+    deleted = wish.delete and await remove_letter_of(gateway.letters, seq, origin_run_id)
+    accepted = ReplayAccepted(run_id=run_id, origin_run_id=origin_run_id, seq=seq, deleted=deleted)
+    return _json(accepted, REPLAYED if again else None)
 
 
 def letter_filter_of(request: Request) -> LetterFilter:
@@ -218,5 +233,5 @@ def _view(stored: StoredLetter) -> LetterView:
     )
 
 
-def _json(body: Struct) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json")
+def _json(body: Struct, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(body), headers=headers, media_type="application/json")

@@ -32,6 +32,7 @@ from pyoco_server.human.notifications import Notifications
 from pyoco_server.human.wait_feed import DecidedCounts, WaitReader, feed_of
 from pyoco_server.human.wait_index import WaitIndex
 from pyoco_server.human.wait_lists import WaitLists
+from pyoco_server.runs.bulk import BulkStarter
 from pyoco_server.runs.bulk_runner import BulkRunner
 from pyoco_server.runs.changes import RunChanges
 from pyoco_server.runs.explain import Explainer
@@ -69,6 +70,7 @@ class Gateway:
     letters: DeadLetters
     bulk: BulkRunner
     bulk_records: BulkRecords
+    bulk_starter: BulkStarter
     wheels: WheelRegistry
     wheel_history: WheelHistory
     uploads: asyncio.Semaphore
@@ -95,7 +97,7 @@ class Gateway:
     def create(cls, config: NatsBackendConfig) -> "Gateway":
         connection = Connection(config, name="pyoco-server:http")
         connection.add_hook(lambda: ensure_resources(connection))
-        submitter = Submitter(connection)
+        submitter, bulk_records = Submitter(connection), BulkRecords(connection)
         changes, timings = RunChanges(), RunTimings()
         index_file, open_runs = RunIndex(Path(config.index_dir)), OpenRuns()
         changes.on_begin(lambda: timings.begin(open_runs.begun))
@@ -132,7 +134,8 @@ class Gateway:
             explainer=Explainer(connection, index),
             letters=DeadLetters(connection),
             bulk=BulkRunner(connection, submitter),
-            bulk_records=BulkRecords(connection),
+            bulk_records=bulk_records,
+            bulk_starter=BulkStarter(connection, bulk_records, submitter.withdrawer),
             wheels=WheelRegistry(connection),
             wheel_history=WheelHistory(connection),
             uploads=asyncio.Semaphore(_UPLOADS),

@@ -1,14 +1,18 @@
-"""The `Idempotency-Key` header: what a client sends to be able to repeat a submission safely."""
+"""The `Idempotency-Key` header: what a client sends to be able to repeat a request safely."""
 
 import re
+from typing import Any
 
 from starlette.requests import Request
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
+from pyoco_server.runs.idempotency import KeyedRequest, keyed_command
+from pyoco_server.runs.tenancy import Caller
 
 HEADER = "Idempotency-Key"
 # Said of an answer that is the first one's, given again.
 REPLAYED_HEADER = "Idempotent-Replayed"
+REPLAYED = {REPLAYED_HEADER: "true"}
 PATTERN = "[\x21-\x7e]{1,255}"
 
 _KEY = re.compile(PATTERN)
@@ -28,3 +32,9 @@ def idempotency_key(request: Request) -> str | None:
         message = "wanted 1 to 255 visible ASCII characters, such as a UUID"
         raise InvalidRequest(problems=[FieldProblem(HEADER, message, value=shortened(keys[0]))])
     return keys[0]
+
+
+def keyed_by_header(request: Request, caller: Caller, *asked: Any) -> KeyedRequest | None:
+    """The command under the key of the request; None where it has none."""
+    key = idempotency_key(request)
+    return None if key is None else keyed_command(key, caller.tenant_id, *asked)

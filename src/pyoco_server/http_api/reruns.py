@@ -13,6 +13,7 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.http_api.bodies import optional_record
 from pyoco_server.http_api.callers import caller_of
 from pyoco_server.http_api.gateway import gateway_of
+from pyoco_server.http_api.idempotency_header import REPLAYED, keyed_by_header
 from pyoco_server.http_api.submissions import RunAccepted
 from pyoco_server.models import RerunMode, RunId
 from pyoco_server.runs.rerun import rerun_job
@@ -40,8 +41,17 @@ async def rerun(request: Request, run_id: str) -> Response:
     cure = "a rerun takes a mode and a task"
     wish = await optional_record(request, RerunRequest, field="task", cure=cure)
     journal, caller = Journal(gateway.connection), caller_of(request)
+    keyed = keyed_by_header(request, caller, "rerun", run_id, wish.mode, wish.task)
+    earlier = None if keyed is None else await gateway.submitter.submitted(keyed)
+    if earlier is not None:
+        return _accepted(earlier.run_id, run_id, again=True)
     job = await rerun_job(gateway.runs, journal, run_id, caller, mode=wish.mode, task=wish.task)
     with tracing.submitting(job, lambda: request.headers):
-        await gateway.submitter.submit(job)
-    accepted = RerunAccepted(run_id=job.run_id, origin_run_id=run_id)
-    return Response(msgspec.json.encode(accepted), media_type="application/json")
+        new_id = await gateway.submitter.submit(job, request=keyed)
+    return _accepted(new_id, run_id, again=new_id != job.run_id)
+
+
+def _accepted(run_id: str, origin_run_id: str, *, again: bool) -> Response:
+    accepted = RerunAccepted(run_id=run_id, origin_run_id=origin_run_id)
+    headers = REPLAYED if again else None
+    return Response(msgspec.json.encode(accepted), headers=headers, media_type="application/json")

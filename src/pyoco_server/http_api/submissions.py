@@ -25,6 +25,7 @@ from pyoco_server.http_api.multipart import FileField, read_form
 from pyoco_server.human.flow_yaml import TakesTime, check_flow_yaml
 from pyoco_server.models import FlowName, Job, Labels, RunId, RunStatus, RunTimeout, Tag, encode
 from pyoco_server.runs.flow_yaml import CheckedFlow
+from pyoco_server.runs.idempotency import keyed_submission
 from pyoco_server.runs.nesting import check_nesting
 from pyoco_server.runs.submit import new_job
 
@@ -120,8 +121,10 @@ async def _checked(source: bytes) -> CheckedFlow:
 async def _submitted(gateway: Gateway, request: Request, job: Job) -> Response:
     caller = caller_of(request)
     job.tenant_id, job.api_key_id = caller.tenant_id, caller.api_key_id
+    key = idempotency_key(request)
+    keyed = None if key is None else keyed_submission(key, job)
     with tracing.submitting(job, lambda: request.headers):
-        run_id = await gateway.submitter.submit(job, key=idempotency_key(request))
+        run_id = await gateway.submitter.submit(job, request=keyed)
     return _Accepted(run_id, replayed=run_id != job.run_id)
 
 

@@ -269,6 +269,7 @@ class ReplayedLetter(TypedDict):
     run_id: str
     status: str
     origin_run_id: str
+    # Whether the letter was removed; false also where that was asked for and could not be done.
     deleted: bool
 
 
@@ -294,6 +295,7 @@ class BulkOperation(TypedDict):
     errors: list[BulkError]
     created_at: float
     updated_at: float
+    started_at: float | None
     finished_at: float | None
     mode: str | None
     reason: str | None

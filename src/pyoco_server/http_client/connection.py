@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from inspect import Parameter, signature
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import httpx
 
@@ -15,10 +14,7 @@ from pyoco_server.loopback import is_loopback
 from pyoco_server.setting import safe_url
 
 from .failures import GatewayUnreachable, NoEventStream, PyocoHttpError
-from .requests import Request
-
-# What a header can carry.
-_HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+from .requests import Request, sendable
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 T = TypeVar("T")
@@ -119,12 +115,3 @@ def _host_of(base_url: str) -> str:
     if not url.host or url.scheme not in ("http", "https"):
         raise ValueError(wrong)
     return url.host
-
-
-def sendable(text: str, what: str) -> str:
-    """The text itself, or a ValueError: a line break in a header would begin a header of its own."""
-    if not _HEADER_VALUE.fullmatch(text):
-        raise ValueError(
-            f"the {what} has a character that an HTTP header cannot carry; wanted visible ASCII characters"
-        )
-    return text

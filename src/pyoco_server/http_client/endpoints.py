@@ -25,9 +25,8 @@ from .answers import (
     RunPage,
     Tasks,
 )
-from .connection import sendable
 from .filters import LogFilter, RunFilter, RunListing
-from .requests import Pages, Request, Stream, get, given, object_in, post, quoted
+from .requests import Pages, Request, Stream, get, given, key_header, object_in, post, quoted
 
 
 def submit_run(
@@ -49,7 +48,7 @@ def submit_run(
         method="POST",
         path="/runs",
         json=body,
-        headers=_key_header(idempotency_key),
+        headers=key_header(idempotency_key),
         repeatable=idempotency_key is not None,
     )
 
@@ -69,18 +68,20 @@ def submit_run_yaml(
         path="/runs/yaml",
         form=given(flow_name=flow_name, tag=tag, timeout_sec=timeout_sec),
         files={"workflow": ("flow.yaml", content)},
-        headers=_key_header(idempotency_key),
+        headers=key_header(idempotency_key),
         repeatable=idempotency_key is not None,
     )
 
 
-def rerun(run_id: str, mode: str = "start", task: str | None = None) -> Request[Accepted]:
+def rerun(
+    run_id: str, mode: str = "start", task: str | None = None, *, idempotency_key: str | None = None
+) -> Request[Accepted]:
     """Repeat a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
 
     The mode `failed` goes on from what failed, `task` from the named task: what finished before is not
-    executed again.
+    executed again. An `idempotency_key` is as in `submit_run`.
     """
-    return post(_run(run_id, "/rerun"), given(mode=mode, task=task))
+    return post(_run(run_id, "/rerun"), given(mode=mode, task=task), key=idempotency_key)
 
 
 def cancel_run(run_id: str, reason: str | None = None) -> Request[Run]:
@@ -206,12 +207,6 @@ def follow_logs(run_id: str, *, after: str | None = None, **wanted: Unpack[LogFi
 
 def _run(run_id: str, rest: str = "") -> str:
     return f"/runs/{quoted(run_id)}{rest}"
-
-
-def _key_header(idempotency_key: str | None) -> dict[str, str]:
-    if idempotency_key is None:
-        return {}
-    return {"Idempotency-Key": sendable(idempotency_key, "idempotency key")}
 
 
 def _items_in(response: httpx.Response) -> Any:

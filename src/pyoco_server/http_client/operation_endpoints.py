@@ -82,9 +82,14 @@ def get_dlq(seq: int) -> Request[Letter]:
     return get(f"/dlq/{seq}")
 
 
-def replay_dlq(seq: int, *, mode: str | None = None, delete: bool = False) -> Request[ReplayedLetter]:
-    """Repeat the run of a dead letter as a new run; `delete` removes the letter then."""
-    return post(f"/dlq/{seq}/replay", given(mode=mode, delete=delete or None))
+def replay_dlq(
+    seq: int, *, mode: str | None = None, delete: bool = False, idempotency_key: str | None = None
+) -> Request[ReplayedLetter]:
+    """Repeat the run of a dead letter as a new run; `delete` removes the letter then, and `deleted` says so.
+
+    An `idempotency_key` is as in `submit_run`.
+    """
+    return post(f"/dlq/{seq}/replay", given(mode=mode, delete=delete or None), key=idempotency_key)
 
 
 def delete_dlq(seq: int) -> Request[DeletedLetter]:
@@ -94,29 +99,50 @@ def delete_dlq(seq: int) -> Request[DeletedLetter]:
 
 
 def bulk_cancel(
-    wanted: RunFilter, reason: str | None = None, **consent: Unpack[BulkConsent]
+    wanted: RunFilter,
+    reason: str | None = None,
+    *,
+    idempotency_key: str | None = None,
+    **consent: Unpack[BulkConsent],
 ) -> Request[BulkAnswer]:
-    """Cancel every run that matches. A `dry_run` only counts them, and its `token` allows to do it then."""
-    return _bulk("/bulk/cancel", given(**wanted), consent, reason=reason)
+    """Cancel every run that matches. A `dry_run` only counts them, and its `token` allows to do it then.
+
+    With an `idempotency_key` the same call may be made again after any failure, and there is one operation
+    all the same; the client itself does so when the gateway is away.
+    """
+    body = given(**consent, reason=reason)
+    return _bulk("/bulk/cancel", given(**wanted), body, idempotency_key)
 
 
 def bulk_rerun(
-    wanted: RunFilter, mode: str | None = None, **consent: Unpack[BulkConsent]
+    wanted: RunFilter,
+    mode: str | None = None,
+    *,
+    idempotency_key: str | None = None,
+    **consent: Unpack[BulkConsent],
 ) -> Request[BulkAnswer]:
     """Repeat every run that matches and has ended, as new runs; the rest is as in `bulk_cancel`."""
-    return _bulk("/bulk/rerun", given(**wanted), consent, mode=mode)
+    return _bulk("/bulk/rerun", given(**wanted), given(**consent, mode=mode), idempotency_key)
 
 
 def bulk_replay_dlq(
-    wanted: LetterFilter, mode: str | None = None, *, delete: bool = False, **consent: Unpack[BulkConsent]
+    wanted: LetterFilter,
+    mode: str | None = None,
+    *,
+    delete: bool = False,
+    idempotency_key: str | None = None,
+    **consent: Unpack[BulkConsent],
 ) -> Request[BulkAnswer]:
     """Repeat the run of every dead letter that matches; the rest is as in `bulk_cancel`."""
-    return _bulk("/dlq/replay", _letter_query(wanted), consent, mode=mode, delete=delete or None)
+    body = given(**consent, mode=mode, delete=delete or None)
+    return _bulk("/dlq/replay", _letter_query(wanted), body, idempotency_key)
 
 
-def bulk_delete_dlq(wanted: LetterFilter, **consent: Unpack[BulkConsent]) -> Request[BulkAnswer]:
+def bulk_delete_dlq(
+    wanted: LetterFilter, *, idempotency_key: str | None = None, **consent: Unpack[BulkConsent]
+) -> Request[BulkAnswer]:
     """Remove every dead letter that matches; the rest is as in `bulk_cancel`."""
-    return _bulk("/dlq/delete", _letter_query(wanted), consent)
+    return _bulk("/dlq/delete", _letter_query(wanted), given(**consent), idempotency_key)
 
 
 def list_bulk() -> Request[BulkList]:
@@ -134,14 +160,8 @@ def stop_bulk(bulk_id: str) -> Request[BulkOperation]:
     return post(f"/bulk/{quoted(bulk_id)}/stop", {}, repeatable=True)
 
 
-def _bulk(path: str, query: Query, consent: BulkConsent, **options: Any) -> Request[BulkAnswer]:
-    return Request(
-        method="POST",
-        path=path,
-        query=query,
-        json=given(**consent, **options),
-        repeatable=consent.get("dry_run", False),
-    )
+def _bulk(path: str, query: Query, body: dict[str, Any], key: str | None) -> Request[BulkAnswer]:
+    return post(path, body, query=query, repeatable=bool(body.get("dry_run")), key=key)
 
 
 def _letter_query(wanted: LetterFilter) -> dict[str, Any]:

@@ -5,9 +5,10 @@ endpoints.py describes each question once in these words; the two clients know h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -17,6 +18,9 @@ from pyoco_server.event_stream import ServerSentEvent
 T = TypeVar("T")
 
 Query = Mapping[str, Any]
+
+# What a header can carry.
+_HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
 
 def object_in(response: httpx.Response) -> Any:
@@ -100,9 +104,23 @@ def get(path: str, query: Query | None = None) -> Request[Any]:
     return Request(method="GET", path=path, query=query or {}, repeatable=True)
 
 
-def post(path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Request[Any]:
-    """A question that does something; once, unless it may be repeated."""
-    return Request(method="POST", path=path, json=body, repeatable=repeatable)
+def post(
+    path: str,
+    body: Mapping[str, Any],
+    *,
+    query: Query | None = None,
+    repeatable: bool = False,
+    key: str | None = None,
+) -> Request[Any]:
+    """A question that does something; once, unless it may be repeated, as it may with an idempotency key."""
+    return Request(
+        method="POST",
+        path=path,
+        query=query or {},
+        json=body,
+        headers=key_header(key),
+        repeatable=repeatable or key is not None,
+    )
 
 
 def given(**fields: Any) -> dict[str, Any]:
@@ -113,3 +131,19 @@ def given(**fields: Any) -> dict[str, Any]:
 def quoted(word: str) -> str:
     """A word as a part of a path."""
     return quote(word, safe="")
+
+
+def key_header(idempotency_key: str | None) -> dict[str, str]:
+    """The header that makes a request safe to repeat; none without a key."""
+    if idempotency_key is None:
+        return {}
+    return {"Idempotency-Key": sendable(idempotency_key, "idempotency key")}
+
+
+def sendable(text: str, what: str) -> str:
+    """The text itself, or a ValueError: a line break in a header would begin a header of its own."""
+    if not _HEADER_VALUE.fullmatch(text):
+        raise ValueError(
+            f"the {what} has a character that an HTTP header cannot carry; wanted visible ASCII characters"
+        )
+    return text

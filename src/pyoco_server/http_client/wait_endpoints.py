@@ -85,9 +85,9 @@ def retry(run_id: str) -> Request[Run]:
     """Ask again what nobody has answered in time: the run is WAITING_HUMAN anew, with a new deadline.
 
     Only for a run that is FAILED with the reason `human_timeout`. What finished before is not executed again.
+    Asking twice is asking once.
     """
-    # The second time the run is waiting already, which is no answer to whether the first one did it.
-    return post(f"/runs/{quoted(run_id)}/retry", {})
+    return post(f"/runs/{quoted(run_id)}/retry", {}, repeatable=True)
 
 
 def _inbox_event_in(event: ServerSentEvent) -> InboxEvent | None:

@@ -18,11 +18,11 @@ from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.errors import NatsUnavailable, WaitConflict
 from pyoco_server.human.continuation import Continuations, awaited_by
-from pyoco_server.human.outcomes import RUN_OVER, asked_again, failed_its_run, last_asked
+from pyoco_server.human.outcomes import RUN_OVER, asked_again, failed_its_run, last_asked, next_arming_id
 from pyoco_server.models import Reason, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.runs.compaction import compact_run_snapshot
 from pyoco_server.runs.dead_letter_reading import forget_failure
-from pyoco_server.runs.run_lookup import find_run
+from pyoco_server.runs.run_lookup import find_run, look_again
 from pyoco_server.runs.tenancy import Caller
 from pyoco_server.runs.waiting import waiting
 from pyoco_server.wait_models import Actor, WaitRecord, WaitState
@@ -34,12 +34,17 @@ _ENDED_WAITING: Final = (TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 
 async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: Actor) -> RunSnapshot:
-    """The run as it waits again; WaitConflict if it did not fail for want of an answer."""
+    """The run as it waits again; WaitConflict if it did not fail for want of an answer.
+
+    Asking twice is asking once: a run that was retried, and has not failed like that since, is returned as it
+    is.
+    """
     store, waits, continuations = RunStore(connection), WaitStore(connection), Continuations(connection)
     room = min(connection.config.max_run_snapshot_bytes, connection.max_record_bytes)
     while True:
         stored = await find_run(store, run_id, caller)
-        _check_reason(stored.snapshot)
+        if not _failed_unanswered(stored.snapshot):
+            return await _retried_before(connection, stored.snapshot, actor)
         # What is still open belongs to the time before.
         await continuations.close_waits(run_id)
         asked = [wait.record for wait in await waits.of_run_from_leader(run_id)]
@@ -48,16 +53,42 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
             await store.replace(compact_run_snapshot(again, room), revision=stored.revision)
         except RevisionConflict:
             continue
-        known = {wait.wait_id for wait in asked}
-        new = [wait for wait in awaited_by(again) if wait.wait_id not in known]
-        await continuations.ask_anew(again, new, by=actor)
-        await _follow_up(connection, continuations, stored.snapshot)
+        except NatsUnavailable as failure:
+            found = (await look_again(store, run_id, caller, failure)).snapshot
+            if not _was_retried(found, asked):
+                raise
+            again = found
+        await _follow_up(connection, stored.snapshot, again, asked, actor)
         return again
 
 
-async def _follow_up(connection: Connection, continuations: Continuations, failed: RunSnapshot) -> None:
+async def _retried_before(connection: Connection, snapshot: RunSnapshot, actor: Actor) -> RunSnapshot:
+    """The run as it is, if this is a repetition: whoever came first may have died half-way, or been unheard.
+
+    WaitConflict if the run was never retried.
+    """
+    asked = [wait.record for wait in await WaitStore(connection).of_run(snapshot.run_id)]
+    if not _was_retried(snapshot, asked):
+        raise _refusal(snapshot)
+    failed_at = max(wait.decided_at or 0.0 for wait in asked if failed_its_run(wait))
+    failed = structs.replace(snapshot, reason=Reason.HUMAN_TIMEOUT, end_time=failed_at)
+    await _follow_up(connection, failed, snapshot, asked, actor)
+    return snapshot
+
+
+async def _follow_up(
+    connection: Connection,
+    failed: RunSnapshot,
+    again: RunSnapshot,
+    asked: Sequence[WaitRecord],
+    actor: Actor,
+) -> None:
     """The run waits again, whatever becomes of this: a branch that has its answer goes on at once."""
+    continuations = Continuations(connection)
+    known = {wait.wait_id for wait in asked}
+    new = [wait for wait in awaited_by(again) if wait.wait_id not in known]
     try:
+        await continuations.ask_anew(again, new, by=actor)
         await continuations.continue_run(failed.run_id)
         await forget_failure(DeadLetters(connection), failed)
     except NatsUnavailable as error:
@@ -66,11 +97,20 @@ async def _follow_up(connection: Connection, continuations: Continuations, faile
         )
 
 
-def _check_reason(snapshot: RunSnapshot) -> None:
-    if snapshot.status is RunStatus.FAILED and snapshot.reason == Reason.HUMAN_TIMEOUT:
-        return
+def _failed_unanswered(snapshot: RunSnapshot) -> bool:
+    return snapshot.status is RunStatus.FAILED and snapshot.reason == Reason.HUMAN_TIMEOUT
+
+
+def _was_retried(snapshot: RunSnapshot, waits: Sequence[WaitRecord]) -> bool:
+    """Whether the run goes on, or has gone on, because what nobody answered was asked again."""
+    asked = {wait.wait_id for wait in waits} | {wait.wait_id for wait in snapshot.open_waits or []}
+    again = any(failed_its_run(wait) and next_arming_id(wait) in asked for wait in waits)
+    return again and not _failed_unanswered(snapshot)
+
+
+def _refusal(snapshot: RunSnapshot) -> WaitConflict:
     became = f"{snapshot.status} ({snapshot.reason})" if snapshot.reason else str(snapshot.status)
-    raise WaitConflict(
+    return WaitConflict(
         "invalid_state", f"only a run that failed with human_timeout is retried; this one is {became}"
     )
 

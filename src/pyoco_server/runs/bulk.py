@@ -10,20 +10,32 @@ themselves, are not drawn in.
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Protocol
 from uuid import uuid4
 
 import msgspec
 
-from pyoco_server.broker.bulk_records import BulkAction, BulkRecord, BulkRecords, BulkState, StoredBulk
+from pyoco_server.broker.bulk_records import (
+    BulkAction,
+    BulkItem,
+    BulkRecord,
+    BulkRecords,
+    BulkState,
+    StoredBulk,
+)
+from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.idempotency_keys import KeyKind, StoredKey
 from pyoco_server.broker.publishing import RevisionConflict
-from pyoco_server.errors import BulkNotFound, BulkRefused
+from pyoco_server.errors import BulkNotFound, BulkRefused, NatsUnavailable
 from pyoco_server.models import RerunMode, is_run_id
 from pyoco_server.runs.dead_letter_reading import LetterFilter, matching_letters
+from pyoco_server.runs.idempotency import KeyedRequest, KeyedRuns, keyed_command
 from pyoco_server.runs.run_filter import RunFilter
 from pyoco_server.runs.tenancy import Caller
+from pyoco_server.runs.withdrawal import Undo, Withdrawal, Withdrawer, remove_unbegun_bulk
 
 MOST_ITEMS = 100_000
 SAMPLE = 10
@@ -38,7 +50,7 @@ class RunSearch(Protocol):
 class Selection(Protocol):
     """What an operation is done to."""
 
-    async def items(self, limit: int) -> list[str]: ...
+    async def items(self, limit: int) -> list[BulkItem]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +58,8 @@ class MatchingRuns:
     search: RunSearch
     wanted: RunFilter
 
-    async def items(self, limit: int) -> list[str]:
-        return await self.search.ids(self.wanted, limit=limit)
+    async def items(self, limit: int) -> list[BulkItem]:
+        return [BulkItem(run_id) for run_id in await self.search.ids(self.wanted, limit=limit)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +67,9 @@ class MatchingLetters:
     letters: DeadLetters
     wanted: LetterFilter
 
-    async def items(self, limit: int) -> list[str]:
-        return [str(seq) for seq in await matching_letters(self.letters, self.wanted, limit=limit)]
+    async def items(self, limit: int) -> list[BulkItem]:
+        found = await matching_letters(self.letters, self.wanted, limit=limit)
+        return [BulkItem(str(seq), digest) for seq, digest in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +84,15 @@ class BulkWish:
     delete: bool = False
 
     def token(self, count: int) -> str:
-        asked = (self.action, sorted(self.query.items()), self.mode, self.reason, self.delete)
-        return f"{count}-{sha256(msgspec.json.encode(asked)).hexdigest()[:32]}"
+        return f"{count}-{sha256(msgspec.json.encode(self._asked)).hexdigest()[:32]}"
+
+    def keyed(self, key: str, caller: Caller) -> KeyedRequest:
+        """Under a key of the caller's. How many may match guards the operation, and is no part of it."""
+        return keyed_command(key, caller.tenant_id, "bulk", *self._asked)
+
+    @property
+    def _asked(self) -> tuple[object, ...]:
+        return (self.action, sorted(self.query.items()), self.mode, self.reason, self.delete)
 
     def expected_by(self, token: str) -> int:
         """How many a dry run of this very wish has counted; BulkRefused for the token of another one."""
@@ -91,34 +111,126 @@ class Counted:
 async def count(selection: Selection) -> Counted:
     items = await selection.items(MOST_ITEMS + 1)
     _check_size(items)
-    return Counted(len(items), items[:SAMPLE])
+    return Counted(len(items), _sample(items))
 
 
-async def begin(
-    records: BulkRecords, selection: Selection, wish: BulkWish, caller: Caller, *, expected: int
-) -> tuple[StoredBulk, list[str]]:
-    """Store the operation, for the runners of the gateways to carry out; with it, a sample of its items."""
-    items = await selection.items(MOST_ITEMS + 1)
-    _check_size(items)
-    if len(items) > expected:
-        raise BulkRefused(f"{len(items)} match, and {expected} were expected")
+@dataclass(frozen=True, slots=True)
+class Begun:
+    stored: StoredBulk
+    sample: list[str]
+    # Whether an earlier request with the same key has begun it.
+    replayed: bool = False
+
+
+class BulkStarter:
+    """Stores operations, for the runners of the gateways to carry out."""
+
+    def __init__(self, connection: Connection, records: BulkRecords, withdrawer: Withdrawer) -> None:
+        self._connection = connection
+        self._records = records
+        self._withdrawer = withdrawer
+        self._keys = KeyedRuns(connection)
+
+    async def begin(
+        self,
+        selection: Selection,
+        wish: BulkWish,
+        caller: Caller,
+        *,
+        expected: int,
+        request: KeyedRequest | None = None,
+    ) -> Begun:
+        """The stored operation; or that of an earlier request with the same key, as it is by now.
+
+        NatsUnavailable means that no operation will begin.
+        """
+        if request is not None and (earlier := await self._keys.accepted(request)) is not None:
+            return await self._begun_before(earlier.run_id, caller)
+        items = await selection.items(MOST_ITEMS + 1)
+        _check_size(items)
+        if len(items) > expected:
+            raise BulkRefused(f"{len(items)} match, and {expected} were expected")
+        record = _new_record(wish, caller, len(items))
+        try:
+            return await self._store(record, items, caller, request)
+        except NatsUnavailable as failure:
+            await self._withdrawer.withdraw(self._withdrawal(record, caller, request), failure)
+            return Begun(await find(self._records, record.bulk_id, caller), _sample(items))
+
+    async def _store(
+        self, record: BulkRecord, items: list[BulkItem], caller: Caller, request: KeyedRequest | None
+    ) -> Begun:
+        if request is None:
+            return Begun(await self._create(record, items), _sample(items))
+        held = await self._keys.hold(request, record.bulk_id, kind=KeyKind.BULK)
+        if held.record.run_id != record.bulk_id:
+            return await self._begun_before(held.record.run_id, caller)
+        stored = await self._create(record, items)
+        await self._accept(held)
+        return Begun(stored, _sample(items))
+
+    async def _create(self, record: BulkRecord, items: list[BulkItem]) -> StoredBulk:
+        try:
+            return await self._records.create(record, items)
+        except RevisionConflict:
+            raise self._too_slow() from None
+
+    async def _accept(self, held: StoredKey) -> None:
+        try:
+            await self._keys.accept(held)
+        except RevisionConflict:
+            raise self._too_slow() from None
+
+    def _too_slow(self) -> NatsUnavailable:
+        return self._connection.unavailable("storing the operation took so long that it was given up")
+
+    async def _begun_before(self, bulk_id: str, caller: Caller) -> Begun:
+        stored = await find(self._records, bulk_id, caller)
+        items = await self._records.first_items(stored.record, SAMPLE)
+        return Begun(stored, _sample(items), replayed=True)
+
+    def _withdrawal(self, record: BulkRecord, caller: Caller, request: KeyedRequest | None) -> Withdrawal:
+        undo: Undo = partial(self._remove, record.bulk_id)
+        undo_late: Undo | None = partial(self._remove_or_stop, record.bulk_id, caller)
+        if request is not None:
+            # Whoever repeats the request finds the operation: it is not stopped.
+            undo = partial(self._keys.give_up, request.key, record.bulk_id, kind=KeyKind.BULK)
+            undo_late = None
+        name = f"bulk operation {record.bulk_id}"
+        return Withdrawal(name=name, undo=undo, undo_late=undo_late, keyed=request is not None)
+
+    async def _remove(self, bulk_id: str) -> str | None:
+        begun = await remove_unbegun_bulk(self._records, bulk_id)
+        return None if begun is None else begun.state
+
+    async def _remove_or_stop(self, bulk_id: str, caller: Caller) -> str | None:
+        """An operation that nobody was told of and that has begun does no more than it has done."""
+        if await remove_unbegun_bulk(self._records, bulk_id) is None:
+            return None
+        return (await stop(self._records, bulk_id, caller)).state
+
+
+def _new_record(wish: BulkWish, caller: Caller, matched: int) -> BulkRecord:
     now = time.time()
-    record = BulkRecord(
+    return BulkRecord(
         bulk_id=str(uuid4()),
         action=wish.action,
-        state=BulkState.RUNNING if items else BulkState.COMPLETED,
+        state=BulkState.RUNNING if matched else BulkState.COMPLETED,
         query=wish.query,
-        matched=len(items),
+        matched=matched,
         created_at=now,
         updated_at=now,
-        finished_at=None if items else now,
+        finished_at=None if matched else now,
         mode=wish.mode,
         reason=wish.reason,
         delete=wish.delete,
         tenant_id=caller.tenant_id,
         api_key_id=caller.api_key_id,
     )
-    return await records.create(record, items), items[:SAMPLE]
+
+
+def _sample(items: list[BulkItem]) -> list[str]:
+    return [item.name for item in items[:SAMPLE]]
 
 
 async def find(records: BulkRecords, bulk_id: str, caller: Caller) -> StoredBulk:
@@ -146,6 +258,6 @@ async def stop(records: BulkRecords, bulk_id: str, caller: Caller) -> BulkRecord
             continue
 
 
-def _check_size(items: list[str]) -> None:
+def _check_size(items: list[BulkItem]) -> None:
     if len(items) > MOST_ITEMS:
         raise BulkRefused(f"more than {MOST_ITEMS} match; narrow the filter, for example by time")

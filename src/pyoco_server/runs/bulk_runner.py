@@ -13,7 +13,14 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from pyoco_server.background import repeat
-from pyoco_server.broker.bulk_records import BulkError, BulkRecord, BulkRecords, BulkState, StoredBulk
+from pyoco_server.broker.bulk_records import (
+    BulkError,
+    BulkItem,
+    BulkRecord,
+    BulkRecords,
+    BulkState,
+    StoredBulk,
+)
 from pyoco_server.broker.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.lease import Lease
 from pyoco_server.broker.publishing import RevisionConflict
@@ -116,11 +123,26 @@ class BulkRunner:
         if not items:
             await self._give_up(stored)
             return
+        started = await self._started(stored)
+        if started is None:
+            return
+        stored = started
         async with asyncio.TaskGroup() as group:
             steps = [group.create_task(self._deal_with(stored.record, item)) for item in items]
         await self._record(stored, [step.result() for step in steps])
 
-    async def _deal_with(self, record: BulkRecord, item: str) -> Step | BulkError:
+    async def _started(self, stored: StoredBulk) -> StoredBulk | None:
+        """The operation with the mark that it cannot be withdrawn any more; None if it just was."""
+        if stored.record.started_at is not None:
+            return stored
+        started = structs.replace(stored.record, started_at=time.time())
+        try:
+            return await self._records.replace(started, revision=stored.revision)
+        except RevisionConflict:
+            log.info("the bulk operation was written by somebody else; it is looked at again")
+            return None
+
+    async def _deal_with(self, record: BulkRecord, item: BulkItem) -> Step | BulkError:
         for pause in (*_RETRY_SEC, None):
             try:
                 return await self._steps.take(record, item)
@@ -130,13 +152,13 @@ class BulkRunner:
                     if pause is not None:
                         await asyncio.sleep(pause)
                         continue
-                return _error(item, error)
+                return _error(item.name, error)
             except PyocoError as error:
-                return _error(item, error)
+                return _error(item.name, error)
             except Exception as error:
-                log.exception("a bulk operation cannot deal with an item", extra={"run_id": item})
+                log.exception("a bulk operation cannot deal with an item", extra={"run_id": item.name})
                 return BulkError(
-                    item=item, err_id=None, message=f"{type(error).__name__}: {error}"[:_MESSAGE_CHARS]
+                    item=item.name, err_id=None, message=f"{type(error).__name__}: {error}"[:_MESSAGE_CHARS]
                 )
         raise AssertionError("the last try returns")
 

@@ -1,19 +1,21 @@
 """What a bulk operation does to one item. Each step may be taken twice, and is then done once.
 
 A gateway that dies between a step and the record of it leaves the step to be taken again. A cancel is asked
-for once; a rerun has an idempotency key of the operation and the run.
+for once; a rerun has an idempotency key of the operation and the run. A dead letter is taken only if it is
+the one that was counted: the sequences of a stream that was made anew, or restored, are those of others.
 """
 
 from enum import Enum, auto
 
-from pyoco_server.broker.bulk_records import BulkAction, BulkRecord
+from pyoco_server.broker.bulk_records import BulkAction, BulkItem, BulkRecord
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.models import Job, RerunMode
 from pyoco_server.runs.cancel import cancel_run
 from pyoco_server.runs.dead_letter_replay import replay_job
+from pyoco_server.runs.idempotency import keyed_submission
 from pyoco_server.runs.rerun import rerun_job
 from pyoco_server.runs.submit import Submitter
 from pyoco_server.runs.tenancy import Caller
@@ -33,20 +35,20 @@ class BulkSteps:
         self._journal = Journal(connection)
         self._letters = DeadLetters(connection)
 
-    async def take(self, record: BulkRecord, item: str) -> Step:
+    async def take(self, record: BulkRecord, item: BulkItem) -> Step:
         """Do it; a PyocoError says why it cannot be done."""
         match record.action:
             case BulkAction.CANCEL:
-                return await self._cancel(record, item)
+                return await self._cancel(record, item.name)
             case BulkAction.RERUN:
                 mode = record.mode or RerunMode.START
-                job = await rerun_job(self._runs, self._journal, item, _caller(record), mode=mode)
+                job = await rerun_job(self._runs, self._journal, item.name, _caller(record), mode=mode)
                 await self._submit(record, job)
                 return Step.DONE
             case BulkAction.REPLAY_LETTERS:
-                return await self._replay(record, int(item))
+                return await self._replay(record, item)
             case BulkAction.DELETE_LETTERS:
-                return await self._delete(int(item))
+                return await self._delete(item)
 
     async def _cancel(self, record: BulkRecord, run_id: str) -> Step:
         us = f"bulk:{record.bulk_id}"
@@ -55,26 +57,34 @@ class BulkSteps:
         )
         return Step.DONE if run.cancel_requested_by == us else Step.SKIPPED
 
-    async def _replay(self, record: BulkRecord, seq: int) -> Step:
-        stored = await self._letters.get(seq)
+    async def _replay(self, record: BulkRecord, item: BulkItem) -> Step:
+        stored = await self._counted_letter(item)
         if stored is None:
             return Step.SKIPPED
         mode = record.mode or RerunMode.START
         job = await replay_job(self._runs, self._journal, stored, _caller(record), mode=mode)
         await self._submit(record, job)
         if record.delete:
-            await self._letters.delete(seq)
+            await self._letters.delete(stored.seq)
         return Step.DONE
 
-    async def _delete(self, seq: int) -> Step:
-        if await self._letters.get(seq) is None:
+    async def _delete(self, item: BulkItem) -> Step:
+        stored = await self._counted_letter(item)
+        if stored is None:
             return Step.SKIPPED
-        await self._letters.delete(seq)
+        await self._letters.delete(stored.seq)
         return Step.DONE
+
+    async def _counted_letter(self, item: BulkItem) -> StoredLetter | None:
+        stored = await self._letters.get(int(item.name))
+        if stored is None or item.digest not in (None, stored.digest):
+            return None
+        return stored
 
     async def _submit(self, record: BulkRecord, job: Job) -> None:
         """One new run per origin, however many letters or tries there are."""
-        await self._submitter.submit(job, key=f"bulk:{record.bulk_id}:{job.origin_run_id}")
+        key = f"bulk:{record.bulk_id}:{job.origin_run_id}"
+        await self._submitter.submit(job, request=keyed_submission(key, job))
 
 
 def _caller(record: BulkRecord) -> Caller:

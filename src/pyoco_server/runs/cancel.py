@@ -15,7 +15,7 @@ from pyoco_server.broker.run_store import RunStore, StoredRun
 from pyoco_server.broker.wake_up import wake_owner
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import RunSnapshot, RunStatus
-from pyoco_server.runs.run_lookup import find_run
+from pyoco_server.runs.run_lookup import find_run, look_again
 from pyoco_server.runs.tenancy import Caller
 from pyoco_server.runs.waiting import not_waiting
 
@@ -73,6 +73,11 @@ async def _record_wish(
             return StoredRun(wished, await store.replace(wished, revision=stored.revision))
         except RevisionConflict:
             continue
+        except NatsUnavailable as failure:
+            stored = await look_again(store, run_id, caller, failure)
+            if stored.snapshot.cancel_requested_at is None and not stored.snapshot.status.terminal:
+                raise
+            return stored
 
 
 def _ended_ownerless(snapshot: RunSnapshot) -> RunSnapshot:

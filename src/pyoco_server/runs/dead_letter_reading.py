@@ -7,6 +7,7 @@ right while letters come and go.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from pyoco_server.broker.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.errors import DeadLetterNotFound
@@ -60,6 +61,13 @@ def _text(letter: DeadLetter) -> str:
     return folded("\n".join(part for part in said if part))
 
 
+class LetterId(NamedTuple):
+    """Which letter it is, without what is in it."""
+
+    seq: int
+    digest: str
+
+
 @dataclass(frozen=True, slots=True)
 class LetterPage:
     letters: list[StoredLetter]
@@ -108,11 +116,12 @@ async def forget_failure(letters: DeadLetters, failed: RunSnapshot) -> None:
             return
 
 
-async def matching_letters(letters: DeadLetters, wanted: LetterFilter, *, limit: int) -> list[int]:
-    """The sequences of the newest letters that match, however far back they are."""
-    found: list[int] = []
+async def matching_letters(letters: DeadLetters, wanted: LetterFilter, *, limit: int) -> list[LetterId]:
+    """The newest letters that match, however far back they are."""
+    found: list[LetterId] = []
     async for window in letters.newest_first(tag=wanted.tag):
-        found += [stored.seq for stored in window.letters if wanted.matches(stored.letter)]
+        matching = (stored for stored in window.letters if wanted.matches(stored.letter))
+        found += [LetterId(stored.seq, stored.digest) for stored in matching]
         if len(found) >= limit:
             break
     return found[:limit]

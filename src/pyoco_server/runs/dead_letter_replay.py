@@ -1,12 +1,16 @@
 """Replaying a dead letter: its run, repeated as a new run. What is missing for that is said."""
 
-from pyoco_server.broker.dead_letters import StoredLetter
+import logging
+
+from pyoco_server.broker.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.run_store import RunStore
-from pyoco_server.errors import InvalidRequest, NotReplayable, RunConflict, RunNotFound
+from pyoco_server.errors import InvalidRequest, NatsUnavailable, NotReplayable, RunConflict, RunNotFound
 from pyoco_server.models import Job, RerunMode
 from pyoco_server.runs.rerun import rerun_job
 from pyoco_server.runs.tenancy import Caller
+
+log = logging.getLogger(__name__)
 
 
 async def replay_job(
@@ -30,3 +34,16 @@ async def replay_job(
         raise NotReplayable(conflict.detail) from None
     except InvalidRequest as invalid:
         raise NotReplayable("; ".join(map(str, invalid.problems))) from None
+
+
+async def remove_letter_of(letters: DeadLetters, seq: int, run_id: str) -> bool:
+    """Best effort: whether the letter of a run that was repeated is removed now."""
+    try:
+        stored = await letters.get(seq)
+        # Of another run: the stream was made anew, and this letter is gone with the old one.
+        if stored is not None and stored.letter.run_id == run_id:
+            await letters.remove(seq)
+    except NatsUnavailable as error:
+        log.warning("dead letter %d is not removed: %s", seq, error, extra={"run_id": run_id})
+        return False
+    return True

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.idempotency_keys import IdempotencyKey
+from pyoco_server.broker.idempotency_keys import KeyRecord
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
@@ -25,12 +25,18 @@ from pyoco_server.errors import (
     WorkflowTooLarge,
 )
 from pyoco_server.models import Job, RerunMode, encode, new_run_id, pending_snapshot
-from pyoco_server.runs.idempotency import KeyedRuns
+from pyoco_server.runs.idempotency import KeyedRequest, KeyedRuns
 from pyoco_server.runs.time_budget import TimeBudget
-from pyoco_server.runs.withdrawal import Withdrawer, remove_unbegun
+from pyoco_server.runs.withdrawal import (
+    BEFORE_ANSWER_SEC,
+    Undo,
+    Withdrawal,
+    Withdrawer,
+    remove_unbegun,
+)
 
-# An answer within 2 s is promised; the rest is for the way to the client.
-_BUDGET_SEC = 1.8
+# An answer within 2 s is promised; the rest is for withdrawing it, and for the way to the client.
+_BUDGET_SEC = 1.8 - BEFORE_ANSWER_SEC
 
 
 def new_job(
@@ -77,20 +83,24 @@ class Submitter:
         self._queue = WorkQueue(connection)
         self._journal = Journal(connection)
         self._keys = KeyedRuns(connection)
-        self._withdrawer = Withdrawer(connection)
+        self.withdrawer = Withdrawer(connection)
         self._budget = TimeBudget(_BUDGET_SEC)
 
     async def start(self) -> None:
-        await self._withdrawer.start()
+        await self.withdrawer.start()
 
     async def close(self) -> None:
-        await self._withdrawer.close()
+        await self.withdrawer.close()
         self._budget.close()
 
-    async def submit(self, job: Job, *, key: str | None = None) -> str:
+    async def submitted(self, request: KeyedRequest) -> KeyRecord | None:
+        """The run of an earlier request with this key; None when there was none."""
+        return await self._keys.accepted(request)
+
+    async def submit(self, job: Job, *, request: KeyedRequest | None = None) -> str:
         """The id of the stored run: the job's own, or the one that an idempotency key stands for already.
 
-        NatsUnavailable means that the job's run will not exist.
+        NatsUnavailable means that the job's run will not exist; withdrawal.py has the exception.
         """
         if not self._connection.ready:
             raise self._connection.unavailable()
@@ -100,20 +110,20 @@ class Submitter:
             if _reuses_journal(job):
                 await self._copy_journal(job)
             with self._budget.block():
-                if key is None:
+                if request is None:
                     await self._store_and_queue(submission)
                     return job.run_id
-                return await self._submit_keyed(submission, key)
+                return await self._submit_keyed(submission, request)
         except TimeoutError:
-            self._withdraw(job, key)
-            raise self._connection.unavailable(f"no answer within {_BUDGET_SEC:g} s") from None
-        except NatsUnavailable:
-            self._withdraw(job, key)
-            raise
+            failure = self._connection.unavailable(f"no answer within {_BUDGET_SEC:g} s")
+        except NatsUnavailable as error:
+            failure = error
+        await self.withdrawer.withdraw(self._withdrawal(job, request), failure)
+        return job.run_id
 
-    async def _submit_keyed(self, submission: "_Submission", key: str) -> str:
+    async def _submit_keyed(self, submission: "_Submission", request: KeyedRequest) -> str:
         job = submission.job
-        held = await self._keys.hold(IdempotencyKey(key, job.tenant_id), job)
+        held = await self._keys.hold(request, job.run_id, origin_run_id=job.origin_run_id)
         if held.record.run_id != job.run_id:
             if _reuses_journal(job):
                 # Copied for a run that there will not be.
@@ -144,12 +154,16 @@ class Submitter:
             await self._journal.remove(job.run_id)
             raise RunNotFound(f"run {origin} was removed while its journal was copied")
 
-    def _withdraw(self, job: Job, key: str | None) -> None:
-        if key is None:
-            undo = partial(remove_unbegun, self._store, self._journal, job.run_id)
-        else:
-            undo = partial(self._keys.give_up, IdempotencyKey(key, job.tenant_id), job.run_id)
-        self._withdrawer.withdraw(job, undo)
+    def _withdrawal(self, job: Job, request: KeyedRequest | None) -> Withdrawal:
+        undo: Undo = partial(self._remove, job.run_id)
+        if request is not None:
+            undo = partial(self._keys.give_up, request.key, job.run_id)
+        fields = {"run_id": job.run_id, "flow_name": job.flow_name, "tag": job.tag}
+        return Withdrawal(name=f"run {job.run_id}", undo=undo, keyed=request is not None, log_fields=fields)
+
+    async def _remove(self, run_id: str) -> str | None:
+        begun = await remove_unbegun(self._store, self._journal, run_id)
+        return None if begun is None else begun.status
 
     def _check_size(self, submission: "_Submission") -> None:
         snapshot_bytes, job_bytes = len(submission.snapshot_bytes), len(submission.job_bytes)

@@ -1,26 +1,37 @@
-"""Taking back a run whose submission was answered with an error: deleted if nobody has begun it.
+"""Taking back what a request has stored that is answered with an error: deleted if nobody has begun it.
 
-That needs NATS, which is what has just failed; so it happens in the background and outlives an outage.
+Where NATS answers, that happens before the error is answered: it is done then, even if this gateway is killed
+the next moment. Otherwise it happens in the background, outlives an outage of NATS, and is lost with the
+process: a run may then be executed whose submission was answered with 503. Only a key makes up for that.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 from pyoco_server.background import repeat
+from pyoco_server.broker.bulk_records import BulkRecord, BulkRecords
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.error_table import Err
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.models import Job, RunSnapshot, RunStatus
+from pyoco_server.models import RunSnapshot, RunStatus
 
 log = logging.getLogger(__name__)
 
-# The run that is there to stay, or None when it is gone.
-Undo = Callable[[], Awaitable[RunSnapshot | None]]
+# How long the answer waits for it: ample where NATS answers at all.
+BEFORE_ANSWER_SEC: Final = 0.2
+_UNCONFIRMED: Final = (
+    "whether it was stored is not known; if so, this gateway withdraws it when NATS is back, unless it is "
+    "killed before: send an Idempotency-Key to be able to repeat it safely"
+)
+
+# The state of what is there to stay, or None when it was removed.
+Undo = Callable[[], Awaitable[str | None]]
 
 
 async def remove_unbegun(store: RunStore, journal: Journal, run_id: str) -> RunSnapshot | None:
@@ -41,58 +52,105 @@ async def remove_unbegun(store: RunStore, journal: Journal, run_id: str) -> RunS
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Withdrawal:
-    job: Job
+async def remove_unbegun_bulk(records: BulkRecords, bulk_id: str) -> BulkRecord | None:
+    """See to it that no operation of this id begins, now or later; the operation, if it has begun."""
+    while True:
+        stored = await records.get(bulk_id)
+        if stored is not None and stored.record.begun:
+            return stored.record
+        try:
+            if stored is None:
+                # A write that is still on its way to the server must not succeed.
+                await records.forbid(bulk_id)
+            else:
+                await records.delete(bulk_id, revision=stored.revision)
+        except RevisionConflict:
+            continue
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawal:
+    """What is to be taken back, and how."""
+
+    # For people: "run 9b1d...".
+    name: str
     undo: Undo
+    # In place of `undo` once the error was answered.
+    undo_late: Undo | None = None
+    # Whether a repetition is safe whatever becomes of this.
+    keyed: bool = False
+    log_fields: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Withdrawer:
-    """Withdraws runs one after the other, each until it has succeeded."""
+    """Withdraws at once where NATS answers; else one after the other, each until it has succeeded."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._waiting: asyncio.Queue[_Withdrawal] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Withdrawal] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._task = asyncio.create_task(repeat("withdraw", self._next), name="withdraw")
 
     async def close(self) -> None:
-        """Stop; runs that could not be withdrawn are named, for the operator."""
+        """Stop; what could not be withdrawn is named, for the operator."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         while not self._waiting.empty():
-            job = self._waiting.get_nowait().job
-            _report_orphan(job, "the gateway stops before it could withdraw it")
+            _report_orphan(self._waiting.get_nowait(), "the gateway stops before it could withdraw it")
 
-    def withdraw(self, job: Job, undo: Undo) -> None:
-        """Have the run withdrawn as soon as NATS allows."""
-        self._waiting.put_nowait(_Withdrawal(job, undo))
+    async def withdraw(self, withdrawal: Withdrawal, failure: NatsUnavailable) -> None:
+        """Raise the failure; return if what was asked for is stored and has begun, so that nothing failed.
+
+        The failure says so where it is not known yet.
+        """
+        try:
+            async with asyncio.timeout(BEFORE_ANSWER_SEC):
+                state = await withdrawal.undo()
+        except (NatsUnavailable, TimeoutError) as error:
+            log.info("%s is withdrawn when NATS answers: %s", withdrawal.name, error)
+            self._waiting.put_nowait(withdrawal)
+            if not withdrawal.keyed:
+                failure.detail = f"{failure.detail}; {_UNCONFIRMED}"
+            raise failure from None
+        except BaseException:
+            self._waiting.put_nowait(withdrawal)
+            raise
+        if state is None:
+            _report_withdrawn(withdrawal)
+            raise failure
+        log.info("%s is %s: an answer of NATS was lost, not the write", withdrawal.name, state)
 
     async def _next(self) -> None:
         withdrawal = await self._waiting.get()
+        undo = withdrawal.undo_late or withdrawal.undo
         try:
             await self._connection.wait_ready()
-            left = await withdrawal.undo()
+            state = await undo()
         except NatsUnavailable:
             self._waiting.put_nowait(withdrawal)
         except BaseException:
             self._waiting.put_nowait(withdrawal)
             raise
         else:
-            if left is None:
-                log.info("withdrew a failed submission", extra={"run_id": withdrawal.job.run_id})
+            if state is None:
+                _report_withdrawn(withdrawal)
             else:
-                _report_orphan(withdrawal.job, f"it was too late to withdraw it; it is {left.status}")
+                _report_orphan(withdrawal, f"it was too late to withdraw it; it is {state}")
 
 
-def _report_orphan(job: Job, why: str) -> None:
+def _report_withdrawn(withdrawal: Withdrawal) -> None:
+    log.info("withdrew a failed submission", extra=dict(withdrawal.log_fields))
+
+
+def _report_orphan(withdrawal: Withdrawal, why: str) -> None:
     log.error(
-        "%s: run %s was answered with an error: %s",
+        "%s: %s was answered with an error: %s",
         Err.ORPHAN_RUN.en,
-        job.run_id,
+        withdrawal.name,
         why,
-        extra=Err.ORPHAN_RUN.log_fields(run_id=job.run_id, flow_name=job.flow_name, tag=job.tag),
+        extra=Err.ORPHAN_RUN.log_fields(**withdrawal.log_fields),
     )

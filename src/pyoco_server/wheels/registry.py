@@ -133,6 +133,11 @@ class WheelRegistry:
                 await self._store.delete(stored, revision=shelf.revision)
             except RevisionConflict:
                 continue
+            except NatsUnavailable:
+                # Without an answer it is not known whether it is out: then the list tells.
+                left = (await self._store.shelf()).find(name)
+                if left is not None and left.nuid == stored.nuid:
+                    raise
             return wheel
 
     async def drop_abandoned(self, older_than_sec: float = ABANDONED_SEC) -> int:

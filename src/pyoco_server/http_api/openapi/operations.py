@@ -7,7 +7,7 @@ from pyoco_server.broker.bulk_records import BulkRecord
 from pyoco_server.error_table import Err
 from pyoco_server.http_api import bulk, dlq, explain
 from pyoco_server.http_api.openapi.lists import FILTER_PARAMETERS
-from pyoco_server.http_api.openapi.parts import Answers, Paths, json_body, query_parameters
+from pyoco_server.http_api.openapi.parts import Answers, Paths, add_idempotency, json_body, query_parameters
 
 RECORDS: Final[tuple[type, ...]] = (
     explain.Explanation,
@@ -26,7 +26,13 @@ RECORDS: Final[tuple[type, ...]] = (
 )
 
 # The status 422 is that of the query and of the body.
-_BULK_ERRORS = (Err.INVALID_REQUEST, Err.BULK_REFUSED, Err.NATS_UNAVAILABLE)
+_BULK_ERRORS = (
+    Err.INVALID_REQUEST,
+    Err.BULK_REFUSED,
+    Err.IDEMPOTENCY_CONFLICT,
+    Err.BULK_NOT_FOUND,
+    Err.NATS_UNAVAILABLE,
+)
 ANSWERS: Final[Answers] = {
     ("/runs/{run_id}/explain", "get"): (explain.Explanation, (Err.RUN_NOT_FOUND,)),
     ("/dlq", "get"): (dlq.LettersView, (Err.INVALID_LIST_QUERY, Err.NATS_UNAVAILABLE)),
@@ -37,6 +43,7 @@ ANSWERS: Final[Answers] = {
         (
             Err.DEAD_LETTER_NOT_FOUND,
             Err.NOT_REPLAYABLE,
+            Err.IDEMPOTENCY_CONFLICT,
             Err.INVALID_REQUEST,
             Err.WORKFLOW_TOO_LARGE,
             Err.NATS_UNAVAILABLE,
@@ -67,4 +74,7 @@ def add(paths: Paths) -> None:
     for path in ("/dlq/replay", "/dlq/delete"):
         paths[path]["post"]["parameters"] = query_parameters(dlq.LetterQuery)
     for path in ("/bulk/cancel", "/bulk/rerun"):
-        paths[path]["post"]["parameters"] = FILTER_PARAMETERS
+        paths[path]["post"]["parameters"] = [*FILTER_PARAMETERS]
+    for path in ("/dlq/replay", "/dlq/delete", "/bulk/cancel", "/bulk/rerun"):
+        add_idempotency(paths[path]["post"], "bulk operation")
+    add_idempotency(paths["/dlq/{seq}/replay"]["post"], "run")

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from pyoco_server.error_table import ErrorSpec
+from pyoco_server.http_api.idempotency_header import HEADER, PATTERN, REPLAYED_HEADER
 from pyoco_server.http_api.sse import MEDIA_TYPE as EVENT_STREAM
 
 Paths = dict[str, Any]
@@ -40,6 +41,25 @@ def form_with_file(fields: type[msgspec.Struct], name: str, description: str) ->
     schema["properties"][name] = {"type": "string", "format": "binary", "description": description}
     schema["required"] = [*schema.get("required", []), name]
     return {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
+
+
+def add_idempotency(operation: dict[str, Any], made: str) -> None:
+    """The endpoint takes a key; `made` is what a request makes, such as "run"."""
+    operation.setdefault("parameters", []).append(
+        {
+            "name": HEADER,
+            "in": "header",
+            "required": False,
+            "description": f"Repeating the request with this key answers with the {made} of the first one.",
+            "schema": {"type": "string", "pattern": f"^{PATTERN}$"},
+        }
+    )
+    operation["responses"]["200"]["headers"] = {
+        REPLAYED_HEADER: {
+            "description": f"`true` when the {made} is that of an earlier request with this key.",
+            "schema": {"type": "string"},
+        }
+    }
 
 
 def query_parameters(record: type[msgspec.Struct]) -> list[dict[str, Any]]:

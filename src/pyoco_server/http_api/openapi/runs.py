@@ -1,10 +1,16 @@
 """What the document says about single runs: submitting, reading, cancelling, repeating, their logs."""
 
-from typing import Any, Final
+from typing import Final
 
 from pyoco_server.error_table import Err
-from pyoco_server.http_api.idempotency_header import HEADER, PATTERN, REPLAYED_HEADER
-from pyoco_server.http_api.openapi.parts import Answers, Paths, events, form_with_file, json_body
+from pyoco_server.http_api.openapi.parts import (
+    Answers,
+    Paths,
+    add_idempotency,
+    events,
+    form_with_file,
+    json_body,
+)
 from pyoco_server.http_api.reruns import RerunAccepted, RerunRequest
 from pyoco_server.http_api.run_actions import CancelRequest
 from pyoco_server.http_api.run_logs import LogEnd, LogsView
@@ -40,7 +46,7 @@ ANSWERS: Final[Answers] = {
     ("/runs/{run_id}/logs", "get"): (LogsView, _RUN_ERRORS),
     ("/runs/{run_id}/rerun", "post"): (
         RerunAccepted,
-        (*_RUN_ERRORS, Err.RUN_CONFLICT, Err.WORKFLOW_TOO_LARGE),
+        (*_RUN_ERRORS, Err.RUN_CONFLICT, Err.IDEMPOTENCY_CONFLICT, Err.WORKFLOW_TOO_LARGE),
     ),
     ("/runs/{run_id}/tasks", "get"): (TasksView, (Err.RUN_NOT_FOUND, Err.NATS_UNAVAILABLE)),
 }
@@ -63,29 +69,11 @@ def add_plain_routes(paths: Paths) -> None:
 
 
 def add(paths: Paths) -> None:
-    for path in ("/runs", "/runs/yaml"):
-        _add_idempotency(paths[path]["post"])
+    for path in ("/runs", "/runs/yaml", "/runs/{run_id}/rerun"):
+        add_idempotency(paths[path]["post"], "run")
     paths["/runs/{run_id}/cancel"]["post"]["requestBody"] = json_body(CancelRequest, required=False)
     paths["/runs/{run_id}/rerun"]["post"]["requestBody"] = json_body(RerunRequest, required=False)
     paths["/runs/{run_id}/logs"]["get"]["responses"]["200"]["content"] |= events(
         "Each printed line as an event `line` whose data is one of the `lines` and whose id is the line's; "
         f"at the run's end an event `end` whose data is a `{LogEnd.__name__}`."
     )
-
-
-def _add_idempotency(operation: dict[str, Any]) -> None:
-    operation["parameters"] = [
-        {
-            "name": HEADER,
-            "in": "header",
-            "required": False,
-            "description": "Repeating the request with this key answers with the run of the first one.",
-            "schema": {"type": "string", "pattern": f"^{PATTERN}$"},
-        }
-    ]
-    operation["responses"]["200"]["headers"] = {
-        REPLAYED_HEADER: {
-            "description": "`true` when the run was submitted by an earlier request with this key.",
-            "schema": {"type": "string"},
-        }
-    }

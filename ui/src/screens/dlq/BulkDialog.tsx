@@ -21,11 +21,12 @@ interface BulkDialogProps {
   onClose: () => void;
 }
 
-function post(action: BulkAction, query: LetterFilter, what: Asked, how: How) {
+function post(action: BulkAction, query: LetterFilter, how: How, what: Asked, key?: string) {
+  const params = { query, header: { "Idempotency-Key": key } };
   if (action === "delete")
-    return api.POST("/dlq/delete", { params: { query }, body: body<Schemas["BulkRequest"]>(what) });
+    return api.POST("/dlq/delete", { params, body: body<Schemas["BulkRequest"]>(what) });
   return api.POST("/dlq/replay", {
-    params: { query },
+    params,
     body: body<Schemas["BulkReplayRequest"]>({ ...what, ...how }),
   });
 }
@@ -33,7 +34,7 @@ function post(action: BulkAction, query: LetterFilter, what: Asked, how: How) {
 export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
   const t = useMessages(messages);
   const [how, setHow] = useState<How>({ mode: "start", delete: true });
-  const bulk = useBulk((asked) => post(action, filter, asked, how));
+  const bulk = useBulk((asked, key) => post(action, filter, how, asked, key), JSON.stringify(how));
   const { matched, operation } = bulk;
   const isReplay = action === "replay";
   const close = () => {

@@ -1,6 +1,7 @@
 /** One letter with all that it says, its run as it is now, and what can be done. */
 
-import { useState } from "react";
+import { useRef, useState } from "react";
+import { Attempt } from "../../api/attempt";
 import { api, body, type Schemas } from "../../api/client";
 import type { Problem } from "../../api/problem";
 import { useAct, useRead } from "../../api/queries";
@@ -73,14 +74,20 @@ export function LetterDialog({ seq, onClose }: LetterDialogProps) {
 function useLetterActions(seq: string, how: How, onClose: () => void) {
   const t = useMessages(messages);
   const params = { path: { seq } };
+  const attempt = useRef(new Attempt());
   const replay = useAct(
-    () => api.POST("/dlq/{seq}/replay", { params, body: body<Schemas["ReplayRequest"]>(how) }),
+    () => {
+      const header = { "Idempotency-Key": attempt.current.keyFor(JSON.stringify(how)) };
+      const asked = body<Schemas["ReplayRequest"]>(how);
+      return api.POST("/dlq/{seq}/replay", { params: { ...params, header }, body: asked });
+    },
     {
       quiet: true,
       refresh: REFRESH,
-      onDone: ({ run_id }) => {
+      onDone: ({ run_id, deleted }) => {
         const link = { href: href(pathTo("/runs/:id", { id: run_id })), label: t("openRun") };
-        showToast({ tone: "good", title: t("replayed"), link });
+        const detail = how.delete && !deleted ? t("letterKept") : undefined;
+        showToast({ tone: "good", title: t("replayed"), detail, link });
         onClose();
       },
     },

@@ -1,6 +1,7 @@
 /** What can be done with the run: stop it, answer it, repeat it. */
 import { ChevronDown, CircleStop, MessageSquareReply, RotateCcw, Undo2 } from "lucide-react";
-import { useState } from "react";
+import { useRef, useState } from "react";
+import { Attempt } from "../../api/attempt";
 import { api, body, type Schemas } from "../../api/client";
 import { useAct } from "../../api/queries";
 import { href, navigate, pathTo } from "../../app/router";
@@ -81,15 +82,20 @@ export function RunActions({ run, selected, onRevived }: ActionsProps) {
 /** Repeats a run, and goes to the new one. */
 export function useRerun(id: string) {
   const t = useMessages(messages);
+  const attempt = useRef(new Attempt());
   return useAct(
     (how: Partial<Schemas["RerunRequest"]>) =>
       api.POST("/runs/{run_id}/rerun", {
-        params: { path: { run_id: id } },
+        params: {
+          path: { run_id: id },
+          header: { "Idempotency-Key": attempt.current.keyFor(JSON.stringify([id, how])) },
+        },
         body: body<Schemas["RerunRequest"]>(how),
       }),
     {
       refresh: [["repeats", id]],
       onDone: (answer) => {
+        attempt.current.accepted();
         showToast({ tone: "good", title: t("repeated") });
         navigate(href(pathTo("/runs/:id", { id: answer.run_id })));
       },

@@ -30,11 +30,11 @@ export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
   return action && <OpenBulkDialog action={action} filter={filter} onClose={onClose} />;
 }
 
-function post(action: BulkAction, filter: string, how: Asked, wish: Wish) {
+function post(action: BulkAction, filter: string, wish: Wish, how: Asked, key?: string) {
   const given = new URLSearchParams(filter);
   const query = Object.fromEntries([...new Set(given.keys())].map((name) => [name, given.getAll(name)]));
   // The parameters are those of the list, which the address was checked for.
-  const params = { query: query as never };
+  const params = { query: query as never, header: { "Idempotency-Key": key } };
   if (action === "rerun")
     return api.POST("/bulk/rerun", {
       params,
@@ -49,7 +49,7 @@ function post(action: BulkAction, filter: string, how: Asked, wish: Wish) {
 function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action: BulkAction }) {
   const t = useMessages(messages);
   const [wish, setWish] = useState<Wish>({ reason: "", mode: "start" });
-  const bulk = useBulk((asked) => post(action, filter, asked, wish));
+  const bulk = useBulk((asked, key) => post(action, filter, wish, asked, key), JSON.stringify(wish));
   const { matched, operation } = bulk;
   const isCancel = action === "cancel";
   return (

@@ -29,7 +29,7 @@ function gateway(...counts: number[]) {
 describe("a bulk operation", () => {
   it("counts again when the number has changed, says so, and can go on", async () => {
     const { asked, post } = gateway(3, 5);
-    const { result } = renderHook(() => useBulk(post), { wrapper });
+    const { result } = renderHook(() => useBulk(post, ""), { wrapper });
     await waitFor(() => expect(result.current.matched).toBe(3));
     act(() => result.current.start());
     await waitFor(() => expect(result.current.matched).toBe(5));
@@ -40,12 +40,35 @@ describe("a bulk operation", () => {
     expect(asked.at(-1)).toEqual({ expected_count: 5 });
   });
 
+  it("has the same key when it is sent again, and another one for something else", async () => {
+    const keys: (string | undefined)[] = [];
+    const post = async (how: Asked, key?: string) => {
+      if ("dry_run" in how) return { data: { matched: 3 } as Schemas["BulkAnswer"] };
+      keys.push(key);
+      throw new Problem("away", "", 503, "ERR-PYOCO-0003");
+    };
+    const { result, rerender } = renderHook(({ content }) => useBulk(post, content), {
+      wrapper,
+      initialProps: { content: "start" },
+    });
+    await waitFor(() => expect(result.current.matched).toBe(3));
+    for (const content of ["start", "start", "failed"]) {
+      rerender({ content });
+      const sent = keys.length;
+      act(() => result.current.start());
+      await waitFor(() => expect(keys.length).toBe(sent + 1));
+    }
+    expect(keys[0]).toBeTruthy();
+    expect(keys[1]).toBe(keys[0]);
+    expect(keys[2]).not.toBe(keys[0]);
+  });
+
   it("tells a refusal that has another reason", async () => {
     const post = async (how: Asked) => {
       if ("dry_run" in how) return { data: { matched: 3 } as Schemas["BulkAnswer"] };
       throw new Problem("refused", "", 409, "ERR-PYOCO-0030");
     };
-    const { result } = renderHook(() => useBulk(post), { wrapper });
+    const { result } = renderHook(() => useBulk(post, ""), { wrapper });
     await waitFor(() => expect(result.current.matched).toBe(3));
     act(() => result.current.start());
     await waitFor(() => expect(result.current.startProblem?.errId).toBe("ERR-PYOCO-0030"));

@@ -1,5 +1,6 @@
 /** A bulk operation: counted first, begun after a yes, and counted again when the number has changed meanwhile. */
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
+import { Attempt } from "../../api/attempt";
 import type { Schemas } from "../../api/client";
 import { useAct } from "../../api/queries";
 
@@ -7,10 +8,17 @@ const REFUSED = "ERR-PYOCO-0030";
 
 export type Asked = { dry_run: true } | { expected_count: number };
 
-export function useBulk(post: (asked: Asked) => Promise<{ data?: Schemas["BulkAnswer"] }>) {
+type Post = (asked: Asked, key?: string) => Promise<{ data?: Schemas["BulkAnswer"] }>;
+
+/** `content` is what is asked for, beside the count: a second try with the same is the same operation. */
+export function useBulk(post: Post, content: string) {
+  const attempt = useRef(new Attempt());
   const [refused, setRefused] = useState<number | null>(null);
   const count = useAct(() => post({ dry_run: true }), { quiet: true });
-  const begin = useAct((expected: number) => post({ expected_count: expected }), { quiet: true });
+  const begin = useAct(
+    (expected: number) => post({ expected_count: expected }, attempt.current.keyFor(content)),
+    { quiet: true },
+  );
   const matched = count.data?.matched ?? 0;
   const { mutate } = count;
   // biome-ignore lint/correctness/useExhaustiveDependencies: counted once, when it opens.

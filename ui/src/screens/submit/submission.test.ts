@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { Attempt } from "../../api/attempt";
 import { Problem } from "../../api/problem";
-import { Attempt } from "./attempt";
 import { wrongPosition } from "./jsonPosition";
 import { parseParams, runBody, runJson, sorted, tagsIn, yamlForm } from "./submission";
 

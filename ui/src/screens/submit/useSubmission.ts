@@ -1,12 +1,12 @@
 /** One submission: checked here as far as it can be, then sent; what is wrong goes to its place in the form. */
 import { useMemo, useRef, useState } from "react";
+import { Attempt } from "../../api/attempt";
 import { api, type Schemas, send } from "../../api/client";
 import type { Problem } from "../../api/problem";
 import { useAct } from "../../api/queries";
 import { href, navigate, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useStore } from "../../lib/store";
-import { Attempt } from "./attempt";
 import { type Draft, draft } from "./draft";
 import { messages } from "./messages";
 import {

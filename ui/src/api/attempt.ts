@@ -1,4 +1,4 @@
-/** The key under which a submission may be repeated: as long as the same is sent, it is the same run. */
+/** The key under which a request may be repeated: as long as the same is sent, it is done once. */
 
 export class Attempt {
   #sent: string | null = null;
@@ -13,7 +13,7 @@ export class Attempt {
     return this.#key;
   }
 
-  /** It is a run now: the same content again is meant as another one. */
+  /** It is done: the same content again is meant as another request. */
   accepted(): void {
     this.#sent = null;
   }

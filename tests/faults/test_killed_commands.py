@@ -1,0 +1,176 @@
+"""kill -9 of a gateway behind each write of a bulk operation, a replay and a retry.
+
+The gateway starts again and the client repeats its request, as clients do. Then each thing was done once.
+"""
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.models import DeadLetter
+from pyoco_server.wait_models import WaitState
+from tests.support.waiting import LIMIT_SEC, eventually
+from tests.test_wait_retry import failed_run
+
+from .book import read_book
+from .stack import Size, Stack, running_stack
+
+SIZE = Size(gateways=1, workers=1)
+LETTERS = 3
+
+IN_REPLAY = [("key held", 1), ("run created", 1), ("job", 1), ("key accepted", 1), ("letter deleted", 1)]
+IN_BULK = [
+    ("key held", 1),
+    ("part of a bulk operation", 1),
+    ("bulk operation", 1),
+    ("key accepted", 1),
+    # It has begun: the gateway dies behind its answer from here on, between the writes of its items.
+    ("progress of a bulk operation", 1),
+    ("run created", 1),
+    ("job", 2),
+    ("letter deleted", 1),
+    ("item", 2),
+    ("progress of a bulk operation", 2),
+]
+IN_RETRY = [("run replaced", 1), ("wait event", 1), ("wait", 1), ("letter deleted", 1)]
+
+
+class Product:
+    """The product, as its clients see it."""
+
+    def __init__(self, stack: Stack, http: httpx.AsyncClient) -> None:
+        self.stack = stack
+        self.http = http
+        self.letters = DeadLetters(stack.connection)
+
+    async def answer(self, method: str, path: str, **request: Any) -> Any:
+        """The answer to a request that is made until there is one."""
+
+        async def answered() -> httpx.Response | None:
+            try:
+                response = await self.http.request(method, path, **request)
+            except httpx.TransportError:
+                return None
+            return None if response.status_code == 503 else response
+
+        response = await eventually(answered, describe=f"{method} {path} is answered")
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def killed_and_repeated(self, moment: str, count: int, path: str, **request: Any) -> Any:
+        """The answer to the repetition of a request whose gateway kills itself at this moment."""
+        gateway = self.stack.gateways["g1"]
+        gateway.kill()
+        dying = self.stack.dying_gateway(moment, count)
+        try:
+            await dying.start()
+            await self._send_once(path, **request)
+            await dying.killed_itself()
+        finally:
+            dying.kill()
+        await gateway.start()
+        return await self.answer("POST", path, **request)
+
+    async def _send_once(self, path: str, **request: Any) -> None:
+        """As soon as the gateway is ready: a 503 has not come so far that it could die."""
+
+        async def heard() -> bool:
+            try:
+                return (await self.http.post(path, **request)).status_code == 200
+            except httpx.TransportError:
+                return True
+
+        await eventually(heard, describe=f"POST {path} is heard")
+
+    async def letter_of_an_ended_run(self) -> tuple[int, str]:
+        run_id = (await self.answer("POST", "/runs", json={"flow_name": "noop"}))["run_id"]
+        await self.ends(run_id)
+        letter = DeadLetter(timestamp=time.time(), reason="test", error="it broke", run_id=run_id)
+        await self.letters.publish(letter, tag="default")
+        [item] = (await self.answer("GET", "/dlq", params={"run_id": run_id}))["items"]
+        return item["seq"], run_id
+
+    async def ends(self, run_id: str) -> None:
+        async def ended() -> bool:
+            return bool((await self.answer("GET", f"/runs/{run_id}"))["status"] == "COMPLETED")
+
+        await eventually(ended, describe=f"run {run_id} has ended")
+
+    async def repeated_once(self, *origins: str) -> None:
+        """Each of these was repeated by one run, which was executed once."""
+        listed = await self.answer("GET", "/runs", params={"limit": 200})
+        repeats = [run for run in listed if run["origin_run_id"] in origins]
+        assert Counter(run["origin_run_id"] for run in repeats) == dict.fromkeys(origins, 1)
+        for run in repeats:
+            await self.ends(run["run_id"])
+        book = read_book(self.stack.book)
+        assert [len(book[run["run_id"]]) for run in repeats] == [1] * len(origins)
+
+
+@asynccontextmanager
+async def running_product(folder: Path) -> AsyncIterator[Product]:
+    async with (
+        running_stack(folder, SIZE) as stack,
+        httpx.AsyncClient(base_url=stack.urls[0], timeout=LIMIT_SEC, verify=False) as http,
+    ):
+        yield Product(stack, http)
+
+
+async def test_a_gateway_killed_inside_a_replay_repeats_the_run_once(tmp_path: Path) -> None:
+    async with running_product(tmp_path) as product:
+        for moment, count in IN_REPLAY:
+            seq, origin = await product.letter_of_an_ended_run()
+            request = {"json": {"delete": True}, "headers": {"Idempotency-Key": f"replay-{seq}"}}
+            answer = await product.killed_and_repeated(moment, count, f"/dlq/{seq}/replay", **request)
+            assert (answer["origin_run_id"], answer["deleted"]) == (origin, True), moment
+            await product.repeated_once(origin)
+            assert await product.letters.get(seq) is None, moment
+            assert await product.answer("POST", f"/dlq/{seq}/replay", **request) == answer
+
+
+async def test_a_gateway_killed_inside_a_bulk_operation_does_each_item_once(tmp_path: Path) -> None:
+    async with running_product(tmp_path) as product:
+        for number, (moment, count) in enumerate(IN_BULK):
+            letters = [await product.letter_of_an_ended_run() for _ in range(LETTERS)]
+            request = {
+                "json": {"expected_count": LETTERS, "delete": True},
+                "headers": {"Idempotency-Key": f"bulk-{number}"},
+            }
+            answer = await product.killed_and_repeated(moment, count, "/dlq/replay", **request)
+            bulk_id, matched = answer["operation"]["bulk_id"], answer["matched"]
+            record = await _over(product, bulk_id)
+            assert (record["state"], record["failed"]) == ("COMPLETED", 0), (moment, record)
+            assert record["done"] + record["skipped"] == matched == LETTERS, (moment, record)
+            await product.repeated_once(*(run_id for _, run_id in letters))
+            assert [await product.letters.get(seq) for seq, _ in letters] == [None] * LETTERS, moment
+            begun = (await product.answer("GET", "/bulk"))["items"]
+            assert len(begun) == number + 1, (moment, begun)
+
+
+async def _over(product: Product, bulk_id: str) -> dict[str, Any]:
+    async def over() -> dict[str, Any] | None:
+        record: dict[str, Any] = await product.answer("GET", f"/bulk/{bulk_id}")
+        return None if record["state"] == "RUNNING" else record
+
+    return await eventually(over, describe="the bulk operation is over")
+
+
+async def test_a_gateway_killed_inside_a_retry_asks_once(tmp_path: Path) -> None:
+    async with running_product(tmp_path) as product:
+        connection = product.stack.connection
+        for moment, count in IN_RETRY:
+            run = await failed_run(connection)
+            answer = await product.killed_and_repeated(moment, count, f"/runs/{run.run_id}/retry")
+            assert answer["status"] == "WAITING_HUMAN", moment
+            [wanted] = [wait["wait_id"] for wait in answer["open_waits"]]
+            waits = [wait.record for wait in await WaitStore(connection).of_run(run.run_id)]
+            opened = [wait.wait_id for wait in waits if wait.state is WaitState.OPEN]
+            assert (opened, len(waits)) == ([wanted], 2), moment
+            assert (await product.answer("GET", "/dlq", params={"run_id": run.run_id}))["items"] == [], moment

@@ -1,0 +1,301 @@
+"""Writes whose answer is lost, and writes that fail half-way: what the client is told is what was done.
+
+Each test has one answer of NATS lost, behind the write or in place of it, and then repeats the request as a
+client does.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.bulk_records import BulkItem, BulkRecord, BulkRecords, StoredBulk
+from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.object_store import ObjectStore
+from pyoco_server.broker.publishing import RevisionConflict
+from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.models import Job, pending_snapshot
+from pyoco_server.runs import cancel
+from pyoco_server.runs.tenancy import Caller
+from pyoco_server.runs.withdrawal import Withdrawer
+
+from .support.bulk_operations import counts, ended_runs, ends, get, looking_on, origins
+from .support.gateway import RunningGateway, running_gateway
+from .support.waiting import LIMIT_SEC, eventually
+from .support.wheels import wheel_bytes
+from .support.workers import serving_worker
+from .test_dlq import letter, put, seqs
+from .test_http_errors import assert_problem
+from .test_outage import stored_run_ids
+from .test_rerun import end
+from .test_wait_retry import failed_run
+
+LOST = "the answer was lost"
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(config, sweep_interval_sec=0.2)
+
+
+def unheard(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *, stored: bool = True
+) -> Callable[[], int]:
+    """Has the next call of the method fail, behind the write or in place of it; how often that was."""
+    method: Callable[..., Awaitable[Any]] = getattr(owner, name)
+    failures = 0
+
+    async def once(*args: Any, **kwargs: Any) -> Any:
+        nonlocal failures
+        if failures:
+            return await method(*args, **kwargs)
+        failures += 1
+        if stored:
+            await method(*args, **kwargs)
+        raise NatsUnavailable(LOST)
+
+    monkeypatch.setattr(owner, name, once)
+    return lambda: failures
+
+
+async def failed_letter(gateway: RunningGateway) -> str:
+    """A run that failed, with dead letter 1."""
+    run_id = await end(gateway, await gateway.submit("chain"))
+    await put(gateway, letter(run_id=run_id, flow_name="chain"))
+    return run_id
+
+
+class TestSubmit:
+    @pytest.fixture(autouse=True)
+    def _killed_behind_its_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing is done in the background, as if the gateway were killed with each answer."""
+
+        async def never(_: Withdrawer) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(Withdrawer, "_next", never)
+
+    @pytest.mark.parametrize("key", [None, "order-1"])
+    async def test_a_refused_submission_is_withdrawn_before_it_is_answered(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
+    ) -> None:
+        jobs: list[Job] = []
+
+        async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
+            jobs.append(job)
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(gateway.inside.submitter._queue, "publish", lost)
+        headers = {} if key is None else {"Idempotency-Key": key}
+        answer = await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
+        assert "Idempotency-Key" not in assert_problem(answer, 503, 3)["detail"]
+        assert await stored_run_ids(gateway) == set()
+        with pytest.raises(RevisionConflict):
+            await gateway.inside.runs.create(pending_snapshot(jobs[0]))
+
+    async def test_a_run_that_a_worker_has_begun_is_accepted_although_an_answer_was_lost(
+        self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        queue = gateway.inside.submitter._queue
+        publish = queue.publish
+
+        async def heard_by_a_worker_only(job: Job, *, run_revision: int, encoded: bytes) -> None:
+            await publish(job, run_revision=run_revision, encoded=encoded)
+            await gateway.ends(job.run_id)
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(queue, "publish", heard_by_a_worker_only)
+        # The test's worker takes as long as it takes.
+        monkeypatch.setattr(gateway.inside.submitter._budget, "seconds", LIMIT_SEC)
+        async with serving_worker(config):
+            run_id = await gateway.submit("noop")
+        assert (await gateway.get(run_id))["status"] == "COMPLETED"
+
+    async def test_a_refusal_that_cannot_be_made_certain_says_so(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def away(*_: Any, **__: Any) -> None:
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(gateway.inside.submitter._queue, "publish", away)
+        monkeypatch.setattr(RunStore, "get_from_leader", away)
+        answer = await gateway.http.post("/runs", json={"flow_name": "noop"})
+        detail = assert_problem(answer, 503, 3)["detail"]
+        assert "whether it was stored is not known" in detail
+        assert "Idempotency-Key" in detail
+
+
+class TestBulk:
+    async def test_a_refused_operation_never_begins_and_its_repetition_runs_once(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_ids = await ended_runs(gateway, 2)
+        create = BulkRecords.create
+        refused: list[StoredBulk] = []
+
+        async def unheard_create(self: BulkRecords, record: BulkRecord, items: list[BulkItem]) -> StoredBulk:
+            stored = await create(self, record, items)
+            if refused:
+                return stored
+            refused.append(stored)
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(BulkRecords, "create", unheard_create)
+        query, body = {"status": "FAILED"}, {"expected_count": 2}
+        with looking_on(gateway):
+            assert_problem(await gateway.http.post("/bulk/rerun", params=query, json=body), 503, 3)
+        answer = await gateway.http.post("/bulk/rerun", params=query, json=body)
+        assert answer.status_code == 200, answer.text
+        operation = answer.json()["operation"]
+        assert counts(await ends(gateway, operation)) == ("COMPLETED", 2, 0, 0)
+        assert await origins(gateway, await stored_run_ids(gateway)) == dict.fromkeys(run_ids, 1)
+        listed = (await gateway.http.get("/bulk")).json()["items"]
+        assert [each["bulk_id"] for each in listed] == [operation["bulk_id"]]
+        # Nor does a write that was on its way.
+        with pytest.raises(RevisionConflict):
+            await create(gateway.inside.bulk_records, refused[0].record, [])
+
+    async def test_an_operation_that_another_gateway_has_begun_is_accepted(
+        self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await put(gateway, letter())
+        create = BulkRecords.create
+
+        async def carried_out_unheard(
+            self: BulkRecords, record: BulkRecord, items: list[BulkItem]
+        ) -> StoredBulk:
+            await create(self, record, items)
+            await ends(gateway, {"bulk_id": record.bulk_id})
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(BulkRecords, "create", carried_out_unheard)
+        async with running_gateway(config):
+            answer = await gateway.http.post("/dlq/delete", json={"expected_count": 1})
+        assert answer.status_code == 200, answer.text
+        assert counts(answer.json()["operation"]) == ("COMPLETED", 1, 0, 0)
+
+    async def test_a_refused_operation_that_has_begun_by_the_time_nats_is_back_is_stopped(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await put(gateway, *(letter() for _ in range(3)))
+        records, created = gateway.inside.bulk_records, asyncio.Event()
+        create, found = BulkRecords.create, BulkRecords.get
+        refused: list[StoredBulk] = []
+
+        async def unheard_create(self: BulkRecords, record: BulkRecord, items: list[BulkItem]) -> StoredBulk:
+            refused.append(await create(self, record, items))
+            created.set()
+            raise NatsUnavailable(LOST)
+
+        async def away_at_first(self: BulkRecords, bulk_id: str) -> StoredBulk | None:
+            if created.is_set():
+                created.clear()
+                # Meanwhile another gateway takes its first items.
+                started = structs.replace(refused[0].record, started_at=1.0)
+                await records.replace(started, revision=refused[0].revision)
+                raise NatsUnavailable(LOST)
+            return await found(self, bulk_id)
+
+        monkeypatch.setattr(BulkRecords, "create", unheard_create)
+        monkeypatch.setattr(BulkRecords, "get", away_at_first)
+        with looking_on(gateway):
+            assert_problem(await gateway.http.post("/dlq/delete", json={"expected_count": 3}), 503, 3)
+
+            async def stopped() -> bool:
+                return bool((await get(gateway, refused[0].record.bulk_id))["state"] == "STOPPED")
+
+            await eventually(stopped, describe="the operation is stopped")
+        assert await seqs(gateway) == [3, 2, 1]
+
+
+class TestReplay:
+    async def test_a_letter_that_cannot_be_removed_is_said_and_its_run_accepted(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        origin = await failed_letter(gateway)
+        failures = unheard(monkeypatch, DeadLetters, "delete", stored=False)
+        answer = await gateway.http.post("/dlq/1/replay", json={"delete": True})
+        assert (answer.status_code, failures()) == (200, 1)
+        assert (answer.json()["origin_run_id"], answer.json()["deleted"]) == (origin, False)
+        assert await seqs(gateway) == [1]
+        assert await origins(gateway, await stored_run_ids(gateway)) == {origin: 1}
+
+    @pytest.mark.parametrize("stored", [True, False], ids=["deleted", "kept"])
+    async def test_a_deletion_whose_answer_was_lost_says_what_became_of_the_letter(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    ) -> None:
+        await put(gateway, letter())
+        unheard(monkeypatch, DeadLetters, "delete", stored=stored)
+        answer = await gateway.http.delete("/dlq/1")
+        assert answer.status_code == (200 if stored else 503)
+        assert await seqs(gateway) == ([] if stored else [1])
+
+
+class TestWheel:
+    @pytest.mark.parametrize("stored", [True, False], ids=["deleted", "kept"])
+    async def test_a_deletion_whose_answer_was_lost_says_what_became_of_the_wheel(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    ) -> None:
+        name = "greetings-0.1.0-py3-none-any.whl"
+        uploaded = await gateway.http.post("/wheels", files={"wheel": (name, wheel_bytes())})
+        assert uploaded.status_code == 200, uploaded.text
+        unheard(monkeypatch, ObjectStore, "_write_info", stored=stored)
+        answer = await gateway.http.delete(f"/wheels/{name}")
+        assert answer.status_code == (200 if stored else 503)
+        assert len((await gateway.http.get("/wheels")).json()) == (0 if stored else 1)
+
+
+class TestCancel:
+    async def test_a_cancel_whose_answer_was_lost_is_answered(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_id = await gateway.submit("noop")
+        failures = unheard(monkeypatch, RunStore, "replace")
+        answer = await gateway.http.post(f"/runs/{run_id}/cancel", json={"reason": "a typo"})
+        assert (answer.status_code, failures()) == (200, 1)
+        assert (answer.json()["status"], answer.json()["cancel_reason"]) == ("CANCELLING", "a typo")
+        assert (await gateway.get(run_id))["status"] == "CANCELLED"
+
+    async def test_a_cancel_that_was_not_stored_is_refused_and_changes_nothing(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_id = await gateway.submit("noop")
+        unheard(monkeypatch, RunStore, "replace", stored=False)
+        assert_problem(await gateway.http.post(f"/runs/{run_id}/cancel"), 503, 3)
+        assert (await gateway.get(run_id))["status"] == "PENDING"
+
+    async def test_a_refusal_that_cannot_be_looked_up_may_be_repeated(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_id = await gateway.submit("noop")
+        with monkeypatch.context() as patched:
+            unheard(patched, RunStore, "replace")
+
+            async def in_vain(store: RunStore, run_id: str, caller: Caller, failure: NatsUnavailable) -> None:
+                raise failure
+
+            patched.setattr(cancel, "look_again", in_vain)
+            assert_problem(await gateway.http.post(f"/runs/{run_id}/cancel"), 503, 3)
+        answer = await gateway.http.post(f"/runs/{run_id}/cancel")
+        assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLING")
+
+
+class TestRetry:
+    @pytest.mark.parametrize("write", [(RunStore, "replace"), (WaitStore, "create")], ids=["run", "wait"])
+    async def test_a_retry_whose_answer_was_lost_is_answered_and_asks_once(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, write: tuple[type, str]
+    ) -> None:
+        run = await failed_run(gateway.inside.connection)
+        failures = unheard(monkeypatch, *write)
+        answers = [await gateway.http.post(f"/runs/{run.run_id}/retry") for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [200, 200]
+        assert failures() == 1
+        assert {answer.json()["status"] for answer in answers} == {"WAITING_HUMAN"}
+        assert answers[0].json()["open_waits"] == answers[1].json()["open_waits"]
+        assert len(await WaitStore(gateway.inside.connection).of_run(run.run_id)) == 2
