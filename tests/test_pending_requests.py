@@ -63,7 +63,7 @@ async def test_a_process_that_stood_still_reads_the_answers_that_wait_before_it_
     assert not lost.done()
     message = Message("s", "", b"", b"data")
     assert pending.answer("1", message)
-    clock.advance(deadline_timer._AFTER_STALL_SEC)
+    clock.advance(deadline_timer._POSTPONED_SEC)
     assert await answered is message
     with pytest.raises(Late, match="lost"):
         await lost

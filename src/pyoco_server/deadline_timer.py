@@ -1,17 +1,17 @@
-"""One timer for many deadlines that are made in the order in which they come due.
+"""One timer for many deadlines, added in the order in which they expire.
 
-It forgives a process that stood still, such as on a suspended laptop or a paused virtual machine: answers may
-be waiting unread then, so that nothing expires before there was time to read them.
+If it fires late because the process was paused (a suspended laptop, a paused virtual machine), expiry is
+postponed once, so that replies that have arrived are read first.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Final
 
-# A timer that fires this late shows that the process stood still.
-_STALL_SEC: Final = 1.0
-# How long deadlines are put off after that, once.
-_AFTER_STALL_SEC: Final = 0.5
+# A timer that fires this late shows that the process was paused.
+_LATE_TIMER_SEC: Final = 1.0
+# How long expiry is postponed then, once.
+_POSTPONED_SEC: Final = 0.5
 
 
 class DeadlineTimer:
@@ -23,9 +23,9 @@ class DeadlineTimer:
         # Read once, since that takes a system call.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._due = 0.0
-        self._is_put_off = False
+        self._postponed = False
 
-    def begin(self, timeout_sec: float) -> float:
+    def add(self, timeout_sec: float) -> float:
         """The deadline of something that begins now."""
         loop = self._loop
         if loop is None:
@@ -48,8 +48,8 @@ class DeadlineTimer:
         loop = asyncio.get_running_loop()
         self._timer = None
         now = loop.time()
-        self._is_put_off = now - self._due > _STALL_SEC and not self._is_put_off
-        if self._is_put_off:
-            self._set(now + _AFTER_STALL_SEC, loop)
+        self._postponed = now - self._due > _LATE_TIMER_SEC and not self._postponed
+        if self._postponed:
+            self._set(now + _POSTPONED_SEC, loop)
         elif (next_deadline := self._expire(now)) is not None:
             self._set(next_deadline, loop)

@@ -177,7 +177,7 @@ class _Outbox(Struct):
 
 
 def encode_wait(record: WaitRecord, outbox: Sequence[WaitEvent] = ()) -> bytes:
-    """The value in the bucket: the record, and those of its events that may not be published yet."""
+    """The value in the bucket: the record, and those of its events that are perhaps unpublished."""
     if not outbox:
         return encode(record)
     return encode(_RecordWithOutbox(**structs.asdict(record), outbox=list(outbox)))

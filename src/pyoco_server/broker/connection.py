@@ -108,8 +108,8 @@ class Connection:
         self._just_refused = False
         # How often it was connected, this time included.
         self.times_connected = 0
-        # How often it was connected, or an answer failed to come. Whenever this has changed, a server may
-        # have been replaced by one that lacks the newest messages.
+        # Increases whenever a server may have been replaced by one that lacks the newest messages: a change
+        # of state, a request without a reply, stream info that was refused.
         self.interruptions = 0
         # Whether the last request was left without an answer.
         self.unanswered = False

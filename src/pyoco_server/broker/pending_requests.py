@@ -30,7 +30,7 @@ class PendingRequests:
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
         answer: asyncio.Future[Message] = loop.create_future()
-        self._requests[token] = (subject, self._timer.begin(self._timeout_sec), answer)
+        self._requests[token] = (subject, self._timer.add(self._timeout_sec), answer)
         return answer
 
     def remove(self, token: str) -> None:

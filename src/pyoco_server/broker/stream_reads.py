@@ -124,14 +124,6 @@ async def next_sequence(connection: Connection, stream: str, *, after: int) -> i
     return 0 if stored is None else stored.seq
 
 
-async def next_from_leader(
-    connection: Connection, stream: str, subject: str, *, after: int
-) -> StreamMessage | None:
-    """The first message on the subject behind this one as the leader knows it, without its headers."""
-    stored = await _stored(connection, stream, {"seq": after + 1, "next_by_subj": subject})
-    return None if stored is None else StreamMessage(stored.seq, stored.subject, b64decode(stored.data))
-
-
 async def place_at(connection: Connection, stream: str, sequence: int) -> StoredPlace | None:
     """The message of this sequence as the leader knows it; None if it was removed."""
     stored = await _stored(connection, stream, {"seq": sequence})

@@ -14,7 +14,7 @@ from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import Bucket, Entry
 from pyoco_server.broker.publishing import RevisionConflict
-from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, next_from_leader, read_batch
+from pyoco_server.broker.stream_reads import StreamMessage, last_sequence, next_message, read_batch
 from pyoco_server.wait_models import WaitEvent, WaitRecord, decode_outbox, decode_wait, encode_wait
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _BATCH = 256
 class StoredWait:
     record: WaitRecord
     revision: int
-    # The events of the wait that may not be published yet (human/event_outbox.py).
+    # The events of the wait that are perhaps unpublished (human/event_outbox.py).
     outbox: tuple[WaitEvent, ...] = ()
 
 
@@ -58,7 +58,7 @@ class WaitStore:
         after = messages[-1].sequence if messages else 0
         subject = f"{self._prefix}{run_id}.*"
         # A replica stores messages in order: what it lacks is behind the last one that it has.
-        while newer := await next_from_leader(self._connection, self._stream, subject, after=after):
+        while newer := await next_message(self._connection, self._stream, subject, after=after):
             messages.append(newer)
             after = newer.sequence
         return self._waits_in(messages)

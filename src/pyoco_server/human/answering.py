@@ -172,7 +172,7 @@ class Answers:
     async def _record_refusal(
         self, record: WaitRecord, answer: Answer, actor: Actor, refusal: PyocoError
     ) -> None:
-        await self._continuations.tell(
+        await self._continuations.publish_best_effort(
             WaitEvent(
                 event_id=f"{record.wait_id}.{WaitEventKind.REFUSED}.{uuid4().hex}",
                 kind=WaitEventKind.REFUSED,

@@ -53,7 +53,7 @@ class KnownWaits(Protocol):
         ...
 
     async def with_outbox(self, limit: int) -> list[tuple[str, int]]:
-        """The waits with events that may not be published yet, with their revisions; the oldest first."""
+        """The waits with events that are perhaps unpublished, with their revisions; the oldest first."""
         ...
 
 

@@ -16,6 +16,7 @@ from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import CorruptSnapshot, StoredRun
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import StoredWait, WaitStore
+from pyoco_server.errors import NatsUnavailable
 from pyoco_server.human.closing import close_wait
 from pyoco_server.human.event_outbox import publish_left_over, publish_now
 from pyoco_server.human.outcomes import RUN_OVER, asked_anew, expiry_text, failed_its_run, told_of
@@ -53,9 +54,13 @@ class Continuations:
         await publish_now(self._events, outbox)
         return True
 
-    async def tell(self, event: WaitEvent) -> None:
-        """Best effort, for what changes no record: an attempt that was refused."""
-        await publish_now(self._events, [event])
+    async def publish_best_effort(self, event: WaitEvent) -> None:
+        """For what changes no record, and is in no outbox: an answer that was refused."""
+        try:
+            await self._events.publish(event)
+        except NatsUnavailable as error:
+            extra = {"wait_id": event.wait_id, "run_id": event.run_id}
+            log.warning("event %s is lost: %s", event.event_id, error, extra=extra)
 
     async def publish_left_over(self, wait_id: str) -> None:
         await publish_left_over(self._waits, self._events, wait_id)

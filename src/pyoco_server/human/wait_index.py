@@ -41,7 +41,7 @@ CREATE TABLE waits (
     created_at REAL NOT NULL,
     deadline_at REAL NOT NULL,
     assignees TEXT NOT NULL,    -- as JSON
-    has_outbox INTEGER NOT NULL,-- whether events of it may not be published yet
+    has_outbox INTEGER NOT NULL,-- whether it has events that are perhaps unpublished
     item BLOB NOT NULL          -- the wait in a list, as JSON
 );
 CREATE INDEX by_state ON waits (state, created_at, wait_id);
@@ -70,7 +70,7 @@ class SeenWait:
     revision: int
     # None when the wait was removed, or cannot be read.
     item: WaitItem | None
-    # Whether events of it may not be published yet.
+    # Whether it has events that are perhaps unpublished.
     has_outbox: bool = False
 
 
@@ -297,7 +297,7 @@ class WaitIndex(KeptIndex[WaitWriter]):
         return await self._read(lambda db: {wait_id for (wait_id,) in db.execute(query)})
 
     async def with_outbox(self, limit: int) -> builtins.list[tuple[str, int]]:
-        """The waits with events that may not be published yet, with their revisions; the oldest first."""
+        """The waits with events that are perhaps unpublished, with their revisions; the oldest first."""
         query = "SELECT wait_id, revision FROM waits WHERE has_outbox ORDER BY revision LIMIT ?"
         return await self._read(lambda db: db.execute(query, [limit]).fetchall())
 

@@ -142,7 +142,7 @@ class BulkStarter:
     ) -> Begun:
         """The stored operation; or that of an earlier request with the same key, as it is by now.
 
-        NatsUnavailable means that no operation will begin.
+        NatsUnavailable: the operation was withdrawn, or will be once NATS answers (see withdrawal.py).
         """
         if request is not None and (earlier := await self._keys.accepted(request)) is not None:
             return await self._begun_before(earlier.run_id, caller)

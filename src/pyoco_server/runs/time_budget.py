@@ -23,7 +23,7 @@ class TimeBudget:
         self._timer.close()
 
     def begin(self, block: "_Block") -> None:
-        block.deadline = self._timer.begin(self.seconds)
+        block.deadline = self._timer.add(self.seconds)
         self._blocks[block] = None
 
     def end(self, block: "_Block") -> None:

@@ -143,7 +143,7 @@ class Withdrawer:
 
 
 def _report_withdrawn(withdrawal: Withdrawal) -> None:
-    log.info("withdrew a failed submission", extra=dict(withdrawal.log_fields))
+    log.info("withdrew %s", withdrawal.name, extra=dict(withdrawal.log_fields))
 
 
 def _report_orphan(withdrawal: Withdrawal, why: str) -> None:

@@ -92,7 +92,10 @@ def _kill_group_of(pid: int) -> None:
 
 
 async def _exit_of(process: Process) -> int:
-    """Its exit code. What its tasks have started has lost its run, and is killed before the id is reused."""
+    """Its exit code. What its tasks have started has lost its run, and is killed.
+
+    The id of a process group in use is not assigned again; if the group is empty, a small race is left.
+    """
     code = await process.wait()
     _kill_group_of(process.pid)
     return code

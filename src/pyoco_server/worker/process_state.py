@@ -1,6 +1,7 @@
-"""The state that the system keeps for a process: restored after each run, whatever the run has changed of it.
+"""Process-wide settings that are restored after each run: timers, common signal handlers, environment, umask,
+soft limits.
 
-A process whose state cannot be restored has to be replaced. Globals of modules are not looked at, those of
+Where one cannot be restored, the executor is replaced. Globals of modules are not looked at, those of
 Python's own library included: they are part of the code that runs share.
 """
 
