@@ -83,7 +83,7 @@ def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
         wheel_sync_dir=str(tmp_path / "wheels"),
         run_heartbeat_interval_sec=0.1,
         worker_heartbeat_interval_sec=0.2,
-        worker_disconnect_timeout_sec=NEVER_SEC,
+        worker_disconnect_timeout_sec=600.0,
         consumer_ack_wait_sec=NEVER_SEC,
         ack_progress_interval_sec=0.5,
         cancel_grace_period_sec=NEVER_SEC,

@@ -163,6 +163,7 @@ async def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_without_exec
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     counter = tmp_path / "executions"
+    config = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
     async with idle_worker(config, basics.noop_flow, worker_id="lost") as lost:
         run_id = await gateway.submit("counting", params={"counter": str(counter), "seconds": 0})
         await claimed_by(lost)

@@ -180,8 +180,8 @@ def test_an_answer_is_repeated_with_its_own_id_when_the_gateway_is_away() -> Non
         assert [each[":path"] for each in seen] == ["/resume", "/resume"]
 
 
-def test_a_retry_is_not_repeated() -> None:
-    with stub([unavailable()]) as (url, seen), PyocoHttpClient(url) as client:
+def test_a_retry_is_repeated_since_that_asks_once() -> None:
+    with stub([unavailable()]) as (url, seen), PyocoHttpClient(url, retries=1) as client:
         with pytest.raises(PyocoHttpError):
             client.retry(NO_RUN)
-        assert [each[":path"] for each in seen] == [f"/runs/{NO_RUN}/retry"]
+        assert [each[":path"] for each in seen] == [f"/runs/{NO_RUN}/retry"] * 2

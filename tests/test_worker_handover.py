@@ -53,6 +53,7 @@ async def test_a_crashed_worker_s_run_is_taken_over(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     """Taken, claimed, and then never heard of again: as if the machine had lost power."""
+    config = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
     async with idle_worker(config, basics.noop_flow, worker_id="lost") as lost:
         run_id = await gateway.submit("noop")
         await claimed_by(lost)

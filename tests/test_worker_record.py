@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import WorkerRecord, WorkerState
 
-from .support.gateway import RunningGateway
+from .support.gateway import RunningGateway, running_gateway
 from .support.looking import started_pid, worker_record
 from .support.programs import WORKER, running
 from .support.waiting import eventually
@@ -77,10 +78,11 @@ async def test_a_killed_worker_is_seen_as_gone_and_its_record_stays(
         # A heartbeat that is late counts as none.
         await eventually(lambda: is_seen_as_alive(True), describe="its worker is alive")
         worker.process.kill()
-    await eventually(lambda: is_seen_as_alive(False), describe="its worker is not alive")
-    timeout_sec = config.worker_disconnect_timeout_sec
-    record = await worker_record(gateway, "w-1")
-    assert record.observed_state(disconnect_timeout_sec=timeout_sec) is WorkerState.DISCONNECTED
+    timeout_sec = 1.0
+    async with running_gateway(replace(config, worker_disconnect_timeout_sec=timeout_sec)) as gateway:
+        await eventually(lambda: is_seen_as_alive(False), describe="its worker is not alive")
+        record = await worker_record(gateway, "w-1")
+        assert record.observed_state(disconnect_timeout_sec=timeout_sec) is WorkerState.DISCONNECTED
 
 
 async def test_the_last_progress_tells_a_run_that_hangs_from_a_worker_that_lives(

@@ -12,7 +12,6 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.models import InstalledWheel, SkippedWheel, WheelSyncResult, WheelSyncState, WorkerState
 from pyoco_server.worker import PyocoNatsWorker
 
-from ..support.waiting import NEVER_SEC
 from ..support.worker_records import a_record, put_record, worker_is
 from .browser import Tab
 
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     """With patience for workers that only their record tells of."""
-    return replace(config, worker_disconnect_timeout_sec=NEVER_SEC)
+    return replace(config, worker_disconnect_timeout_sec=600.0)
 
 
 def row(tab: Tab, worker_id: str = "worker") -> Locator:
