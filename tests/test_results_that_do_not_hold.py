@@ -121,6 +121,69 @@ class TestTooLarge:
         outcome = FlowUnderTest(flow, max_value_bytes=1000).execute()
         assert (outcome.status, executed) == ("COMPLETED", ["charge", "charge"])
 
+    def test_a_step_is_computed_again_at_each_retry_that_has_another_result_before_it(self) -> None:
+        numbers = itertools.count()
+        assert self.charged_at_the_third_try(lambda: next(numbers)) == ("order 2", "charge for order 2")
+
+    def test_a_step_that_was_replayed_meanwhile_is_computed_again_from_another_result(self) -> None:
+        numbers = iter([0, 0, 1])
+        assert self.charged_at_the_third_try(lambda: next(numbers)) == ("order 1", "charge for order 1")
+
+    def charged_at_the_third_try(self, number: Callable[[], int]) -> tuple[str, str]:
+        tries: list[tuple[str, str]] = []
+
+        def work(ctx: Any) -> None:
+            order = ctx.step("order", lambda: f"order {number()}" + " " * 2000).strip()
+            tries.append((order, ctx.step("charge", lambda: f"charge for {order}")))
+            if len(tries) < 3:
+                raise ValueError("after the steps")
+
+        flow = Flow("f") >> TaskWrapper(Task(func=work, name="work", retries=2))
+        assert FlowUnderTest(flow, max_value_bytes=1000).execute().status == "COMPLETED"
+        return tries[2]
+
+    def test_a_result_that_was_the_same_once_is_still_before_what_was_computed_from_it(self) -> None:
+        """In a loop the journal's order says what follows; the third attempt has another order."""
+        numbers = iter([0, 0, 1])
+
+        def flow(executed: Executed) -> Flow:
+            order = executed.task("order", lambda: f"{next(numbers)}" + "x" * 2000)
+            return Flow("f") >> order >> executed.task("charge")[1] >> executed.task("ship")
+
+        first = FlowUnderTest(flow(Executed()), max_value_bytes=1000)
+        first.execute()
+        stored = first.written[:2]
+        second = FlowUnderTest(flow(Executed()), max_value_bytes=1000)
+        second.execute(journal=valid_entries(stored), attempt=2)
+        journal = valid_entries([*stored, *second.written])
+        assert [entry.task for entry in journal] == ["order", "charge", "ship"]
+        executed = Executed()
+        FlowUnderTest(flow(executed), max_value_bytes=1000).execute(journal=journal, attempt=3)
+        assert executed == ["order", "charge", "ship"]
+
+    def test_a_same_result_in_a_changed_flow_is_behind_the_new_task(self) -> None:
+        numbers = iter([0, 1])
+
+        def large(number: int) -> str:
+            return f"{number}" + "x" * 2000
+
+        def flow(executed: Executed, *, new: bool) -> Flow:
+            made = Flow("f")
+            if new:
+                made = made >> executed.task("new", lambda: large(next(numbers)))
+            return made >> executed.task("order", lambda: large(0)) >> executed.task("charge")[1]
+
+        first = FlowUnderTest(flow(Executed(), new=False), max_value_bytes=1000)
+        first.execute()
+        second = FlowUnderTest(flow(Executed(), new=True), max_value_bytes=1000)
+        second.execute(journal=valid_entries(first.written), attempt=2)
+        journal = valid_entries([*first.written, *second.written])
+        assert [entry.task for entry in journal if entry.digest or entry.has_value] == [
+            "new",
+            "order",
+            "charge",
+        ]
+
 
 class TestChangedFlow:
     def resumed(
