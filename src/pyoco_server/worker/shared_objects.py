@@ -1,7 +1,7 @@
 """Which of several values share an object: who changes it in one of them changes the others too.
 
-The values are walked whenever a task that had them ends, while the run's other tasks wait. So no Python function
-is called per dictionary or list, and the parts of one that has only atoms are not looked at one by one.
+The values are walked whenever a task that had them ends, while the run's other tasks wait. So no Python
+function is called per dictionary or list, and the parts of one that has only atoms are not visited singly.
 """
 
 from collections.abc import Mapping
