@@ -1,6 +1,7 @@
 """A finished task whose result does not hold is executed again, and so is what was computed from it."""
 
 import itertools
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pyoco.dsl.syntax import TaskWrapper, switch
 
 from pyoco_server.broker.journal_order import valid_entries
 from pyoco_server.models import JournalEntry
+from pyoco_server.worker.flow_files import FlowFolder
 from pyoco_server.worker.flow_order import in_order
 from pyoco_server.worker.flow_shape import FlowShape
 from pyoco_server.worker.protocol import Outcome
@@ -121,6 +123,69 @@ class TestTooLarge:
         outcome = FlowUnderTest(flow, max_value_bytes=1000).execute()
         assert (outcome.status, executed) == ("COMPLETED", ["charge", "charge"])
 
+    def test_a_step_is_computed_again_at_each_retry_that_has_another_result_before_it(self) -> None:
+        numbers = itertools.count()
+        assert self.charged_at_the_third_try(lambda: next(numbers)) == ("order 2", "charge for order 2")
+
+    def test_a_step_that_was_replayed_meanwhile_is_computed_again_from_another_result(self) -> None:
+        numbers = iter([0, 0, 1])
+        assert self.charged_at_the_third_try(lambda: next(numbers)) == ("order 1", "charge for order 1")
+
+    def charged_at_the_third_try(self, number: Callable[[], int]) -> tuple[str, str]:
+        tries: list[tuple[str, str]] = []
+
+        def work(ctx: Any) -> None:
+            order = ctx.step("order", lambda: f"order {number()}" + " " * 2000).strip()
+            tries.append((order, ctx.step("charge", lambda: f"charge for {order}")))
+            if len(tries) < 3:
+                raise ValueError("after the steps")
+
+        flow = Flow("f") >> TaskWrapper(Task(func=work, name="work", retries=2))
+        assert FlowUnderTest(flow, max_value_bytes=1000).execute().status == "COMPLETED"
+        return tries[2]
+
+    def test_a_result_that_was_the_same_once_is_still_before_what_was_computed_from_it(self) -> None:
+        """In a loop the journal's order says what follows; the third attempt has another order."""
+        numbers = iter([0, 0, 1])
+
+        def flow(executed: Executed) -> Flow:
+            order = executed.task("order", lambda: f"{next(numbers)}" + "x" * 2000)
+            return Flow("f") >> order >> executed.task("charge")[1] >> executed.task("ship")
+
+        first = FlowUnderTest(flow(Executed()), max_value_bytes=1000)
+        first.execute()
+        stored = first.written[:2]
+        second = FlowUnderTest(flow(Executed()), max_value_bytes=1000)
+        second.execute(journal=valid_entries(stored), attempt=2)
+        journal = valid_entries([*stored, *second.written])
+        assert [entry.task for entry in journal] == ["order", "charge", "ship"]
+        executed = Executed()
+        FlowUnderTest(flow(executed), max_value_bytes=1000).execute(journal=journal, attempt=3)
+        assert executed == ["order", "charge", "ship"]
+
+    def test_a_same_result_in_a_changed_flow_is_behind_the_new_task(self) -> None:
+        numbers = iter([0, 1])
+
+        def large(number: int) -> str:
+            return f"{number}" + "x" * 2000
+
+        def flow(executed: Executed, *, new: bool) -> Flow:
+            made = Flow("f")
+            if new:
+                made = made >> executed.task("new", lambda: large(next(numbers)))
+            return made >> executed.task("order", lambda: large(0)) >> executed.task("charge")[1]
+
+        first = FlowUnderTest(flow(Executed(), new=False), max_value_bytes=1000)
+        first.execute()
+        second = FlowUnderTest(flow(Executed(), new=True), max_value_bytes=1000)
+        second.execute(journal=valid_entries(first.written), attempt=2)
+        journal = valid_entries([*first.written, *second.written])
+        assert [entry.task for entry in journal if entry.digest or entry.has_value] == [
+            "new",
+            "order",
+            "charge",
+        ]
+
 
 class TestChangedFlow:
     def resumed(
@@ -203,6 +268,22 @@ class TestChangedFlow:
         assert executed == ["new", "b"]
         assert (run.written[0].task, run.written[0].number) == ("a", 1)
 
+    def test_a_literal_input_that_its_task_has_changed_is_no_change_of_the_flow(self) -> None:
+        def flow(executed: Executed) -> Flow:
+            def charge(options: dict[str, Any]) -> None:
+                executed.append("charge")
+                options.setdefault("currency", "EUR")
+
+            options = {"options": {"amount": 5}}
+            return Flow("f") >> TaskWrapper(Task(charge, "charge", inputs=options)) >> executed.task("ship")
+
+        run = FlowUnderTest(flow(Executed()))
+        run.execute()
+        # A later run of the same process.
+        run.execute()
+        for written in (run.written[:1], run.written[2:3]):
+            assert self.resumed(written, flow)[0] == ["ship"]
+
     def test_entries_of_an_earlier_version_hold_as_they_did(self) -> None:
         journal = [
             structs.replace(entry, shape=b"", number=0)
@@ -227,6 +308,50 @@ class TestShape:
         assert [first.of(name) for name in "ab"] == [second.of(name) for name in "ab"]
         assert first.of("a") != shape_of(flow(1)).of("a")
         assert first.of("none") == b""
+
+    def test_a_set_counts_without_its_order(self) -> None:
+        """Which is another one in each process, for strings."""
+
+        def flow(*names: str) -> bytes:
+            task = Executed().task("a", inputs={"names": set(names), "more": frozenset(names)})
+            return shape_of(Flow("f") >> task).of("a")
+
+        # Both belong into the same place of the set's table, so that their order is that of insertion.
+        names = [f"n{number}" for number in range(1000)]
+        first = names[0]
+        other = next(name for name in names[1:] if hash(name) % 8 == hash(first) % 8)
+        assert list({first, other}) != list({other, first})
+        assert flow(first, other) == flow(other, first) != flow(first)
+
+    def test_a_literal_that_contains_itself_counts_by_its_type(self) -> None:
+        endless: list[Any] = []
+        endless.append(endless)
+        task = Executed().task("a", inputs={"endless": endless})
+        assert shape_of(Flow("f") >> task).of("a")
+
+    def test_a_folder_s_flows_are_taken_before_any_of_them_is_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two flows may share a literal, which a task of the first changes."""
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        (tmp_path / "sharing_a_literal.py").write_text(
+            "from pyoco import Flow\n"
+            "from pyoco.core.models import Task\n"
+            "from pyoco.dsl.syntax import TaskWrapper\n"
+            "OPTIONS = {'amount': 5}\n"
+            "def charge(options): options.setdefault('currency', 'EUR')\n"
+            "def flow(name):\n"
+            "    task = Task(charge, 'charge', inputs={'options': OPTIONS})\n"
+            "    return Flow(name) >> TaskWrapper(task) >> TaskWrapper(Task(lambda: None, 'ship'))\n"
+            "first, second = flow('first'), flow('second')\n"
+        )
+        folder = FlowFolder(tmp_path)
+        folder.load()
+        runs = [FlowUnderTest(folder.resolve(name)) for name in ("first", "second")]
+        for run in runs:
+            assert run.execute().status == "COMPLETED"
+        first, second = (run.written[0].shape for run in runs)
+        assert first == second
 
     def test_every_part_of_a_program_counts(self) -> None:
         def flow(**parts: Any) -> bytes:

@@ -1,6 +1,7 @@
 """A resumed flow has the state that its tasks left behind, however they changed it."""
 
 import pickle
+import sys
 import threading
 from collections import UserDict, defaultdict
 from collections.abc import Callable
@@ -233,6 +234,31 @@ class TestSharedObjects:
         endless: list[Any] = []
         endless.append(endless)
         assert groups_that_share({"x": endless, "y": [endless], "z": []}) == [{"x", "y"}]
+
+    def test_names_that_come_to_share_one_by_one_end_in_one_group(self) -> None:
+        one: list[int] = []
+        other: list[int] = []
+        values = {"a": [one], "b": [other], "alone": [[]], "c": (one, other)}
+        assert groups_that_share(values) == [{"a", "b", "c"}]
+
+    def test_a_task_s_end_calls_no_python_function_for_each_part_of_a_value(self) -> None:
+        """The other tasks of the run wait meanwhile."""
+
+        def calls_at_end(size: int) -> int:
+            parts = {name: [{"number": number} for number in range(size)] for name in ("x", "y")}
+            context, changes = Context(scratch=parts), ContextChanges()
+            changes.attach(context)
+            touched = changes.began({})
+            assert context.scratch["x"] == context.scratch["y"]
+            events: list[str] = []
+            sys.setprofile(lambda frame, event, argument: events.append(event))
+            try:
+                changes.ended(touched)
+            finally:
+                sys.setprofile(None)
+            return events.count("call")
+
+        assert calls_at_end(500) == calls_at_end(5)
 
 
 @pytest.mark.parametrize(

@@ -287,11 +287,18 @@ class JournalEntry(Struct, kw_only=True, omit_defaults=True):
     number: int = 0
     # The number of the last entry that its attempt began with; it goes on counting from there.
     base: int = 0
+    # Executed again, with the same result as the entry of this number: what was computed from that one holds.
+    same_as: int = 0
     # Of the task and all that came before it in its flow; empty where that is not known.
     shape: bytes = b""
     # Of a result that is not stored: whether the next one is the same, and why it is not there.
     digest: bytes = b""
     why: str = ""
+
+    @property
+    def place(self) -> int:
+        """Where it is in the order of what was computed from what."""
+        return self.same_as or self.number
 
     @property
     def has_value(self) -> bool:

@@ -33,7 +33,7 @@ def valid_entries(stored: Sequence[JournalEntry]) -> list[JournalEntry]:
         known = newest.get(entry.key)
         if known is None or (known.attempt, known.number) <= (entry.attempt, entry.number):
             newest[entry.key] = entry
-    return sorted(newest.values(), key=_number)
+    return sorted(newest.values(), key=_place)
 
 
 def _continued(stored: Sequence[JournalEntry]) -> list[JournalEntry]:
@@ -59,5 +59,5 @@ def _without_gap(entries: list[JournalEntry]) -> list[JournalEntry]:
     return [entry for entry in entries if entry.number <= last]
 
 
-def _number(entry: JournalEntry) -> int:
-    return entry.number
+def _place(entry: JournalEntry) -> int:
+    return entry.place

@@ -24,6 +24,8 @@ from pyoco_server.human.flow_yaml import check_flow_yaml
 from pyoco_server.runs.flow_yaml import is_callable_path
 from pyoco_server.worker.callable_policy import CallablePolicy
 from pyoco_server.worker.flow_errors import UnknownFlow
+from pyoco_server.worker.flow_order import in_order
+from pyoco_server.worker.flow_shape import FlowShape
 from pyoco_server.worker.importing import ImportFailure, described_failure, import_object
 from pyoco_server.worker.values import clean
 from pyoco_server.worker.yaml_flow import build_yaml_flow
@@ -78,6 +80,7 @@ class FlowFolder:
                 self._load_python(file)
             else:
                 self._load_yaml(file)
+        self._take_shapes()
         self._offer_the_only_unnamed_flow()
         self._report_shared_names()
 
@@ -152,6 +155,12 @@ class FlowFolder:
         # A flow that one file imports from another is still one flow.
         if source.flow is None or all(known.flow is not source.flow for known in sources):
             sources.append(source)
+
+    def _take_shapes(self) -> None:
+        """Before the first run: a task may change a literal that its flow shares with another one."""
+        for source in chain.from_iterable(self._sources.values()):
+            if source.flow is not None:
+                FlowShape(source.flow, in_order(source.flow))
 
     def _offer_the_only_unnamed_flow(self) -> None:
         """Under pyoco's own word for it as well, since its author may have written just that."""

@@ -4,10 +4,13 @@ The code between two attempts may have changed, on purpose: a wheel brings a fix
 still holds. But a result does not hold where the flow around its task is another one. So each entry of the
 journal has a digest of its task and of all that comes before it: names, links, and the options that decide
 what a task is given and when. Retries and time limits do not belong to it, nor does the code of a task.
+
+A task may change a literal input in place, and the Flow is used for later runs too. So the digests are
+computed once, before any of its tasks is executed, and kept with the Flow: another process, which loads the
+flow afresh, must come to the same.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -18,15 +21,20 @@ from pyoco.dsl.nodes import DSLNode, ForEachNode, RepeatNode, SubFlowNode, Switc
 from pyoco_server.worker.flow_order import with_followers
 
 _DIGEST_BYTES = 8
+_LITERALS = (str, int, float, bool, bytes)
+# A Flow cannot be the key of a dictionary.
+_KEPT_AS = "_pyoco_server_shape"
 
 
 class FlowShape:
-    """Of one run's flow; computed when a journal needs it, which that of a single task seldom does."""
+    """Of a flow as it was when its shape was first asked for."""
 
     def __init__(self, flow: Flow, order: Sequence[str]) -> None:
         """`order` has the names of the tasks as the flow goes through them."""
         self._flow = flow
-        self._order = order
+        kept = vars(flow).get(_KEPT_AS)
+        # Of two runs at once the first result counts: its run's tasks may have begun before the second.
+        self._digests: dict[str, bytes] = kept or vars(flow).setdefault(_KEPT_AS, _digests(flow, order))
 
     def of(self, task: str) -> bytes:
         """A digest of the task and all before it; empty if the flow has no such task."""
@@ -36,10 +44,9 @@ class FlowShape:
         """The tasks behind it; None: all that is executed later, as in a flow with loops and branches."""
         return None if self._flow.has_control_flow() else with_followers(self._flow, task) - {task}
 
-    @cached_property
-    def _digests(self) -> dict[str, bytes]:
-        flow = self._flow
-        return _of_program(flow) if flow.has_control_flow() else _of_graph(flow, self._order)
+
+def _digests(flow: Flow, order: Sequence[str]) -> dict[str, bytes]:
+    return _of_program(flow) if flow.has_control_flow() else _of_graph(flow, order)
 
 
 def _of_graph(flow: Flow, order: Sequence[str]) -> dict[str, bytes]:
@@ -105,12 +112,25 @@ def _names(node: DSLNode) -> Iterator[str]:
 
 def _text(value: Any) -> str:
     """The same in every process: of an object that has no literal form, only its type counts."""
+    try:
+        return _literal(value)
+    except RecursionError:
+        # It contains itself.
+        return _type_name(value)
+
+
+def _literal(value: Any) -> str:
     if isinstance(value, Expression):
         return f"${value.source}"
     if isinstance(value, dict):
-        return f"{{{', '.join(sorted(f'{_text(key)}: {_text(each)}' for key, each in value.items()))}}}"
+        return f"{{{', '.join(sorted(f'{_literal(key)}: {_literal(each)}' for key, each in value.items()))}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_text, value))}]"
-    if value is None or type(value) in (str, int, float, bool, bytes):
-        return repr(value)
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, set | frozenset):
+        # Sorted: the order of a set of strings is another one in each process.
+        return f"set({', '.join(sorted(map(_literal, value)))})"
+    return repr(value) if value is None or type(value) in _LITERALS else _type_name(value)
+
+
+def _type_name(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"

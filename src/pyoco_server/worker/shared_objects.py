@@ -1,6 +1,10 @@
-"""Which of several values share an object: who changes it in one of them changes the others too."""
+"""Which of several values share an object: who changes it in one of them changes the others too.
 
-from collections.abc import Iterable, Iterator, Mapping
+The values are walked whenever a task that had them ends, while the run's other tasks wait. So no Python
+function is called per dictionary or list, and the parts of one that has only atoms are not visited singly.
+"""
+
+from collections.abc import Mapping
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, TypeVar
@@ -9,43 +13,62 @@ Key = TypeVar("Key")
 
 _ATOMS = frozenset({str, int, float, bool, bytes, complex, type(None), FunctionType, BuiltinFunctionType})
 _SEQUENCES = (list, tuple, set, frozenset)
+_NOT_FOLLOWED = (Enum, type, ModuleType)
 
 
 def groups_that_share(values: Mapping[Key, Any]) -> list[frozenset[Key]]:
     """The keys whose values share an object that can be changed, directly or over others."""
-    groups: dict[Key, set[Key]] = {key: {key} for key in values}
-    found_in: dict[int, Key] = {}
+    groups: list[tuple[set[Key], set[int]]] = []
+    known: set[int] = set()
     for key, value in values.items():
-        for each in _changeable_objects(value):
-            other = found_in.setdefault(id(each), key)
-            if groups[other] is not groups[key]:
-                groups[key] |= groups[other]
-                for member in groups[other]:
-                    groups[member] = groups[key]
-    distinct = {id(group): group for group in groups.values()}
-    return [frozenset(group) for group in distinct.values() if len(group) > 1]
+        keys, objects = {key}, _changeable_objects(value)
+        if not known.isdisjoint(objects):
+            sharing = [group for group in groups if not group[1].isdisjoint(objects)]
+            groups = [group for group in groups if group not in sharing]
+            keys.update(*(group[0] for group in sharing))
+            objects.update(*(group[1] for group in sharing))
+        known |= objects
+        groups.append((keys, objects))
+    return [frozenset(keys) for keys, _ in groups if len(keys) > 1]
 
 
-def _changeable_objects(value: Any) -> Iterator[Any]:
-    """The value and whatever it consists of, as far as it can be changed in place."""
+def _changeable_objects(value: Any) -> set[int]:
+    """The ids of the value and whatever it consists of, as far as it can be changed in place."""
     seen: set[int] = set()
+    fixed: set[int] = set()
     ahead = [value]
     while ahead:
         each = ahead.pop()
-        if type(each) in _ATOMS or isinstance(each, Enum | type | ModuleType) or id(each) in seen:
+        kind, identity = type(each), id(each)
+        if kind in _ATOMS or identity in seen:
             continue
-        seen.add(id(each))
-        has_attributes = hasattr(each, "__dict__")
-        if has_attributes or type(each).__hash__ is None:
-            yield each
-        ahead += _parts(each)
-        if has_attributes:
-            ahead += vars(each).values()
+        seen.add(identity)
+        if kind is dict:
+            parts = each.values()
+        elif kind is list:
+            parts = each
+        else:
+            if not _is_changeable(each):
+                fixed.add(identity)
+            parts = _parts(each)
+        if not _ATOMS.issuperset(map(type, parts)):
+            ahead += parts
+    seen -= fixed
+    return seen
 
 
-def _parts(value: Any) -> Iterable[Any]:
+def _is_changeable(value: Any) -> bool:
+    if isinstance(value, _NOT_FOLLOWED):
+        return False
+    return hasattr(value, "__dict__") or type(value).__hash__ is None
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, _NOT_FOLLOWED):
+        return []
+    parts = list(vars(value).values()) if hasattr(value, "__dict__") else []
     if isinstance(value, dict):
-        return [part for part in dict.values(value) if type(part) not in _ATOMS]
-    if isinstance(value, _SEQUENCES):
-        return [part for part in value if type(part) not in _ATOMS]
-    return ()
+        parts += dict.values(value)
+    elif isinstance(value, _SEQUENCES):
+        parts += value
+    return parts

@@ -4,6 +4,7 @@ Values are pickled: a resumed flow must get back what its tasks returned, not wh
 Only workers write journals; who may write there may run code on workers, as who may submit a flow.yaml.
 """
 
+import itertools
 import pickle
 import threading
 import time
@@ -46,7 +47,8 @@ class TaskJournal:
     ) -> None:
         self._entries: dict[str, JournalEntry] = {}
         self._order: dict[str, int] = {}
-        for entry in sorted(entries, key=lambda each: each.number):
+        self._places = itertools.count()
+        for entry in sorted(entries, key=lambda each: each.place):
             self._remember(entry)
         # The number of the last entry that this attempt begins with.
         self._base = self._last_number = base
@@ -85,6 +87,8 @@ class TaskJournal:
         if entry.shape and entry.shape != self._shape.of(entry.task):
             self._is_executed_again(entry.task, _FLOW_CHANGED, within)
             self._void_what_follows(entry, within, _FLOW_CHANGED)
+            # Even with the same result it does not keep its place: what is new may come before it.
+            self._entries.pop(key, None)
             return None
         if not entry.has_value:
             self._is_executed_again(entry.task, entry.why or "its result is not stored", within)
@@ -115,8 +119,8 @@ class TaskJournal:
         One that cannot be stored is remembered as such.
         """
         values = self._pickled(task, output, changes)
-        self._compare_with_former(key, within, values)
         entry = self._entry(key, task, started_at)
+        entry.same_as = self._compare_with_former(key, within, values)
         if values is not None:
             entry.output, entry.changes = values
         entry = self._bounded(entry)
@@ -126,7 +130,7 @@ class TaskJournal:
 
     def forget_steps(self, key: str) -> None:
         """The task has finished: its steps will not be asked for again."""
-        for step in [known for known in self._entries if known.startswith(f"{key}|")]:
+        for step in [known for known in list(self._entries) if known.startswith(f"{key}|")]:
             del self._entries[step]
 
     def failed(
@@ -153,7 +157,9 @@ class TaskJournal:
 
     def _remember(self, entry: JournalEntry) -> None:
         self._entries[entry.key] = entry
-        self._order[entry.key] = len(self._order)
+        # With the same result it is where it was, before all that was computed from it.
+        if not entry.same_as or entry.key not in self._order:
+            self._order[entry.key] = next(self._places)
 
     def _pickled(self, task: str, output: Any, changes: Changes) -> tuple[bytes, bytes] | None:
         """Both as they are stored; None when they cannot be, and why is remembered."""
@@ -177,14 +183,17 @@ class TaskJournal:
         why = self.not_stored[entry.task] = f"its result takes {size} bytes, {limit}"
         return entry.without_value(why, value_digest(entry.output, entry.changes))
 
-    def _compare_with_former(self, key: str, within: str | None, values: tuple[bytes, bytes] | None) -> None:
+    def _compare_with_former(self, key: str, within: str | None, values: tuple[bytes, bytes] | None) -> int:
+        """The place of the former result, if this is the same; what follows another one is void."""
         former = self._entries.get(key)
         if former is None or not former.digest:
             # Never executed before, or nobody can say what its result was.
-            return
-        if values is None or value_digest(*values) != former.digest:
-            why = f"{former.task}, which comes before it, was executed again with another result"
-            self._void_what_follows(former, within, why)
+            return 0
+        if values is not None and value_digest(*values) == former.digest:
+            return former.place
+        why = f"{former.task}, which comes before it, was executed again with another result"
+        self._void_what_follows(former, within, why)
+        return 0
 
     def _void_what_follows(self, entry: JournalEntry, within: str | None, why: str) -> None:
         """Also for the attempts after this one, which may find a usable entry before what follows."""
