@@ -21,7 +21,7 @@ settings.register_profile(
 )
 settings.load_profile("any-machine")
 
-ACCOUNTS = 1000  # a start with all of them takes 0.3 s
+ACCOUNTS = 2000  # a start with all of them takes 0.6 s
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -39,7 +39,7 @@ async def test_runs_logs_reruns_cancels_and_dead_letters_work(
 ) -> None:
     async with (
         running_gateway(installation.settings("gateway")) as gateway,
-        serving_worker(installation.settings("worker"), concurrency=2),
+        serving_worker(installation.settings("worker", cancel_grace_period_sec=0.2), concurrency=2),
     ):
         watched = await gateway.submit("counting", params={"counter": str(tmp_path / "c"), "seconds": 0})
         async with reading_events(gateway.http, f"/runs/{watched}/watch") as events:

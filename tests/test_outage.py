@@ -22,7 +22,8 @@ CONCURRENCY = 32
 
 @pytest.fixture
 def outage_config(config: NatsBackendConfig, own_nats: NatsServer) -> NatsBackendConfig:
-    return replace(config, nats_url=own_nats.url)
+    # A delivery on its way to a worker when the connection is lost comes again after AckWait.
+    return replace(config, nats_url=own_nats.url, consumer_ack_wait_sec=3.0)
 
 
 async def stored_run_ids(gateway: RunningGateway) -> set[str]:
