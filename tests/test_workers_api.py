@@ -54,7 +54,7 @@ async def five(gateway: RunningGateway) -> RunningGateway:
         a_record("idle", seen_at=now + STAYS_SEC),
         a_record("busy", seen_at=now + STAYS_SEC, state=WorkerState.RUNNING),
         a_record("gone", seen_at=now - 3600),
-        a_record("stopped", seen_at=now - 600, state=WorkerState.STOPPED_GRACEFUL),
+        a_record("stopped", seen_at=now - 7200, state=WorkerState.STOPPED_GRACEFUL),
         a_record("secret", seen_at=now + STAYS_SEC, hidden=True),
     ):
         await put_record(gateway.inside.connection, record)
