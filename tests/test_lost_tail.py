@@ -288,14 +288,14 @@ async def test_a_lost_job_is_not_taken_for_a_queued_one(config: NatsBackendConfi
         backup.take()
         lost, new = (new_job(flow_name="noop", tag="default") for _ in range(2))
         await queue.publish(lost, run_revision=1)
-        queued.compare(await queued.count())
+        await queued.compare(await queued.count())
         assert [_ async for _ in queued.look()] == [None]
         assert queued.has_job(lost.run_id, 0)
         async with reconnecting(connection):
             backup.restore()
         # As many messages as before, under the same sequences.
         await queue.publish(new, run_revision=2)
-        queued.compare(await queued.count())
+        await queued.compare(await queued.count())
         assert [_ async for _ in queued.look()] == [None]
         assert not queued.has_job(lost.run_id, 0)
         assert queued.has_job(new.run_id, 0)
