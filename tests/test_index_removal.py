@@ -27,6 +27,16 @@ async def purge(gateway: RunningGateway, run_id: str) -> None:
     await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", f"$KV.pyoco_runs.{run_id}")
 
 
+async def remembers_markers(gateway: RunningGateway, run_ids: list[str]) -> None:
+    """A list does not wait until the others are forgotten."""
+
+    async def is_right() -> bool:
+        return await gateway.inside.index_file.markers() == run_ids
+
+    await eventually(is_right, describe="the markers that were removed are forgotten")
+    assert list(gateway.inside.sweeper._runs.markers) == run_ids
+
+
 async def test_a_deleted_run_is_not_listed_any_more(gateway: RunningGateway) -> None:
     first, second = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
     assert await ids(gateway) == [second, first]
@@ -52,7 +62,7 @@ async def test_retention_removes_the_rows_as_well(config: NatsBackendConfig) -> 
 async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_and_removed(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.broker.bucket_feed._BATCH", 4)
+    monkeypatch.setattr("pyoco_server.broker.removed_keys._BATCH", 4)
     elsewhere = replace(config, index_dir=config.index_dir + "-other")
     async with running_gateway(config) as gateway:
         written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(10)))
@@ -77,7 +87,7 @@ async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_a
 async def test_vanished_runs_are_found_among_markers_and_no_marker_is_forgotten_for_them(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.broker.bucket_feed._BATCH", 8)
+    monkeypatch.setattr("pyoco_server.broker.removed_keys._BATCH", 8)
     elsewhere = replace(config, index_dir=config.index_dir + "-other")
     async with running_gateway(config) as gateway:
         written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(30)))
@@ -94,7 +104,7 @@ async def test_vanished_runs_are_found_among_markers_and_no_marker_is_forgotten_
 
         assert await eventually(is_right, describe="the vanished runs are not listed any more")
         assert await gateway.inside.index_file.markers() == written[10:20]
-        assert [run_id for _, run_id in gateway.inside.sweeper._runs.markers] == written[10:20]
+        assert list(gateway.inside.sweeper._runs.markers) == written[10:20]
 
 
 async def test_a_run_that_vanished_is_found_beside_a_marker_and_the_marker_is_remembered(
@@ -111,7 +121,7 @@ async def test_a_run_that_vanished_is_found_beside_a_marker_and_the_marker_is_re
 
     assert await eventually(is_right, describe="the vanished run is not listed any more")
     assert await gateway.inside.index_file.markers() == [deleted]
-    assert [run_id for _, run_id in gateway.inside.sweeper._runs.markers] == [deleted]
+    assert list(gateway.inside.sweeper._runs.markers) == [deleted]
 
 
 async def test_a_marker_that_was_removed_out_of_order_is_forgotten(gateway: RunningGateway) -> None:
@@ -121,8 +131,7 @@ async def test_a_marker_that_was_removed_out_of_order_is_forgotten(gateway: Runn
     assert await ids(gateway) == written[3:]
     await purge(gateway, written[2])
     assert await ids(gateway) == written[3:]
-    assert await gateway.inside.index_file.markers() == written[:2]
-    assert [run_id for _, run_id in gateway.inside.sweeper._runs.markers] == written[:2]
+    await remembers_markers(gateway, written[:2])
 
 
 async def test_a_watcher_of_the_list_that_comes_back_is_told_of_a_run_that_vanished(
@@ -156,7 +165,7 @@ async def test_a_run_that_was_written_meanwhile_is_not_gone(gateway: RunningGate
     await purge(gateway, vanished.run_id)
     await gateway.inside.runs.delete(removed.run_id, revision=3)
     known = [(1, rewritten.run_id), (2, vanished.run_id), (3, removed.run_id)]
-    assert await gateway.inside.feed._gone(known) == [2]
+    assert await gateway.inside.feed._removed._not_stored(known) == [2]
 
 
 async def test_an_open_run_that_vanished_is_forgotten_by_the_sweep(
@@ -189,7 +198,7 @@ async def test_a_marker_is_remembered_over_a_restart_and_removed_by_whoever_swee
     monkeypatch.setitem(defaults, "marker_sec", 0.2)
     async with running_gateway(replace(config, sweep_interval_sec=0.1)) as gateway:
         await gateway.inside.index.caught_up()
-        assert [run_id for _, run_id in gateway.inside.sweeper._runs.markers] in ([first], [])
+        assert list(gateway.inside.sweeper._runs.markers) in ([first], [])
 
         async def is_gone() -> bool:
             info = await jetstream_api.call(gateway.inside.connection, "STREAM.INFO.KV_pyoco_runs")
@@ -214,9 +223,8 @@ async def test_markers_that_another_gateway_removed_are_forgotten(
         await gateway.inside.runs.delete(written[number], revision=number + 1)
     assert await ids(gateway) == written[3:]
     markers = gateway.inside.sweeper._runs.markers
-    assert [run_id for _, run_id in markers] == written[:3]
+    assert list(markers) == written[:3]
     for run_id in written[:2]:
         await purge(gateway, run_id)
     assert await ids(gateway) == written[3:]
-    assert [run_id for _, run_id in markers] == [written[2]]
-    assert await gateway.inside.index_file.markers() == [written[2]]
+    await remembers_markers(gateway, [written[2]])

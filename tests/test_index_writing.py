@@ -124,7 +124,8 @@ def test_a_batch_leaves_and_says_the_same_as_its_writes_one_by_one(
     for text in ("loa", "rep", "nig", "n 1"):
         assert together.found(text) == one_by_one.found(text) != set()
     counted = [
-        (index.writer.runs, index.writer.marked, index.writer.revision) for index in (together, one_by_one)
+        (index.writer.runs, index.writer.markers.count, index.writer.revision)
+        for index in (together, one_by_one)
     ]
     assert counted[0] == counted[1]
     assert counted[0][0] == together.db.execute("SELECT count(*) FROM runs").fetchone()[0]
@@ -148,7 +149,7 @@ def test_of_a_batch_that_fails_nothing_is_left(written: Callable[[], Written]) -
     index = written()
     before = history(random.Random(1), runs=40, writes=60)
     index.writer.apply(before, upto=60)
-    was = (index.tables(), index.writer.runs, index.writer.marked, index.writer.revision)
+    was = (index.tables(), index.writer.runs, index.writer.markers.count, index.writer.revision)
     taken = next(
         write for write in before if write.summary is not None and index.found("gpu") & {write.revision}
     )
@@ -160,7 +161,7 @@ def test_of_a_batch_that_fails_nothing_is_left(written: Callable[[], Written]) -
     ]
     with pytest.raises(sqlite3.IntegrityError):
         index.writer.apply([SeenWrite(new_run_id(), 99, None, removed=True), *batch], upto=200)
-    assert (index.tables(), index.writer.runs, index.writer.marked, index.writer.revision) == was
+    assert (index.tables(), index.writer.runs, index.writer.markers.count, index.writer.revision) == was
     index.writer.apply(batch[:-1], upto=200)
     assert index.writer.runs == was[1] + 80
 

@@ -3,6 +3,8 @@
 Its stream is the same, and its sequences are used again for other messages.
 """
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.broker import bucket_feed, feed_history, jetstream_api
 from pyoco_server.broker.api_key_mirror import ApiKeyMirror
 from pyoco_server.broker.api_keys import ApiKeyRecord, ApiKeys
+from pyoco_server.broker.bucket_feed import BucketFeed
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.object_store import ObjectStore
 from pyoco_server.broker.queued_runs import QueuedRuns
@@ -35,7 +39,7 @@ from .support.nats_server import NatsServer
 from .support.printing_runs import PrintingRun, begun
 from .support.stored_runs import ended, snapshot, write
 from .support.stored_waits import decided, waiting_run
-from .support.waiting import LIMIT_SEC, eventually
+from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 from .test_run_list import ids
 
 
@@ -229,6 +233,117 @@ async def test_a_watch_of_the_list_from_a_position_that_was_lost_has_to_list_aga
             assert [event.name for event in reading.events] == ["reset"]
 
 
+async def test_a_loss_between_two_batches_of_one_catch_up_leaves_no_row_of_the_lost_history(
+    config: NatsBackendConfig, backup: Backup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_gateway(config) as gateway:
+        before = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+        assert len(await ids(gateway)) == 2
+    backup.take()
+    async with store_of(config) as store:
+        await write(store, *(ended(at=10.0 + number) for number in range(6)))
+    monkeypatch.setattr(bucket_feed, "_BATCH", 3)
+    after_loss: list[str] = []
+    read = BucketFeed._read
+
+    async def restored_before_the_second_batch(self: BucketFeed, *, after: int) -> list[StreamMessage]:
+        if after == 5 and not after_loss:
+            async with reconnecting(self._connection):
+                await asyncio.to_thread(backup.restore)
+            async with store_of(config) as store:
+                after_loss.extend(await write(store, *(ended(at=50.0 + number) for number in range(8))))
+        return await read(self, after=after)
+
+    monkeypatch.setattr(BucketFeed, "_read", restored_before_the_second_batch)
+    async with running_gateway(config) as gateway:
+        await eventually(lambda: len(after_loss) == 8, describe="the backup is restored")
+        assert set(await ids(gateway)) == {*before, *after_loss}
+
+
+async def test_who_waits_for_a_write_that_is_lost_before_it_was_read_is_answered(
+    config: NatsBackendConfig, backup: Backup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_gateway(config) as gateway:
+        before = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+        assert len(await ids(gateway)) == 2
+    backup.take()
+    async with store_of(config) as store:
+        await write(store, ended(at=10.0))
+    # So the first look is for somebody who waits: for the third write.
+    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
+    monkeypatch.setattr("pyoco_server.runs.index.freshness._PATIENCE_SEC", NEVER_SEC)
+    restored = asyncio.Event()
+    read = BucketFeed._read
+
+    async def restored_before_the_first_batch(self: BucketFeed, *, after: int) -> list[StreamMessage]:
+        if after == 2 and not restored.is_set():
+            restored.set()
+            async with reconnecting(self._connection):
+                await asyncio.to_thread(backup.restore)
+        return await read(self, after=after)
+
+    monkeypatch.setattr(BucketFeed, "_read", restored_before_the_first_batch)
+    async with running_gateway(config) as gateway:
+        async with asyncio.timeout(LIMIT_SEC):
+            await gateway.inside.index.caught_up()
+            await restored.wait()
+        await eventually(lambda: gateway.inside.sweeper.rounds, describe="the sweep was answered")
+        assert set(await ids(gateway)) == set(before)
+
+
+async def remove_without_marker(connection: Connection, *run_ids: str) -> None:
+    """What retention leaves, when it has removed the markers as well."""
+    for run_id in run_ids:
+        await jetstream_api.purge(connection, "KV_pyoco_runs", f"$KV.pyoco_runs.{run_id}")
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+async def test_an_index_is_kept_when_the_newest_runs_it_knows_were_removed_meanwhile(
+    config: NatsBackendConfig,
+    kept: int,
+    rebuilds: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running_gateway(config) as gateway:
+        known = await write(gateway.inside.runs, *(ended(at=10.0 + number) for number in range(4)))
+        assert len(await ids(gateway)) == 4
+    rebuilds.clear()
+    async with connected(config) as connection:
+        await remove_without_marker(connection, *known[kept:])
+        [new] = await write(RunStore(connection), ended(at=50.0))
+    with caplog.at_level(logging.WARNING, logger="pyoco_server.broker"):
+        async with running_gateway(config) as gateway:
+
+            async def lists_what_is_stored() -> bool:
+                return set(await ids(gateway)) == {*known[:kept], new}
+
+            await eventually(lists_what_is_stored, describe="the removed runs are not listed any more")
+    assert rebuilds == []
+    assert not [record for record in caplog.records if "lost" in record.getMessage()]
+
+
+async def test_an_index_is_read_again_when_most_of_what_it_knows_was_removed(
+    config: NatsBackendConfig,
+    rebuilds: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """To ask for each key would take longer than to read all of them."""
+    monkeypatch.setattr(feed_history, "_LEAST_ASKED", 2)
+    monkeypatch.setattr(feed_history, "_ASKED_AT_ONCE", 2)
+    async with running_gateway(config) as gateway:
+        known = await write(gateway.inside.runs, *(ended(at=10.0 + number) for number in range(6)))
+        assert len(await ids(gateway)) == 6
+    rebuilds.clear()
+    async with connected(config) as connection:
+        await remove_without_marker(connection, *known[1:])
+        [new] = await write(RunStore(connection), ended(at=50.0))
+    async with running_gateway(config) as gateway:
+        assert set(await ids(gateway)) == {known[0], new}
+    assert len(rebuilds) == 1
+    assert not [record for record in caplog.records if "lost" in record.getMessage()]
+
+
 def key(key_id: str, revoked_at: float | None = None) -> ApiKeyRecord:
     return ApiKeyRecord(
         key_id=key_id, tenant_id="t", secrets=(), peppered=False, created_at=1.0, revoked_at=revoked_at
@@ -288,14 +403,14 @@ async def test_a_lost_job_is_not_taken_for_a_queued_one(config: NatsBackendConfi
         backup.take()
         lost, new = (new_job(flow_name="noop", tag="default") for _ in range(2))
         await queue.publish(lost, run_revision=1)
-        queued.compare(await queued.count())
+        await queued.compare(await queued.count())
         assert [_ async for _ in queued.look()] == [None]
         assert queued.has_job(lost.run_id, 0)
         async with reconnecting(connection):
             backup.restore()
         # As many messages as before, under the same sequences.
         await queue.publish(new, run_revision=2)
-        queued.compare(await queued.count())
+        await queued.compare(await queued.count())
         assert [_ async for _ in queued.look()] == [None]
         assert not queued.has_job(lost.run_id, 0)
         assert queued.has_job(new.run_id, 0)

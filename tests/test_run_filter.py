@@ -220,4 +220,4 @@ def test_nothing_is_left_of_runs_that_were_removed(
         assert [_count(table)(db) for table in ("runs", "docs", "labels")] == [0, 0, 0]
         assert db.execute("SELECT sum(runs) FROM groups").fetchone()[0] in (None, 0)
         assert db.execute("SELECT count(*) FROM words WHERE words MATCH 'etl'").fetchone()[0] == 0
-        assert len(index.writer.markers()) == 10
+        assert index.writer.markers.count == 10

@@ -135,7 +135,7 @@ async def test_a_begun_run_is_given_one_job_however_long_nobody_takes_it(
 async def test_a_queue_that_was_made_anew_is_read_anew(config: NatsBackendConfig) -> None:
     async with connected(config) as connection:
         queued = QueuedRuns(connection)
-        queued.compare(await queued.count())
+        await queued.compare(await queued.count())
         old, new = (new_job(flow_name="noop", tag="default") for _ in range(2))
         await WorkQueue(connection).publish(old, run_revision=1)
         assert [_ async for _ in queued.look()] == [None]
@@ -144,7 +144,7 @@ async def test_a_queue_that_was_made_anew_is_read_anew(config: NatsBackendConfig
         await ensure_resources(connection)
         # As many messages as before, under the same sequences.
         await WorkQueue(connection).publish(new, run_revision=2)
-        queued.compare(await queued.count())
+        await queued.compare(await queued.count())
         assert [_ async for _ in queued.look()] == [None]
         assert not queued.has_job(old.run_id, 0)
         assert queued.has_job(new.run_id, 0)

@@ -187,7 +187,7 @@ async def test_the_job_of_a_run_that_begins_to_wait_is_not_missed_in_the_queue(
         runs, queued = SeenRuns(connection), QueuedRuns(connection)
         runs.on_waiting(queued.forget_before)
         begun = await waiting_run(connection, suspended=False)
-        queued.compare(await queued.count())
+        await queued.compare(await queued.count())
         await publish_acked(connection, "pyoco.work.default", encode(job_of(begun.snapshot, None)))
         async for _ in queued.look():
             pass

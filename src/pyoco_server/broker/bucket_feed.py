@@ -18,14 +18,14 @@ from nats.aio.subscription import Subscription
 from pyoco_server.background import repeat
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.direct_client import DirectClient
-from pyoco_server.broker.feed_history import FeedHistory, Held, KnownKey
+from pyoco_server.broker.feed_history import Comparison, FeedHistory, Held, KnownKey
 from pyoco_server.broker.feed_questions import FeedQuestions
 from pyoco_server.broker.message import Message, MessageSink
+from pyoco_server.broker.removed_keys import RemovedKeys
 from pyoco_server.broker.stream_reads import (
     EVERYTHING,
     StreamMessage,
     StreamState,
-    last_sequence,
     next_sequence,
     read_batch,
     stream_state,
@@ -42,10 +42,6 @@ _GATHER_SEC: Final = 0.02
 _STORED_SEC: Final = 0.1
 _BATCH: Final = 512
 _BATCH_BYTES: Final = 4 * 1024 * 1024
-# How many batches of the bucket are compared with the reader's rows in a second.
-_COMPARED_BATCHES: Final = 2
-# Of how many keys at a time the leader is asked whether they are gone.
-_ASKED_AT_ONCE: Final = 32
 # Who has not read for so long may have missed a removal: its marker is removed in the end as well.
 _AWAY_SEC: Final = 60.0
 
@@ -80,8 +76,8 @@ class FeedReader(Protocol):
     async def up_to_date(self, state: StreamState) -> None:
         """There was nothing more to read."""
 
-    async def marked_keys(self) -> list[str]:
-        """The deleted keys that it remembers, in the order in which they were deleted."""
+    async def first_markers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
+        """Of the deleted keys that it remembers the oldest behind this revision: revision and key."""
         ...
 
     async def forget_markers(self, keys: list[str]) -> None:
@@ -114,6 +110,7 @@ class BucketFeed:
         self._stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
         self._history = FeedHistory(connection, self._stream, self._prefix)
+        self._removed = RemovedKeys(connection, self._stream, self._prefix, reader)
         # The connection's count of interruptions when the history was last compared.
         self._compared_history_at: int | None = None
         self._hints = _Hints(connection, f"{self._prefix}{keys}", self._heard_of_a_write)
@@ -123,11 +120,6 @@ class BucketFeed:
         self._questions = FeedQuestions()
         # How far there is to read, as last seen.
         self._last = 0
-        # Between these two revisions the bucket is to be compared with the reader's rows; None: nowhere.
-        self._compared: int | None = None
-        self._compare_to = 0
-        # Not before this, since those who want a list wait meanwhile.
-        self._compare_at = 0.0
         # The last sequence when nothing was stored under it any more.
         self._last_missing = 0
         # When all was read last, on this program's own clock.
@@ -188,7 +180,7 @@ class BucketFeed:
             # subscription yet, and says nothing of a write meanwhile.
             self._look_sec = _STORED_SEC if hinted or subscribed else _LOOK_SEC
             self._told_trouble = False
-            await self._compare()
+            await self._removed.look()
         except NatsUnavailable as error:
             await self._pause(error, Err.NATS_UNAVAILABLE, _STORED_SEC)
         except IndexNotReady as error:
@@ -226,13 +218,17 @@ class BucketFeed:
     async def _catch_up(self) -> None:
         """Read what was written since."""
         asked = self._questions.new
+        interruptions = self._connection.interruptions
         state = await stream_state(self._connection, self._stream)
-        await self._begin(state)
+        await self._begin(state, interruptions)
         self._questions.set_goal(asked, state.last_sequence)
         while self._reader.held.revision < state.last_sequence != self._last_missing:
             batch = await self._read(after=self._reader.held.revision)
             if not batch:
                 await self._is_really_all()
+            if self._connection.interruptions != interruptions:
+                return  # this may be of another history than what was compared
+            if not batch:
                 # The last message was removed: nothing is to be read up to its sequence.
                 self._last_missing = state.last_sequence
                 break
@@ -241,41 +237,46 @@ class BucketFeed:
                 return  # it broke, and has to begin anew
             await self._answer_on_the_way(state)
         self._last = max(self._reader.held.revision, self._last)
-        await self._look_for_what_is_gone(state)
+        self._look_for_removed_keys(state)
         await self._reader.up_to_date(state)
         self._up_to_date_at = time.monotonic()
         self._questions.answer(upto=state.last_sequence)
 
-    async def _begin(self, state: StreamState) -> None:
+    async def _begin(self, state: StreamState, interruptions: int) -> None:
         self._last = state.last_sequence
         held = self._reader.held
-        interruptions = self._connection.interruptions
-        if held.created == state.created:
-            if await self._continues(held, state):
-                return
-            log.warning(
-                "the %s have lost their newest messages, and what is known of them is read again; "
-                "was a backup restored, or did a server lose its power?",
-                self._of,
-            )
+        if held.created == state.created and await self._continues(held, state, interruptions):
+            return
         await self._reader.begin(state.created)
         self._compared_history_at = interruptions
         # What somebody waits for may be of the bucket that was there before.
         self._questions.restart()
         self._last_missing = 0
         # All that it will know is read now.
-        self._compared = None
+        self._removed.stop()
         self._up_to_date_at = time.monotonic()
 
-    async def _continues(self, held: Held, state: StreamState) -> bool:
+    async def _continues(self, held: Held, state: StreamState, interruptions: int) -> bool:
         """Whether the bucket still has the history that was read; asked anew after each interruption."""
-        if held.revision > state.last_sequence:
+        if self._compared_history_at == interruptions and held.revision <= state.last_sequence:
+            return True
+        result = await self._history.compare(held, self._reader, state)
+        if result is Comparison.LOST:
+            log.warning(
+                "the %s have lost their newest messages, and what is known of them is read again; "
+                "was a backup restored, or did a server lose its power?",
+                self._of,
+            )
             return False
-        interruptions = self._connection.interruptions
-        if self._compared_history_at != interruptions:
-            if not await self._history.continues(held, self._reader):
-                return False
-            self._compared_history_at = interruptions
+        if result is Comparison.TOO_MUCH_CHANGED:
+            log.info("too many %s were written or removed meanwhile: all are read again", self._of)
+            return False
+        self._compared_history_at = interruptions
+        # What somebody waits for may be lost, and there may be another message under that sequence now.
+        self._questions.restart()
+        self._last_missing = 0
+        if result is Comparison.KEYS_MISSING:
+            self._removed.compare_all(upto=held.revision)
         return True
 
     async def _answer_on_the_way(self, state: StreamState) -> None:
@@ -294,62 +295,17 @@ class BucketFeed:
         if missed := await next_sequence(self._connection, self._stream, after=after):
             raise self._connection.unavailable(f"{self._stream}: a replica has not received {missed} yet")
 
-    # What is gone without a word: its marker was removed while this gateway was away
-
-    async def _look_for_what_is_gone(self, state: StreamState) -> None:
-        """Some may be gone after a while without reading; and some are, if the bucket has fewer messages."""
-        if self._compared is not None or not self._reader.entries + self._reader.markers:
-            return
-        was_away = time.monotonic() - self._up_to_date_at > _AWAY_SEC
-        if await self._lacks_messages(state) or was_away:
-            log.debug("comparing the index of %s with the bucket", self._of)
-            self._compared, self._compare_to = 0, self._reader.held.revision
-
-    async def _lacks_messages(self, state: StreamState) -> bool:
-        """Whether the bucket has fewer messages than the reader knows keys; markers are removed by sweeps."""
+    def _look_for_removed_keys(self, state: StreamState) -> None:
+        """Their markers may have been removed unread; and some were, if the bucket has fewer messages."""
         reader = self._reader
-        if reader.held.revision > state.last_sequence:
-            return False  # the count is older than what was read
-        if reader.entries + reader.markers <= state.messages:
-            return False
-        marked = await reader.marked_keys()
-        for start in range(0, len(marked), _ASKED_AT_ONCE):
-            some = list(enumerate(marked[start : start + _ASKED_AT_ONCE]))
-            if gone := await self._gone(some):
-                await reader.forget_markers([key for at, key in some if at in gone])
-            if reader.entries + reader.markers <= state.messages:
-                return False
-        return True
-
-    async def _compare(self) -> None:
-        """Go along the bucket, a little at a time, and have the reader forget what is not there."""
-        if self._compared is None or time.monotonic() < self._compare_at:
+        known = reader.entries + reader.markers
+        if not known:
             return
-        self._compare_at = time.monotonic() + _LOOK_SEC
-        for _ in range(_COMPARED_BATCHES):
-            batch = await self._read(after=self._compared)
-            upto = min(batch[-1].sequence, self._compare_to) if batch else self._compare_to
-            there = [message.sequence for message in batch]
-            others = await self._reader.others(self._compared, upto, there, limit=_BATCH)
-            if len(others) == _BATCH:
-                upto = others[-1][0]
-            if gone := await self._gone(others):
-                await self._reader.drop(gone)
-            self._compared = None if upto >= self._compare_to else upto
-            if self._compared is None:
-                return
-
-    async def _gone(self, keys: list[tuple[int, str]]) -> list[int]:
-        """The revisions of those keys of which the bucket has nothing, not even something newer."""
-        gone = []
-        for start in range(0, len(keys), _ASKED_AT_ONCE):
-            some = keys[start : start + _ASKED_AT_ONCE]
-            # A replica that lags does not have everything; the leader has.
-            newest = await asyncio.gather(
-                *(last_sequence(self._connection, self._stream, self._prefix + key) for _, key in some)
-            )
-            gone += [revision for (revision, _), last in zip(some, newest, strict=True) if last == 0]
-        return gone
+        if time.monotonic() - self._up_to_date_at > _AWAY_SEC:
+            self._removed.compare_all(upto=reader.held.revision)
+        # A count that is older than what was read says nothing.
+        if reader.held.revision <= state.last_sequence and known > state.messages:
+            self._removed.explain(known - state.messages, upto=reader.held.revision)
 
     async def _read(self, *, after: int) -> list[StreamMessage]:
         return await read_batch(

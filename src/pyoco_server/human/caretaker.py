@@ -208,7 +208,7 @@ class WaitCaretaker:
             stuck += (run for run in group if self._waits_for_nothing(run, open_waits))
         if not stuck:
             return
-        self._queued.compare(await self._queued.count())
+        await self._queued.compare(await self._queued.count())
         if not all(map(self._has_job, stuck)):
             async for _ in self._queued.look():
                 pass

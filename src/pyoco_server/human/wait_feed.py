@@ -83,15 +83,6 @@ class WaitReader(IndexReading):
         )
         self._tell_of_changes()
 
-    # Markers of waits are removed with those of their runs; nothing is remembered of them here.
-    markers = 0
-
-    async def marked_keys(self) -> list[str]:
-        return []
-
-    async def forget_markers(self, keys: list[str]) -> None:
-        """There are none to forget."""
-
     async def up_to_date(self, state: StreamState) -> None:
         if not self._index.ready:
             await self._index.complete()
@@ -116,7 +107,7 @@ class WaitReader(IndexReading):
             if not is_wait_id(wait_id):
                 log.warning("something that is no wait is in the bucket of waits: %r", wait_id)
             elif message.is_marker:
-                yield SeenWait(wait_id, message.sequence, None)
+                yield SeenWait(wait_id, message.sequence, None, removed=True)
             else:
                 yield _read(wait_id, message)
 

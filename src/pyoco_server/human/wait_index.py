@@ -21,10 +21,12 @@ from pyoco_server.human.wait_items import OPEN, WaitFilter, WaitItem
 from pyoco_server.runs.index.conditions import Condition, among, where
 from pyoco_server.runs.index.file import FileForm
 from pyoco_server.runs.index.kept import KeptIndex
+from pyoco_server.runs.index.markers import TABLE as MARKERS
+from pyoco_server.runs.index.markers import MarkerTable
 from pyoco_server.runs.index.sorting import Place
 
 _READERS: Final = 2
-_TABLES: Final = """
+_TABLES: Final = f"""
 CREATE TABLE held (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     created TEXT NOT NULL,      -- of which bucket this is the index
@@ -44,6 +46,8 @@ CREATE TABLE waits (
     has_outbox INTEGER NOT NULL,-- whether it has events that are perhaps unpublished
     item BLOB NOT NULL          -- the wait in a list, as JSON
 );
+-- Of removed waits, as long as the bucket still says that they were removed.
+{MARKERS}
 CREATE INDEX by_state ON waits (state, created_at, wait_id);
 CREATE INDEX by_tenant ON waits (tenant, state, created_at, wait_id);
 CREATE INDEX by_run ON waits (run_id);
@@ -52,7 +56,7 @@ CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
 FORM: Final = FileForm(
     "waits",
-    2,
+    3,
     _TABLES,
     probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
     reader_cache=1024,
@@ -72,6 +76,7 @@ class SeenWait:
     item: WaitItem | None
     # Whether it has events that are perhaps unpublished.
     has_outbox: bool = False
+    removed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +110,15 @@ class WaitWriter:
         for held in connection.execute("SELECT created, revision, stored_ns FROM held"):
             self.created, self.revision, self.stored_ns = held
         [(self.waits,)] = connection.execute("SELECT count(*) FROM waits")
+        self.markers = MarkerTable(connection)
 
     def begin(self, created: str) -> None:
         with self._transaction():
             self._db.execute("DELETE FROM waits")
+            self.markers.clear()
             self._db.execute("DELETE FROM held")
             self._db.execute("INSERT INTO held VALUES (1, ?, 0, 0)", [created])
-        self.created, self.revision, self.stored_ns, self.waits = created, 0, 0, 0
+        self.created, self.revision, self.stored_ns, self.waits, self.markers.count = created, 0, 0, 0, 0
 
     def complete(self) -> None:
         """Nothing is left for the end of the filling."""
@@ -122,11 +129,15 @@ class WaitWriter:
     def apply(self, batch: Sequence[SeenWait], *, upto: int, stored_ns: int = 0) -> list[WaitItem | None]:
         """Store what was read up to that revision; what was known of each wait before."""
         before: list[WaitItem | None] = []
+        # A wait may have been written twice while the batch was read.
+        newest = {write.wait_id: write for write in batch}
+        deleted = [(write.revision, write.wait_id) for write in newest.values() if write.removed]
         with self._transaction():
             for write in batch:
                 before.append(self._take_out(write.wait_id))
                 if write.item is not None:
                     self._insert(write.revision, write.item, has_outbox=write.has_outbox)
+            self.markers.store(newest, deleted)
             self._db.execute("UPDATE held SET revision = ?, stored_ns = ?", [upto, stored_ns])
         self.revision, self.stored_ns = upto, stored_ns
         self.waits += sum(write.item is not None for write in batch) - sum(was is not None for was in before)
@@ -140,12 +151,13 @@ class WaitWriter:
         ).fetchall()
 
     def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
-        """The waits with the highest revisions below this one, the highest first."""
+        """The waits and markers with the highest revisions below this one, the highest first."""
         rows = self._db.execute(
             "SELECT revision, wait_id FROM waits WHERE revision < ? ORDER BY revision DESC LIMIT ?",
             [revision, limit],
         )
-        return [KnownKey(at, wait_id) for at, wait_id in rows]
+        known = [KnownKey(at, wait_id) for at, wait_id in rows]
+        return self.markers.newest_below(revision, known, limit=limit)
 
     def drop(self, revisions: Sequence[int]) -> list[WaitItem]:
         """Remove the waits with these revisions; what was known of them."""
@@ -183,11 +195,13 @@ class WaitWriter:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        marked = self.markers.count
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._db.execute("COMMIT")
         except BaseException:
+            self.markers.count = marked
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
@@ -206,6 +220,11 @@ class WaitIndex(KeptIndex[WaitWriter]):
     def waits(self) -> int:
         return 0 if self._writer is None else self._writer.waits
 
+    @property
+    def marked(self) -> int:
+        """How many removed waits it remembers."""
+        return 0 if self._writer is None else self._writer.markers.count
+
     # Writing
 
     async def apply(
@@ -221,12 +240,19 @@ class WaitIndex(KeptIndex[WaitWriter]):
         return await self._write(lambda: self._used().others(after, upto, revisions, limit=limit))
 
     async def newest_below(self, revision: int, *, limit: int) -> builtins.list[KnownKey]:
-        """The waits with the highest revisions below this one, the highest first."""
+        """The waits and markers with the highest revisions below this one, the highest first."""
         return await self._write(lambda: self._used().newest_below(revision, limit=limit))
 
     async def drop(self, revisions: builtins.list[int]) -> builtins.list[WaitItem]:
         """Remove the waits with these revisions; what was known of them."""
         return await self._write(lambda: self._used().drop(revisions))
+
+    async def first_markers(self, *, after: int, limit: int) -> builtins.list[tuple[int, str]]:
+        """The waits that were removed first behind this revision: revision and id."""
+        return await self._write(lambda: self._used().markers.first(after=after, limit=limit))
+
+    async def forget_markers(self, wait_ids: builtins.list[str]) -> None:
+        await self._write(lambda: self._used().markers.forget(wait_ids))
 
     # For lists and the inbox
 

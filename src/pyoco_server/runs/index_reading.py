@@ -20,6 +20,13 @@ class FedIndex(Protocol):
 
     async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]: ...
 
+    @property
+    def marked(self) -> int: ...
+
+    async def first_markers(self, *, after: int, limit: int) -> list[tuple[int, str]]: ...
+
+    async def forget_markers(self, keys: list[str]) -> None: ...
+
 
 class IndexReading:
     """The part of a `FeedReader` that its index answers."""
@@ -42,3 +49,13 @@ class IndexReading:
 
     async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
         return await self._fed.newest_below(revision, limit=limit)
+
+    @property
+    def markers(self) -> int:
+        return self._fed.marked
+
+    async def first_markers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
+        return await self._fed.first_markers(after=after, limit=limit)
+
+    async def forget_markers(self, keys: list[str]) -> None:
+        await self._fed.forget_markers(keys)

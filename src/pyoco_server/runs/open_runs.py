@@ -7,7 +7,7 @@ does not count.
 
 import asyncio
 import time
-from collections import deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from sys import intern
@@ -83,8 +83,8 @@ class OpenRuns:
         # When the bucket was made: revisions of another one mean nothing here.
         self.created = ""
         self._runs: dict[str, OpenRun] = {}
-        # Keys that were deleted and whose marker may still be there, with when it was seen.
-        self.markers: deque[tuple[float, str]] = deque()
+        # Keys that were deleted and whose marker may still be there, with when it was seen; the oldest first.
+        self.markers: OrderedDict[str, float] = OrderedDict()
         self._on_over: list[Callable[[str], None]] = []
         self._on_waiting: list[Callable[[str, int], None]] = []
         self._on_unanswered: list[Callable[[str], None]] = []
@@ -161,7 +161,8 @@ class OpenRuns:
                 callback(run_id)
 
     def remember_marker(self, run_id: str) -> None:
-        self.markers.append((time.monotonic(), run_id))
+        self.markers.pop(run_id, None)
+        self.markers[run_id] = time.monotonic()
 
     def take_markers(self, *, older_than_sec: float, most: int) -> list[tuple[float, str]]:
         """The oldest markers, out of what is remembered: whoever takes them removes them from the bucket.
@@ -170,20 +171,25 @@ class OpenRuns:
         """
         before = time.monotonic() - older_than_sec
         taken: list[tuple[float, str]] = []
-        while self.markers and len(taken) < most and self.markers[0][0] < before:
-            taken.append(self.markers.popleft())
+        while self.markers and len(taken) < most:
+            run_id, seen_at = next(iter(self.markers.items()))
+            if seen_at >= before:
+                break
+            del self.markers[run_id]
+            taken.append((seen_at, run_id))
         return taken
 
     def put_back_markers(self, markers: list[tuple[float, str]]) -> None:
-        """They could not be removed, and are the oldest ones still."""
-        self.markers.extendleft(reversed(markers))
+        """They could not be removed, and are the oldest ones still, unless they were seen again."""
+        for seen_at, run_id in reversed(markers):
+            if run_id not in self.markers:
+                self.markers[run_id] = seen_at
+                self.markers.move_to_end(run_id, last=False)
 
     def forget_markers(self, run_ids: Iterable[str]) -> None:
         """They were removed from the bucket."""
-        removed = set(run_ids)
-        left = [each for each in self.markers if each[1] not in removed]
-        self.markers.clear()
-        self.markers.extend(left)
+        for run_id in run_ids:
+            self.markers.pop(run_id, None)
 
 
 def _begins_to_wait(before: OpenRun | None, now: RunState) -> bool:

@@ -102,16 +102,9 @@ class RunReader(IndexReading):
         # Each history of the bucket counts as a bucket of its own.
         self._open_runs.begin(f"{created} {self._went_back}" if self._went_back else created)
 
-    @property
-    def markers(self) -> int:
-        return self._index.marked
-
-    async def marked_keys(self) -> list[str]:
-        return await self._index.markers()
-
     async def forget_markers(self, keys: list[str]) -> None:
         self._open_runs.forget_markers(keys)
-        await self._index.forget_markers(keys)
+        await super().forget_markers(keys)
 
     def _seen(self, batch: list[StreamMessage]) -> Iterator[SeenWrite]:
         for message in batch:

@@ -128,7 +128,7 @@ class Sweeper:
             self._runs.observe_anew()
         counted = await self._queued.count()
         await self._lists.caught_up()
-        self._queued.compare(counted)
+        await self._queued.compare(counted)
         await self._deal_with_advisories()
         await self._left_alone.mend(self._still_ours)
         await self._remove_old()

@@ -65,7 +65,7 @@ class RunIndex(KeptIndex[IndexWriter]):
     @property
     def marked(self) -> int:
         """How many removed runs it remembers."""
-        return 0 if self._writer is None else self._writer.marked
+        return 0 if self._writer is None else self._writer.markers.count
 
     # Writing
 
@@ -90,8 +90,12 @@ class RunIndex(KeptIndex[IndexWriter]):
         """Remove the runs with these revisions; what was known of them."""
         return await self._write(lambda: self._used().drop(revisions))
 
+    async def first_markers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
+        """The runs that were removed first behind this revision: revision and id."""
+        return await self._write(lambda: self._used().markers.first(after=after, limit=limit))
+
     async def forget_markers(self, run_ids: list[str]) -> None:
-        await self._write(lambda: self._used().forget_markers(run_ids))
+        await self._write(lambda: self._used().markers.forget(run_ids))
 
     # Reading
 
@@ -148,7 +152,7 @@ class RunIndex(KeptIndex[IndexWriter]):
 
     async def markers(self) -> list[str]:
         """The removed runs of which the bucket still says so, the oldest first."""
-        return await self._write(lambda: self._used().markers())
+        return await self._write(lambda: list(self._used().markers.keys()))
 
 
 def _listed(db: sqlite3.Connection, places: list[Place]) -> list[ListedRun]:

@@ -11,14 +11,15 @@ nothing is read that is not shown, and counting adds a few numbers.
 from typing import Final
 
 from pyoco_server.runs.index.file import FileForm
+from pyoco_server.runs.index.markers import TABLE as MARKERS
 
-VERSION: Final = 7
+VERSION: Final = 8
 
 # Times that a list can be sorted by. A run without one has MISSING there, and counts as smaller than others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
 MISSING: Final = -1.0
 
-TABLES: Final = """
+TABLES: Final = f"""
 CREATE TABLE held (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     created TEXT NOT NULL,      -- of which bucket this is the index
@@ -65,7 +66,7 @@ CREATE TABLE labels (
 -- Whether a run that comes in another order has a tag is seen here, without looking for its row.
 CREATE UNIQUE INDEX labels_by_revision ON labels (label, revision);
 -- Of removed runs, as long as the bucket still says that they were removed.
-CREATE TABLE markers (revision INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE);
+{MARKERS}
 -- Every three characters that follow each other. Whether they do so in the right order is seen in `docs`.
 CREATE VIRTUAL TABLE words USING fts5(
     text, content='', columnsize=0, detail=none, tokenize='trigram case_sensitive 1'

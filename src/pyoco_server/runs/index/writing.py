@@ -8,6 +8,7 @@ from typing import Final
 
 from pyoco_server.broker.feed_history import KnownKey
 from pyoco_server.runs.index import schema
+from pyoco_server.runs.index.markers import MarkerTable
 from pyoco_server.runs.index.rows import KnownRun, RowChanges, SeenWrite, known_runs
 from pyoco_server.runs.index.schema import key_of, run_id_of
 from pyoco_server.runs.recent_changes import UNKNOWN, Before
@@ -31,7 +32,7 @@ class IndexWriter:
         for held in connection.execute("SELECT created, revision, stored_ns FROM held"):
             self.created, self.revision, self.stored_ns = held
         [(self.runs,)] = connection.execute("SELECT coalesce(sum(runs), 0) FROM groups")
-        [(self.marked,)] = connection.execute("SELECT count(*) FROM markers")
+        self.markers = MarkerTable(connection)
 
     def begin(self, created: str) -> None:
         """Forget all: this is the index of another bucket now."""
@@ -44,7 +45,7 @@ class IndexWriter:
             self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
             self._db.execute("INSERT INTO held (one, created, revision) VALUES (1, ?, 0)", [created])
         self._group_ids.clear()
-        self.created, self.revision, self.stored_ns, self.runs, self.marked = created, 0, 0, 0, 0
+        self.created, self.revision, self.stored_ns, self.runs, self.markers.count = created, 0, 0, 0, 0
 
     def complete(self) -> None:
         """What was missing while the index was filled, if anything."""
@@ -64,7 +65,8 @@ class IndexWriter:
         with self._transaction():
             known = known_runs(self._db, keys.values())
             before = _before(batch, known, everything=want_before)
-            self._store_markers(newest)
+            deleted = [(write.revision, write.run_id) for write in newest.values() if write.removed]
+            self.markers.store(newest, deleted)
             changes = RowChanges(self._db)
             for write in newest.values():
                 key = keys[write.run_id]
@@ -95,13 +97,8 @@ class IndexWriter:
             "SELECT revision, run_id FROM runs WHERE revision < ? ORDER BY revision DESC LIMIT ?",
             [revision, limit],
         )
-        markers = self._db.execute(
-            "SELECT revision, run_id FROM markers WHERE revision < ? ORDER BY revision DESC LIMIT ?",
-            [revision, limit],
-        )
         known = [KnownKey(at, run_id_of(key)) for at, key in runs]
-        known += [KnownKey(at, run_id, deleted=True) for at, run_id in markers]
-        return sorted(known, key=lambda each: each.revision, reverse=True)[:limit]
+        return self.markers.newest_below(revision, known, limit=limit)
 
     def drop(self, revisions: Sequence[int]) -> list[tuple[int, RunSummary]]:
         """Remove the runs with these revisions; what was known of them."""
@@ -122,41 +119,22 @@ class IndexWriter:
         rows = self._db.execute("SELECT run_id, revision, state FROM runs WHERE state IS NOT NULL")
         return [(run_id_of(key), revision, state) for key, revision, state in rows]
 
-    def markers(self) -> list[str]:
-        return [run_id for (run_id,) in self._db.execute("SELECT run_id FROM markers ORDER BY revision")]
-
     def close(self) -> None:
         self._db.close()
 
-    def forget_markers(self, run_ids: Sequence[str]) -> None:
-        """They were removed from the bucket."""
-        self.marked -= self._db.execute(
-            "DELETE FROM markers WHERE run_id IN (SELECT value FROM json_each(?))", [json.dumps(run_ids)]
-        ).rowcount
-
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        marked = self.marked
+        marked = self.markers.count
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._db.execute("COMMIT")
         except BaseException:
             self._group_ids.clear()
-            self.marked = marked
+            self.markers.count = marked
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
-
-    def _store_markers(self, newest: dict[str, SeenWrite]) -> None:
-        if self.marked:
-            self.marked -= self._db.execute(
-                "DELETE FROM markers WHERE run_id IN (SELECT value FROM json_each(?))",
-                [json.dumps(list(newest))],
-            ).rowcount
-        removed = [(write.revision, write.run_id) for write in newest.values() if write.removed]
-        self._db.executemany("INSERT INTO markers VALUES (?, ?)", removed)
-        self.marked += len(removed)
 
     def _group(self, item: RunItem) -> int:
         key = (item.tenant_id or "", item.flow_name, item.tag, item.status)
