@@ -298,4 +298,4 @@ class TestRetry:
         assert failures() == 1
         assert {answer.json()["status"] for answer in answers} == {"WAITING_HUMAN"}
         assert answers[0].json()["open_waits"] == answers[1].json()["open_waits"]
-        assert len(await WaitStore(gateway.inside.connection).of_run(run.run_id)) == 2
+        assert len(await WaitStore(gateway.inside.connection).of_run_from_leader(run.run_id)) == 2

@@ -128,7 +128,7 @@ async def test_a_run_that_is_retried_meanwhile_keeps_everything_or_is_not_found(
     if step == "key":
         assert (retried, removed) == ([RunStatus.WAITING_HUMAN], 0)
         awaited = {wait.wait_id for wait in (await run.now()).open_waits or []}
-        stored = await WaitStore(connection).of_run(run.run_id)
+        stored = await WaitStore(connection).of_run_from_leader(run.run_id)
         assert awaited
         assert awaited <= {wait.record.wait_id for wait in stored}
         assert await Journal(connection).entries(run.run_id) == [entry("load")]

@@ -225,7 +225,7 @@ async def test_waits_are_removed_although_an_outbox_is_emptied_meanwhile(
     monkeypatch.setattr(store._bucket, "delete", late)
     assert await store.remove_run(run.run_id) == 1
     assert emptied
-    assert await store.of_run(run.run_id) == []
+    assert await store.of_run_from_leader(run.run_id) == []
 
 
 def test_who_follows_the_inbox_does_not_hear_of_an_emptied_outbox() -> None:

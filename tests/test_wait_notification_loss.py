@@ -204,7 +204,7 @@ async def test_an_answer_between_asking_and_reporting_keeps_the_order(
     async with telling(notifying) as connection:
         run = await running_run(connection)
         await ask_and_die(connection, run, monkeypatch, writes=1)
-        [wait] = await WaitStore(connection).of_run(run.run_id)
+        [wait] = await WaitStore(connection).of_run_from_leader(run.run_id)
         await Answers(connection).respond(wait.record.wait_id, ONE, ANYBODY, ANN)
         kinds = [event.kind.value for event in await WaitEvents(connection).of_run(run.run_id)]
         await is_told(receiver, times=2)

@@ -221,7 +221,7 @@ async def test_two_who_retry_at_once_ask_once(config: NatsBackendConfig, connect
                 *(retry_run(each, run.run_id, ANYBODY, ANN) for each in (connection, other))
             )
             assert outcomes[0] == outcomes[1]
-            assert len(await WaitStore(connection).of_run(run.run_id)) == 2
+            assert len(await WaitStore(connection).of_run_from_leader(run.run_id)) == 2
 
 
 async def test_a_gateway_that_dies_in_between_leaves_a_run_that_somebody_can_answer(

@@ -67,7 +67,7 @@ async def _retried_before(connection: Connection, snapshot: RunSnapshot, actor: 
 
     WaitConflict if the run was never retried.
     """
-    asked = [wait.record for wait in await WaitStore(connection).of_run(snapshot.run_id)]
+    asked = [wait.record for wait in await WaitStore(connection).of_run_from_leader(snapshot.run_id)]
     if not _was_retried(snapshot, asked):
         raise _refusal(snapshot)
     failed_at = max(wait.decided_at or 0.0 for wait in asked if failed_its_run(wait))
