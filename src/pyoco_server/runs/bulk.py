@@ -29,6 +29,7 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.idempotency_keys import KeyKind, StoredKey
 from pyoco_server.broker.publishing import RevisionConflict
+from pyoco_server.broker.unacknowledged import look_again
 from pyoco_server.errors import BulkNotFound, BulkRefused, NatsUnavailable
 from pyoco_server.models import RerunMode, is_run_id
 from pyoco_server.runs.dead_letter_reading import LetterFilter, matching_letters
@@ -256,6 +257,11 @@ async def stop(records: BulkRecords, bulk_id: str, caller: Caller) -> BulkRecord
             return (await records.replace(stopped, revision=stored.revision)).record
         except RevisionConflict:
             continue
+        except NatsUnavailable as failure:
+            found = (await look_again(find(records, bulk_id, caller), failure)).record
+            if found.state is BulkState.RUNNING:
+                raise
+            return found
 
 
 def _check_size(items: list[BulkItem]) -> None:
