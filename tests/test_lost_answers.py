@@ -188,6 +188,35 @@ class TestBulk:
         assert answer.status_code == 200, answer.text
         assert counts(answer.json()["operation"]) == ("COMPLETED", 1, 0, 0)
 
+    @pytest.mark.parametrize("key", [None, "bulk-1"])
+    async def test_an_operation_that_was_seen_to_have_begun_is_accepted_whatever_fails_after_that(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
+    ) -> None:
+        await put(gateway, letter())
+        create, get_record = BulkRecords.create, BulkRecords.get
+        reads = 0
+
+        async def begun_unheard(self: BulkRecords, record: BulkRecord, items: list[BulkItem]) -> StoredBulk:
+            stored = await create(self, record, items)
+            started = structs.replace(record, started_at=1.0)
+            await self.replace(started, revision=stored.revision)
+            raise NatsUnavailable(LOST)
+
+        async def answered_once(self: BulkRecords, bulk_id: str) -> StoredBulk | None:
+            nonlocal reads
+            reads += 1
+            if reads > 1:
+                raise NatsUnavailable(LOST)
+            return await get_record(self, bulk_id)
+
+        headers = {} if key is None else {"Idempotency-Key": key}
+        with looking_on(gateway), monkeypatch.context() as patched:
+            patched.setattr(BulkRecords, "create", begun_unheard)
+            patched.setattr(BulkRecords, "get", answered_once)
+            answer = await gateway.http.post("/dlq/delete", json={"expected_count": 1}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["operation"]["started_at"] == 1.0
+
     async def test_a_refused_operation_that_has_begun_by_the_time_nats_is_back_is_stopped(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
