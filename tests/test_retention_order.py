@@ -3,7 +3,7 @@
 What a gateway that died in between has left is removed by another one.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -53,12 +53,6 @@ class Died(BaseException):
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, run_retention_sec=0.000001)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 def before(retention: Retention, step: str, act: Callable[[], Awaitable[None]]) -> None:

@@ -1,6 +1,5 @@
 """Direct reads may be answered by a replica that lags: no answer to a user rests on what it lacks."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import WaitConflict, WaitExpired
 from pyoco_server.human.answering import Answer, Answers
 from pyoco_server.human.continuation import Continuations
@@ -21,17 +19,10 @@ from pyoco_server.wait_models import Actor, Question, WaitState, encode
 from pyoco_server.worker.protocol import Outcome
 from pyoco_server.worker.run_questions import RunQuestions
 
-from .support.connections import connected
 from .support.waiting_runs import WaitingRun, wait_of, waiting_run
 from .test_wait_expiry import Clock
 
 ANN = Actor(name="ann")
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 class LaggingReplica:
