@@ -2,13 +2,14 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.dead_letters import DeadLetters, LetterWindow
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
@@ -204,6 +205,27 @@ async def test_nobody_retries_the_run_of_another_tenant(connection: Connection) 
     with pytest.raises(RunNotFound):
         await retry_run(connection, run.run_id, Caller("other", "key", sees_all=False), ANN)
     await retry_run(connection, run.run_id, Caller("acme", "key", sees_all=False), ANN)
+
+
+async def test_a_repetition_reads_dead_letters_only_while_the_run_still_waits(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a run that was retried days ago may be behind very many others."""
+    run = await failed_run(connection)
+    await retry_run(connection, run.run_id, ANYBODY, ANN)
+    reads = 0
+    newest_first = DeadLetters.newest_first
+
+    def counted(letters: DeadLetters, **options: Any) -> AsyncIterator[LetterWindow]:
+        nonlocal reads
+        reads += 1
+        return newest_first(letters, **options)
+
+    monkeypatch.setattr(DeadLetters, "newest_first", counted)
+    for status, reads_so_far in [("WAITING_HUMAN", 1), ("RUNNING", 1), ("COMPLETED", 1)]:
+        await run.becomes(status=RunStatus(status))
+        assert (await retry_run(connection, run.run_id, ANYBODY, ANN)).status == status
+        assert reads == reads_so_far
 
 
 async def test_two_who_retry_at_once_ask_once(config: NatsBackendConfig, connection: Connection) -> None:

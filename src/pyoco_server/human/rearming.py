@@ -71,6 +71,9 @@ async def _retried_before(connection: Connection, snapshot: RunSnapshot, actor: 
     asked = [wait.record for wait in await WaitStore(connection).of_run_from_leader(snapshot.run_id)]
     if not _was_retried(snapshot, asked):
         raise _refusal(snapshot)
+    if snapshot.status is not RunStatus.WAITING_HUMAN:
+        # It went on, so nothing is left to be done; its dead letter may be far behind by now.
+        return snapshot
     failed_at = max(wait.decided_at or 0.0 for wait in asked if failed_its_run(wait))
     failed = structs.replace(snapshot, reason=Reason.HUMAN_TIMEOUT, end_time=failed_at)
     await _follow_up(connection, failed, snapshot, asked, actor)
