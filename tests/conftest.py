@@ -9,8 +9,10 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 
+from pyoco_server.broker.connection import Connection
 from pyoco_server.config import NatsBackendConfig
 
+from .support.connections import connected
 from .support.gateway import RunningGateway, running_gateway
 from .support.nats_server import NatsServer
 from .support.waiting import NEVER_SEC
@@ -90,6 +92,13 @@ def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
         drain_timeout_sec=NEVER_SEC,
         load_dotenv=False,
     )
+
+
+@pytest.fixture
+async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+    """A connection of the test's own, with every stream and bucket made."""
+    async with connected(config) as connection:
+        yield connection
 
 
 @pytest.fixture

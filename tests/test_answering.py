@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -31,12 +30,6 @@ from .support.people import ANN, ANN_KEY, BOB, BOB_KEY, STRANGER
 from .support.waiting_runs import WaitingRun, jobs_in_queue, waiting_run
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 @pytest.fixture

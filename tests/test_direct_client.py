@@ -4,7 +4,6 @@ These tests are also the alarm for an update of nats-py that renames what Direct
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -29,12 +28,6 @@ from .support.waiting import LIMIT_SEC, eventually
 Events = list[tuple[object, ...]]
 HEAD = b"NATS/1.0\r\nA: b\r\n\r\n"
 DIRECT = (1, 12)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 class _Recorder:

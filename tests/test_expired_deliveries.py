@@ -18,7 +18,6 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.submit import new_job
 from pyoco_server.worker import PyocoNatsWorker
 
-from .support.connections import connected
 from .support.gateway import RunningGateway
 from .support.looking import started_pid
 from .support.waiting import eventually
@@ -46,12 +45,6 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 @pytest.fixture

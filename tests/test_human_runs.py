@@ -40,7 +40,7 @@ async def answer(gateway: RunningGateway, run: dict[str, Any], payload: Any, num
 
 
 async def waits_of(gateway: RunningGateway, run_id: str) -> list[WaitRecord]:
-    return [stored.record for stored in await WaitStore(gateway.inside.connection).of_run(run_id)]
+    return [stored.record for stored in await WaitStore(gateway.inside.connection).of_run_from_leader(run_id)]
 
 
 async def queued(gateway: RunningGateway) -> int:
@@ -210,7 +210,7 @@ async def test_nobody_answers_and_the_run_fails_and_can_be_asked_again(
         await gateway.reaches(run_id, "WAITING_HUMAN")
         # Not with a short limit: the second question has the same, and is to be answered in time.
         store = WaitStore(gateway.inside.connection)
-        [asked] = await store.of_run(run_id)
+        [asked] = await store.of_run_from_leader(run_id)
         await let_expire(store, asked.record.wait_id)
         run = await gateway.ends(run_id)
         assert (run["status"], run["reason"]) == ("FAILED", "human_timeout")

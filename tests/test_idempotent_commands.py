@@ -219,5 +219,5 @@ async def test_tenants_have_keys_of_their_own(gateway: RunningGateway) -> None:
         await starter.begin(nothing, wish, caller, expected=0, request=wish.keyed(KEY, caller))
         for caller in callers * 2
     ]
-    assert len({each.stored.record.bulk_id for each in begun}) == 3
+    assert len({each.record.bulk_id for each in begun}) == 3
     assert [each.replayed for each in begun] == [False] * 3 + [True] * 3

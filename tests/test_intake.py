@@ -16,7 +16,6 @@ from pyoco_server.broker.work_queue import Delivery, WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.submit import new_job
 
-from .support.connections import connected
 from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 SLOTS = 4
@@ -26,12 +25,6 @@ SLOTS = 4
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     """However long a test takes, nothing comes a second time unless it is handed back."""
     return replace(config, consumer_ack_wait_sec=NEVER_SEC)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A lease on a real bucket: one holder at a time, the next one when it dies or leaves."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -9,17 +8,8 @@ from pyoco_server.broker import lease as lease_module
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import Bucket, Entry
 from pyoco_server.broker.lease import Lease
-from pyoco_server.config import NatsBackendConfig
-
-from .support.connections import connected
 
 TTL_SEC = 1.0
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 def lease(connection: Connection, holder: str, ttl_sec: float = TTL_SEC) -> Lease:

@@ -5,7 +5,8 @@ client does.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -20,15 +21,22 @@ from pyoco_server.broker.run_store import RunStore
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
+from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.rearming import retry_run
 from pyoco_server.models import Job, pending_snapshot
 from pyoco_server.runs import cancel
-from pyoco_server.runs.tenancy import Caller
+from pyoco_server.runs.tenancy import ANYBODY
 from pyoco_server.runs.withdrawal import Withdrawer
+from pyoco_server.wait_models import Actor, WaitRecord
 
-from .support.bulk_operations import counts, ended_runs, ends, get, looking_on, origins
+from .support.bulk_operations import begin, counts, ended_runs, ends, get, looking_on, origins
+from .support.connections import connected
 from .support.gateway import RunningGateway, running_gateway
+from .support.stored_waits import decide
 from .support.waiting import LIMIT_SEC, eventually
+from .support.waiting_runs import waiting_run
 from .support.wheels import wheel_bytes
+from .support.worker_records import a_record, put_record
 from .support.workers import serving_worker
 from .test_dlq import letter, put, seqs
 from .test_http_errors import assert_problem
@@ -45,7 +53,7 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
 
 
 def unheard(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *, stored: bool = True
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, stored: bool = True
 ) -> Callable[[], int]:
     """Has the next call of the method fail, behind the write or in place of it; how often that was."""
     method: Callable[..., Awaitable[Any]] = getattr(owner, name)
@@ -180,6 +188,35 @@ class TestBulk:
         assert answer.status_code == 200, answer.text
         assert counts(answer.json()["operation"]) == ("COMPLETED", 1, 0, 0)
 
+    @pytest.mark.parametrize("key", [None, "bulk-1"])
+    async def test_an_operation_that_was_seen_to_have_begun_is_accepted_whatever_fails_after_that(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
+    ) -> None:
+        await put(gateway, letter())
+        create, get_record = BulkRecords.create, BulkRecords.get
+        reads = 0
+
+        async def begun_unheard(self: BulkRecords, record: BulkRecord, items: list[BulkItem]) -> StoredBulk:
+            stored = await create(self, record, items)
+            started = structs.replace(record, started_at=1.0)
+            await self.replace(started, revision=stored.revision)
+            raise NatsUnavailable(LOST)
+
+        async def answered_once(self: BulkRecords, bulk_id: str) -> StoredBulk | None:
+            nonlocal reads
+            reads += 1
+            if reads > 1:
+                raise NatsUnavailable(LOST)
+            return await get_record(self, bulk_id)
+
+        headers = {} if key is None else {"Idempotency-Key": key}
+        with looking_on(gateway), monkeypatch.context() as patched:
+            patched.setattr(BulkRecords, "create", begun_unheard)
+            patched.setattr(BulkRecords, "get", answered_once)
+            answer = await gateway.http.post("/dlq/delete", json={"expected_count": 1}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["operation"]["started_at"] == 1.0
+
     async def test_a_refused_operation_that_has_begun_by_the_time_nats_is_back_is_stopped(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -250,6 +287,15 @@ class TestWheel:
         assert answer.status_code == (200 if stored else 503)
         assert len((await gateway.http.get("/wheels")).json()) == (0 if stored else 1)
 
+    async def test_an_upload_whose_answer_was_lost_is_answered(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name = "greetings-0.1.0-py3-none-any.whl"
+        failures = unheard(monkeypatch, ObjectStore, "_write_info")
+        uploaded = await gateway.http.post("/wheels", files={"wheel": (name, wheel_bytes())})
+        assert (uploaded.status_code, failures()) == (200, 1)
+        assert len((await gateway.http.get("/wheels")).json()) == 1
+
 
 class TestCancel:
     async def test_a_cancel_whose_answer_was_lost_is_answered(
@@ -277,7 +323,8 @@ class TestCancel:
         with monkeypatch.context() as patched:
             unheard(patched, RunStore, "replace")
 
-            async def in_vain(store: RunStore, run_id: str, caller: Caller, failure: NatsUnavailable) -> None:
+            async def in_vain(read: Coroutine[Any, Any, Any], failure: NatsUnavailable) -> None:
+                read.close()
                 raise failure
 
             patched.setattr(cancel, "look_again", in_vain)
@@ -286,7 +333,109 @@ class TestCancel:
         assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLING")
 
 
+class TestStop:
+    @pytest.mark.parametrize("stored", [True, False], ids=["stopped", "running"])
+    async def test_a_stop_whose_answer_was_lost_says_what_became_of_the_operation(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    ) -> None:
+        await put(gateway, letter())
+        with looking_on(gateway):
+            operation = await begin(gateway, "/dlq/delete", expected_count=1)
+            failures = unheard(monkeypatch, BulkRecords, "replace", stored=stored)
+            answer = await gateway.http.post(f"/bulk/{operation['bulk_id']}/stop")
+            assert (answer.status_code, failures()) == (200 if stored else 503, 1)
+            kept = await get(gateway, operation["bulk_id"])
+        assert kept["state"] == ("STOPPED" if stored else "RUNNING")
+
+
+class TestWorker:
+    @pytest.mark.parametrize("stored", [True, False], ids=["stored", "unchanged"])
+    async def test_a_change_whose_answer_was_lost_says_what_became_of_it(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    ) -> None:
+        await put_record(gateway.inside.connection, a_record("w", seen_at=time.time()))
+        failures = unheard(monkeypatch, gateway.inside.workers._bucket, "update", stored=stored)
+        answer = await gateway.http.patch("/workers/w", json={"paused": True, "drain": True})
+        assert (answer.status_code, failures()) == (200 if stored else 503, 1)
+        worker = (await gateway.http.get("/workers/w")).json()
+        assert (worker["paused"], worker["draining"]) == (stored, stored)
+        listed = (await gateway.http.get("/workers", params={"scope": "all"})).json()
+        assert [each["paused"] for each in listed] == [stored]
+
+
+class TestAnswer:
+    @pytest.mark.parametrize("way", ["respond", "resume"])
+    async def test_an_answer_whose_acknowledgement_was_lost_counts_and_its_run_continues(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, way: str
+    ) -> None:
+        run = await waiting_run(gateway.inside.connection)
+        failures = unheard(monkeypatch, WaitStore, "replace")
+        if way == "respond":
+            answer = await gateway.http.post(f"/waits/{run.wait_id}/respond", json={"payload": 1})
+        else:
+            answer = await gateway.http.post("/resume", json={"runId": run.run_id, "payload": 1})
+        assert (answer.status_code, failures()) == (200, 1), answer.text
+        assert await run.states() == ["answered"]
+        assert len(await run.jobs()) == 1
+        assert await run.kinds() == ["opened", "answered"]
+
+    async def test_an_answer_that_was_not_stored_is_refused_and_counts_when_it_is_repeated(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = await waiting_run(gateway.inside.connection)
+        unheard(monkeypatch, WaitStore, "replace", stored=False)
+        path, body = f"/waits/{run.wait_id}/respond", {"payload": 1}
+        assert (await gateway.http.post(path, json=body)).status_code == 503
+        assert await run.states() == ["open"]
+        assert (await gateway.http.post(path, json=body)).status_code == 200
+
+    async def test_an_answer_of_somebody_else_is_not_taken_for_the_own_one(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = await waiting_run(gateway.inside.connection)
+        replace_wait = WaitStore.replace
+        lost = False
+
+        async def overtaken(store: WaitStore, record: WaitRecord, revision: int, **options: Any) -> int:
+            nonlocal lost
+            if lost:
+                return await replace_wait(store, record, revision, **options)
+            lost = True
+            await decide(store, run.waits[0])
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(WaitStore, "replace", overtaken)
+        path, body = f"/waits/{run.wait_id}/respond", {"payload": 1}
+        assert [(await gateway.http.post(path, json=body)).status_code for _ in range(2)] == [503, 409]
+
+    async def test_a_late_answer_is_told_so_although_the_answer_to_the_expiry_was_lost(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = await waiting_run(gateway.inside.connection)
+        monkeypatch.setattr(gateway.inside.answers, "_clock", lambda: run.waits[0].deadline_at)
+        failures = unheard(monkeypatch, WaitStore, "replace")
+        answer = await gateway.http.post(f"/waits/{run.wait_id}/respond", json={"payload": 1})
+        assert (answer.status_code, failures()) == (410, 1)
+        assert (await run.now()).status == "FAILED"
+
+
 class TestRetry:
+    async def test_a_retry_that_closes_what_is_still_open_goes_on_although_an_answer_was_lost(
+        self, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def died_before(*_: object) -> None:
+            """As the gateway that failed the run, and left its other wait open."""
+
+        async with connected(config) as connection:
+            with monkeypatch.context() as patched:
+                patched.setattr(Continuations, "close_waits", died_before)
+                run = await failed_run(connection, {})
+            assert await run.states() == ["expired", "open"]
+            failures = unheard(monkeypatch, WaitStore, "replace")
+            again = await retry_run(connection, run.run_id, ANYBODY, Actor())
+            assert (again.status, failures()) == ("WAITING_HUMAN", 1)
+            assert await run.states() == ["expired", "cancelled"]
+
     @pytest.mark.parametrize("write", [(RunStore, "replace"), (WaitStore, "create")], ids=["run", "wait"])
     async def test_a_retry_whose_answer_was_lost_is_answered_and_asks_once(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, write: tuple[type, str]
@@ -298,4 +447,4 @@ class TestRetry:
         assert failures() == 1
         assert {answer.json()["status"] for answer in answers} == {"WAITING_HUMAN"}
         assert answers[0].json()["open_waits"] == answers[1].json()["open_waits"]
-        assert len(await WaitStore(gateway.inside.connection).of_run(run.run_id)) == 2
+        assert len(await WaitStore(gateway.inside.connection).of_run_from_leader(run.run_id)) == 2

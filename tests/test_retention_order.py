@@ -3,7 +3,7 @@
 What a gateway that died in between has left is removed by another one.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -53,12 +53,6 @@ class Died(BaseException):
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, run_retention_sec=0.000001)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 def before(retention: Retention, step: str, act: Callable[[], Awaitable[None]]) -> None:
@@ -128,7 +122,7 @@ async def test_a_run_that_is_retried_meanwhile_keeps_everything_or_is_not_found(
     if step == "key":
         assert (retried, removed) == ([RunStatus.WAITING_HUMAN], 0)
         awaited = {wait.wait_id for wait in (await run.now()).open_waits or []}
-        stored = await WaitStore(connection).of_run(run.run_id)
+        stored = await WaitStore(connection).of_run_from_leader(run.run_id)
         assert awaited
         assert awaited <= {wait.record.wait_id for wait in stored}
         assert await Journal(connection).entries(run.run_id) == [entry("load")]

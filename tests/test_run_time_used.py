@@ -1,7 +1,6 @@
 """How much of its `timeout_sec` a run has used: counted by its owners, not by the clocks of two machines."""
 
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -17,7 +16,6 @@ from pyoco_server.runs import ownership
 from pyoco_server.runs.ownership import OwnedRun, claim
 from pyoco_server.runs.submit import new_job
 
-from .support.connections import connected
 from .support.gateway import RunningGateway
 from .support.sweeping import DeadWorker
 from .support.workers import serving_worker
@@ -33,12 +31,6 @@ class MeasuredStore(RunStore):
     async def age_sec(self, stored: StoredRun) -> float:
         assert stored.stored_at
         return self.age
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 @pytest.fixture

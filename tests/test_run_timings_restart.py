@@ -8,14 +8,19 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import WaitExpired
 from pyoco_server.http_api.metric_page import MetricPage
 from pyoco_server.http_api.run_timings import RunTimings
+from pyoco_server.human.answering import Answer, Answers
 from pyoco_server.models import Reason, RunSnapshot, RunStatus, encode
 from pyoco_server.runs.changes import RunChange
 from pyoco_server.runs.run_summary import summary_of
+from pyoco_server.runs.tenancy import ANYBODY
+from pyoco_server.wait_models import Actor
 
 from .support.gateway import RunningGateway, running_gateway
 from .support.stored_runs import snapshot, write
+from .support.waiting_runs import waiting_run
 
 COUNT = 'pyoco_run_schedule_to_start_seconds_count{flow="noop"}'
 
@@ -56,15 +61,46 @@ async def test_a_gateway_does_not_observe_a_start_again_after_a_restart(
         assert await observed(gateway) == "1.0"
 
 
-def test_a_run_that_is_retried_after_human_timeout_did_not_start_again() -> None:
+async def test_a_gateway_does_not_observe_the_start_of_a_run_that_is_retried_after_its_restart(
+    config: NatsBackendConfig,
+) -> None:
+    async with running_gateway(config) as gateway:
+        await gateway.inside.index.caught_up()
+        run = await waiting_run(gateway.inside.connection, submitted_at=time.time() - 5)
+        assert await observed(gateway) == "1.0"
+        late = Answers(gateway.inside.connection, clock=lambda: run.waits[0].deadline_at)
+        with pytest.raises(WaitExpired):
+            await late.respond(run.wait_id, Answer(payload=1), ANYBODY, Actor())
+    async with running_gateway(config) as gateway:
+        await gateway.inside.index.caught_up()
+        answer = await gateway.http.post(f"/runs/{run.run_id}/retry")
+        assert (answer.status_code, answer.json()["status"]) == (200, "WAITING_HUMAN")
+        assert await observed(gateway) is None
+        await rewrite(gateway, run.run_id, status=RunStatus.COMPLETED, end_time=time.time())
+        assert await observed(gateway) is None
+
+
+def test_a_run_that_failed_with_human_timeout_is_not_remembered_and_did_not_start_again() -> None:
     timings, page, run = RunTimings(), MetricPage(), running()
     timed_out: dict[str, Any] = {
         "status": RunStatus.FAILED,
         "reason": Reason.HUMAN_TIMEOUT,
         "end_time": time.time(),
+        "waited_sec": 1.0,
     }
-    for revision, fields in enumerate([{}, timed_out, {"status": RunStatus.WAITING_HUMAN}], start=1):
+    retried: dict[str, Any] = {"status": RunStatus.WAITING_HUMAN, "waited_sec": 2.0}
+    for revision, (fields, remembered) in enumerate([({}, 1), (timed_out, 0), (retried, 1)], start=1):
         data = encode(structs.replace(run, **fields))
         timings.take([RunChange(run.run_id, revision, data, summary_of(data))])
+        assert len(timings._begun) == remembered
+    timings.tell(page)
+    assert f"{COUNT} 1.0" in page.text().decode().splitlines()
+
+
+def test_the_start_of_a_run_that_is_first_seen_as_it_waits_for_people_is_observed() -> None:
+    """It has asked at once, between two reads of the feed."""
+    timings, page, run = RunTimings(), MetricPage(), running()
+    data = encode(structs.replace(run, status=RunStatus.WAITING_HUMAN, generation=1))
+    timings.take([RunChange(run.run_id, 1, data, summary_of(data))])
     timings.tell(page)
     assert f"{COUNT} 1.0" in page.text().decode().splitlines()

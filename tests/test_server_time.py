@@ -1,7 +1,6 @@
 """How old something is that was stored is told by the clock of NATS: that of the gateway may be wrong."""
 
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -28,12 +27,6 @@ AT_ONCE_SEC = 0.000001
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, run_retention_sec=7 * DAY_SEC, worker_record_retention_sec=7 * DAY_SEC)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, *, ahead_sec: float) -> None:

@@ -1,7 +1,6 @@
 """The outbox of a wait: emptied once its events are published, and seen by nobody else."""
 
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +29,6 @@ from pyoco_server.wait_models import (
     encode_wait,
 )
 
-from .support.connections import connected
 from .support.gateway import RunningGateway
 from .support.stored_waits import a_wait
 from .support.waiting import eventually
@@ -44,12 +42,6 @@ ONE = Answer(payload=1)
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.1)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 def opened(wait: WaitRecord) -> WaitEvent:
@@ -225,7 +217,7 @@ async def test_waits_are_removed_although_an_outbox_is_emptied_meanwhile(
     monkeypatch.setattr(store._bucket, "delete", late)
     assert await store.remove_run(run.run_id) == 1
     assert emptied
-    assert await store.of_run(run.run_id) == []
+    assert await store.of_run_from_leader(run.run_id) == []
 
 
 def test_who_follows_the_inbox_does_not_hear_of_an_emptied_outbox() -> None:

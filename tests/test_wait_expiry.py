@@ -43,12 +43,6 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.1)
 
 
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
-
-
 @pytest.mark.parametrize("lang", ["en", "ja"])
 async def test_the_explanation_of_a_run_that_nobody_answered_says_it_once(
     connection: Connection, lang: Lang

@@ -1,6 +1,5 @@
 """A run that went on and asked again goes on after the second answer too, however busy its queue is."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -20,7 +19,6 @@ from pyoco_server.runs.submit import new_job
 from pyoco_server.runs.waiting import waiting
 from pyoco_server.wait_models import WaitRecord
 
-from .support.connections import connected
 from .support.stored_waits import decide
 from .support.waiting import eventually
 from .support.waiting_runs import WaitingRun, wait_of, waiting_run
@@ -32,12 +30,6 @@ LIMIT_SEC = 90.0
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.2)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 async def goes_on_and_asks_again(connection: Connection, run: WaitingRun) -> WaitRecord:

@@ -122,7 +122,7 @@ class Interleaving:
 
     async def _publishes(self, connection: Connection) -> None:
         """What a gateway does with the events that are still in a record."""
-        for wait in await WaitStore(connection).of_run(self._run.run_id):
+        for wait in await WaitStore(connection).of_run_from_leader(self._run.run_id):
             await Continuations(connection).publish_left_over(wait.record.wait_id)
 
     async def _works(self, connection: Connection) -> None:
@@ -189,7 +189,7 @@ class Interleaving:
             answer = Answer(payload=9, decision_id="last")
             await Answers(connection).respond(still_open[0].wait_id, answer, ANYBODY, Actor())
         # What the last of these steps decided is published in the next round.
-        outboxes = [wait.outbox for wait in await WaitStore(connection).of_run(run.run_id)]
+        outboxes = [wait.outbox for wait in await WaitStore(connection).of_run_from_leader(run.run_id)]
         return run.status.terminal and not still_open and not any(outboxes)
 
     async def _stored(self, connection: Connection) -> RunSnapshot:
@@ -198,7 +198,7 @@ class Interleaving:
         return stored.snapshot
 
     async def _waits(self, connection: Connection) -> list[WaitRecord]:
-        return [wait.record for wait in await WaitStore(connection).of_run(self._run.run_id)]
+        return [wait.record for wait in await WaitStore(connection).of_run_from_leader(self._run.run_id)]
 
     # What must hold
 

@@ -1,7 +1,7 @@
 """No event of a wait is lost, whatever dies or fails between the writes that belong to it."""
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,6 @@ from pyoco_server.runs.tenancy import ANYBODY
 from pyoco_server.wait_models import Actor, Question, WaitEvent
 from pyoco_server.worker.run_questions import RunQuestions
 
-from .support.connections import connected
 from .support.gateway import running_gateway
 from .support.notifying import all_done, is_told, notified, telling
 from .support.stored_runs import snapshot
@@ -39,12 +38,6 @@ QUESTION = Question(node="approve||1", task="approve", name="human", message="Ma
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.1)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 @pytest.fixture
@@ -204,7 +197,7 @@ async def test_an_answer_between_asking_and_reporting_keeps_the_order(
     async with telling(notifying) as connection:
         run = await running_run(connection)
         await ask_and_die(connection, run, monkeypatch, writes=1)
-        [wait] = await WaitStore(connection).of_run(run.run_id)
+        [wait] = await WaitStore(connection).of_run_from_leader(run.run_id)
         await Answers(connection).respond(wait.record.wait_id, ONE, ANYBODY, ANN)
         kinds = [event.kind.value for event in await WaitEvents(connection).of_run(run.run_id)]
         await is_told(receiver, times=2)

@@ -1,29 +1,19 @@
 """Proposals: approved as they were shown, edited within the schema, or rejected with a note."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from msgspec import structs
 
 from pyoco_server.broker.connection import Connection
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidAnswer, ProposalChanged, WaitConflict
 from pyoco_server.human.answering import Answer, Answers
 from pyoco_server.runs.tenancy import ANYBODY
 from pyoco_server.wait_models import Decision, digest_of
 
-from .support.connections import connected
 from .support.people import ANN
 from .support.waiting_runs import waiting_run
 from .test_answering import NUMBER, refused
 
 PROPOSAL = {"amount": 100, "to": "Zoë"}
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 @pytest.fixture

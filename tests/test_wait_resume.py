@@ -1,12 +1,9 @@
 """Answering a run: what it waits for is meant, if that is one thing."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.run_store import RunStore
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import (
     InvalidAnswer,
     NotAssigned,
@@ -20,18 +17,11 @@ from pyoco_server.models import RunStatus, new_run_id
 from pyoco_server.runs.tenancy import ANYBODY
 from pyoco_server.wait_models import digest_of
 
-from .support.connections import connected
 from .support.people import ANN, ANN_KEY, BOB, BOB_KEY, STRANGER
 from .support.stored_runs import snapshot
 from .support.waiting_runs import waiting_run
 from .test_answering import NUMBER
 from .test_wait_proposals import PROPOSAL
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.dead_letters import DeadLetters, LetterWindow
 from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
@@ -36,12 +36,6 @@ ONE = Answer(payload=1)
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.1)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 async def failed_run(connection: Connection, *others: dict[str, Any], **fields: Any) -> WaitingRun:
@@ -213,6 +207,27 @@ async def test_nobody_retries_the_run_of_another_tenant(connection: Connection) 
     await retry_run(connection, run.run_id, Caller("acme", "key", sees_all=False), ANN)
 
 
+async def test_a_repetition_reads_dead_letters_only_while_the_run_still_waits(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a run that was retried days ago may be behind very many others."""
+    run = await failed_run(connection)
+    await retry_run(connection, run.run_id, ANYBODY, ANN)
+    reads = 0
+    newest_first = DeadLetters.newest_first
+
+    def counted(letters: DeadLetters, **options: Any) -> AsyncIterator[LetterWindow]:
+        nonlocal reads
+        reads += 1
+        return newest_first(letters, **options)
+
+    monkeypatch.setattr(DeadLetters, "newest_first", counted)
+    for status, reads_so_far in [("WAITING_HUMAN", 1), ("RUNNING", 1), ("COMPLETED", 1)]:
+        await run.becomes(status=RunStatus(status))
+        assert (await retry_run(connection, run.run_id, ANYBODY, ANN)).status == status
+        assert reads == reads_so_far
+
+
 async def test_two_who_retry_at_once_ask_once(config: NatsBackendConfig, connection: Connection) -> None:
     async with connected(config) as other:
         for _ in range(10):
@@ -221,7 +236,7 @@ async def test_two_who_retry_at_once_ask_once(config: NatsBackendConfig, connect
                 *(retry_run(each, run.run_id, ANYBODY, ANN) for each in (connection, other))
             )
             assert outcomes[0] == outcomes[1]
-            assert len(await WaitStore(connection).of_run(run.run_id)) == 2
+            assert len(await WaitStore(connection).of_run_from_leader(run.run_id)) == 2
 
 
 async def test_a_gateway_that_dies_in_between_leaves_a_run_that_somebody_can_answer(

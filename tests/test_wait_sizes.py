@@ -1,7 +1,6 @@
 """Questions that are large, long or many: none of them harms the others, and each can be answered."""
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from pyoco_server.models import RunStatus
 from pyoco_server.runs.tenancy import ANYBODY
 from pyoco_server.wait_models import Decision, WaitRecord, WaitState, digest_of
 
-from .support.connections import connected
 from .support.gateway import RunningGateway
 from .support.people import ANN
 from .support.waiting import eventually
@@ -36,12 +34,6 @@ LATE: dict[str, Any] = {"timeout_sec": -1.0}
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.1)
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 async def fails(run: WaitingRun) -> bool:

@@ -1,6 +1,5 @@
 """Direct reads may be answered by a replica that lags: no answer to a user rests on what it lacks."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -8,27 +7,22 @@ import pytest
 from pyoco_server.broker import wait_store
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.stream_reads import StreamMessage, read_batch
+from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import WaitConflict, WaitExpired
 from pyoco_server.human.answering import Answer, Answers
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.rearming import retry_run
-from pyoco_server.models import RunStatus
+from pyoco_server.models import RunStatus, job_of
 from pyoco_server.runs.tenancy import ANYBODY
-from pyoco_server.wait_models import Actor, WaitState
+from pyoco_server.wait_models import Actor, Question, WaitState, encode
+from pyoco_server.worker.protocol import Outcome
+from pyoco_server.worker.run_questions import RunQuestions
 
-from .support.connections import connected
 from .support.waiting_runs import WaitingRun, wait_of, waiting_run
 from .test_wait_expiry import Clock
 
 ANN = Actor(name="ann")
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 class LaggingReplica:
@@ -143,6 +137,41 @@ async def test_a_second_retry_asks_what_the_first_one_asked(
     stored = await WaitStore(connection).get_from_leader(third.wait_id)
     assert stored is not None
     assert (stored.record.state, stored.record.arming) == (WaitState.OPEN, 3)
+
+
+async def test_a_repeated_retry_is_answered_with_the_run_as_it_waits(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the replica the wait of before is still open: then the run would not have been retried."""
+    run = await waiting_run(connection)
+    replica = await lagging(run, monkeypatch)
+    await expires(run)
+    first = await retry_run(connection, run.run_id, ANYBODY, ANN)
+    again = await retry_run(connection, run.run_id, ANYBODY, ANN)
+    assert again.open_waits == first.open_waits
+    assert replica.reads
+
+
+async def test_a_worker_waits_for_what_a_retry_has_asked_again(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tasks ask, one question expires and the other one is closed with its run; `retry` asks both again.
+
+    For the replica the closed one is open: a run that waits for that one waits for ever.
+    """
+    run = await waiting_run(connection, {}, {})
+    replica = await lagging(run, monkeypatch)
+    await expires(run)
+    again = await retry_run(connection, run.run_id, ANYBODY, ANN)
+    _, second = again.open_waits or []
+    asked = Question(node=run.waits[1].node, task=second.task, name=second.name, message=second.message)
+    questions = RunQuestions(WaitStore(connection), WaitEvents(connection), job_of(again, None), 3600.0)
+    await questions.load()
+    await questions.settle(
+        Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked])), may_go_on=False
+    )
+    assert replica.reads
+    assert [(wait.wait_id, wait.state) for wait in questions.awaited] == [(second.wait_id, WaitState.OPEN)]
 
 
 async def test_all_open_waits_of_a_run_that_is_over_are_closed(

@@ -60,9 +60,9 @@ async def test_the_waits_of_a_run_are_read_together_however_many_they_are(config
         asked = [wait_of(run, name=f"q{number}") for number in range(600)]
         await store.create(wait_of(other))
         await asyncio.gather(*(store.create(wait) for wait in asked))
-        found = await store.of_run(run.run_id)
+        found = await store.of_run_from_leader(run.run_id)
         assert sorted(wait.record.wait_id for wait in found) == sorted(wait.wait_id for wait in asked)
-        assert await store.of_run(snapshot().run_id) == []
+        assert await store.of_run_from_leader(snapshot().run_id) == []
 
 
 async def test_what_is_no_wait_does_not_hide_the_others(
@@ -73,7 +73,7 @@ async def test_what_is_no_wait_does_not_hide_the_others(
         wait = wait_of(snapshot())
         await store.create(wait)
         await publish_acked(connection, f"$KV.pyoco_waits.{wait.run_id}.{'0' * 16}", b"{nonsense")
-        assert [found.record for found in await store.of_run(wait.run_id)] == [wait]
+        assert [found.record for found in await store.of_run_from_leader(wait.run_id)] == [wait]
         assert await store.get(f"{wait.run_id}.{'0' * 16}") is None
         assert "has a value that is none" in caplog.text
 
@@ -144,7 +144,7 @@ async def test_waits_and_events_are_removed_with_their_run(config: NatsBackendCo
         assert sum([count async for count in retention.remove_ended()]) == 2
 
         store, events = WaitStore(connection), WaitEvents(connection)
-        assert await store.of_run(over.run_id) == []
+        assert await store.of_run_from_leader(over.run_id) == []
         assert await events.of_run(over.run_id) == []
         # Markers stay for those who follow the bucket, and go with the marker of the run.
         assert (await stream_state(connection, "KV_pyoco_waits")).messages == 3
@@ -156,5 +156,5 @@ async def test_waits_and_events_are_removed_with_their_run(config: NatsBackendCo
             pass
         assert (await stream_state(connection, "KV_pyoco_waits")).messages == 1
         assert await events.of_run(over.run_id) == []
-        assert [wait.record for wait in await store.of_run(kept.run_id)] == kept.waits
+        assert [wait.record for wait in await store.of_run_from_leader(kept.run_id)] == kept.waits
         assert await kept.kinds() == ["opened"]

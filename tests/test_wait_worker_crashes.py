@@ -58,7 +58,7 @@ class Approval:
         return await self._gateway.get(self.run_id)
 
     async def waits(self) -> list[WaitRecord]:
-        stored = await WaitStore(self._gateway.inside.connection).of_run(self.run_id)
+        stored = await WaitStore(self._gateway.inside.connection).of_run_from_leader(self.run_id)
         return [each.record for each in stored]
 
     async def comes_to_wait(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Pausing and draining real workers from the gateway, and what becomes of the runs."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -234,12 +233,6 @@ async def test_a_worker_that_a_program_drives_itself_obeys_too(
 
 
 # The intake alone
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
-        yield connection
 
 
 async def queue_jobs(connection: Connection, count: int) -> None:

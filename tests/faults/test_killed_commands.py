@@ -170,7 +170,7 @@ async def test_a_gateway_killed_inside_a_retry_asks_once(tmp_path: Path) -> None
             answer = await product.killed_and_repeated(moment, count, f"/runs/{run.run_id}/retry")
             assert answer["status"] == "WAITING_HUMAN", moment
             [wanted] = [wait["wait_id"] for wait in answer["open_waits"]]
-            waits = [wait.record for wait in await WaitStore(connection).of_run(run.run_id)]
+            waits = [wait.record for wait in await WaitStore(connection).of_run_from_leader(run.run_id)]
             opened = [wait.wait_id for wait in waits if wait.state is WaitState.OPEN]
             assert (opened, len(waits)) == ([wanted], 2), moment
             assert (await product.answer("GET", "/dlq", params={"run_id": run.run_id}))["items"] == [], moment

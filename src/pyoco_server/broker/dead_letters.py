@@ -1,6 +1,5 @@
 """The dead-letter stream: one message for each run or job that ended badly, for diagnosis."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pyoco_server.broker.stream_reads import (
     read_batch,
     stream_state,
 )
+from pyoco_server.broker.unacknowledged import look_again
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import DeadLetter, encode
 
@@ -29,7 +29,6 @@ _NARROW = 128
 _WIDE = 8192
 _BATCH = 512
 _DIGEST_CHARS = 16
-_LOOK_AGAIN_SEC = 0.3
 # What a letter is called that something else has written.
 UNREADABLE = "unreadable"
 
@@ -78,13 +77,7 @@ class DeadLetters:
         try:
             await self.delete(seq)
         except NatsUnavailable as failure:
-            # Perhaps the answer was lost, and not the letter kept.
-            try:
-                async with asyncio.timeout(_LOOK_AGAIN_SEC):
-                    kept = await self.get(seq) is not None
-            except (NatsUnavailable, TimeoutError):
-                raise failure from None
-            if kept:
+            if await look_again(self.get(seq), failure) is not None:
                 raise
 
     async def newest_first(

@@ -7,12 +7,10 @@ around the request than in it.
 from base64 import b64decode
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection, NoResponders
 from pyoco_server.broker.publishing import ApiError, RevisionConflict, publish_acked
 
@@ -103,16 +101,6 @@ class Bucket:
         """Delete the key if it is still at the given revision."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(revision), "KV-Operation": "DEL"}
         await publish_acked(self._connection, self._prefix + key, b"", headers)
-
-    async def age_sec(self, entry_stored_at: str) -> float:
-        """How long ago a write was that has this `stored_at`, by the server's clock alone."""
-        try:
-            info = await jetstream_api.call(self._connection, f"STREAM.INFO.{self._stream}")
-        except jetstream_api.ApiRefused as refused:
-            raise self._connection.unavailable(f"{self._stream}: {refused}") from refused
-        now, then = datetime.fromisoformat(info["ts"]), datetime.fromisoformat(entry_stored_at)
-        # Another server may lead the bucket since.
-        return max(0.0, (now - then).total_seconds())
 
     async def _stored(self, key: str) -> _StoredMessage | None:
         query = msgspec.json.encode({"last_by_subj": f"{self._prefix}{key}"})

@@ -8,6 +8,7 @@ import msgspec
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.kv import Bucket, Entry
 from pyoco_server.broker.publishing import RevisionConflict
+from pyoco_server.broker.stream_reads import stream_state, unix_time
 from pyoco_server.models import RunSnapshot, decode_snapshot, encode
 
 
@@ -26,7 +27,10 @@ class RunStore:
     """The `pyoco_runs` bucket."""
 
     def __init__(self, connection: Connection) -> None:
-        self._bucket = Bucket(connection, connection.config.runs_kv_bucket)
+        bucket = connection.config.runs_kv_bucket
+        self._connection = connection
+        self._bucket = Bucket(connection, bucket)
+        self._stream = f"KV_{bucket}"
 
     def create(self, snapshot: RunSnapshot, *, encoded: bytes | None = None) -> Coroutine[Any, Any, int]:
         """Write the first snapshot of a run; RevisionConflict if the id is, or ever was, in use."""
@@ -49,7 +53,11 @@ class RunStore:
 
     async def age_sec(self, stored: StoredRun) -> float:
         """How long ago this snapshot was written, by the server's clock alone."""
-        return await self._bucket.age_sec(stored.stored_at) if stored.stored_at else 0.0
+        if not stored.stored_at:
+            return 0.0
+        now = (await stream_state(self._connection, self._stream)).server_time
+        # Another server may lead the bucket since.
+        return max(0.0, now - unix_time(stored.stored_at))
 
     def replace(
         self, snapshot: RunSnapshot, *, revision: int, encoded: bytes | None = None

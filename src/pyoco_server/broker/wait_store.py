@@ -48,12 +48,8 @@ class WaitStore:
         """For decisions, where a replica's older answer would be wrong."""
         return _stored(wait_id, await self._bucket.get_from_leader(wait_id))
 
-    async def of_run(self, run_id: str) -> list[StoredWait]:
-        """All waits of the run as any replica knows them, those written last at the end."""
-        return self._waits_in([message async for message in self._messages(run_id)])
-
     async def of_run_from_leader(self, run_id: str) -> list[StoredWait]:
-        """The same for decisions: everything that was acknowledged is among them."""
+        """All waits of the run, those written last at the end; whatever was acknowledged is among them."""
         messages = [message async for message in self._messages(run_id)]
         after = messages[-1].sequence if messages else 0
         subject = f"{self._prefix}{run_id}.*"

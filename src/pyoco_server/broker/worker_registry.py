@@ -13,10 +13,11 @@ import msgspec
 
 from pyoco_server.broker import jetstream_api
 from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.kv import Bucket
+from pyoco_server.broker.kv import Bucket, Entry
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.stream_reads import StreamMessage, read_batch, stream_state
-from pyoco_server.errors import WorkerNotFound
+from pyoco_server.broker.unacknowledged import look_again
+from pyoco_server.errors import NatsUnavailable, WorkerNotFound
 from pyoco_server.models import WorkerRecord, decode_worker, encode
 
 log = logging.getLogger(__name__)
@@ -87,13 +88,7 @@ class WorkerRegistry:
     async def change(self, worker_id: str, change: Callable[[WorkerRecord], WorkerRecord]) -> WorkerRecord:
         """Apply `change` to the record as it is when it is written; WorkerNotFound if there is none."""
         while True:
-            entry = await self._bucket.get_from_leader(worker_id)
-            if entry is None:
-                raise WorkerNotFound(f"there is no worker {worker_id!r}")
-            try:
-                record = decode_worker(entry.value)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise WorkerNotFound(f"the record of worker {worker_id!r} cannot be read: {error}") from error
+            entry, record = await self._entry(worker_id)
             changed = change(record)
             value = encode(changed)
             if value == entry.value:
@@ -102,7 +97,24 @@ class WorkerRegistry:
                 self._written = await self._bucket.update(worker_id, value, revision=entry.revision)
             except RevisionConflict:
                 continue
+            except NatsUnavailable as failure:
+                entry, record = await look_again(self._entry(worker_id), failure)
+                # The worker may have written since, and keeps what was asked of it.
+                if change(record) != record:
+                    raise
+                self._written = entry.revision
+                return record
             return changed
+
+    async def _entry(self, worker_id: str) -> tuple[Entry, WorkerRecord]:
+        """As the leader knows it; WorkerNotFound if there is none."""
+        entry = await self._bucket.get_from_leader(worker_id)
+        if entry is None:
+            raise WorkerNotFound(f"there is no worker {worker_id!r}")
+        try:
+            return entry, decode_worker(entry.value)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise WorkerNotFound(f"the record of worker {worker_id!r} cannot be read: {error}") from error
 
 
 def _readable(message: StreamMessage) -> StoredWorker | None:

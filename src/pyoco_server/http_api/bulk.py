@@ -167,7 +167,7 @@ async def _answer(request: Request, asked: BulkRequest, wish: BulkWish, selectio
     caller = caller_of(request)
     keyed = None if key is None else wish.keyed(key, caller)
     begun = await gateway.bulk_starter.begin(selection, wish, caller, expected=expected, request=keyed)
-    record = begun.stored.record
+    record = begun.record
     gateway.bulk.work_on(record.bulk_id)
     answer = BulkAnswer(
         action=wish.action,

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from pyoco_server.http_api.metric_page import Distribution, MetricPage
-from pyoco_server.models import TERMINAL, Reason
+from pyoco_server.models import TERMINAL
 from pyoco_server.runs.changes import RunChange
-from pyoco_server.runs.run_summary import RunItem
+from pyoco_server.runs.run_summary import RunItem, RunSummary
 
 # Anybody may submit runs under any name, and each name is some kilobytes of every scrape.
 MOST_FLOWS = 30
@@ -35,24 +35,27 @@ class RunTimings:
             if change.summary is None:
                 self._begun.discard(change.run_id)
             else:
-                self._count(change.summary.item)
+                self._count(change.summary)
 
     def tell(self, page: MetricPage, tenant: str | None = None) -> None:
         """How the runs of a tenant fared, or all of them."""
         timings = self._all if tenant is None else self._of_tenant.get(tenant, _FlowTimings())
         timings.tell(page)
 
-    def _count(self, run: RunItem) -> None:
+    def _count(self, summary: RunSummary) -> None:
+        run = summary.item
         counted = [self._all]
         if run.tenant_id is not None:
             counted.append(self._of_tenant.setdefault(run.tenant_id, _FlowTimings()))
         if run.start_time is not None and run.run_id not in self._begun:
             self._begun.add(run.run_id)
-            for timings in counted:
-                timings.began(run)
+            # One that has waited before and is new here was retried after human_timeout: its start was
+            # counted before it failed.
+            if not summary.has_waited:
+                for timings in counted:
+                    timings.began(run)
         if run.status in TERMINAL:
-            if run.reason != Reason.HUMAN_TIMEOUT:  # else it may be retried
-                self._begun.discard(run.run_id)
+            self._begun.discard(run.run_id)
             for timings in counted:
                 timings.ended(run)
 

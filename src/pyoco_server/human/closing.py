@@ -4,10 +4,9 @@ import time
 
 from msgspec import structs
 
-from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import WaitStore
-from pyoco_server.human.event_outbox import publish_now
+from pyoco_server.human.event_outbox import write_outcome
 from pyoco_server.wait_models import WaitEvent, WaitEventKind, WaitRecord, WaitState
 
 
@@ -18,13 +17,9 @@ async def close_wait(store: WaitStore, events: WaitEvents, wait_id: str, why: st
         if stored is None or stored.record.state is not WaitState.OPEN:
             return None if stored is None else stored.record
         closed = structs.replace(stored.record, state=WaitState.CANCELLED, decided_at=time.time(), note=why)
-        outbox = [*stored.outbox, event_of(closed, WaitEventKind.CANCELLED, why=why)]
-        try:
-            await store.replace(closed, stored.revision, outbox=outbox)
-        except RevisionConflict:
-            continue
-        await publish_now(events, outbox)
-        return closed
+        event = event_of(closed, WaitEventKind.CANCELLED, why=why)
+        if await write_outcome(store, events, stored, closed, event):
+            return closed
 
 
 def event_of(wait: WaitRecord, kind: WaitEventKind, *, why: str | None = None) -> WaitEvent:

@@ -18,7 +18,7 @@ from pyoco_server.broker.wait_events import WaitEvents
 from pyoco_server.broker.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.human.closing import close_wait
-from pyoco_server.human.event_outbox import publish_left_over, publish_now
+from pyoco_server.human.event_outbox import publish_left_over, publish_now, write_outcome
 from pyoco_server.human.outcomes import RUN_OVER, asked_anew, expiry_text, failed_its_run, told_of
 from pyoco_server.models import OpenWait, Reason, RunSnapshot, RunStatus
 from pyoco_server.runs.mending import Ending, Mender
@@ -46,13 +46,7 @@ class Continuations:
 
         Its event is published, at the latest from the outbox. What follows for its run is another step.
         """
-        outbox = [*wait.outbox, told_of(outcome)]
-        try:
-            await self._waits.replace(outcome, wait.revision, outbox=outbox)
-        except RevisionConflict:
-            return False
-        await publish_now(self._events, outbox)
-        return True
+        return await write_outcome(self._waits, self._events, wait, outcome, told_of(outcome))
 
     async def publish_best_effort(self, event: WaitEvent) -> None:
         """For what changes no record, and is in no outbox: an answer that was refused."""

@@ -9,10 +9,11 @@ import logging
 from collections.abc import Iterable
 
 from pyoco_server.broker.publishing import RevisionConflict
+from pyoco_server.broker.unacknowledged import look_again
 from pyoco_server.broker.wait_events import WaitEvents
-from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.broker.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.wait_models import WaitEvent
+from pyoco_server.wait_models import WaitEvent, WaitRecord
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,23 @@ async def publish_now(events: WaitEvents, outbox: Iterable[WaitEvent]) -> None:
         except NatsUnavailable as error:
             extra = {"wait_id": event.wait_id, "run_id": event.run_id}
             log.warning("event %s is published later: %s", event.event_id, error, extra=extra)
+
+
+async def write_outcome(
+    waits: WaitStore, events: WaitEvents, wait: StoredWait, outcome: WaitRecord, event: WaitEvent
+) -> bool:
+    """The one write by which a wait gets its outcome and its event; false: somebody else wrote since."""
+    outbox = [*wait.outbox, event]
+    try:
+        await waits.replace(outcome, wait.revision, outbox=outbox)
+    except RevisionConflict:
+        return False
+    except NatsUnavailable as failure:
+        found = await look_again(waits.get_from_leader(outcome.wait_id), failure)
+        if found is None or found.record != outcome:
+            raise
+    await publish_now(events, outbox)
+    return True
 
 
 async def publish_left_over(waits: WaitStore, events: WaitEvents, wait_id: str) -> None:

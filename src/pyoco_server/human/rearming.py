@@ -15,6 +15,7 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
+from pyoco_server.broker.unacknowledged import look_again
 from pyoco_server.broker.wait_store import WaitStore
 from pyoco_server.errors import NatsUnavailable, WaitConflict
 from pyoco_server.human.continuation import Continuations, awaited_by
@@ -22,7 +23,7 @@ from pyoco_server.human.outcomes import RUN_OVER, asked_again, failed_its_run, l
 from pyoco_server.models import Reason, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.runs.compaction import compact_run_snapshot
 from pyoco_server.runs.dead_letter_reading import forget_failure
-from pyoco_server.runs.run_lookup import find_run, look_again
+from pyoco_server.runs.run_lookup import find_run
 from pyoco_server.runs.tenancy import Caller
 from pyoco_server.runs.waiting import waiting
 from pyoco_server.wait_models import Actor, WaitRecord, WaitState
@@ -54,7 +55,7 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
         except RevisionConflict:
             continue
         except NatsUnavailable as failure:
-            found = (await look_again(store, run_id, caller, failure)).snapshot
+            found = (await look_again(find_run(store, run_id, caller), failure)).snapshot
             if not _was_retried(found, asked):
                 raise
             again = found
@@ -67,9 +68,12 @@ async def _retried_before(connection: Connection, snapshot: RunSnapshot, actor: 
 
     WaitConflict if the run was never retried.
     """
-    asked = [wait.record for wait in await WaitStore(connection).of_run(snapshot.run_id)]
+    asked = [wait.record for wait in await WaitStore(connection).of_run_from_leader(snapshot.run_id)]
     if not _was_retried(snapshot, asked):
         raise _refusal(snapshot)
+    if snapshot.status is not RunStatus.WAITING_HUMAN:
+        # It went on, so nothing is left to be done; its dead letter may be far behind by now.
+        return snapshot
     failed_at = max(wait.decided_at or 0.0 for wait in asked if failed_its_run(wait))
     failed = structs.replace(snapshot, reason=Reason.HUMAN_TIMEOUT, end_time=failed_at)
     await _follow_up(connection, failed, snapshot, asked, actor)

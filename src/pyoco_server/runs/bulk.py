@@ -29,13 +29,14 @@ from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.dead_letters import DeadLetters
 from pyoco_server.broker.idempotency_keys import KeyKind, StoredKey
 from pyoco_server.broker.publishing import RevisionConflict
+from pyoco_server.broker.unacknowledged import look_again
 from pyoco_server.errors import BulkNotFound, BulkRefused, NatsUnavailable
 from pyoco_server.models import RerunMode, is_run_id
 from pyoco_server.runs.dead_letter_reading import LetterFilter, matching_letters
 from pyoco_server.runs.idempotency import KeyedRequest, KeyedRuns, keyed_command
 from pyoco_server.runs.run_filter import RunFilter
 from pyoco_server.runs.tenancy import Caller
-from pyoco_server.runs.withdrawal import Undo, Withdrawal, Withdrawer, remove_unbegun_bulk
+from pyoco_server.runs.withdrawal import Withdrawal, Withdrawer, remove_unbegun_bulk
 
 MOST_ITEMS = 100_000
 SAMPLE = 10
@@ -116,7 +117,7 @@ async def count(selection: Selection) -> Counted:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    stored: StoredBulk
+    record: BulkRecord
     sample: list[str]
     # Whether an earlier request with the same key has begun it.
     replayed: bool = False
@@ -154,24 +155,25 @@ class BulkStarter:
         try:
             return await self._store(record, items, caller, request)
         except NatsUnavailable as failure:
-            await self._withdrawer.withdraw(self._withdrawal(record, caller, request), failure)
-            return Begun(await find(self._records, record.bulk_id, caller), _sample(items))
+            begun = await self._withdrawer.withdraw(self._withdrawal(record, caller, request), failure)
+            return Begun(begun, _sample(items))
 
     async def _store(
         self, record: BulkRecord, items: list[BulkItem], caller: Caller, request: KeyedRequest | None
     ) -> Begun:
         if request is None:
-            return Begun(await self._create(record, items), _sample(items))
+            await self._create(record, items)
+            return Begun(record, _sample(items))
         held = await self._keys.hold(request, record.bulk_id, kind=KeyKind.BULK)
         if held.record.run_id != record.bulk_id:
             return await self._begun_before(held.record.run_id, caller)
-        stored = await self._create(record, items)
+        await self._create(record, items)
         await self._accept(held)
-        return Begun(stored, _sample(items))
+        return Begun(record, _sample(items))
 
-    async def _create(self, record: BulkRecord, items: list[BulkItem]) -> StoredBulk:
+    async def _create(self, record: BulkRecord, items: list[BulkItem]) -> None:
         try:
-            return await self._records.create(record, items)
+            await self._records.create(record, items)
         except RevisionConflict:
             raise self._too_slow() from None
 
@@ -185,29 +187,33 @@ class BulkStarter:
         return self._connection.unavailable("storing the operation took so long that it was given up")
 
     async def _begun_before(self, bulk_id: str, caller: Caller) -> Begun:
-        stored = await find(self._records, bulk_id, caller)
-        items = await self._records.first_items(stored.record, SAMPLE)
-        return Begun(stored, _sample(items), replayed=True)
+        record = (await find(self._records, bulk_id, caller)).record
+        items = await self._records.first_items(record, SAMPLE)
+        return Begun(record, _sample(items), replayed=True)
 
-    def _withdrawal(self, record: BulkRecord, caller: Caller, request: KeyedRequest | None) -> Withdrawal:
-        undo: Undo = partial(self._remove, record.bulk_id)
-        undo_late: Undo | None = partial(self._remove_or_stop, record.bulk_id, caller)
+    def _withdrawal(
+        self, record: BulkRecord, caller: Caller, request: KeyedRequest | None
+    ) -> Withdrawal[BulkRecord]:
+        bulk_id, name = record.bulk_id, f"bulk operation {record.bulk_id}"
         if request is not None:
+            key = request.key
             # Whoever repeats the request finds the operation: it is not stopped.
-            undo = partial(self._keys.give_up, request.key, record.bulk_id, kind=KeyKind.BULK)
-            undo_late = None
-        name = f"bulk operation {record.bulk_id}"
-        return Withdrawal(name=name, undo=undo, undo_late=undo_late, keyed=request is not None)
+            return Withdrawal(
+                name=name,
+                undo=lambda: self._keys.give_up(key, bulk_id, kind=KeyKind.BULK),
+                keyed=True,
+            )
+        return Withdrawal(
+            name=name,
+            undo=partial(remove_unbegun_bulk, self._records, bulk_id),
+            undo_late=partial(self._remove_or_stop, bulk_id, caller),
+        )
 
-    async def _remove(self, bulk_id: str) -> str | None:
-        begun = await remove_unbegun_bulk(self._records, bulk_id)
-        return None if begun is None else begun.state
-
-    async def _remove_or_stop(self, bulk_id: str, caller: Caller) -> str | None:
+    async def _remove_or_stop(self, bulk_id: str, caller: Caller) -> BulkRecord | None:
         """An operation that nobody was told of and that has begun does no more than it has done."""
         if await remove_unbegun_bulk(self._records, bulk_id) is None:
             return None
-        return (await stop(self._records, bulk_id, caller)).state
+        return await stop(self._records, bulk_id, caller)
 
 
 def _new_record(wish: BulkWish, caller: Caller, matched: int) -> BulkRecord:
@@ -256,6 +262,11 @@ async def stop(records: BulkRecords, bulk_id: str, caller: Caller) -> BulkRecord
             return (await records.replace(stopped, revision=stored.revision)).record
         except RevisionConflict:
             continue
+        except NatsUnavailable as failure:
+            found = (await look_again(find(records, bulk_id, caller), failure)).record
+            if found.state is BulkState.RUNNING:
+                raise
+            return found
 
 
 def _check_size(items: list[BulkItem]) -> None:

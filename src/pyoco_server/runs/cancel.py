@@ -12,10 +12,11 @@ from msgspec import structs
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore, StoredRun
+from pyoco_server.broker.unacknowledged import look_again
 from pyoco_server.broker.wake_up import wake_owner
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.models import RunSnapshot, RunStatus
-from pyoco_server.runs.run_lookup import find_run, look_again
+from pyoco_server.runs.run_lookup import find_run
 from pyoco_server.runs.tenancy import Caller
 from pyoco_server.runs.waiting import not_waiting
 
@@ -74,7 +75,7 @@ async def _record_wish(
         except RevisionConflict:
             continue
         except NatsUnavailable as failure:
-            stored = await look_again(store, run_id, caller, failure)
+            stored = await look_again(find_run(store, run_id, caller), failure)
             if stored.snapshot.cancel_requested_at is None and not stored.snapshot.status.terminal:
                 raise
             return stored

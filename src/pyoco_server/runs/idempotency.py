@@ -22,12 +22,12 @@ import asyncio
 import time
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal, overload
 
 import msgspec
 from msgspec import structs
 
-from pyoco_server.broker.bulk_records import BulkRecords
+from pyoco_server.broker.bulk_records import BulkRecord, BulkRecords
 from pyoco_server.broker.connection import Connection
 from pyoco_server.broker.idempotency_keys import (
     IdempotencyKey,
@@ -40,7 +40,7 @@ from pyoco_server.broker.journal import Journal
 from pyoco_server.broker.publishing import RevisionConflict
 from pyoco_server.broker.run_store import RunStore
 from pyoco_server.errors import IdempotencyConflict, shortened
-from pyoco_server.models import Job
+from pyoco_server.models import Job, RunSnapshot
 from pyoco_server.runs.withdrawal import remove_unbegun, remove_unbegun_bulk
 
 # Longer than a submission lasts, also one that fails at the end of its time.
@@ -137,8 +137,16 @@ class KeyedRuns:
         """The run is stored and queued: let the key stand for it. RevisionConflict if it was taken away."""
         await self._keys.replace(held, structs.replace(held.record, accepted=True))
 
-    async def give_up(self, key: IdempotencyKey, new_id: str, *, kind: KeyKind = KeyKind.RUN) -> str | None:
-        """Undo a request that failed; the state of what it made, if the key stands for it all the same."""
+    @overload
+    async def give_up(self, key: IdempotencyKey, new_id: str) -> RunSnapshot | None: ...
+    @overload
+    async def give_up(
+        self, key: IdempotencyKey, new_id: str, *, kind: Literal[KeyKind.BULK]
+    ) -> BulkRecord | None: ...
+    async def give_up(
+        self, key: IdempotencyKey, new_id: str, *, kind: KeyKind = KeyKind.RUN
+    ) -> RunSnapshot | BulkRecord | None:
+        """Undo a request that failed; what it made, if the key stands for it all the same."""
         while True:
             stored = await self._keys.get(key)
             if stored is None:
@@ -149,13 +157,13 @@ class KeyedRuns:
                     await self._journal.remove(new_id)
                 return None
             if stored.record.accepted:
-                return await self._state(stored.record)
+                return await self._made(stored.record)
             try:
                 return await self._settle(stored)
             except RevisionConflict:
                 continue
 
-    async def _settle(self, stored: StoredKey) -> str | None:
+    async def _settle(self, stored: StoredKey) -> RunSnapshot | BulkRecord | None:
         """Decide what became of an unaccepted run: it has begun and is the key's, or both are removed."""
         record = structs.replace(stored.record, touched_at=time.time())
         mine = await self._keys.replace(stored, record)
@@ -166,19 +174,17 @@ class KeyedRuns:
             await self._keys.replace(mine, structs.replace(record, accepted=True))
         return begun
 
-    async def _remove_unbegun(self, made_id: str, kind: KeyKind) -> str | None:
+    async def _remove_unbegun(self, made_id: str, kind: KeyKind) -> RunSnapshot | BulkRecord | None:
         if kind is KeyKind.BULK:
-            bulk = await remove_unbegun_bulk(self._bulk, made_id)
-            return None if bulk is None else bulk.state
-        run = await remove_unbegun(self._store, self._journal, made_id)
-        return None if run is None else run.status
+            return await remove_unbegun_bulk(self._bulk, made_id)
+        return await remove_unbegun(self._store, self._journal, made_id)
 
-    async def _state(self, record: KeyRecord) -> str | None:
+    async def _made(self, record: KeyRecord) -> RunSnapshot | BulkRecord | None:
         if record.kind is KeyKind.BULK:
             bulk = await self._bulk.get(record.run_id)
-            return None if bulk is None else bulk.record.state
+            return None if bulk is None else bulk.record
         run = await self._store.get_from_leader(record.run_id)
-        return None if run is None else run.snapshot.status
+        return None if run is None else run.snapshot
 
 
 class _Waiting:

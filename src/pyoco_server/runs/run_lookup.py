@@ -1,15 +1,9 @@
 """Finding one run in somebody's name: every route and every act on a run begins here."""
 
-import asyncio
-from typing import Final
-
 from pyoco_server.broker.run_store import RunStore, StoredRun
-from pyoco_server.errors import NatsUnavailable, RunNotFound
+from pyoco_server.errors import RunNotFound
 from pyoco_server.models import is_run_id
 from pyoco_server.runs.tenancy import Caller
-
-# Ample where NATS answers at all; what waits for it has waited for a whole request before.
-_LOOK_AGAIN_SEC: Final = 0.3
 
 
 async def find_run(store: RunStore, run_id: str, caller: Caller, *, from_leader: bool = True) -> StoredRun:
@@ -30,15 +24,3 @@ async def find_run(store: RunStore, run_id: str, caller: Caller, *, from_leader:
             await store.get_from_leader(run_id)
         raise RunNotFound(f"there is no run {run_id!r}")
     return stored
-
-
-async def look_again(store: RunStore, run_id: str, caller: Caller, failure: NatsUnavailable) -> StoredRun:
-    """The run as it is stored after a write without an answer: it may have been stored all the same.
-
-    Raises the failure of the write where that cannot be found out.
-    """
-    try:
-        async with asyncio.timeout(_LOOK_AGAIN_SEC):
-            return await find_run(store, run_id, caller)
-    except (NatsUnavailable, TimeoutError):
-        raise failure from None

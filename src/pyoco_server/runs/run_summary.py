@@ -64,6 +64,8 @@ class RunSummary(Struct, kw_only=True, gc=False):
     # Folded, each as far as it is searched: a line with the flow name, one with the tags, the error,
     # and then each key and value of the params on a line of its own.
     text: str
+    # Whether it was continued, or has ended, after it had waited for people.
+    has_waited: bool = False
 
 
 class _Waiting(Struct):
@@ -98,6 +100,7 @@ class _Stored(Struct):
     workflow_yaml_sha256: str | None = None
     origin_run_id: str | None = None
     tenant_id: str | None = None
+    waited_sec: float | None = None
 
 
 _decode = msgspec.json.Decoder(_Stored).decode
@@ -134,7 +137,7 @@ def summary_of(data: bytes) -> RunSummary:
     )
     if run.status == _WAITING:
         _add_waits(item, _decode_waiting(data))
-    return RunSummary(item=item, text=_text(run))
+    return RunSummary(item=item, text=_text(run), has_waited=run.waited_sec is not None)
 
 
 def _add_waits(item: RunItem, waiting: _Waiting) -> None:

@@ -24,7 +24,7 @@ from pyoco_server.errors import (
     RunNotFound,
     WorkflowTooLarge,
 )
-from pyoco_server.models import Job, RerunMode, encode, new_run_id, pending_snapshot
+from pyoco_server.models import Job, RerunMode, RunSnapshot, encode, new_run_id, pending_snapshot
 from pyoco_server.runs.idempotency import KeyedRequest, KeyedRuns
 from pyoco_server.runs.time_budget import TimeBudget
 from pyoco_server.runs.withdrawal import (
@@ -154,16 +154,12 @@ class Submitter:
             await self._journal.remove(job.run_id)
             raise RunNotFound(f"run {origin} was removed while its journal was copied")
 
-    def _withdrawal(self, job: Job, request: KeyedRequest | None) -> Withdrawal:
-        undo: Undo = partial(self._remove, job.run_id)
+    def _withdrawal(self, job: Job, request: KeyedRequest | None) -> Withdrawal[RunSnapshot]:
+        undo: Undo[RunSnapshot] = partial(remove_unbegun, self._store, self._journal, job.run_id)
         if request is not None:
             undo = partial(self._keys.give_up, request.key, job.run_id)
         fields = {"run_id": job.run_id, "flow_name": job.flow_name, "tag": job.tag}
         return Withdrawal(name=f"run {job.run_id}", undo=undo, keyed=request is not None, log_fields=fields)
-
-    async def _remove(self, run_id: str) -> str | None:
-        begun = await remove_unbegun(self._store, self._journal, run_id)
-        return None if begun is None else begun.status
 
     def _check_size(self, submission: "_Submission") -> None:
         snapshot_bytes, job_bytes = len(submission.snapshot_bytes), len(submission.job_bytes)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from pyoco_server.background import repeat
 from pyoco_server.broker.bulk_records import BulkRecord, BulkRecords
@@ -30,8 +30,9 @@ _UNCONFIRMED: Final = (
     "killed before: send an Idempotency-Key to be able to repeat it safely"
 )
 
-# The state of what is there to stay, or None when it was removed.
-Undo = Callable[[], Awaitable[str | None]]
+Made = TypeVar("Made", bound=RunSnapshot | BulkRecord)
+# What has begun and stays, as it was read; None when it was removed.
+Undo = Callable[[], Awaitable[Made | None]]
 
 
 async def remove_unbegun(store: RunStore, journal: Journal, run_id: str) -> RunSnapshot | None:
@@ -70,14 +71,14 @@ async def remove_unbegun_bulk(records: BulkRecords, bulk_id: str) -> BulkRecord 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Withdrawal:
+class Withdrawal(Generic[Made]):
     """What is to be taken back, and how."""
 
     # For people: "run 9b1d...".
     name: str
-    undo: Undo
+    undo: Undo[Made]
     # In place of `undo` once the error was answered.
-    undo_late: Undo | None = None
+    undo_late: Undo[Made] | None = None
     # Whether a repetition is safe whatever becomes of this.
     keyed: bool = False
     log_fields: Mapping[str, str | None] = field(default_factory=dict)
@@ -88,7 +89,7 @@ class Withdrawer:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._waiting: asyncio.Queue[Withdrawal] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Withdrawal[Any]] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -102,14 +103,14 @@ class Withdrawer:
         while not self._waiting.empty():
             _report_orphan(self._waiting.get_nowait(), "the gateway stops before it could withdraw it")
 
-    async def withdraw(self, withdrawal: Withdrawal, failure: NatsUnavailable) -> None:
-        """Raise the failure; return if what was asked for is stored and has begun, so that nothing failed.
+    async def withdraw(self, withdrawal: Withdrawal[Made], failure: NatsUnavailable) -> Made:
+        """Raise the failure; return what was asked for if it is stored and has begun: then nothing failed.
 
         The failure says so where it is not known yet.
         """
         try:
             async with asyncio.timeout(BEFORE_ANSWER_SEC):
-                state = await withdrawal.undo()
+                begun = await withdrawal.undo()
         except (NatsUnavailable, TimeoutError) as error:
             log.info("%s is withdrawn when NATS answers: %s", withdrawal.name, error)
             self._waiting.put_nowait(withdrawal)
@@ -119,34 +120,39 @@ class Withdrawer:
         except BaseException:
             self._waiting.put_nowait(withdrawal)
             raise
-        if state is None:
+        if begun is None:
             _report_withdrawn(withdrawal)
             raise failure
-        log.info("%s is %s: an answer of NATS was lost, not the write", withdrawal.name, state)
+        log.info("%s is %s: an answer of NATS was lost, not the write", withdrawal.name, _state_of(begun))
+        return begun
 
     async def _next(self) -> None:
         withdrawal = await self._waiting.get()
         undo = withdrawal.undo_late or withdrawal.undo
         try:
             await self._connection.wait_ready()
-            state = await undo()
+            begun = await undo()
         except NatsUnavailable:
             self._waiting.put_nowait(withdrawal)
         except BaseException:
             self._waiting.put_nowait(withdrawal)
             raise
         else:
-            if state is None:
+            if begun is None:
                 _report_withdrawn(withdrawal)
             else:
-                _report_orphan(withdrawal, f"it was too late to withdraw it; it is {state}")
+                _report_orphan(withdrawal, f"it was too late to withdraw it; it is {_state_of(begun)}")
 
 
-def _report_withdrawn(withdrawal: Withdrawal) -> None:
+def _state_of(made: RunSnapshot | BulkRecord) -> str:
+    return made.status if isinstance(made, RunSnapshot) else made.state
+
+
+def _report_withdrawn(withdrawal: Withdrawal[Any]) -> None:
     log.info("withdrew %s", withdrawal.name, extra=dict(withdrawal.log_fields))
 
 
-def _report_orphan(withdrawal: Withdrawal, why: str) -> None:
+def _report_orphan(withdrawal: Withdrawal[Any], why: str) -> None:
     log.error(
         "%s: %s was answered with an error: %s",
         Err.ORPHAN_RUN.en,

@@ -55,8 +55,11 @@ class RunQuestions:
         return [wait for wait in self._waits.values() if wait.state is WaitState.OPEN]
 
     async def load(self) -> None:
-        """Learn what earlier attempts have asked, and what was answered."""
-        stored = await self._store.of_run(self._job.run_id)
+        """Learn what earlier attempts have asked, and what was answered.
+
+        From the leader: a run that waits for what was closed, and asked again since, would wait for ever.
+        """
+        stored = await self._store.of_run_from_leader(self._job.run_id)
         for wait in sorted((each.record for each in stored), key=lambda record: record.arming):
             self._waits[wait.node, wait.name] = wait
 
