@@ -58,6 +58,7 @@ class FlowUnderTest:
             tail_of=output.tail_of,
             note=output.note,
             watchers=[output],
+            limits=[],
             pauses=self._pauses,
             max_value_bytes=self._max_value_bytes,
         )

@@ -115,7 +115,8 @@ class ExecutorProcess:
             tail_of=output.tail_of,
             note=output.note,
             # In this order: what is in the pipes is read while the task that wrote it counts as running.
-            watchers=[self._descriptors, output, _LimitTeller(self._link)],
+            watchers=[self._descriptors, output],
+            limits=[_LimitTeller(self._link)],
             pauses=RetryPauses(setup.task_retry_base_sec, setup.task_retry_max_sec),
             max_value_bytes=setup.journal_value_max_bytes,
         )

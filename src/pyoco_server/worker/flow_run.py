@@ -53,6 +53,8 @@ class RunListener:
     # A line of ours in the run's log, about a task.
     note: Callable[[str, str], None]
     watchers: Sequence[TaskWatcher]
+    # Who else measures the time of tasks with a limit.
+    limits: Sequence[TaskWatcher]
     pauses: RetryPauses
     max_value_bytes: int
 
@@ -79,7 +81,7 @@ class FlowRun:
         )
         self._waits = RunWaits(decode_waits(run.waits) if run.waits else [], listener.asked)
         # It knows this run: without it nothing does that it knows, and its memory is free at its end.
-        limits = TaskLimits(self._on_timeout) if limited else None
+        limits = [TaskLimits(self._on_timeout), *listener.limits] if limited else []
         self._calls = TaskCalls(
             flow, self._journal, self._waits, listener.pauses, listener.watchers, limits=limits
         )

@@ -62,6 +62,7 @@ class ThreadExecutor:
             tail_of=output.tail_of,
             note=output.note,
             watchers=[output, streams],
+            limits=[],
             pauses=RetryPauses(self._config.task_retry_base_sec, self._config.task_retry_max_sec),
             max_value_bytes=self._config.journal_value_max_bytes,
         )
