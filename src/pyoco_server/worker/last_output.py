@@ -7,7 +7,7 @@ import struct
 import termios
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from pyoco_server.models import LogLine
 from pyoco_server.worker.protocol import Printed, ReadOutput
@@ -48,10 +48,17 @@ class OutputPipes:
     """
 
     def __init__(self) -> None:
-        pairs = [os.pipe(), os.pipe()]
-        self.read_ends = [pair[0] for pair in pairs]
-        self.write_ends = [pair[1] for pair in pairs]
-        self._returning, self.returned = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.read_ends: list[int] = []
+        self.write_ends: list[int] = []
+        with ExitStack() as opened:
+            for _ in range(2):
+                read_end, write_end = os.pipe()
+                opened.callback(os.close, read_end)
+                opened.callback(os.close, write_end)
+                self.read_ends.append(read_end)
+                self.write_ends.append(write_end)
+            self._returning, self.returned = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            opened.pop_all()
         # What was returned, and is not in a line that the executor has reported.
         self._unconfirmed = b""
         self._request = ReadOutput(stream="stdout")
