@@ -35,11 +35,11 @@ def ends_while_it_is_given_up():
     leaving = threading.Event()
     leave_with = ExecutorProcess._leave_with
 
-    def leave_later(process, outcome):
+    def leave_later(process, *how, **options):
         leaving.set()
         # The main thread has nothing more to do, and must not end the process before this thread does.
         threading.main_thread().join(1)
-        leave_with(process, outcome)
+        leave_with(process, *how, **options)
 
     ExecutorProcess._leave_with = leave_later
     leaving.wait()

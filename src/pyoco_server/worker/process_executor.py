@@ -213,11 +213,15 @@ class ProcessExecutor:
         if self._given_up is not None:
             return self._given_up
         assert self._link is not None
-        self._last = run
+        before, self._last = self._last, run
         outcome = self._link.begin(run, events)
         if self._cancelled == run.run_id:
             self._link.send(Cancel(run_id=run.run_id))
-        return await self._end_of(run, outcome)
+        ended = await self._end_of(run, outcome)
+        if ended.not_begun:
+            # It keeps its attempt number: another executor may be working in its folder.
+            self._last = before
+        return ended
 
     def line_up(self, run: Run, events: RunEvents) -> Coroutine[None, None, Outcome] | None:
         """Have the run executed after those that are here; None when it cannot wait here."""

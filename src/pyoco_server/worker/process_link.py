@@ -143,6 +143,8 @@ class ProcessLink(asyncio.Protocol):
         if self.lost:
             return
         self.read_waiting()
+        if not self.spoilt and (outcome := self._ahead.last_outcome()) is not None:
+            self._ended(outcome)
         self.lost = True
         self._stop_timers()
         self._let_all_go()

@@ -69,7 +69,7 @@ class ProcessState:
             os.environ.update(self._environment)
         return (
             self._are_streams_intact()
-            and threading.active_count() <= self._threads
+            and threading.active_count() == self._threads
             # A signal may be pending, and would be delivered if it were not blocked any more.
             and _blocked_signals() == self._blocked
             and _priority() == self._priority

@@ -58,7 +58,7 @@ class ThreadExecutor:
         listener = RunListener(
             finished=lambda entry: _call(loop, _unless, ended, events.finished, entry),
             asked=lambda question: _call(loop, _unless, ended, events.asked, question),
-            stuck=leave_behind,
+            stuck=lambda outcome, _: leave_behind(outcome()),
             tail_of=output.tail_of,
             note=output.note,
             watchers=[output, streams],
