@@ -17,6 +17,7 @@ from pyoco_server.worker.last_output import unread_bytes
 from pyoco_server.worker.process_executor import ProcessExecutor
 from pyoco_server.worker.protocol import Abandon, Run, Setup
 
+from .support.clocks import SetLoop
 from .support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 FLOWS = """
@@ -107,6 +108,8 @@ async def test_an_executor_leaves_although_it_prints_to_a_worker_that_does_not_r
         assert executor._link is not None
         assert executor._exited is not None
         transport: Any = executor._link.transport
+        # Its timers would read.
+        executor._link._loop = SetLoop()  # type: ignore[assignment]
         execution = asyncio.create_task(executor.execute(a_run(flow), NOBODY))
         await eventually(lambda: executor.current, describe="the run is under way")
         transport.pause_reading()

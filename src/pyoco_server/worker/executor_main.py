@@ -129,6 +129,8 @@ class ExecutorProcess:
         )
 
     def _execute(self, source: FlowSource, run: Run, listener: RunListener) -> Outcome | None:
+        outcome: Outcome | None = None
+        is_over = False
         try:
             self._folder.enter(run.directory)
             prepared = source.prepare(run, listener)
@@ -138,12 +140,21 @@ class ExecutorProcess:
             if self._to_cancel == run.run_id:
                 # The wish came while the flow was being prepared.
                 prepared.cancel()
-            return prepared.execute()
-        except Exception as error:  # noqa: BLE001 - a failure of ours ends one run, not this process
+            outcome = prepared.execute()
+            is_over = True
+            self._current = None
+        except BaseException as error:
+            if is_over:
+                # A signal handler that the run left behind has raised it.
+                return outcome
+            if not isinstance(error, Exception):
+                raise
+            # A failure of ours ends one run, not this process.
             text = clean(f"the executor could not run the flow: {type(error).__name__}: {error}")
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
         finally:
             self._current = None
+        return outcome
 
     def _clean_up(self, state: ProcessState) -> bool:
         """Whether the next run finds this process as the last one did; the last one's outcome stands."""

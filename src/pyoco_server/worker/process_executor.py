@@ -185,7 +185,9 @@ class ProcessExecutor:
     async def _spawn_linked(self) -> ProcessLink:
         """Start a child, and the link to it; whatever fails, no descriptor stays open."""
         with ExitStack() as opened:
-            pipes = OutputPipes()
+            pipes = OutputPipes(
+                line_limit=self._setup.log_line_max_bytes, run_limit=self._setup.log_run_max_bytes
+            )
             opened.callback(pipes.close)
             ours, theirs = socket.socketpair()
             opened.enter_context(ours)
