@@ -40,6 +40,7 @@ REPLACED = [
     "a low priority",
     "a closed descriptor",
     "another descriptor",
+    "a pipe of its own",
 ]
 # A privileged process can raise it again.
 EITHER = ["a hard limit"]

@@ -1,16 +1,26 @@
 """The limit of a task holds for its tries, and not for the report of what came of them."""
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
 from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import task_limits
+from pyoco_server.worker.process_executor import ProcessExecutor
+from pyoco_server.worker.protocol import Run, Setup
 from pyoco_server.worker.task_journal import TaskJournal
 
+from .support.clocks import SetLoop
 from .support.flow_runs import FlowUnderTest
+from .support.waiting import LIMIT_SEC, eventually
 
 
 class SetTimers:
@@ -77,3 +87,55 @@ def test_a_task_past_its_limit_is_reported(timers: SetTimers) -> None:
     flow = FlowUnderTest(limited_flow(timers.fire))
     assert flow.prepare().execute() is None
     assert [(outcome.status, outcome.reason) for outcome in flow.stuck] == [("FAILED", "timeout")]
+
+
+FLOWS = """
+import time
+from pathlib import Path
+from pyoco import Flow, task
+
+class Large:
+    # As a structure whose pickling takes long; for the worker it makes no difference whether the GIL is held.
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    def __reduce__(self):
+        (self.folder / "pickling").touch()
+        while not (self.folder / "may-end").exists():
+            time.sleep(0.01)
+        return Large, (str(self.folder),)
+
+@task
+def limited(ctx, folder):
+    return Large(folder)
+
+@task
+def after(ctx):
+    return None
+
+limited.task.timeout_sec = 600.0
+chain = Flow(name="chain")
+chain >> limited >> after
+"""
+
+
+async def test_a_task_in_time_is_not_overdue_while_its_result_is_pickled(tmp_path: Path) -> None:
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    (flows / "chain.py").write_text(FLOWS)
+    executor = ProcessExecutor(Setup.from_config(NatsBackendConfig(), flows=str(flows)))
+    nobody: Any = SimpleNamespace(finished=lambda _: None, asked=lambda _: None, printed=lambda _: None)
+    run = Run(run_id="r", flow_name="chain", params=msgspec.json.encode({"folder": str(tmp_path)}))
+    try:
+        await executor.start()
+        assert executor._link is not None
+        executor._link._loop = clock = SetLoop()  # type: ignore[assignment]
+        async with asyncio.timeout(LIMIT_SEC):
+            execution = asyncio.create_task(executor.execute(run, nobody))
+            await eventually((tmp_path / "pickling").exists, describe="the result is being pickled")
+            clock.advance(1200)
+            (tmp_path / "may-end").touch()
+            assert (await execution).status == "COMPLETED"
+    finally:
+        await executor.abandon()
+        await executor.close()

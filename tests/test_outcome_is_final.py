@@ -19,7 +19,7 @@ from .support.waiting import LIMIT_SEC, eventually
 
 # Its tasks reach into the executor that runs them.
 FLOWS = """
-import sys, threading, time
+import signal, sys, threading, time
 from pyoco import Flow, task
 from pyoco_server.worker.flow_run import FlowRun
 from pyoco_server.worker.run_folder import RunFolder
@@ -35,11 +35,11 @@ def ends_while_it_is_given_up():
     leaving = threading.Event()
     leave_with = ExecutorProcess._leave_with
 
-    def leave_later(process, outcome):
+    def leave_later(process, *how, **options):
         leaving.set()
         # The main thread has nothing more to do, and must not end the process before this thread does.
         threading.main_thread().join(1)
-        leave_with(process, outcome)
+        leave_with(process, *how, **options)
 
     ExecutorProcess._leave_with = leave_later
     leaving.wait()
@@ -58,11 +58,27 @@ def cannot_be_described():
     FlowRun._ended = fail
     time.sleep(3600)
 
+def leaves_a_handler():
+    def handler(*_):
+        raise InterruptedError("by a handler that the run left behind")
+
+    def set_current(process, current):
+        vars(process)["current"] = current
+        if current is None and pending:
+            pending.clear()
+            signal.raise_signal(signal.SIGUSR1)
+
+    pending = [signal.SIGUSR1]
+    signal.signal(signal.SIGUSR1, handler)
+    # The signal comes when the run is over and nothing is restored yet.
+    ExecutorProcess._current = property(lambda process: vars(process).get("current"), set_current)
+
 def breaks_stdout():
     sys.stdout = None
 
 first, second = flow(ends_while_it_is_given_up), flow(breaks_stdout)
 third, fourth = flow(takes_too_long), flow(cannot_be_described)
+fifth = flow(leaves_a_handler)
 for each in (third, fourth):
     next(iter(each.tasks)).timeout_sec = 0.2
 """
@@ -113,3 +129,8 @@ async def test_a_run_that_leaves_no_stdout_behind_has_completed(tmp_path: Path) 
     async with having_executor(tmp_path) as executor:
         outcome = await outcome_of(executor, "breaks_stdout")
         assert (outcome.status, outcome.spoilt) == ("COMPLETED", True)
+
+
+async def test_a_signal_handler_left_behind_does_not_replace_the_outcome(tmp_path: Path) -> None:
+    async with having_executor(tmp_path) as executor:
+        assert (await outcome_of(executor, "leaves_a_handler")).status == "COMPLETED"

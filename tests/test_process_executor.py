@@ -1,12 +1,15 @@
 """An executor process that is asked for something at an awkward moment."""
 
 import asyncio
+import errno
 import os
 import signal
+import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -97,6 +100,36 @@ async def test_an_executor_that_cannot_be_started_says_why(
         "the executor process exited with code 1: Traceback ... | ImportError: libfoo.so is missing"
     )
     await executor.close()
+
+
+@pytest.mark.parametrize("failing", range(1, 7))
+async def test_without_a_free_descriptor_no_executor_is_started_and_none_is_kept_open(
+    monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    opened = 0
+
+    def limited(opens: Callable[..., Any]) -> Callable[..., Any]:
+        def open_unless_too_many(*how: Any) -> Any:
+            nonlocal opened
+            opened += 1
+            if opened == failing:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return opens(*how)
+
+        return open_unless_too_many
+
+    executor = ProcessExecutor(Setup.from_config(NatsBackendConfig(), flows=str(FLOWS)))
+    before = os.listdir("/proc/self/fd")
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pipe", limited(os.pipe))
+            patched.setattr(socket, "socketpair", limited(socket.socketpair))
+            with pytest.raises(ExecutorFailedToStart, match="Too many open files"):
+                await executor.start()
+        assert os.listdir("/proc/self/fd") == before
+        await executor.start()
+    finally:
+        await executor.close()
 
 
 @pytest.mark.usefixtures("_killed_sooner")

@@ -57,6 +57,7 @@ _LEFT: dict[str, Callable[[], object]] = {
     "a low priority": lambda: os.nice(1),
     "a closed descriptor": lambda: os.close(1),
     "another descriptor": lambda: os.dup2(os.open(os.devnull, os.O_WRONLY), 2),
+    "a pipe of its own": lambda: os.dup2(os.pipe()[1], 1),
 }
 
 

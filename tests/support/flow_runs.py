@@ -54,10 +54,11 @@ class FlowUnderTest:
         return RunListener(
             finished=self.written.append,
             asked=self.asked.append,
-            stuck=self.stuck.append,
+            stuck=lambda outcome, _: self.stuck.append(outcome()),
             tail_of=output.tail_of,
             note=output.note,
             watchers=[output],
+            limits=[],
             pauses=self._pauses,
             max_value_bytes=self._max_value_bytes,
         )

@@ -2,12 +2,13 @@
 
 The worker keeps the reading end open as well. The kernel gives each packet to exactly one reader: a run that
 the worker has taken back is never begun, and one that it has not is the executor's. So nothing needs to be
-asked of an executor, whose task may hold the GIL.
+asked of an executor, whose task may hold the GIL. The way back is for the outcome of an executor that leaves
+and cannot send it on the link, because a worker that is paused has not read what was sent before.
 """
 
 import socket
 
-from pyoco_server.worker.protocol import Run, message_to_executor, packet
+from pyoco_server.worker.protocol import Outcome, Run, message_from_executor, message_to_executor, packet
 
 # A run that takes more goes over the link, and nothing waits behind it.
 _PACKET_BYTES = 32 * 1024
@@ -37,6 +38,16 @@ class AheadChannel:
         while self._open and (run := receive(self.reading)) is not None:
             runs.append(run)
         return runs
+
+    def last_outcome(self) -> Outcome | None:
+        """What an executor that has left sent here, if it could not send it on the link."""
+        try:
+            data = self._writing.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return None
+        outcome = message_from_executor(data)
+        assert isinstance(outcome, Outcome)
+        return outcome
 
     def close(self) -> None:
         self._open = False

@@ -39,9 +39,6 @@ class DescriptorOutput:
         self._decoders = {pipe: codecs.getincrementaldecoder("utf-8")("replace") for pipe in pipes}
         self._poll = self._new_poll()
 
-    def start(self) -> None:
-        threading.Thread(target=self._listen, name="descriptor-output", daemon=True).start()
-
     def began(self, call: TaskCall) -> None:
         """Nothing to do before a task."""
 
@@ -63,7 +60,8 @@ class DescriptorOutput:
             poll.register(pipe, select.POLLIN)
         return poll
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Read while tasks run, without end; on a thread of its own."""
         poll = self._new_poll()
         while True:
             for pipe, event in poll.poll():

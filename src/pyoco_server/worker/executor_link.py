@@ -3,7 +3,8 @@
 Whoever waits reads: the main thread while it has no run, so that a short run needs no second thread; a
 listener while a run lasts, so that a running flow can be asked to report or to stop. When the worker goes
 away the sockets end, and so does this process: no run outlives its owner. Whatever else ends the listener
-ends the process too, since the end of the worker would go unnoticed after it.
+ends the process too, since the end of the worker would go unnoticed after it. The listener sends nothing: a
+worker that is paused does not read, and the listener has to notice that.
 """
 
 import os
@@ -21,11 +22,13 @@ from pyoco_server.worker.ahead_channel import receive
 from pyoco_server.worker.protocol import (
     Frames,
     FromExecutor,
+    Outcome,
     Run,
     Setup,
     ToExecutor,
     frame,
     message_to_executor,
+    packet,
 )
 
 _READ_BYTES = 256 * 1024
@@ -74,7 +77,11 @@ class ExecutorLink:
         self._runs = 0
 
     def start(self) -> None:
-        threading.Thread(target=self._listen, name="executor-link", daemon=True).start()
+        self.start_thread(self._listen_for_ever, "executor-link")
+
+    def start_thread(self, function: Callable[[], None], name: str) -> None:
+        """A thread that this process cannot do without: if it fails, the process ends."""
+        threading.Thread(target=self._run_or_end, args=[function], name=name, daemon=True).start()
 
     def send(self, message: FromExecutor) -> None:
         data = frame(message)
@@ -86,6 +93,15 @@ class ExecutorLink:
                 # A child that a task has forked: its copy of the socket was closed, and it has no worker.
                 raise
             self._end()
+
+    def send_apart(self, outcome: Outcome) -> None:
+        """Send a small outcome past all that waits to be sent: nothing else goes this way, so there is room.
+
+        The worker looks for it when this process has ended.
+        """
+        # Without the channel there is no other way: the worker sees the exit of this process.
+        with suppress(OSError):
+            self._ahead.send(packet(outcome), socket.MSG_DONTWAIT)
 
     def next(self) -> Setup | Run:
         """Wait for the setup or the next run."""
@@ -111,10 +127,10 @@ class ExecutorLink:
         except (EOFError, OSError):
             self._end()
 
-    def _listen(self) -> None:
+    def _run_or_end(self, function: Callable[[], None]) -> None:
         try:
-            self._listen_for_ever()
-        except BaseException:  # noqa: BLE001 - whatever it is, a run must not go on without a listener
+            function()
+        except BaseException:  # noqa: BLE001 - whatever it is, a run must not go on without this thread
             with suppress(OSError):
                 os.write(_STDERR, traceback.format_exc().encode("utf-8", "replace"))
             self._end(1)

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from pyoco_server.garbage import spare_loaded_code
 from pyoco_server.models import Reason, RunStatus
@@ -39,6 +40,10 @@ from pyoco_server.worker.task_calls import RetryPauses, TaskCall
 from pyoco_server.worker.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.values import clean
 
+# How long an executor that leaves tries to report the whole outcome; its tasks go on meanwhile.
+_REPORT_SEC = 5.0
+_REPORT_AFTER_SILENCE_SEC = 1.0
+
 
 class ExecutorProcess:
     def __init__(
@@ -52,9 +57,11 @@ class ExecutorProcess:
         self._current: FlowRun | None = None
         self._to_cancel: str | None = None
         self._folder = RunFolder()
+        self._report_requested = threading.Event()
 
     def serve(self) -> None:
         self._link.start()
+        self._link.start_thread(self._report_progress, "progress")
         setup = self._link.next()
         assert isinstance(setup, Setup)
         self._link.max_silence_sec = setup.max_silence_sec
@@ -104,7 +111,7 @@ class ExecutorProcess:
         sys.stderr = OutputStream(output, "stderr", sys.__stderr__.fileno() if sys.__stderr__ else 2)
         self._output = output
         self._descriptors = DescriptorOutput(output, self._pipes, self._returned, self._link.send)
-        self._descriptors.start()
+        self._link.start_thread(self._descriptors.listen, "descriptor-output")
         return output
 
     def _listener(self, setup: Setup, output: TaskOutput) -> RunListener:
@@ -115,12 +122,15 @@ class ExecutorProcess:
             tail_of=output.tail_of,
             note=output.note,
             # In this order: what is in the pipes is read while the task that wrote it counts as running.
-            watchers=[self._descriptors, output, _LimitTeller(self._link)],
+            watchers=[self._descriptors, output],
+            limits=[_LimitTeller(self._link)],
             pauses=RetryPauses(setup.task_retry_base_sec, setup.task_retry_max_sec),
             max_value_bytes=setup.journal_value_max_bytes,
         )
 
     def _execute(self, source: FlowSource, run: Run, listener: RunListener) -> Outcome | None:
+        outcome: Outcome | None = None
+        is_over = False
         try:
             self._folder.enter(run.directory)
             prepared = source.prepare(run, listener)
@@ -130,12 +140,21 @@ class ExecutorProcess:
             if self._to_cancel == run.run_id:
                 # The wish came while the flow was being prepared.
                 prepared.cancel()
-            return prepared.execute()
-        except Exception as error:  # noqa: BLE001 - a failure of ours ends one run, not this process
+            outcome = prepared.execute()
+            is_over = True
+            self._current = None
+        except BaseException as error:
+            if is_over:
+                # A signal handler that the run left behind has raised it.
+                return outcome
+            if not isinstance(error, Exception):
+                raise
+            # A failure of ours ends one run, not this process.
             text = clean(f"the executor could not run the flow: {type(error).__name__}: {error}")
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
         finally:
             self._current = None
+        return outcome
 
     def _clean_up(self, state: ProcessState) -> bool:
         """Whether the next run finds this process as the last one did; the last one's outcome stands."""
@@ -151,7 +170,8 @@ class ExecutorProcess:
         """The worker was paused, it seems: by now somebody else may have been given the run."""
         current = self._current
         if current is not None and current.preempt():
-            self._leave_with(Outcome(status=RunStatus.RUNNING, go_on=True))
+            go_on = Outcome(status=RunStatus.RUNNING, go_on=True)
+            self._leave_with(lambda: go_on, go_on, within_sec=_REPORT_AFTER_SILENCE_SEC)
 
     def _on_end(self) -> None:
         self._folder.close()
@@ -162,24 +182,49 @@ class ExecutorProcess:
             self._to_cancel = message.run_id
         current = self._current
         if isinstance(message, Report):
-            self._link.send(Progress() if current is None else current.progress())
+            self._report_requested.set()
         elif isinstance(message, Abandon):
-            if current is not None and current.run_id == message.run_id:
-                outcome = current.give_up(message.status, message.error)
-                if outcome is not None:
-                    self._leave_with(outcome)
+            if current is not None and current.run_id == message.run_id and current.preempt():
+                brief = Outcome(status=message.status, error=message.error, by_force=True)
+                self._leave_with(lambda: current.given_up(message.status, message.error), brief)
         elif isinstance(message, Cancel) and current is not None and current.run_id == message.run_id:
             current.cancel()
 
-    def _leave_with(self, outcome: Outcome) -> None:
-        """Tell the outcome of a run whose tasks cannot be stopped, and end the process with them."""
-        outcome.spoilt = True
-        try:
+    def _report_progress(self) -> None:
+        while True:
+            self._report_requested.wait()
+            self._report_requested.clear()
+            current = self._current
+            self._link.send(Progress() if current is None else current.progress())
+
+    def _leave_with(
+        self, outcome: Callable[[], Outcome], brief: Outcome, *, within_sec: float = _REPORT_SEC
+    ) -> None:
+        """Report the outcome of a run whose tasks cannot be stopped, and end the process with them.
+
+        A task may print to a worker that is paused, and hold the locks that a report needs. What cannot be
+        sent in time is sent in its brief form, which waits for nothing.
+        """
+        reported = threading.Event()
+
+        def report() -> None:
+            whole = outcome()
+            whole.spoilt = True
             try:
                 # What is in the pipes is read by the worker, which may be paused: do not wait for it here.
                 self._output.end_run()
             finally:
-                self._link.send(outcome)
+                self._link.send(whole)
+            reported.set()
+
+        brief.spoilt = True
+        try:
+            try:
+                threading.Thread(target=report, daemon=True).start()
+                reported.wait(within_sec)
+            finally:
+                if not reported.is_set():
+                    self._link.send_apart(brief)
             self._folder.close()
         finally:
             # Whatever fails here: as long as this process lives, so does the task that cannot be stopped.

@@ -46,13 +46,16 @@ class RunListener:
     finished: Callable[[JournalEntry], None]
     # A task asks a person something that nobody has answered.
     asked: Callable[[Question], None]
-    # The run is over although a task of it still executes: whoever runs it must not wait for that.
-    stuck: Callable[[Outcome], None]
+    # The run is over although a task of it still executes: whoever runs it must not wait for that. The first
+    # argument makes the outcome, which may have to wait for what is printed; the second one is a brief form.
+    stuck: Callable[[Callable[[], Outcome], Outcome], None]
     # The end of what a task has printed, by stream.
     tail_of: Callable[[str], dict[str, str]]
     # A line of ours in the run's log, about a task.
     note: Callable[[str, str], None]
     watchers: Sequence[TaskWatcher]
+    # Who else measures the time of tasks with a limit.
+    limits: Sequence[TaskWatcher]
     pauses: RetryPauses
     max_value_bytes: int
 
@@ -79,7 +82,7 @@ class FlowRun:
         )
         self._waits = RunWaits(decode_waits(run.waits) if run.waits else [], listener.asked)
         # It knows this run: without it nothing does that it knows, and its memory is free at its end.
-        limits = TaskLimits(self._on_timeout) if limited else None
+        limits = [TaskLimits(self._on_timeout), *listener.limits] if limited else []
         self._calls = TaskCalls(
             flow, self._journal, self._waits, listener.pauses, listener.watchers, limits=limits
         )
@@ -123,8 +126,10 @@ class FlowRun:
 
     def give_up(self, status: str, error: str) -> Outcome | None:
         """The outcome of a run that is ended from outside, whatever it is doing; None if it is over."""
-        if not self.preempt():
-            return None
+        return self.given_up(status, error) if self.preempt() else None
+
+    def given_up(self, status: str, error: str) -> Outcome:
+        """The outcome of a preempted run."""
         over = TaskState.CANCELLED if status == RunStatus.CANCELLED else TaskState.FAILED
         self._end_running_tasks(error, over)
         return self._ended(RunStatus(status), error=error, by_force=True)
@@ -151,12 +156,20 @@ class FlowRun:
             return
         text = f"it took longer than its limit of {call.timeout_sec:g} s"
         error = f"task {call.task.name}: {text}"
+        if self._cancel_requested:
+            brief = Outcome(status=RunStatus.CANCELLED)
+        elif call.isolated:
+            brief = Outcome(status=RunStatus.RUNNING, go_on=True)
+        else:
+            brief = Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error)
+        self._listener.stuck(lambda: self._timed_out_or(call, text, error, brief), brief)
+
+    def _timed_out_or(self, call: TaskCall, text: str, error: str, brief: Outcome) -> Outcome:
         try:
-            outcome = self._timed_out(call, text, error)
+            return self._timed_out(call, text, error)
         except Exception:  # noqa: BLE001 - nothing else can end this run any more
             traceback.print_exc()
-            outcome = Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error)
-        self._listener.stuck(outcome)
+            return brief
 
     def _timed_out(self, call: TaskCall, text: str, error: str) -> Outcome:
         if self._cancel_requested:

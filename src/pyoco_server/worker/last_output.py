@@ -7,9 +7,10 @@ import struct
 import termios
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from pyoco_server.models import LogLine
+from pyoco_server.worker.log_limits import RunLogLimit, UnfinishedLine
 from pyoco_server.worker.protocol import Printed, ReadOutput
 
 _KEPT_CHARS = 4096
@@ -47,11 +48,20 @@ class OutputPipes:
     lines, a copy of the text stays here.
     """
 
-    def __init__(self) -> None:
-        pairs = [os.pipe(), os.pipe()]
-        self.read_ends = [pair[0] for pair in pairs]
-        self.write_ends = [pair[1] for pair in pairs]
-        self._returning, self.returned = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def __init__(self, *, line_limit: int, run_limit: int) -> None:
+        self._line_limit = line_limit
+        self._limit = RunLogLimit(run_limit)
+        self.read_ends: list[int] = []
+        self.write_ends: list[int] = []
+        with ExitStack() as opened:
+            for _ in range(2):
+                read_end, write_end = os.pipe()
+                opened.callback(os.close, read_end)
+                opened.callback(os.close, write_end)
+                self.read_ends.append(read_end)
+                self.write_ends.append(write_end)
+            self._returning, self.returned = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            opened.pop_all()
         # What was returned, and is not in a line that the executor has reported.
         self._unconfirmed = b""
         self._request = ReadOutput(stream="stdout")
@@ -67,10 +77,14 @@ class OutputPipes:
             os.close(descriptor)
         self.write_ends = []
 
+    def begin_run(self) -> None:
+        self._limit.begin_run()
+
     def take(self, message: ReadOutput | Printed) -> None:
         if isinstance(message, ReadOutput):
             self._read_for_executor(message)
             return
+        self._limit.count(message.lines)
         self._unfinished = message.unfinished
         if message.confirms:
             self._unconfirmed = b""
@@ -100,7 +114,7 @@ class OutputPipes:
             unread = unread_bytes(pipe)
             if unread * 2 >= fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ):
                 text = _read(pipe, unread).decode("utf-8", "replace")
-                found += _lines(text, stream, None, attempt)
+                found += self._lines(text, stream, None, attempt)
         return found
 
     def left_over(self, attempt: int) -> list[LogLine]:
@@ -116,9 +130,22 @@ class OutputPipes:
             if self._unconfirmed and self._request.stream == stream:
                 task, data = self._request.task, self._unconfirmed + data
             text = (begun.pop().text if begun else "") + data.decode("utf-8", "replace")
-            found += begun + _lines(text, stream, task, attempt)
+            found += begun + self._lines(text, stream, task, attempt)
         self._unconfirmed, self._unfinished = b"", []
         return found
+
+    def _lines(self, text: str, stream: str, task: str | None, attempt: int) -> list[LogLine]:
+        """As the executor would have cut and bounded them."""
+        now = time.time()
+        *complete, rest = text.split("\n")
+        lines: list[LogLine] = []
+        for part in [*complete, rest] if rest else complete:
+            line = UnfinishedLine()
+            line.add(part, self._line_limit)
+            lines.append(LogLine(ts=now, stream=stream, text=line.line(), task=task, attempt=attempt))
+        return self._limit.bounded(
+            lines, lambda note: LogLine(ts=now, stream="note", text=note, task=None, attempt=attempt)
+        )
 
     def close(self) -> None:
         self.close_executor_ends()
@@ -139,10 +166,3 @@ def _read(pipe: int, count: int) -> bytes:
         return os.read(pipe, count)
     except BlockingIOError:
         return b""
-
-
-def _lines(text: str, stream: str, task: str | None, attempt: int) -> list[LogLine]:
-    now = time.time()
-    return [
-        LogLine(ts=now, stream=stream, text=line, task=task, attempt=attempt) for line in text.splitlines()
-    ]

@@ -8,7 +8,7 @@ import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -58,9 +58,6 @@ async def _spawn(link: socket.socket, ahead: AheadChannel, pipes: OutputPipes, d
             start_new_session=True,
             env=_environment(),
         )
-    except OSError as error:
-        pipes.close()
-        raise ExecutorFailedToStart(f"no process could be started: {error}") from error
     finally:
         pipes.close_executor_ends()
         death.close_read_end()
@@ -173,27 +170,41 @@ class ProcessExecutor:
             return
         await self.close()
         self._retired = False
-        self._pipes = OutputPipes()
-        ours, theirs = socket.socketpair()
-        ahead = AheadChannel()
-        death = DeathPipe()
         try:
-            with theirs:
-                self._process = await _spawn(theirs, ahead, self._pipes, death)
-        except BaseException:
-            ours.close()
-            ahead.close()
-            death.close()
-            raise
-        self._death = death
-        loop = asyncio.get_running_loop()
-        _, self._link = await loop.create_unix_connection(partial(ProcessLink, ahead, self._pipes), sock=ours)
+            self._link = await self._spawn_linked()
+        except OSError as error:
+            raise ExecutorFailedToStart(f"no process could be started: {error}") from error
+        assert self._process is not None
         self._exited = asyncio.create_task(_exit_of(self._process), name="executor-exit")
         self._exited.add_done_callback(self._link.child_exited)
         self._link.on_overdue = partial(_kill_group, self._process)
         self._code = self._setup.code_folders
         self._link.send(self._setup)
         await self._wait_ready(self._link)
+
+    async def _spawn_linked(self) -> ProcessLink:
+        """Start a child, and the link to it; whatever fails, no descriptor stays open."""
+        with ExitStack() as opened:
+            pipes = OutputPipes(
+                line_limit=self._setup.log_line_max_bytes, run_limit=self._setup.log_run_max_bytes
+            )
+            opened.callback(pipes.close)
+            ours, theirs = socket.socketpair()
+            opened.enter_context(ours)
+            opened.enter_context(theirs)
+            ahead = AheadChannel()
+            opened.callback(ahead.close)
+            death = DeathPipe()
+            # A child that has been started is killed by this.
+            opened.callback(death.close)
+            self._process = await _spawn(theirs, ahead, pipes, death)
+            _, link = await asyncio.get_running_loop().create_unix_connection(
+                partial(ProcessLink, ahead, pipes), sock=ours
+            )
+            opened.pop_all()
+            theirs.close()
+        self._pipes, self._death = pipes, death
+        return link
 
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
         self._given_up, self._starting = None, run
@@ -204,11 +215,15 @@ class ProcessExecutor:
         if self._given_up is not None:
             return self._given_up
         assert self._link is not None
-        self._last = run
+        before, self._last = self._last, run
         outcome = self._link.begin(run, events)
         if self._cancelled == run.run_id:
             self._link.send(Cancel(run_id=run.run_id))
-        return await self._end_of(run, outcome)
+        ended = await self._end_of(run, outcome)
+        if ended.not_begun:
+            # It keeps its attempt number: another executor may be working in its folder.
+            self._last = before
+        return ended
 
     def line_up(self, run: Run, events: RunEvents) -> Coroutine[None, None, Outcome] | None:
         """Have the run executed after those that are here; None when it cannot wait here."""

@@ -17,7 +17,7 @@ from pyoco_server.models import LogLine, RunStatus
 from pyoco_server.wait_models import decode_question
 from pyoco_server.worker.ahead_channel import AheadChannel
 from pyoco_server.worker.executor import RunEvents
-from pyoco_server.worker.last_output import LastOutput, OutputPipes
+from pyoco_server.worker.last_output import LastOutput, OutputPipes, unread_bytes
 from pyoco_server.worker.protocol import (
     Asked,
     Finished,
@@ -116,12 +116,13 @@ class ProcessLink(asyncio.Protocol):
         """
         if self.lost or self.transport is None:
             return False
-        found = False
         descriptor = self.transport.get_extra_info("socket").fileno()
-        while data := _waiting_in(descriptor):
-            found = True
+        # Not until there is nothing: an executor may send as fast as this reads.
+        found = left = unread_bytes(descriptor)
+        while left > 0 and (data := _waiting_in(descriptor, min(left, _READ_BYTES))):
+            left -= len(data)
             self.data_received(data)
-        return found
+        return found > 0
 
     def _tell(self, message: Finished | Asked) -> None:
         if not self._runs:
@@ -143,6 +144,8 @@ class ProcessLink(asyncio.Protocol):
         if self.lost:
             return
         self.read_waiting()
+        if not self.spoilt and (outcome := self._ahead.last_outcome()) is not None:
+            self._ended(outcome)
         self.lost = True
         self._stop_timers()
         self._let_all_go()
@@ -268,6 +271,8 @@ class ProcessLink(asyncio.Protocol):
         self._runs[0].began_at = time.monotonic()
         self.progress, self.reporting, self.overdue = None, False, None
         self.last_output.clear()
+        if self._pipes is not None:
+            self._pipes.begin_run()
 
     def _ended(self, outcome: Outcome) -> None:
         if not self._runs:
@@ -342,10 +347,10 @@ def line_behind(took_sec: float) -> int:
     return _LINE if took_sec * _LINE <= _SHORT_SEC else int(_SHORT_SEC / took_sec)
 
 
-def _waiting_in(descriptor: int) -> bytes:
+def _waiting_in(descriptor: int, count: int) -> bytes:
     """What has arrived; empty when nothing has, or the other end is closed."""
     try:
-        return os.read(descriptor, _READ_BYTES)
+        return os.read(descriptor, count)
     except (BlockingIOError, ConnectionResetError):
         return b""
 

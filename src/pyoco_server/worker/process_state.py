@@ -11,7 +11,7 @@ import resource
 import signal
 import sys
 import threading
-from fcntl import F_GETFD, F_GETPIPE_SZ, fcntl
+from fcntl import F_GETFD, fcntl
 
 # Looked at after each run: the public forms of both convert all that they find, and take many times as long.
 _variables = getattr(os.environ, "_data", os.environ)
@@ -69,7 +69,7 @@ class ProcessState:
             os.environ.update(self._environment)
         return (
             self._are_streams_intact()
-            and threading.active_count() <= self._threads
+            and threading.active_count() == self._threads
             # A signal may be pending, and would be delivered if it were not blocked any more.
             and _blocked_signals() == self._blocked
             and _priority() == self._priority
@@ -115,9 +115,10 @@ def _stop_timers() -> None:
     faulthandler.cancel_dump_traceback_later()
 
 
-def _standard_descriptors() -> tuple[int, int, int]:
-    """OSError if one is closed, or is not the kind it was; comparing files would take much longer."""
-    return fcntl(0, F_GETFD), fcntl(1, F_GETPIPE_SZ), fcntl(2, F_GETPIPE_SZ)
+def _standard_descriptors() -> tuple[int, ...]:
+    """What identifies the pipes of the worker; OSError if one is closed."""
+    out, err = os.fstat(1), os.fstat(2)
+    return fcntl(0, F_GETFD), out.st_dev, out.st_ino, err.st_dev, err.st_ino
 
 
 def _blocked_signals() -> set[int | signal.Signals]:

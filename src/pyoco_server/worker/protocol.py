@@ -210,9 +210,9 @@ _decode_to = msgspec.msgpack.Decoder(ToExecutor).decode
 _decode_from = msgspec.msgpack.Decoder(FromExecutor).decode
 
 
-def packet(run: Run) -> bytes:
-    """A run as the channel of those that wait carries it, which keeps packets apart by itself."""
-    return _encode(run)
+def packet(message: Run | Outcome) -> bytes:
+    """A message as the channel of waiting runs carries it, which keeps packets apart by itself."""
+    return _encode(message)
 
 
 def frame(message: ToExecutor | FromExecutor) -> bytes:

@@ -82,13 +82,14 @@ class TaskCalls:
         pauses: RetryPauses,
         watchers: Sequence[TaskWatcher],
         *,
-        limits: TaskWatcher | None = None,
+        limits: Sequence[TaskWatcher] = (),
     ) -> None:
         self._journal = journal
         self.waits = waits
         self._pauses = pauses
         self._watchers = watchers
-        # Ends with the last try: a result that is reported late, to a worker that is paused, was in time.
+        # Their `ended` comes right after the last try: the time that it takes to store and report a result
+        # does not count.
         self._limits = limits
         # Only this mode of the engine goes on without a task that failed.
         self._may_isolate = not flow.has_control_flow()
@@ -193,13 +194,13 @@ class TaskCalls:
     def _try_until_done(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
     ) -> Any:
-        if self._limits is None:
-            return self._try_again(wrapped, call, context, inputs)
-        self._limits.began(call)
+        for limit in self._limits:
+            limit.began(call)
         try:
             return self._try_again(wrapped, call, context, inputs)
         finally:
-            self._limits.ended(call)
+            for limit in self._limits:
+                limit.ended(call)
 
     def _try_again(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]

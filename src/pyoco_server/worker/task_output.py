@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyoco_server.models import LogLine
+from pyoco_server.worker.log_limits import RunLogLimit, UnfinishedLine
 from pyoco_server.worker.task_calls import TaskCall
 from pyoco_server.worker.values import clean
 
@@ -20,39 +21,6 @@ Tell = Callable[[list[LogLine]], None]
 
 # What is kept of each task's output for its record, from its end.
 _TAIL_CHARS = 8192
-# Counted as well: lines without a text are not for nothing.
-_LINE_END = 1
-
-
-class _Unfinished:
-    """The beginning of a line whose end has not been printed yet.
-
-    Of a progress bar, which goes back to the beginning of its line, it is what a terminal would show.
-    """
-
-    __slots__ = ("_dropped", "_gone_back", "_text", "from_descriptor")
-
-    def __init__(self) -> None:
-        self.from_descriptor = False
-        self._text = ""
-        self._dropped = 0
-        self._gone_back = False
-
-    def add(self, text: str, limit: int) -> None:
-        # The text stays until something is printed over it: a "\r" may also be the first half of a line end.
-        visible = text.rstrip("\r")
-        if visible:
-            _, back, rest = visible.rpartition("\r")
-            if back or self._gone_back:
-                self._text, self._dropped = "", 0
-            kept = rest[: limit - len(self._text)]
-            self._text += kept
-            self._dropped += len(rest) - len(kept)
-            self._gone_back = False
-        self._gone_back |= len(visible) < len(text)
-
-    def line(self) -> str:
-        return f"{self._text} ... ({self._dropped} more characters)" if self._dropped else self._text
 
 
 class TaskOutput:
@@ -61,21 +29,18 @@ class TaskOutput:
     def __init__(self, tell: Tell, *, line_limit: int, run_limit: int) -> None:
         self._tell = tell
         self._line_limit = line_limit
-        self._run_limit = run_limit
+        self._limit = RunLogLimit(run_limit)
         self._lock = threading.RLock()
         self._own = threading.local()
         self._running: list[str] = []
-        self._unfinished: dict[tuple[str | None, str], _Unfinished] = {}
+        self._unfinished: dict[tuple[str | None, str], UnfinishedLine] = {}
         self._tails: dict[tuple[str | None, str], str] = {}
         self._attempt = 1
-        self._bytes_left = run_limit
-        self._dropped_lines = 0
 
     def begin_run(self, attempt: int) -> None:
         with self._lock:
             self._attempt = attempt
-            self._bytes_left = self._run_limit
-            self._dropped_lines = 0
+            self._limit.begin_run()
             self._tails.clear()
 
     def tail_of(self, task: str) -> dict[str, str]:
@@ -90,8 +55,8 @@ class TaskOutput:
         with self._lock:
             if self._unfinished:
                 self._finish_lines(list(self._unfinished))
-            if self._dropped_lines:
-                text = f"{self._dropped_lines} lines were dropped in all ({self._limit})"
+            if self._limit.dropped_lines:
+                text = f"{self._limit.dropped_lines} lines were dropped in all ({self._limit.setting})"
                 self._tell([self._line("note", None, text)])
 
     def began(self, call: TaskCall) -> None:
@@ -158,11 +123,11 @@ class TaskOutput:
         *complete, rest = text.split("\n")
         lines: list[LogLine] = []
         for part in complete:
-            unfinished = self._unfinished.pop(key, None) or _Unfinished()
+            unfinished = self._unfinished.pop(key, None) or UnfinishedLine()
             unfinished.add(part, self._line_limit)
             lines.append(self._line(stream, task, unfinished.line()))
         if rest:
-            self._unfinished.setdefault(key, _Unfinished()).add(rest, self._line_limit)
+            self._unfinished.setdefault(key, UnfinishedLine()).add(rest, self._line_limit)
         return lines
 
     def _finish_lines(self, keys: Iterable[tuple[str | None, str]]) -> None:
@@ -171,22 +136,7 @@ class TaskOutput:
             self._tell(told)
 
     def _bounded(self, lines: list[LogLine]) -> list[LogLine]:
-        """Those of the lines that the run may still print."""
-        told: list[LogLine] = []
-        for line in lines:
-            if self._bytes_left > 0:
-                self._bytes_left -= len(line.text) + _LINE_END
-                told.append(line)
-            else:
-                self._dropped_lines += 1
-                if self._dropped_lines == 1:
-                    text = f"more than {self._limit} was printed; the rest is dropped"
-                    told.append(self._line("note", None, text))
-        return told
-
-    @property
-    def _limit(self) -> str:
-        return f"PYOCO_RUN_LOG_RUN_MAX_BYTES={self._run_limit}"
+        return self._limit.bounded(lines, lambda text: self._line("note", None, text))
 
     def _line(self, stream: str, task: str | None, text: str) -> LogLine:
         return LogLine(ts=time.time(), stream=stream, text=clean(text), task=task, attempt=self._attempt)

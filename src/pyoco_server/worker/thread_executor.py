@@ -58,10 +58,11 @@ class ThreadExecutor:
         listener = RunListener(
             finished=lambda entry: _call(loop, _unless, ended, events.finished, entry),
             asked=lambda question: _call(loop, _unless, ended, events.asked, question),
-            stuck=leave_behind,
+            stuck=lambda outcome, _: leave_behind(outcome()),
             tail_of=output.tail_of,
             note=output.note,
             watchers=[output, streams],
+            limits=[],
             pauses=RetryPauses(self._config.task_retry_base_sec, self._config.task_retry_max_sec),
             max_value_bytes=self._config.journal_value_max_bytes,
         )
