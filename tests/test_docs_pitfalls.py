@@ -12,18 +12,20 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "pitfalls.md").read_text(encoding="utf-8")
 
 LAST = 25
+# Of the second list, what is built.
+SECOND = [2, 15, *range(17, 25)]
 
 
 class Row(NamedTuple):
-    number: int
+    number: str
     guards: list[str]
     tests: list[str]
 
 
 def rows() -> list[Row]:
     """Every row that begins with a number; its last two cells are the guards and the tests."""
-    cells = re.findall(r"^\| (\d+) \| .* \| (.*) \| (.*) \|$", PAGE, re.MULTILINE)
-    return [Row(int(number), _code_words(guards), _code_words(tests)) for number, guards, tests in cells]
+    cells = re.findall(r"^\| (B?\d+) \| .* \| (.*) \| (.*) \|$", PAGE, re.MULTILINE)
+    return [Row(number, _code_words(guards), _code_words(tests)) for number, guards, tests in cells]
 
 
 def _code_words(cell: str) -> list[str]:
@@ -43,9 +45,8 @@ def _functions(body: list[ast.stmt]) -> set[str]:
 
 
 def test_every_pitfall_of_what_is_built_has_its_row() -> None:
-    numbers = [row.number for row in rows()]
-    assert numbers == sorted(numbers)
-    assert set(numbers) == set(range(1, LAST + 1))
+    numbers = list(dict.fromkeys(row.number for row in rows()))
+    assert numbers == [*map(str, range(1, LAST + 1)), *(f"B{number}" for number in SECOND)]
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.number}-{row.tests[0]}")
