@@ -124,25 +124,16 @@ async def test_a_run_is_cancelled_with_a_reason(tab: Tab, worker: PyocoNatsWorke
     assert (await tab.gateway.get(run_id))["cancel_reason"] == "the wrong day"
 
 
-async def test_a_change_is_on_the_screen_soon(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
+async def test_a_change_is_on_the_screen_without_a_reload(
+    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
+) -> None:
+    """How soon is measured by `make bench-dashboard`."""
     release = tmp_path / "release"
     run_id = await tab.gateway.submit("waiting", params={"path": str(release)})
     await tab.open(f"/runs/{run_id}")
     await expect(status(tab)).to_have_text("Running")
-    # The page's own clock, when the word is drawn; it looks before there is anything to be seen.
-    await tab.page.evaluate(
-        """() => {
-             window.drawnAt = new Promise(resolve => {
-               const look = () => document.querySelector("header [data-status=COMPLETED]")
-                 ? resolve(Date.now() / 1000) : requestAnimationFrame(look);
-               look();
-             });
-           }"""
-    )
     release.touch()
-    seen_at = await tab.page.evaluate("() => window.drawnAt")
-    ended_at = (await tab.gateway.get(run_id))["end_time"]
-    assert seen_at - ended_at < 0.3
+    await expect(status(tab)).to_have_text("Completed")
 
 
 async def test_the_log_is_searched_narrowed_and_taken_away(
