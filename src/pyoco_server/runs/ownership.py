@@ -8,7 +8,8 @@ cancel was requested).
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from msgspec import UNSET, structs
 
@@ -78,9 +79,9 @@ class OwnedRun:
         """How much of its `timeout_sec` the run has used until now."""
         return self._used_before_sec + time.monotonic() - self._owned_since
 
-    async def write(self, change: Callable[[RunSnapshot], RunSnapshot]) -> RunSnapshot:
+    def write(self, change: Callable[[RunSnapshot], RunSnapshot]) -> Coroutine[Any, Any, RunSnapshot]:
         """Apply `change` to the newest snapshot and store it; NotOwner if the run is not ours any more."""
-        return await self._write(lambda mine: self._with_time_used(change(mine)))
+        return self._write(lambda mine: self._with_time_used(change(mine)))
 
     def _with_time_used(self, snapshot: RunSnapshot) -> RunSnapshot:
         if snapshot.timeout_sec is None:

@@ -87,6 +87,8 @@ class ProcessState:
             return False
 
     def _restore_handlers(self) -> bool:
+        if list(map(_handler_of, _SIGNALS)) == self._handlers:
+            return True
         for number, handler in zip(_SIGNALS, self._handlers, strict=True):
             if _handler_of(number) == handler:
                 continue
@@ -97,6 +99,8 @@ class ProcessState:
         return True
 
     def _restore_limits(self) -> bool:
+        if list(map(resource.getrlimit, _LIMITS)) == self._limits:
+            return True
         for limit, value in zip(_LIMITS, self._limits, strict=True):
             if resource.getrlimit(limit) == value:
                 continue
