@@ -28,9 +28,9 @@ from benchmarks.load import HttpConnection, get_request, post_request
 from benchmarks.not_found import Headers, measure_not_found
 from benchmarks.peers.http_stack import NOOP
 from benchmarks.processes import exact_cpu_seconds
-from pyoco_server.auth.administration import KeyAdministration
-from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.embedded import EmbeddedNats
+from pyoco_server.auth.key_administration import KeyAdministration
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 

@@ -30,7 +30,7 @@ class Gateway:
 async def started(nats_url: str, folder: Path, **settings: str) -> AsyncIterator[Gateway]:
     """A gateway whose index is ready."""
     port = free_port()
-    command = [sys.executable, "-m", "pyoco_server.cli.server", "up"]
+    command = [sys.executable, "-m", "pyoco_server.cli.server.server_command", "up"]
     options = ["--port", str(port), "--nats-url", nats_url]
     env = {"PYOCO_LOG_LEVEL": "WARNING", "PYOCO_LOAD_DOTENV": "0", **settings}
     began = time.perf_counter()

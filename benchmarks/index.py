@@ -21,7 +21,7 @@ from benchmarks.load import HttpConnection, get_request
 from benchmarks.measures import centiles
 from benchmarks.processes import weight
 from benchmarks.seed import WORKERS, seed_runs
-from pyoco_server.broker.embedded import EmbeddedNats
+from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.config import NatsBackendConfig
 
 SIZES: Final = (100_000, 1_000_000)

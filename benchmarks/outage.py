@@ -21,7 +21,7 @@ import uvloop
 from benchmarks.auth import PEPPER, administration
 from benchmarks.gateways import started
 from benchmarks.processes import free_port
-from pyoco_server.broker.embedded import EmbeddedNats
+from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 
 ROUNDS: Final = 5
 CONCURRENT: Final = 32

@@ -17,11 +17,11 @@ from uuid import UUID
 import msgspec
 import uvloop
 
-from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.publishing import publish_acked
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.models import Reason, RunSnapshot, RunStatus, TaskStatus, encode
+from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, TaskStatus, encode
 
 FLOWS: Final = [f"{what}-{how}" for what in ("orders", "billing", "stock", "churn") for how in (
     "import", "clean", "report", "train", "export", "nightly", "audit", "sync", "mail", "archive"

@@ -9,16 +9,16 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from pyoco_server.cli.console import printable, results
-from pyoco_server.cli.dev import Screen, client_command, running_stack
-from pyoco_server.cli.dev_stack import USUAL_DATA_DIR, DevOptions, DevStack, dev_settings
 from pyoco_server.cli.entry import examples, new_app, run
 from pyoco_server.cli.exit_codes import CommandFailed
-from pyoco_server.cli.run_views import state, tasks_table
-from pyoco_server.cli.serving import StopRequest, serve
+from pyoco_server.cli.server.dev_command import Screen, client_command, running_stack
+from pyoco_server.cli.server.dev_stack import USUAL_DATA_DIR, DevOptions, DevStack, dev_settings
+from pyoco_server.cli.server.serving import StopRequest, serve
+from pyoco_server.cli.views.console import printable, results
+from pyoco_server.cli.views.run_views import state, tasks_table
 from pyoco_server.http_client import AsyncPyocoHttpClient
-from pyoco_server.http_client.answers import Run
-from pyoco_server.models import RunStatus
+from pyoco_server.http_client.response_types import Run
+from pyoco_server.records.models import RunStatus
 
 FLOWS = Path(__file__).parent / "flows"
 FLOW_NAME = "sales_report"

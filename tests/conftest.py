@@ -9,13 +9,12 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 
-from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.config import NatsBackendConfig
-
-from .support.connections import connected
-from .support.gateway import RunningGateway, running_gateway
-from .support.nats_server import NatsServer
-from .support.waiting import NEVER_SEC
+from tests.support.broker.connections import connected
+from tests.support.broker.nats_server import NatsServer
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.waiting import NEVER_SEC
 
 # How long an example takes is a matter of the machine: one that stands still for a moment is no failure.
 settings.register_profile(

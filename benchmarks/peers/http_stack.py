@@ -19,7 +19,7 @@ from benchmarks.environments import NotMeasured
 from benchmarks.load import HttpConnection, Load
 from benchmarks.peers.peer import WARM_UP_RUNS, Work
 from benchmarks.processes import free_port, running, until_listening
-from pyoco_server.broker.embedded import EmbeddedNats
+from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 
 FLOWS = Path(__file__).parent.parent / "flows"
 PROGRAMS = Path(__file__).parent / "programs"

@@ -28,9 +28,24 @@ class Ours:
         self, folder: Path, *, workers: bool, worker_count: int = 1, **settings: str
     ) -> AsyncIterator[HttpStack]:
         program = [sys.executable, "-m"]
-        worker = [*program, "pyoco_server.cli.worker", "--flows", "{flows}", "--concurrency", str(SLOTS)]
+        worker = [
+            *program,
+            "pyoco_server.cli.worker_command",
+            "--flows",
+            "{flows}",
+            "--concurrency",
+            str(SLOTS),
+        ]
         commands = Commands(
-            gateway=[*program, "pyoco_server.cli.server", "up", "--port", "{port}", "--nats-url", "{nats}"],
+            gateway=[
+                *program,
+                "pyoco_server.cli.server.server_command",
+                "up",
+                "--port",
+                "{port}",
+                "--nats-url",
+                "{nats}",
+            ],
             workers={
                 name: [*worker, "--worker-id", name, "--nats-url", "{nats}"]
                 for name in (f"worker-{number}" for number in range(worker_count))

@@ -13,7 +13,7 @@ from benchmarks.environments import Environment
 from benchmarks.peers.library_stack import LibraryStack, library_stack
 from benchmarks.peers.peer import SLOTS
 from benchmarks.servers import Server
-from pyoco_server.broker.embedded import EmbeddedNats
+from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 
 _ENVIRONMENT = Environment("taskiq", ("taskiq[uv]", "taskiq-nats", "taskiq-pipelines", "pyoco"))
 

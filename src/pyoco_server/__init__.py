@@ -1,3 +1,54 @@
-"""pyoco-server: durable runs of Pyoco flows over HTTP and NATS JetStream."""
+"""pyoco-server: durable runs of Pyoco flows over HTTP and NATS JetStream.
 
-__version__ = "0.1.0"
+The names of `__all__` are the public interface of this package; a name is imported on first use. All other
+modules are private: they may change in any release.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from pyoco_server.version import __version__
+
+if TYPE_CHECKING:
+    from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.errors import PyocoError
+    from pyoco_server.http_api import create_app
+    from pyoco_server.http_client import (
+        AsyncPyocoHttpClient,
+        GatewayUnreachable,
+        PyocoHttpClient,
+        PyocoHttpError,
+    )
+    from pyoco_server.telemetry.logging_config import configure_logging
+    from pyoco_server.worker import PyocoNatsWorker
+
+__all__ = [
+    "AsyncPyocoHttpClient",
+    "GatewayUnreachable",
+    "NatsBackendConfig",
+    "PyocoError",
+    "PyocoHttpClient",
+    "PyocoHttpError",
+    "PyocoNatsWorker",
+    "__version__",
+    "configure_logging",
+    "create_app",
+]
+
+_DEFINED_IN = {
+    "AsyncPyocoHttpClient": "pyoco_server.http_client",
+    "GatewayUnreachable": "pyoco_server.http_client",
+    "NatsBackendConfig": "pyoco_server.config",
+    "PyocoError": "pyoco_server.errors",
+    "PyocoHttpClient": "pyoco_server.http_client",
+    "PyocoHttpError": "pyoco_server.http_client",
+    "PyocoNatsWorker": "pyoco_server.worker",
+    "configure_logging": "pyoco_server.telemetry.logging_config",
+    "create_app": "pyoco_server.http_api",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _DEFINED_IN:
+        return getattr(import_module(_DEFINED_IN[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,9 @@ import logging
 
 import typer
 
-from pyoco_server.cli import admin_keys, nats_config, nats_setup
+from pyoco_server.cli.admin import api_key_command as admin_keys
+from pyoco_server.cli.admin import nats_config_command as nats_config
+from pyoco_server.cli.admin import nats_setup_command as nats_setup
 from pyoco_server.cli.entry import Version, examples, new_app, run
 
 app = new_app(

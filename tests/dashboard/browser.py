@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, expect
 
-from ..support.gateway import RunningGateway
-from ..support.waiting import LIMIT_SEC
+from tests.support.running.gateway import RunningGateway
+from tests.support.waiting import LIMIT_SEC
 
 Lang = Literal["en", "ja"]
 Theme = Literal["light", "dark"]

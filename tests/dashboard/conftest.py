@@ -14,12 +14,11 @@ import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import dashboard
+from pyoco_server.http_api.routes import dashboard_routes as dashboard
 from pyoco_server.worker import PyocoNatsWorker
-
-from ..support.gateway import RunningGateway, running_gateway
-from ..support.workers import serving_worker
-from .browser import FLAGS, Tab, opened_tab
+from tests.dashboard.browser import FLAGS, Tab, opened_tab
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.workers import serving_worker
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

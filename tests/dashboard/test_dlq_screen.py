@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.broker.run_store import RunStore
-from pyoco_server.models import DeadLetter, RunStatus
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.records.models import DeadLetter, RunStatus
 from pyoco_server.worker import PyocoNatsWorker
-
-from ..support.stored_runs import ended, write_many
-from ..support.waiting import eventually
-from .browser import NARROW, WIDE, Tab
+from tests.dashboard.browser import NARROW, WIDE, Tab
+from tests.support.broker.stored_runs import ended, write_many
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Route, expect
 
-from pyoco_server.broker.run_store import RunStore
-from pyoco_server.models import DeadLetter, RunSnapshot, RunStatus, WheelSyncResult, WheelSyncState
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.records.models import DeadLetter, RunSnapshot, RunStatus, WheelSyncResult, WheelSyncState
 from pyoco_server.worker import PyocoNatsWorker
-
-from ..support.stored_runs import ended, snapshot, write_many
-from ..support.stored_waits import a_wait
-from ..support.worker_records import a_record, put_record
-from .browser import Tab
+from tests.dashboard.browser import Tab
+from tests.support.broker.stored_runs import ended, snapshot, write_many
+from tests.support.broker.stored_waits import a_wait
+from tests.support.broker.worker_records import a_record, put_record
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,15 +10,14 @@ import pytest
 import yaml
 from playwright.async_api import Browser, Locator, Request, Route, expect
 
-from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker import PyocoNatsWorker
-
-from ..support.gateway import RunningGateway, running_gateway
-from ..support.stored_waits import let_expire
-from ..support.waiting import eventually
-from ..support.waiting_runs import WaitingRun, waiting_run
-from .browser import NARROW, WIDE, Tab, opened_tab
+from tests.dashboard.browser import NARROW, WIDE, Tab, opened_tab
+from tests.support.broker.stored_waits import let_expire
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.waiting_runs import WaitingRun, waiting_run
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,9 +6,8 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from pyoco_server.config import NatsBackendConfig
-
-from ..support.gateway import running_gateway
-from .browser import opened_tab
+from tests.dashboard.browser import opened_tab
+from tests.support.running.gateway import running_gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

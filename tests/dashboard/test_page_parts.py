@@ -6,9 +6,8 @@ import pytest
 from playwright.async_api import expect
 
 from pyoco_server.worker import PyocoNatsWorker
-
-from ..support.waiting import eventually
-from .browser import Tab
+from tests.dashboard.browser import Tab
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

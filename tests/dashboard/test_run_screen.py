@@ -9,8 +9,7 @@ import pytest
 from playwright.async_api import Locator, Route, expect
 
 from pyoco_server.worker import PyocoNatsWorker
-
-from .browser import NARROW, WIDE, Tab
+from tests.dashboard.browser import NARROW, WIDE, Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

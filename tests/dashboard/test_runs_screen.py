@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.broker.run_store import RunStore
-from pyoco_server.models import RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.worker import PyocoNatsWorker
-
-from ..support.stored_runs import ended, snapshot, write_many
-from .browser import Tab
+from tests.dashboard.browser import Tab
+from tests.support.broker.stored_runs import ended, snapshot, write_many
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import dashboard
-
-from ..support.gateway import RunningGateway, running_gateway
+from pyoco_server.http_api.routes import dashboard_routes as dashboard
+from tests.support.running.gateway import RunningGateway, running_gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

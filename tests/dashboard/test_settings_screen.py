@@ -9,10 +9,9 @@ import pytest_asyncio
 from playwright.async_api import Browser, expect
 
 from pyoco_server.config import NatsBackendConfig
-
-from ..support.api_keys import new_key, revoke
-from ..support.gateway import running_gateway
-from .browser import Tab, opened_tab
+from tests.dashboard.browser import Tab, opened_tab
+from tests.support.running.api_keys import new_key, revoke
+from tests.support.running.gateway import running_gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -6,8 +6,7 @@ import pytest
 from playwright.async_api import Locator, Route, expect
 
 from pyoco_server.worker import PyocoNatsWorker
-
-from .browser import Tab
+from tests.dashboard.browser import Tab
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

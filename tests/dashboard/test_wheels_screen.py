@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, expect
 
-from pyoco_server.models import InstalledWheel, WheelSyncResult, WheelSyncState
-
-from ..support.wheel_uploads import registered
-from ..support.wheels import wheel_file
-from ..support.worker_records import a_record, put_record
-from .browser import Tab
+from pyoco_server.records.models import InstalledWheel, WheelSyncResult, WheelSyncState
+from tests.dashboard.browser import Tab
+from tests.support.broker.worker_records import a_record, put_record
+from tests.support.samples.wheel_uploads import registered
+from tests.support.samples.wheels import wheel_file
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

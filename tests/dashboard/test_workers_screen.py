@@ -9,11 +9,16 @@ from playwright.async_api import Locator, expect
 
 from pyoco_server import __version__
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.models import InstalledWheel, SkippedWheel, WheelSyncResult, WheelSyncState, WorkerState
+from pyoco_server.records.models import (
+    InstalledWheel,
+    SkippedWheel,
+    WheelSyncResult,
+    WheelSyncState,
+    WorkerState,
+)
 from pyoco_server.worker import PyocoNatsWorker
-
-from ..support.worker_records import a_record, put_record, worker_is
-from .browser import Tab
+from tests.dashboard.browser import Tab
+from tests.support.broker.worker_records import a_record, put_record, worker_is
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

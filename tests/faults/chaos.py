@@ -16,10 +16,10 @@ from random import Random
 
 import uvloop
 
-from .scenario import Outcome, Scenario, play
-from .stack import ACK_WAIT_SEC, Size
-from .villain import Crime
-from .work import Mix
+from tests.faults.scenario import Outcome, Scenario, play
+from tests.faults.stack import ACK_WAIT_SEC, Size
+from tests.faults.villain import Crime
+from tests.faults.work import Mix
 
 _RUNS = 20_000
 _RUNS_PER_FAULT = 400

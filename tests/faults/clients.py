@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from ..support.waiting import LIMIT_SEC
-from .history import History
-from .work import Work
+from tests.faults.history import History
+from tests.faults.work import Work
+from tests.support.waiting import LIMIT_SEC
 
 _CLIENTS = 8
 _RETRY_SEC = 0.05

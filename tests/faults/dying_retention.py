@@ -6,15 +6,15 @@ that name was acknowledged. With the moment `never` it lives on.
 
 import sys
 
-from pyoco_server.broker.journal import Journal
-from pyoco_server.broker.run_logs import RunLogs
-from pyoco_server.broker.run_store import RunStore
-from pyoco_server.broker.wait_events import WaitEvents
-from pyoco_server.broker.wait_store import WaitStore
-from pyoco_server.cli.server import main
-from pyoco_server.runs import retention
-from pyoco_server.runs.retention import Retention
-from tests.support.dying_gateway import Moment
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.cli.server.server_command import main
+from pyoco_server.runs.sweep import retention
+from pyoco_server.runs.sweep.retention import Retention
+from tests.support.running.dying_gateway import Moment
 
 # The writes of retention: about a run that is removed, then about the markers of all that were.
 MOMENTS: dict[str, Moment] = {

@@ -15,12 +15,11 @@ from datetime import datetime
 
 import msgspec
 
-from pyoco_server.broker.connection import Connection
-from pyoco_server.models import JournalEntry
-
-from .book import Execution
-from .history import RunHistory, read_everything
-from .villain import NATS, Fault
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.records.models import JournalEntry
+from tests.faults.book import Execution
+from tests.faults.history import RunHistory, read_everything
+from tests.faults.villain import NATS, Fault
 
 # How long the record of a finished task is on its way.
 _ON_ITS_WAY_SEC = 0.25

@@ -5,15 +5,14 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.broker import jetstream_api
-from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.idempotency_keys import KeyRecord
-from pyoco_server.broker.work_queue import consumer_name
-
-from .book import read_book
-from .executions import Executions
-from .history import read_everything
-from .stack import Stack
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.queue.work_queue import consumer_name
+from pyoco_server.broker.stores.idempotency_keys import KeyRecord
+from tests.faults.book import read_book
+from tests.faults.executions import Executions
+from tests.faults.history import read_everything
+from tests.faults.stack import Stack
 
 _decode_key = msgspec.json.Decoder(KeyRecord).decode
 

@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyoco_server.errors import NatsUnavailable
-
-from ..support.waiting import LIMIT_SEC
-from .book import read_book
-from .clients import Clients
-from .executions import Executions
-from .history import History
-from .leaks import leaks
-from .stack import Size, Stack, running_stack
-from .verdict import Judge, Verdict
-from .villain import Crime, Fault, Villain
-from .work import Mix, draw
+from tests.faults.book import read_book
+from tests.faults.clients import Clients
+from tests.faults.executions import Executions
+from tests.faults.history import History
+from tests.faults.leaks import leaks
+from tests.faults.stack import Size, Stack, running_stack
+from tests.faults.verdict import Judge, Verdict
+from tests.faults.villain import Crime, Fault, Villain
+from tests.faults.work import Mix, draw
+from tests.support.waiting import LIMIT_SEC
 
 # More than this many runs do not wait at once, so that faults meet runs in every state.
 _MOST_OPEN = 16

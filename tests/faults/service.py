@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..support.waiting import LIMIT_SEC
+from tests.support.waiting import LIMIT_SEC
 
 _START_LIMIT_SEC = LIMIT_SEC
 

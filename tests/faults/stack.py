@@ -6,20 +6,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
-from tests.support.cluster import NatsCluster
-from tests.support.nats_server import NatsServer
+from tests.faults.history import History
+from tests.faults.service import Service
+from tests.support.broker.cluster import NatsCluster
+from tests.support.broker.nats_server import NatsServer
+from tests.support.places import ROOT
 from tests.support.ports import port_to_keep
 from tests.support.programs import SERVER, WORKER, environment
-
-from ..support.waiting import LIMIT_SEC
-from .history import History
-from .service import Service
+from tests.support.waiting import LIMIT_SEC
 
 FLOWS = Path(__file__).parent / "flows"
-_ROOT = Path(__file__).parents[2]
+_ROOT = ROOT
 ACK_WAIT_SEC = 1.5
 
 _READY_SEC = LIMIT_SEC
@@ -87,7 +87,9 @@ class Stack:
         """A gateway in the place of `g1` that kills itself behind the call of this number."""
         arguments = (moment, str(count), *self.gateways["g1"].arguments)
         env = {**self._env, "PYTHONPATH": str(_ROOT)}
-        return Service("dying", "tests.support.dying_gateway", *arguments, folder=self._folder, env=env)
+        return Service(
+            "dying", "tests.support.running.dying_gateway", *arguments, folder=self._folder, env=env
+        )
 
     async def _start_services(self, env: dict[str, str]) -> None:
         for name in _names("g", self._size.gateways):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from .scenario import Scenario, play
-from .stack import Size
-from .villain import Crime
-from .work import Mix
+from tests.faults.scenario import Scenario, play
+from tests.faults.stack import Size
+from tests.faults.villain import Crime
+from tests.faults.work import Mix
 
 # Read here, since no test sees the settings of whoever runs it.
 # The processes of one test run must agree on it: all of them collect every test by its name.

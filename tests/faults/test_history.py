@@ -3,12 +3,11 @@
 import asyncio
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.models import RunStatus
-from tests.support.connections import connected
-from tests.support.written_runs import written
-
-from ..support.waiting import LIMIT_SEC
-from .history import History
+from pyoco_server.records.models import RunStatus
+from tests.faults.history import History
+from tests.support.broker.connections import connected
+from tests.support.broker.written_runs import written
+from tests.support.waiting import LIMIT_SEC
 
 
 async def test_a_run_that_was_not_read_yet_is_waited_for(config: NatsBackendConfig) -> None:

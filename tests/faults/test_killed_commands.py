@@ -12,15 +12,14 @@ from typing import Any
 
 import httpx
 
-from pyoco_server.broker.dead_letters import DeadLetters
-from pyoco_server.broker.wait_store import WaitStore
-from pyoco_server.models import DeadLetter
-from pyoco_server.wait_models import WaitState
+from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.records.models import DeadLetter
+from pyoco_server.records.wait_models import WaitState
+from tests.faults.book import read_book
+from tests.faults.stack import Size, Stack, running_stack
+from tests.integration.human.test_wait_retry import failed_run
 from tests.support.waiting import LIMIT_SEC, eventually
-from tests.test_wait_retry import failed_run
-
-from .book import read_book
-from .stack import Size, Stack, running_stack
 
 SIZE = Size(gateways=1, workers=1)
 LETTERS = 3

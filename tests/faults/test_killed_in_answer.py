@@ -13,24 +13,22 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
-from pyoco_server.broker.wait_events import WaitEvents
-from pyoco_server.broker.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.wait_models import WaitState
-from tests.support.nats_server import NatsServer
-from tests.support.notifying import all_done
+from pyoco_server.records.wait_models import WaitState
+from tests.faults.service import Service
+from tests.support.broker.nats_server import NatsServer
+from tests.support.places import FLOWS, ROOT
 from tests.support.programs import SERVER, WORKER, environment
+from tests.support.running.notifying import all_done
 from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
-from tests.support.workers import FLOWS
 
-from .service import Service
-
-ROOT = Path(__file__).parents[2]
 LIMIT_SEC = 90.0
-DYING = "tests.support.dying_gateway"
+DYING = "tests.support.running.dying_gateway"
 ANSWER = {"payload": {"ok": True}, "decision_id": "click"}
 
 

@@ -13,16 +13,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pyoco_server.broker.stream_reads import last_sequence
+from pyoco_server.broker.jetstream.stream_reads import last_sequence
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.models import TERMINAL, decode_snapshot
-from tests.support.backups import Backup
-from tests.support.nats_server import NatsServer
-from tests.support.waiting import eventually
-
-from ..support.waiting import LIMIT_SEC
-from .history import read_everything
-from .stack import Size, Stack, running_stack
+from pyoco_server.records.models import TERMINAL, decode_snapshot
+from tests.faults.history import read_everything
+from tests.faults.stack import Size, Stack, running_stack
+from tests.support.broker.backups import Backup
+from tests.support.broker.nats_server import NatsServer
+from tests.support.waiting import LIMIT_SEC, eventually
 
 BUCKET = "$KV.pyoco_runs.*"
 FLOWS = ("noop", "chain", "steps", "branches")

@@ -7,22 +7,21 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.journal import Journal
-from pyoco_server.broker.run_logs import RunLogs
-from pyoco_server.broker.run_store import RunStore
-from pyoco_server.broker.wait_store import WaitStore
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.models import JournalEntry, LogLine
-from tests.support.connections import connected
+from pyoco_server.records.models import JournalEntry, LogLine
+from tests.faults.dying_retention import ABOUT_MARKERS, MOMENTS, NEVER
+from tests.integration.human.test_wait_retry import failed_run
+from tests.integration.sweep.test_retention_order import remains
+from tests.support.broker.connections import connected
+from tests.support.places import ROOT
 from tests.support.programs import running
 from tests.support.waiting import eventually
-from tests.test_retention_order import remains
-from tests.test_wait_retry import failed_run
 
-from .dying_retention import ABOUT_MARKERS, MOMENTS, NEVER
-
-ROOT = Path(__file__).parents[2]
 PROGRAM = "tests.faults.dying_retention"
 RUNS = 3
 LIMIT_SEC = 90.0

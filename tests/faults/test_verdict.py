@@ -2,13 +2,13 @@
 
 import pytest
 
-from .book import Execution
-from .clients import Ledger
-from .executions import Executions
-from .history import DELETED, RunHistory, Write
-from .verdict import Judge, Verdict
-from .villain import NATS, Crime, Fault
-from .work import Work
+from tests.faults.book import Execution
+from tests.faults.clients import Ledger
+from tests.faults.executions import Executions
+from tests.faults.history import DELETED, RunHistory, Write
+from tests.faults.verdict import Judge, Verdict
+from tests.faults.villain import NATS, Crime, Fault
+from tests.faults.work import Work
 
 RUN = "r"
 NOOP = Work(number=0, flow="noop", nap_sec=0, key=None, repeat=False, cancel_after_sec=None)

@@ -4,12 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .book import Execution
-from .clients import Ledger
-from .executions import Executions
-from .history import RunHistory
-from .villain import NATS, Crime, Fault
-from .work import TASKS
+from tests.faults.book import Execution
+from tests.faults.clients import Ledger
+from tests.faults.executions import Executions
+from tests.faults.history import RunHistory
+from tests.faults.villain import NATS, Crime, Fault
+from tests.faults.work import TASKS
 
 # A killed executor may be noticed, or its last task be recorded, this much later.
 _NOTICED_SEC = 2.0

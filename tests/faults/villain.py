@@ -11,14 +11,13 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from pyoco_server.broker import jetstream_api
+from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.errors import NatsUnavailable
-from tests.support.cluster import NatsCluster
-from tests.support.nats_server import NatsServer
+from tests.faults.service import Service
+from tests.faults.stack import ACK_WAIT_SEC, Stack
+from tests.support.broker.cluster import NatsCluster
+from tests.support.broker.nats_server import NatsServer
 from tests.support.waiting import LIMIT_SEC, eventually
-
-from .service import Service
-from .stack import ACK_WAIT_SEC, Stack
 
 NATS = "nats"
 # How long he waits for an occasion before he strikes without.

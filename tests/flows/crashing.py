@@ -12,9 +12,9 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.models import LogLine
-from pyoco_server.worker.descriptor_output import DescriptorOutput
-from pyoco_server.worker.task_output import TaskOutput
+from pyoco_server.records.models import LogLine
+from pyoco_server.worker.child.descriptor_output import DescriptorOutput
+from pyoco_server.worker.child.task_output import TaskOutput
 
 
 def plain(name: str, function: Any, **options: Any) -> TaskWrapper:

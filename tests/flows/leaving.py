@@ -12,7 +12,7 @@ from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.worker.run_folder import RunFolder
+from pyoco_server.worker.child.run_folder import RunFolder
 
 
 def plain(name: str, function: Any, **options: Any) -> TaskWrapper:

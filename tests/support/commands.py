@@ -9,10 +9,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 from pyoco_server import admin_cli
-from pyoco_server.cli import client, server, worker
+from pyoco_server.cli import client_command as client
+from pyoco_server.cli import worker_command as worker
 from pyoco_server.cli.entry import exit_code_of
-
-from .programs import ADMIN, CLIENT, SERVER, WORKER, environment
+from pyoco_server.cli.server import server_command as server
+from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER, environment
 
 _COMMANDS = {
     CLIENT: (client.app, "pyoco-client"),

@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from pyoco_server.event_stream import ServerSentEvent, events_in
-
-from .waiting import eventually
+from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
+from tests.support.waiting import eventually
 
 
 class EventReading:

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .waiting import LIMIT_SEC, eventually_sync
+from tests.support.waiting import LIMIT_SEC, eventually_sync
 
-CLIENT = "pyoco_server.cli.client"
-SERVER = "pyoco_server.cli.server"
-WORKER = "pyoco_server.cli.worker"
+CLIENT = "pyoco_server.cli.client_command"
+SERVER = "pyoco_server.cli.server.server_command"
+WORKER = "pyoco_server.cli.worker_command"
 ADMIN = "pyoco_server.admin_cli"
 
 # Not in the folder of the project, where most programs of the tests are started.

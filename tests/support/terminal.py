@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .programs import environment
-from .waiting import LIMIT_SEC, eventually_sync
+from tests.support.programs import environment
+from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 CTRL_C = b"\x03"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from .waiting import LIMIT_SEC
+from tests.support.waiting import LIMIT_SEC
 
 
 @dataclass(frozen=True)

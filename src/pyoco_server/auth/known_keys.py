@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from pyoco_server.aio.background import repeat
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.auth.tokens import Token, brief_mark, digest_of, new_token, same, stored_form
-from pyoco_server.background import repeat
-from pyoco_server.broker.api_key_mirror import ApiKeyMirror
-from pyoco_server.broker.api_keys import ApiKeyRecord, ApiKeys, StoredSecret
-from pyoco_server.broker.connection import Connection
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_api_keys
+from pyoco_server.broker.stores.api_key_mirror import ApiKeyMirror
+from pyoco_server.broker.stores.api_keys import ApiKeyRecord, ApiKeys, StoredSecret
 from pyoco_server.errors import ApiKeyInvalid, NatsUnavailable
 
 log = logging.getLogger(__name__)

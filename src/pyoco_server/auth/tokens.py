@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from pyoco_server.broker.api_keys import StoredSecret
+from pyoco_server.broker.stores.api_keys import StoredSecret
 
 _KEY_ID_BYTES: Final = 8
 _SECRET_BYTES: Final = 32

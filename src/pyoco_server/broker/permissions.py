@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyoco_server.broker.advisories import advisory_subject
+from pyoco_server.broker.queue.advisories import advisory_subject
+from pyoco_server.broker.queue.wake_up import wake_up_subject
+from pyoco_server.broker.queue.work_queue import consumer_name
 from pyoco_server.broker.resources import resources, worker_resources
-from pyoco_server.broker.wait_notices import notify_access
-from pyoco_server.broker.wake_up import wake_up_subject
-from pyoco_server.broker.work_queue import consumer_name
+from pyoco_server.broker.stores.wait_notices import notify_access
 from pyoco_server.config import NatsBackendConfig
 
 _API: Final = "$JS.API"

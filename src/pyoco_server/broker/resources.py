@@ -9,9 +9,9 @@ from typing import Any
 
 from nats.js.api import DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
 
-from pyoco_server.broker import jetstream_api
-from pyoco_server.broker.advisories import advisory_subject
-from pyoco_server.broker.connection import Connection, NoResponders
+from pyoco_server.broker.client.connection import Connection, NoResponders
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.queue.advisories import advisory_subject
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 

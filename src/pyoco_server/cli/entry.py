@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.main import get_command
 
-from pyoco_server import __version__
 from pyoco_server.cli import exit_codes
-from pyoco_server.cli.console import discard_output, printable
 from pyoco_server.cli.failure_text import error_text, http_error_text, io_error_text, usage_text
+from pyoco_server.cli.views.console import discard_output, printable
 from pyoco_server.errors import InvalidCliArgument, PyocoError
 from pyoco_server.http_client import PyocoHttpError
-from pyoco_server.system_language import system_language
+from pyoco_server.system.system_language import system_language
+from pyoco_server.version import __version__
 
 _EXAMPLES: Final = "\b\nExamples:\n"
 _INDENT: Final = "  "

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from pyoco_server.config import safe_url
-from pyoco_server.error_table import ERRORS, Err, Lang
 from pyoco_server.errors import FieldProblem, PyocoError
+from pyoco_server.errors.error_table import ERRORS, Err, Lang
 from pyoco_server.http_client import PyocoHttpError
 
 

@@ -5,39 +5,37 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from pyoco_server import __version__
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import (
-    bulk,
-    dlq,
-    explain,
-    health,
-    list_watch,
-    metrics,
-    overview,
-    problems,
-    reruns,
-    run_actions,
-    run_list,
-    run_logs,
-    run_reads,
-    run_watch,
-    wait_answers,
-    wait_watch,
-    waits,
-    wheels,
-    workers,
-)
-from pyoco_server.http_api.authentication import Authenticate
-from pyoco_server.http_api.dashboard import Dashboard
 from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.http_api.metrics import metrics_routes as metrics
+from pyoco_server.http_api.middleware.authentication import Authenticate
+from pyoco_server.http_api.middleware.origin_check import CheckOrigin
+from pyoco_server.http_api.middleware.rate_limits import LimitRate
+from pyoco_server.http_api.middleware.request_counts import CountRequests
+from pyoco_server.http_api.middleware.security_headers import SecurityHeaders
+from pyoco_server.http_api.middleware.submit_fast_path import ShortWay
 from pyoco_server.http_api.openapi import describe
-from pyoco_server.http_api.origin_check import CheckOrigin
-from pyoco_server.http_api.rate_limits import LimitRate
-from pyoco_server.http_api.request_counts import CountRequests
-from pyoco_server.http_api.security_headers import SecurityHeaders
-from pyoco_server.http_api.short_way import ShortWay
-from pyoco_server.http_api.submissions import submit_run, submit_run_yaml
+from pyoco_server.http_api.responses import http_problems as problems
+from pyoco_server.http_api.routes import bulk_routes as bulk
+from pyoco_server.http_api.routes import cancel_routes as run_actions
+from pyoco_server.http_api.routes import dlq_routes as dlq
+from pyoco_server.http_api.routes import explain_routes as explain
+from pyoco_server.http_api.routes import health_routes as health
+from pyoco_server.http_api.routes import overview_routes as overview
+from pyoco_server.http_api.routes import rerun_routes as reruns
+from pyoco_server.http_api.routes import run_list_routes as run_list
+from pyoco_server.http_api.routes import run_log_routes as run_logs
+from pyoco_server.http_api.routes import run_routes as run_reads
+from pyoco_server.http_api.routes import wait_answer_routes as wait_answers
+from pyoco_server.http_api.routes import wait_routes as waits
+from pyoco_server.http_api.routes import wheel_routes as wheels
+from pyoco_server.http_api.routes import worker_routes as workers
+from pyoco_server.http_api.routes.dashboard_routes import Dashboard
+from pyoco_server.http_api.routes.submit_routes import submit_run, submit_run_yaml
+from pyoco_server.http_api.streams import list_watch_routes as list_watch
+from pyoco_server.http_api.streams import run_watch_routes as run_watch
+from pyoco_server.http_api.streams import wait_watch_routes as wait_watch
+from pyoco_server.version import __version__
 
 
 def create_app(config: NatsBackendConfig | None = None) -> FastAPI:

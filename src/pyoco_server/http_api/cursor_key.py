@@ -1,7 +1,7 @@
 """The cursors of this gateway, signed with the key that all gateways share."""
 
-from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.shared_secret import shared_secret
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.shared_secret import shared_secret
 from pyoco_server.runs.index.cursors import Cursors
 
 

@@ -7,42 +7,42 @@ from pathlib import Path
 from starlette.requests import Request
 
 from pyoco_server.auth.known_keys import KnownKeys
-from pyoco_server.broker.bucket_feed import BucketFeed
-from pyoco_server.broker.bulk_records import BulkRecords
-from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.dead_letters import DeadLetters
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.resources import ensure_resources
-from pyoco_server.broker.run_logs import RunLogs
-from pyoco_server.broker.run_store import RunStore
-from pyoco_server.broker.run_watch import RunWatches
-from pyoco_server.broker.wait_events import WaitEvents
-from pyoco_server.broker.wait_store import WaitStore
-from pyoco_server.broker.wheel_history import WheelHistory
-from pyoco_server.broker.worker_registry import WorkerRegistry
+from pyoco_server.broker.stores.bulk_records import BulkRecords
+from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.broker.stores.run_hints import RunWatches
+from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.wheel_history import WheelHistory
+from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.cursor_key import SharedCursors
-from pyoco_server.http_api.even_times import EvenTimes
-from pyoco_server.http_api.kept_answers import KeptAnswers
-from pyoco_server.http_api.request_counts import RequestCounts
-from pyoco_server.http_api.run_timings import RunTimings
-from pyoco_server.human.answering import Answers
-from pyoco_server.human.caretaker import WaitCaretaker
-from pyoco_server.human.inbox import Inbox
-from pyoco_server.human.notifications import Notifications
-from pyoco_server.human.wait_feed import DecidedCounts, WaitReader, feed_of
-from pyoco_server.human.wait_index import WaitIndex
-from pyoco_server.human.wait_lists import WaitLists
-from pyoco_server.runs.bulk import BulkStarter
-from pyoco_server.runs.bulk_runner import BulkRunner
-from pyoco_server.runs.changes import RunChanges
-from pyoco_server.runs.explain import Explainer
-from pyoco_server.runs.index import RunIndex
-from pyoco_server.runs.open_runs import OpenRuns
-from pyoco_server.runs.run_lists import RunLists
-from pyoco_server.runs.run_reader import RunReader
-from pyoco_server.runs.submit import Submitter
-from pyoco_server.runs.sweep import Sweeper
-from pyoco_server.wheels.registry import WheelRegistry
+from pyoco_server.http_api.metrics.run_timings import RunTimings
+from pyoco_server.http_api.middleware.constant_time_404 import EvenTimes
+from pyoco_server.http_api.middleware.request_counts import RequestCounts
+from pyoco_server.http_api.responses.shared_responses import KeptAnswers
+from pyoco_server.human.answers.answering import Answers
+from pyoco_server.human.inbox.inbox_hub import Inbox
+from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitReader, feed_of
+from pyoco_server.human.inbox.wait_index import WaitIndex
+from pyoco_server.human.inbox.wait_lists import WaitLists
+from pyoco_server.human.notifications.notifier import Notifications
+from pyoco_server.human.wait_maintenance import WaitCaretaker
+from pyoco_server.runs.bulk.bulk_operations import BulkStarter
+from pyoco_server.runs.bulk.bulk_runner import BulkRunner
+from pyoco_server.runs.explain.explainer import Explainer
+from pyoco_server.runs.index.run_feed_reader import RunReader
+from pyoco_server.runs.index.run_index import RunIndex
+from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.lifecycle.submission import Submitter
+from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.sweep.sweeper import Sweeper
+from pyoco_server.runs.watch.run_hub import RunChanges
+from pyoco_server.wheels.wheel_registry import WheelRegistry
 
 # How many wheels are taken at the same time; each needs a temporary file.
 _UPLOADS = 4

@@ -11,10 +11,17 @@ An answer of 4xx or 5xx raises PyocoHttpError, a gateway that does not answer ra
 address, API key or idempotency key that cannot be sent at all is a ValueError.
 """
 
-from .async_client import AsyncPyocoHttpClient
-from .failures import GatewayUnreachable, PyocoHttpError
-from .filters import BulkConsent, LetterFilter, LogFilter, RunFilter, RunListing, WaitFilter
-from .sync_client import PyocoHttpClient
+from pyoco_server.http_client.async_client import AsyncPyocoHttpClient
+from pyoco_server.http_client.client_errors import GatewayUnreachable, PyocoHttpError
+from pyoco_server.http_client.filter_params import (
+    BulkConsent,
+    LetterFilter,
+    LogFilter,
+    RunFilter,
+    RunListing,
+    WaitFilter,
+)
+from pyoco_server.http_client.sync_client import PyocoHttpClient
 
 __all__ = [
     "AsyncPyocoHttpClient",

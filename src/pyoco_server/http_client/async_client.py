@@ -10,15 +10,17 @@ from typing import BinaryIO, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from pyoco_server.event_stream import EventReader, ServerSentEvent
-
-from . import endpoints, operation_endpoints, wait_endpoints, wheel_endpoints
-from .answers import Run
-from .connection import Connection, documented_by
-from .failures import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
-from .patience import Following, Polling, Tries
-from .requests import Pages, Request, Stream
-from .run_following import RunFollowing
+from pyoco_server.http_client import operation_calls as operation_endpoints
+from pyoco_server.http_client import run_calls as endpoints
+from pyoco_server.http_client import wait_calls as wait_endpoints
+from pyoco_server.http_client import wheel_calls as wheel_endpoints
+from pyoco_server.http_client.call_types import Pages, Request, Stream
+from pyoco_server.http_client.client_errors import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
+from pyoco_server.http_client.event_stream import EventReader, ServerSentEvent
+from pyoco_server.http_client.response_types import Run
+from pyoco_server.http_client.retry_policy import Following, Polling, Tries
+from pyoco_server.http_client.run_following import RunFollowing
+from pyoco_server.http_client.transport import Connection, documented_by
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,11 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyoco_server.models import TERMINAL
-
-from .answers import Run
-from .endpoints import get_run, watch_run
-from .requests import Request, Stream
+from pyoco_server.http_client.call_types import Request, Stream
+from pyoco_server.http_client.response_types import Run
+from pyoco_server.http_client.run_calls import get_run, watch_run
+from pyoco_server.records.models import TERMINAL
 
 
 class RunFollowing:

@@ -11,16 +11,18 @@ from typing import BinaryIO, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import httpx
 
-from pyoco_server.event_stream import ServerSentEvent, events_in
-
-from . import endpoints, operation_endpoints, wait_endpoints, wheel_endpoints
-from .answers import LogLine, Run
-from .connection import Connection, documented_by
-from .failures import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
-from .filters import LogFilter
-from .patience import Following, Polling, Tries
-from .requests import Pages, Request, Stream
-from .run_following import RunFollowing
+from pyoco_server.http_client import operation_calls as operation_endpoints
+from pyoco_server.http_client import run_calls as endpoints
+from pyoco_server.http_client import wait_calls as wait_endpoints
+from pyoco_server.http_client import wheel_calls as wheel_endpoints
+from pyoco_server.http_client.call_types import Pages, Request, Stream
+from pyoco_server.http_client.client_errors import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
+from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
+from pyoco_server.http_client.filter_params import LogFilter
+from pyoco_server.http_client.response_types import LogLine, Run
+from pyoco_server.http_client.retry_policy import Following, Polling, Tries
+from pyoco_server.http_client.run_following import RunFollowing
+from pyoco_server.http_client.transport import Connection, documented_by
 
 P = ParamSpec("P")
 T = TypeVar("T")

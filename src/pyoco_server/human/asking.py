@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from pyoco_server.wait_models import Decision, Question, WaitRecord, encode
+from pyoco_server.records.wait_models import Decision, Question, WaitRecord, encode
 
 # Where a task asks for one thing only, it needs no name.
 DEFAULT_NAME: Final = "human"
@@ -102,7 +102,7 @@ def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
         schema = schema.model_json_schema()
     if not isinstance(schema, dict):
         raise _wrong("schema", schema, "a JSON Schema (a dict) or a Pydantic model")
-    from pyoco_server.human.schemas import check_schema  # noqa: PLC0415 - most executors never need it
+    from pyoco_server.human.answers.answer_schemas import check_schema  # noqa: PLC0415 - most executors never need it
 
     frozen: dict[str, Any] = _json("schema", schema)
     try:
@@ -144,7 +144,7 @@ def _check_values(asked: Question) -> None:
     """What is proposed, or answered by itself, must be what a person could answer."""
     if asked.schema is None:
         return
-    from pyoco_server.human.schemas import problems_of  # noqa: PLC0415 - see above
+    from pyoco_server.human.answers.answer_schemas import problems_of  # noqa: PLC0415 - see above
 
     for field, value in (("proposal", asked.proposal), ("default", asked.default)):
         if value is not UNSET and (problems := problems_of(value, asked.schema)):

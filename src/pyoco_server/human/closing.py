@@ -4,10 +4,10 @@ import time
 
 from msgspec import structs
 
-from pyoco_server.broker.wait_events import WaitEvents
-from pyoco_server.broker.wait_store import WaitStore
-from pyoco_server.human.event_outbox import write_outcome
-from pyoco_server.wait_models import WaitEvent, WaitEventKind, WaitRecord, WaitState
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.human.notifications.event_outbox import write_outcome
+from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord, WaitState
 
 
 async def close_wait(store: WaitStore, events: WaitEvents, wait_id: str, why: str) -> WaitRecord | None:

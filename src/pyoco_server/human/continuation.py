@@ -11,18 +11,18 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from pyoco_server.broker.connection import Connection
-from pyoco_server.broker.publishing import RevisionConflict
-from pyoco_server.broker.run_store import CorruptSnapshot, StoredRun
-from pyoco_server.broker.wait_events import WaitEvents
-from pyoco_server.broker.wait_store import StoredWait, WaitStore
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.stores.run_store import CorruptSnapshot, StoredRun
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.human.closing import close_wait
-from pyoco_server.human.event_outbox import publish_left_over, publish_now, write_outcome
-from pyoco_server.human.outcomes import RUN_OVER, asked_anew, expiry_text, failed_its_run, told_of
-from pyoco_server.models import OpenWait, Reason, RunSnapshot, RunStatus
-from pyoco_server.runs.mending import Ending, Mender
-from pyoco_server.wait_models import Actor, WaitEvent, WaitRecord, WaitState
+from pyoco_server.human.notifications.event_outbox import publish_left_over, publish_now, write_outcome
+from pyoco_server.human.wait_transitions import RUN_OVER, asked_anew, expiry_text, failed_its_run, told_of
+from pyoco_server.records.models import OpenWait, Reason, RunSnapshot, RunStatus
+from pyoco_server.records.wait_models import Actor, WaitEvent, WaitRecord, WaitState
+from pyoco_server.runs.sweep.run_repair import Ending, Mender
 
 log = logging.getLogger(__name__)
 

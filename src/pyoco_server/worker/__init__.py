@@ -7,14 +7,14 @@ neither NATS nor the agent.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyoco_server.worker.agent import PyocoNatsWorker
+    from pyoco_server.worker.nats_worker import PyocoNatsWorker
 
 __all__ = ["PyocoNatsWorker"]
 
 
 def __getattr__(name: str) -> object:
     if name == "PyocoNatsWorker":
-        from pyoco_server.worker.agent import PyocoNatsWorker  # noqa: PLC0415
+        from pyoco_server.worker.nats_worker import PyocoNatsWorker  # noqa: PLC0415
 
         return PyocoNatsWorker
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,19 +8,17 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.openapi import (
-    access,
-    lists,
-    operations,
-    overview,
-    runs,
-    waits,
-    watches,
-    wheels,
-    workers,
-)
+from pyoco_server.http_api.openapi import access_docs as access
+from pyoco_server.http_api.openapi import list_docs as lists
+from pyoco_server.http_api.openapi import operation_docs as operations
+from pyoco_server.http_api.openapi import overview_docs as overview
+from pyoco_server.http_api.openapi import run_docs as runs
+from pyoco_server.http_api.openapi import wait_docs as waits
+from pyoco_server.http_api.openapi import watch_docs as watches
+from pyoco_server.http_api.openapi import wheel_docs as wheels
+from pyoco_server.http_api.openapi import worker_docs as workers
 from pyoco_server.http_api.openapi.parts import REF, Paths, content
-from pyoco_server.http_api.problems import PROBLEM_TYPE, Problem
+from pyoco_server.http_api.responses.http_problems import PROBLEM_TYPE, Problem
 
 # Each has RECORDS, ANSWERS, and `add`, which says the rest about its endpoints.
 _ROOMS: Final[tuple[ModuleType, ...]] = (runs, lists, watches, waits, operations, workers, wheels, overview)

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pyoco_server.error_table import ErrorSpec
-from pyoco_server.http_api.idempotency_header import HEADER, PATTERN, REPLAYED_HEADER
-from pyoco_server.http_api.sse import MEDIA_TYPE as EVENT_STREAM
+from pyoco_server.errors.error_table import ErrorSpec
+from pyoco_server.http_api.requests.idempotency_header import HEADER, PATTERN, REPLAYED_HEADER
+from pyoco_server.http_api.streams.sse import MEDIA_TYPE as EVENT_STREAM
 
 Paths = dict[str, Any]
 # Of a path and a method: the record that is answered, and the errors.

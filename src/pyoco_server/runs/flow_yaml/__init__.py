@@ -12,8 +12,8 @@ policy        the file as a whole: `check_flow_yaml`
 """
 
 from pyoco_server.runs.flow_yaml.policy import CheckedFlow, check_flow_yaml
-from pyoco_server.runs.flow_yaml.problems import did_you_mean
-from pyoco_server.runs.flow_yaml.tasks import InputCheck, TaskDeclaration, is_callable_path, is_reference
+from pyoco_server.runs.flow_yaml.yaml_problems import did_you_mean
+from pyoco_server.runs.flow_yaml.yaml_tasks import InputCheck, TaskDeclaration, is_callable_path, is_reference
 
 __all__ = [
     "CheckedFlow",

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from pyoco_server.runs.flow_yaml.graph import Reached, check_graph
-from pyoco_server.runs.flow_yaml.problems import ProblemList
 from pyoco_server.runs.flow_yaml.scan import GraphText
-from pyoco_server.runs.flow_yaml.tasks import DeclaredTasks, InputCheck, TaskDeclaration
-from pyoco_server.runs.flow_yaml.tree import Mapping, Node, Scalar, read_tree, refusal
-from pyoco_server.runs.flow_yaml.values import Reader, described, may_hold_keys
+from pyoco_server.runs.flow_yaml.yaml_graph import Reached, check_graph
+from pyoco_server.runs.flow_yaml.yaml_problems import ProblemList
+from pyoco_server.runs.flow_yaml.yaml_tasks import DeclaredTasks, InputCheck, TaskDeclaration
+from pyoco_server.runs.flow_yaml.yaml_tree import Mapping, Node, Scalar, read_tree, refusal
+from pyoco_server.runs.flow_yaml.yaml_values import Reader, described, may_hold_keys
 
 _SECTIONS: Final = ("version", "flow", "tasks", "pipes", "runtime")
 _FORBIDDEN: Final = {

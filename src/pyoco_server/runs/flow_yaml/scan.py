@@ -13,8 +13,8 @@ from typing import Final
 
 from pyoco.dsl.graph import GraphParser, GraphSyntaxError, Token, tokenize_graph
 
-from pyoco_server.runs.flow_yaml.problems import ProblemList, did_you_mean
 from pyoco_server.runs.flow_yaml.source_map import Place
+from pyoco_server.runs.flow_yaml.yaml_problems import ProblemList, did_you_mean
 
 # The arguments of each control word; the first is required, and is the one that holds an expression.
 ARGUMENTS: Final = {

@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from pyoco_server.models import TERMINAL, RunStatus
+from pyoco_server.records.models import TERMINAL, RunStatus
 from pyoco_server.runs.index.conditions import Condition, among, where
-from pyoco_server.runs.run_summary import RunItem
+from pyoco_server.runs.index.run_summary import RunItem
 
 # Finding a stretch of a group takes as long as sorting so many runs into stretches.
 _SORTED_MEANWHILE: Final = 5

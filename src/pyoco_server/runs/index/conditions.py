@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyoco_server.runs.run_filter import RunFilter, TimeRange
+from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
 
 # The index of words knows every three characters that follow each other.
 WORD: Final = 3

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Final
 
 from pyoco_server.runs.index import conditions
-from pyoco_server.runs.index.choice import Choice, Group, in_groups, runs_in
 from pyoco_server.runs.index.conditions import Condition, in_range, where
+from pyoco_server.runs.index.group_selection import Choice, Group, in_groups, runs_in
+from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.sorting import Sort, SortField
-from pyoco_server.runs.run_filter import RunFilter
 
 # So many rows are sorted within a few milliseconds.
 _FEW: Final = 4000

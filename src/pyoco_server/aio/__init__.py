@@ -1,0 +1,1 @@
+"""asyncio helpers: background tasks, deadlines, backoff."""

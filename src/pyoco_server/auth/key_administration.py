@@ -1,0 +1,104 @@
+"""What an administrator does with keys: make, list, revoke and rotate them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from msgspec import structs
+
+from pyoco_server.auth.scopes import Scope
+from pyoco_server.auth.tokens import KEY_ID_WANTED, Token, is_key_id, new_token, stored_form
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.api_key_mirror import ApiKeyMirror
+from pyoco_server.broker.stores.api_keys import ApiKeyRecord, ApiKeys
+from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
+
+
+class KeyState(StrEnum):
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKey:
+    record: ApiKeyRecord
+    last_used_at: float | None
+
+
+def state_of(record: ApiKeyRecord) -> KeyState:
+    if record.revoked_at is not None:
+        return KeyState.REVOKED
+    if record.expires_at is not None and record.expires_at <= time.time():
+        return KeyState.EXPIRED
+    return KeyState.ACTIVE
+
+
+class KeyAdministration:
+    """The commands. What they make is shown to their caller, and stored nowhere."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._keys = ApiKeys(connection)
+        self._pepper = connection.config.auth_pepper
+
+    async def create(
+        self, tenant_id: str, *, name: str, scopes: list[Scope], expires_at: float | None
+    ) -> tuple[ApiKeyRecord, Token]:
+        token = new_token()
+        record = ApiKeyRecord(
+            key_id=token.key_id,
+            tenant_id=tenant_id,
+            name=name,
+            scopes=tuple(scopes),
+            secrets=(stored_form(token, self._pepper),),
+            peppered=bool(self._pepper),
+            created_at=time.time(),
+            expires_at=expires_at,
+        )
+        await self._keys.create(record)
+        return record, token
+
+    async def list(self, tenant_id: str | None) -> list[ListedKey]:
+        """The keys of a tenant, or all; the newest first."""
+        mirror = ApiKeyMirror(self._connection)
+        await mirror.look()
+        found = [
+            ListedKey(record, mirror.entries.last_used.get(record.key_id))
+            for record in mirror.entries.records.values()
+            if tenant_id is None or record.tenant_id == tenant_id
+        ]
+        return sorted(found, key=lambda key: -key.record.created_at)
+
+    async def revoke(self, key_id: str) -> ApiKeyRecord:
+        """For good; a key that was revoked before stays as it is."""
+
+        def revoked(record: ApiKeyRecord) -> ApiKeyRecord:
+            return record if record.revoked_at else structs.replace(record, revoked_at=time.time())
+
+        return await self._change(key_id, revoked)
+
+    async def rotate(self, key_id: str, *, overlap_sec: float) -> tuple[ApiKeyRecord, Token]:
+        """A new secret for a key; the one it has is good for that much longer, and older ones no more."""
+        token = new_token(key_id)
+        fresh = stored_form(token, self._pepper)
+
+        def rotated(record: ApiKeyRecord) -> ApiKeyRecord:
+            if (state := state_of(record)) is not KeyState.ACTIVE:
+                raise InvalidCliArgument(f"the API key {key_id} is {state}: create another one instead")
+            kept = record.secrets[:1] if overlap_sec > 0 else ()
+            until = time.time() + overlap_sec
+            secrets = (fresh, *(structs.replace(secret, valid_until=until) for secret in kept))
+            return structs.replace(record, secrets=secrets, peppered=bool(self._pepper))
+
+        return await self._change(key_id, rotated), token
+
+    async def _change(self, key_id: str, change: Callable[[ApiKeyRecord], ApiKeyRecord]) -> ApiKeyRecord:
+        record = await self._keys.change(key_id, change) if is_key_id(key_id) else None
+        if record is None:
+            problem = FieldProblem(
+                "--key-id", f"there is no such API key; {KEY_ID_WANTED}", shortened(key_id)
+            )
+            raise InvalidCliArgument(problems=[problem])
+        return record

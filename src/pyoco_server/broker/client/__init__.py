@@ -1,0 +1,1 @@
+"""The connection to NATS: client, requests, credentials, permissions."""

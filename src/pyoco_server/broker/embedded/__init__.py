@@ -1,0 +1,1 @@
+"""The bundled nats-server: its process, its data folder, its guard."""

@@ -1,0 +1,179 @@
+"""The data folder of the embedded server: who holds it, and the files that lie in it.
+
+    lock          held by the server process as long as it lives; says who that is
+    server.conf   written anew at every start
+    server.log    this start's log, and server.log.1 the one before
+    *.ports       where the server listens, written by the server
+    jetstream/    the data
+
+Everything but jetstream/ may be deleted while no server runs.
+"""
+
+import asyncio
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from pyoco_server.errors import EmbeddedServerError
+
+_LOG_LIMIT_BYTES = 10_000_000
+_LOCK_RETRY_SEC = 0.05
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Whose folder it is, as the lock file tells it to the next one who wants it."""
+
+    owner: int  # the program that started the server
+    pid: int | None = None  # the server; known once it listens
+    url: str | None = None
+
+    def owner_lives(self) -> bool:
+        try:
+            os.kill(self.owner, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # somebody else's, but alive
+            return True
+        return True
+
+    def __str__(self) -> str:
+        server = f"process {self.pid} at {self.url}" if self.pid else "still starting"
+        gone = "" if self.owner_lives() else ", which is gone"
+        return f"{server}, started by process {self.owner}{gone}"
+
+
+class DataFolderInUse(EmbeddedServerError):
+    """Another embedded server keeps its data there."""
+
+    def __init__(self, folder: Path, holder: Holder | None) -> None:
+        who = str(holder) if holder else "which is still starting"
+        use_it = f"connect to it with PYOCO_NATS_URL={holder.url}, " if holder and holder.url else ""
+        super().__init__(
+            f"the data folder {folder} is in use by another embedded NATS server ({who}); "
+            f"{use_it}stop it, or choose another folder with PYOCO_NATS_DATA_DIR"
+        )
+        self.folder = folder
+        self.holder = holder  # None while it is not known yet
+
+
+class _Ports(msgspec.Struct):
+    """The part of a ports file that matters: where clients connect."""
+
+    nats: list[str]
+
+
+class ServerFolder:
+    """One data folder. `claim` comes first; whoever has the lock may touch the rest."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.lock_path = self.path / "lock"
+        self.config_path = self.path / "server.conf"
+        self.log_path = self.path / "server.log"
+
+    async def claim(self, patience_sec: float) -> int:
+        """Lock the folder and return the lock's descriptor; refuse when a living program has it.
+
+        The lock belongs to the open file, not to a process: handed on to the server, it lasts exactly until
+        the server is gone, however its program or the server itself ends. After a crash of the program the
+        server needs a moment to end, and only then there is something to wait for.
+        """
+        descriptor = self._open_lock()
+        try:
+            deadline = time.monotonic() + patience_sec
+            while not _try_lock(descriptor):
+                holder = self._holder()
+                if holder is None or holder.owner_lives() or time.monotonic() > deadline:
+                    raise DataFolderInUse(self.path, holder)
+                await asyncio.sleep(_LOCK_RETRY_SEC)
+            self.record(Holder(owner=os.getpid()))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def prepare(self, listen: str) -> None:
+        """Write the configuration for a server at `listen`, and set aside what the last one left."""
+        with self._failing_clearly():
+            for stale in self.path.glob("*.ports"):  # process ids repeat, in containers above all
+                stale.unlink()
+            if self.log_path.exists():
+                self.log_path.replace(self.log_path.with_name("server.log.1"))
+            # nats-server reads JSON, but not its \u escapes.
+            text = json.dumps(self._configuration(listen), indent=2, ensure_ascii=False)
+            self.config_path.write_text(text + "\n", encoding="utf-8")
+
+    def open_log(self) -> int:
+        """A descriptor for what nats-server says outside its log: before it has read its configuration, and
+        when it crashes."""
+        with self._failing_clearly():
+            return os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def record(self, holder: Holder) -> None:
+        """Say who holds the folder. The lock file is never replaced: the lock is on this very file."""
+        self.lock_path.write_bytes(msgspec.json.encode(holder))
+
+    def announced_port(self) -> int | None:
+        """The port that the server says it listens on, or None when it has not said so yet."""
+        for ports_file in self.path.glob("*.ports"):
+            try:
+                announced = msgspec.json.decode(ports_file.read_bytes(), type=_Ports)
+            except msgspec.DecodeError:  # half written
+                return None
+            return urlsplit(announced.nats[0]).port
+        return None
+
+    def last_log_lines(self, count: int = 12) -> str:
+        try:
+            lines = self.log_path.read_text(errors="replace").splitlines()
+        except FileNotFoundError:
+            return ""
+        return "\n".join(lines[-count:])
+
+    def _configuration(self, listen: str) -> dict[str, object]:
+        return {
+            "server_name": "pyoco-embedded",
+            "listen": listen,
+            "ports_file_dir": str(self.path),
+            "log_file": str(self.log_path),
+            "logfile_size_limit": _LOG_LIMIT_BYTES,
+            "logfile_max_num": 2,
+            # By default an acknowledged message may wait two minutes for the disk; one second costs nothing.
+            "jetstream": {"store_dir": str(self.path), "sync_interval": "1s"},
+        }
+
+    def _open_lock(self) -> int:
+        with self._failing_clearly():
+            self.path.mkdir(parents=True, exist_ok=True)
+            return os.open(self.lock_path, os.O_RDWR | os.O_CREAT, 0o644)
+
+    @contextmanager
+    def _failing_clearly(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise EmbeddedServerError(
+                f"cannot keep the data of the embedded NATS server in {self.path}: {error.strerror}; "
+                "choose another folder with PYOCO_NATS_DATA_DIR"
+            ) from error
+
+    def _holder(self) -> Holder | None:
+        try:
+            return msgspec.json.decode(self.lock_path.read_bytes(), type=Holder)
+        except msgspec.DecodeError:  # being written at this moment
+            return None
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

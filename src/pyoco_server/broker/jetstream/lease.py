@@ -1,0 +1,103 @@
+"""A lease: of all gateways, one does the work, and another takes over when that one dies.
+
+No clock is compared with another machine's. A holder renews its lease by writing it again; whoever has
+seen the same revision for longer than the holder promised to renew it, by their own clock, may take it.
+Taking and renewing are compare-and-set, so that of several takers one succeeds.
+"""
+
+import logging
+import os
+import socket
+import time
+from uuid import uuid4
+
+import msgspec
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.kv import Bucket, Entry
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+
+log = logging.getLogger(__name__)
+
+
+class LeaseRecord(msgspec.Struct):
+    """One lease: bucket `pyoco_leases`, key `<name>`."""
+
+    holder: str
+    # How long after a renewal nobody else may take it.
+    ttl_sec: float
+
+
+_decode = msgspec.json.Decoder(LeaseRecord).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Lease:
+    """One side of a lease; `hold` before each act is all that a holder has to do."""
+
+    def __init__(self, connection: Connection, name: str, *, ttl_sec: float, holder: str = "") -> None:
+        self._bucket = Bucket(connection, connection.config.lease_kv_bucket)
+        self._name = name
+        self.holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        self._record = LeaseRecord(self.holder, ttl_sec)
+        # Of our own lease; None while it is not ours.
+        self._revision: int | None = None
+        self._renewed_at = 0.0
+        # The last revision of somebody else's lease, and since when we have seen no other.
+        self._seen_revision = 0
+        self._seen_at = 0.0
+
+    @property
+    def held(self) -> bool:
+        return self._revision is not None
+
+    async def hold(self) -> bool:
+        """Take the lease, or keep it; false while it is somebody else's. Cheap when renewed just now."""
+        now = time.monotonic()
+        if self._revision is not None and now - self._renewed_at < self._record.ttl_sec / 3:
+            return True
+        try:
+            self._revision = await self._write()
+        except RevisionConflict:
+            self._revision = None
+        if self._revision is not None:
+            self._renewed_at = now
+        return self.held
+
+    async def release(self) -> None:
+        """Give it up, so that the next holder need not wait for its end."""
+        revision, self._revision = self._revision, None
+        if revision is not None:
+            try:
+                await self._bucket.delete(self._name, revision=revision)
+            except RevisionConflict:
+                log.info("the lease %s was another's already", self._name)
+
+    async def _write(self) -> int | None:
+        """The revision of our renewed or new lease; None while the holder has time left."""
+        if self._revision is not None:
+            try:
+                return await self._bucket.update(self._name, _encode(self._record), revision=self._revision)
+            except RevisionConflict:
+                log.info("the lease %s was taken while this holder did not renew it", self._name)
+        entry = await self._bucket.get_from_leader(self._name)
+        if entry is None:
+            return await self._bucket.create(self._name, _encode(self._record))
+        if self._may_take(entry):
+            return await self._bucket.update(self._name, _encode(self._record), revision=entry.revision)
+        return None
+
+    def _may_take(self, entry: Entry) -> bool:
+        try:
+            stored = _decode(entry.value)
+        except msgspec.DecodeError:
+            log.warning("the lease %s is not readable and is replaced", self._name)
+            return True
+        if stored.holder == self.holder:
+            # Our own write, whose acknowledgement was lost.
+            return True
+        # Not the time before the read: a holder may have renewed its lease while a slow read was under way.
+        now = time.monotonic()
+        if entry.revision != self._seen_revision:
+            self._seen_revision, self._seen_at = entry.revision, now
+        return now - self._seen_at > stored.ttl_sec

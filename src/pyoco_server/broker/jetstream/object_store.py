@@ -1,0 +1,324 @@
+"""Large objects in JetStream, as every NATS tool lays them out: chunks, and a record that shows them.
+
+nats-py reads and writes the same layout, but reads its source on the event loop and keeps what it reads in
+memory. Here an object passes through a chunk at a time, and survives a short outage on its way in.
+
+The records of a store are read and written as one list with one revision: whoever publishes an object says
+which list that decision was based on, and is refused when another one came first.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import (
+    StoredPlace,
+    StreamMessage,
+    last_sequence,
+    newest_message,
+    newest_place,
+    read_batch,
+    stream_state,
+)
+from pyoco_server.errors import NatsUnavailable
+
+log = logging.getLogger(__name__)
+
+# What NATS' own tools use.
+CHUNK_BYTES: Final = 128 * 1024
+# How many chunks are asked for at a time: a megabyte.
+_READ_CHUNKS: Final = 8
+# How long one chunk, or the list, is tried again while NATS is away.
+_PATIENCE_SEC: Final = 10.0
+_PAUSE_SEC: Final = 0.1
+_DIGEST: Final = "SHA-256="
+
+
+class _Options(msgspec.Struct, omit_defaults=True):
+    max_chunk_size: int = 0
+
+
+class _Info(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One object's record, as NATS' own tools write it."""
+
+    name: str
+    bucket: str = ""
+    nuid: str = ""
+    size: int = 0
+    mtime: str = ""
+    chunks: int = 0
+    digest: str = ""
+    deleted: bool = False
+    headers: dict[str, list[str]] = {}
+    options: _Options | None = None
+
+
+_decode_info = msgspec.json.Decoder(_Info).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredChunks:
+    """Bytes that are stored, and that nobody can see yet."""
+
+    nuid: str
+    size: int
+    count: int
+    sha256: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    name: str
+    nuid: str
+    size: int
+    chunks: int
+    chunk_bytes: int
+    # None where whatever wrote it left no digest.
+    sha256: bytes | None
+    modified: float
+    headers: Mapping[str, str]
+    # Of its record.
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """All objects of a store at one revision."""
+
+    objects: list[StoredObject]
+    revision: int
+
+    def find(self, name: str) -> StoredObject | None:
+        return next((each for each in self.objects if each.name == name), None)
+
+
+class ObjectStore:
+    """One object store."""
+
+    def __init__(self, connection: Connection, bucket: str) -> None:
+        self.bucket = bucket
+        self._connection = connection
+        self._stream = f"OBJ_{bucket}"
+        self._infos = f"$O.{bucket}.M."
+        self._chunks = f"$O.{bucket}.C."
+
+    async def newest_record(self) -> StoredPlace | None:
+        """What changes with every object that comes or goes; one small question."""
+        return await newest_place(self._connection, self._stream, f"{self._infos}>")
+
+    async def on_change(self, hint: Callable[[], None]) -> None:
+        """Call `hint` when the record of an object is sent; whether it is stored, `newest_record` says."""
+        subscribed: object = None
+
+        async def subscribe() -> None:
+            nonlocal subscribed
+            # nats-py renews subscriptions over a reconnect, but not over a connection that was made anew.
+            if subscribed is not self._connection.client:
+                subscribed = self._connection.client
+                await self._connection.subscribe_direct(f"{self._infos}>", lambda _: hint())
+            else:
+                # What came while there was no connection has not been heard.
+                hint()
+
+        self._connection.add_hook(subscribe)
+        await subscribe()
+
+    async def shelf(self) -> Shelf:
+        """Every object there is; a replica that has not heard of the newest yet is asked again."""
+        revision = await last_sequence(self._connection, self._stream, f"{self._infos}>")
+        give_up_at = time.monotonic() + _PATIENCE_SEC
+        while True:
+            messages = await self._info_messages()
+            seen = messages[-1].sequence if messages else 0
+            if seen >= revision:
+                objects = [found for found in map(self._object, messages) if found is not None]
+                return Shelf(objects, seen)
+            if time.monotonic() > give_up_at:
+                raise self._connection.unavailable(f"{self._stream}: a replica lags behind")
+            await asyncio.sleep(_PAUSE_SEC)
+
+    async def store_chunks(self, blocks: AsyncIterator[bytes]) -> StoredChunks:
+        """Store the bytes where nobody sees them: `publish` shows them, `drop_chunks` removes them."""
+        nuid = uuid4().hex
+        digest = hashlib.sha256()
+        size = count = 0
+        try:
+            async for block in blocks:
+                for begin in range(0, len(block), CHUNK_BYTES):
+                    chunk = block[begin : begin + CHUNK_BYTES]
+                    await self._store_chunk(nuid, count, chunk)
+                    count += 1
+                size += len(block)
+                await asyncio.to_thread(digest.update, block)
+        except BaseException:
+            await self.drop_chunks(nuid)
+            raise
+        return StoredChunks(nuid=nuid, size=size, count=count, sha256=digest.digest())
+
+    async def publish(
+        self, name: str, chunks: StoredChunks, headers: Mapping[str, str], *, revision: int
+    ) -> StoredObject:
+        """Show the object; RevisionConflict when the store is not at this revision any more."""
+        info = _Info(
+            name=name,
+            bucket=self.bucket,
+            nuid=chunks.nuid,
+            size=chunks.size,
+            chunks=chunks.count,
+            digest=_DIGEST + urlsafe_b64encode(chunks.sha256).decode(),
+            headers={key: [value] for key, value in headers.items()},
+            options=_Options(CHUNK_BYTES),
+        )
+        new_revision = await self._write_info(info, revision=revision)
+        return StoredObject(
+            name=name,
+            nuid=chunks.nuid,
+            size=chunks.size,
+            chunks=chunks.count,
+            chunk_bytes=CHUNK_BYTES,
+            sha256=chunks.sha256,
+            modified=time.time(),
+            headers=headers,
+            revision=new_revision,
+        )
+
+    async def delete(self, stored: StoredObject, *, revision: int) -> None:
+        """Hide the object and remove its bytes; RevisionConflict as for `publish`."""
+        gone = _Info(name=stored.name, bucket=self.bucket, nuid=stored.nuid, deleted=True)
+        await self._write_info(gone, revision=revision)
+        await self.drop_chunks(stored.nuid)
+
+    async def drop_chunks(self, nuid: str) -> None:
+        """Remove the bytes of an object that nobody sees; what stays for now is found by `abandoned`."""
+        try:
+            await jetstream_api.purge(self._connection, self._stream, self._chunks + nuid)
+        except NatsUnavailable as error:
+            log.warning("the chunks of %s are removed later: %s", nuid, error)
+
+    async def abandoned(self, older_than_sec: float) -> list[str]:
+        """The chunks of uploads that were never finished, for so long that they never will be."""
+        # In this order: an object that is published in between is seen.
+        state = await stream_state(self._connection, self._stream, subjects=f"{self._chunks}*")
+        known = {each.nuid for each in (await self.shelf()).objects}
+        unknown = [nuid for subject in state.subjects if (nuid := self._nuid_in(subject)) not in known]
+        oldest = state.server_time - older_than_sec
+        return [nuid for nuid in unknown if await self._stored_before(nuid, oldest)]
+
+    async def read(self, stored: StoredObject, *, start: int = 0) -> AsyncIterator[bytes]:
+        """The bytes from `start` to the end, as they come; NatsUnavailable when some are missing."""
+        first = start // stored.chunk_bytes if stored.chunk_bytes else 0
+        skip = start - first * stored.chunk_bytes
+        left = stored.size - first * stored.chunk_bytes
+        after = await self._before_chunk(stored, first)
+        while left > 0:
+            subject = self._chunks + stored.nuid
+            batch = await read_batch(self._connection, self._stream, subject, after=after, limit=_READ_CHUNKS)
+            if not batch:
+                raise self._connection.unavailable(f"{stored.name} is incomplete: it was deleted, or damaged")
+            for message in batch:
+                left -= len(message.data)
+                if skip < len(message.data):
+                    yield message.data[skip:]
+                skip = max(0, skip - len(message.data))
+            after = batch[-1].sequence
+
+    async def _before_chunk(self, stored: StoredObject, number: int) -> int:
+        """A sequence behind which the chunk of this number is the next one of its object.
+
+        Uploads at the same time store their chunks in turns, so that it can only be said where a chunk is at
+        the earliest. The server counts how many follow the one that is found there.
+        """
+        after = 0
+        while number > 0:
+            subject = self._chunks + stored.nuid
+            batch = await read_batch(self._connection, self._stream, subject, after=after, limit=1)
+            if not batch:
+                break
+            found = stored.chunks - 1 - batch[0].followed_by
+            if found >= number:
+                return batch[0].sequence - 1
+            after = batch[0].sequence - 1 + number - found
+        return after
+
+    async def _store_chunk(self, nuid: str, number: int, chunk: bytes) -> None:
+        # With an id of its own, so that one whose acknowledgement was lost is not stored twice.
+        headers = {"Nats-Msg-Id": f"{nuid}.{number}"}
+        give_up_at = time.monotonic() + _PATIENCE_SEC
+        while True:
+            try:
+                await publish_acked(self._connection, self._chunks + nuid, chunk, headers)
+            except PayloadTooLarge:
+                raise
+            except NatsUnavailable:
+                if time.monotonic() > give_up_at:
+                    raise
+                await asyncio.sleep(_PAUSE_SEC)
+            else:
+                return
+
+    async def _write_info(self, info: _Info, *, revision: int) -> int:
+        subject = self._infos + urlsafe_b64encode(info.name.encode()).decode()
+        headers = {
+            "Nats-Rollup": "sub",
+            "Nats-Expected-Last-Subject-Sequence": str(revision),
+            "Nats-Expected-Last-Subject-Sequence-Subject": f"{self._infos}>",
+        }
+        return await publish_acked(self._connection, subject, msgspec.json.encode(info), headers)
+
+    async def _info_messages(self) -> list[StreamMessage]:
+        messages: list[StreamMessage] = []
+        while batch := await read_batch(
+            self._connection,
+            self._stream,
+            f"{self._infos}>",
+            after=messages[-1].sequence if messages else 0,
+        ):
+            messages += batch
+        return messages
+
+    async def _stored_before(self, nuid: str, moment: float) -> bool:
+        newest = await newest_message(self._connection, self._stream, self._chunks + nuid)
+        return newest is not None and newest.stored_time < moment
+
+    def _nuid_in(self, subject: str) -> str:
+        return subject.removeprefix(self._chunks)
+
+    def _object(self, message: StreamMessage) -> StoredObject | None:
+        try:
+            info = _decode_info(message.data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            log.warning("the record at %s cannot be read: %s", message.subject, error)
+            return None
+        if info.deleted:
+            return None
+        return StoredObject(
+            name=info.name,
+            nuid=info.nuid,
+            size=info.size,
+            chunks=info.chunks,
+            chunk_bytes=0 if info.options is None else info.options.max_chunk_size,
+            sha256=_sha256(info.digest),
+            modified=message.stored_time,
+            headers={key: values[0] for key, values in info.headers.items() if values},
+            revision=message.sequence,
+        )
+
+
+def _sha256(digest: str) -> bytes | None:
+    if not digest.startswith(_DIGEST):
+        return None
+    try:
+        return urlsafe_b64decode(digest.removeprefix(_DIGEST))
+    except ValueError:
+        return None

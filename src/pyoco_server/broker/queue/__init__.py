@@ -1,0 +1,1 @@
+"""The work queue: jobs, deliveries, consumers, queue depths."""

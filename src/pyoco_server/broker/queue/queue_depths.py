@@ -1,0 +1,90 @@
+"""How the queues of all tags are, found with a number of requests that no number of jobs changes."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.stream_reads import read_batch
+
+
+@dataclass(slots=True)
+class QueueDepth:
+    tag: str
+    # Jobs that were not delivered yet.
+    waiting: int = 0
+    # Jobs that were, and are not acknowledged.
+    in_work: int = 0
+    # Of these: delivered more than once.
+    redelivered: int = 0
+    # For how long the first of the waiting ones does, by the server's own clock; 0 when none waits.
+    oldest_sec: float = 0.0
+    # The newest job that was ever delivered.
+    delivered: int = 0
+
+
+class QueueDepths:
+    """Looks at the `PYOCO_WORK` stream and its consumers."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stream = connection.config.work_stream
+        self._prefix = f"{connection.config.work_subject_prefix}."
+
+    async def read(self, most: int, among: Collection[str] | None = None) -> list[QueueDepth]:
+        """The queue of each tag that has jobs or ever had a worker; the longest `most` if there are more.
+
+        `among`: only of these tags.
+        """
+        try:
+            info = await jetstream_api.call(
+                self._connection, f"STREAM.INFO.{self._stream}", {"subjects_filter": f"{self._prefix}>"}
+            )
+            depths = {depth.tag: depth for depth in await self._served()}
+        except jetstream_api.ApiRefused as refused:
+            raise self._connection.unavailable(f"{self._stream}: {refused}") from refused
+        for subject, jobs in (info["state"].get("subjects") or {}).items():
+            tag = subject.removeprefix(self._prefix)
+            if tag not in depths:
+                # No worker has ever come for this tag.
+                depths[tag] = QueueDepth(tag, waiting=jobs)
+        wanted = [depth for depth in depths.values() if among is None or depth.tag in among]
+        longest = sorted(wanted, key=lambda depth: (-depth.waiting, -depth.in_work, depth.tag))[:most]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for depth in longest:
+                    if depth.waiting:
+                        group.create_task(self._find_oldest(depth, info["ts"]))
+        except ExceptionGroup as several:
+            raise several.exceptions[0] from None
+        return longest
+
+    async def _served(self) -> list[QueueDepth]:
+        consumers: list[dict[str, Any]] = []
+        while True:
+            page = await jetstream_api.call(
+                self._connection, f"CONSUMER.LIST.{self._stream}", {"offset": len(consumers)}
+            )
+            consumers += page["consumers"] or []
+            if len(consumers) >= page["total"] or not page["consumers"]:
+                break
+        return [
+            QueueDepth(
+                tag=str(each["config"].get("filter_subject", "")).removeprefix(self._prefix),
+                waiting=each["num_pending"],
+                in_work=each["num_ack_pending"],
+                redelivered=each["num_redelivered"],
+                delivered=each["delivered"]["stream_seq"],
+            )
+            for each in consumers
+        ]
+
+    async def _find_oldest(self, depth: QueueDepth, now: str) -> None:
+        subject = f"{self._prefix}{depth.tag}"
+        found = await read_batch(self._connection, self._stream, subject, after=depth.delivered, limit=1)
+        if found:
+            age = datetime.fromisoformat(now) - datetime.fromisoformat(found[0].stored_at)
+            depth.oldest_sec = max(0.0, age.total_seconds())

@@ -1,0 +1,171 @@
+"""Which runs have a job in the queue, found out by reading the queue from where the last look ended.
+
+Jobs share the subject of their tag, so that nobody can be asked for the job of one run. A message that was
+seen is believed to be there until its run has ended, or until the queue of a tag holds fewer messages than
+were seen in it: then somebody has removed some, and all is read again. A job is of one generation of its
+run: what is asked is whether a run has one that it can go on with.
+
+After an interruption the queue may have lost its newest messages and use their sequences for others. So the
+newest job that was seen and is still stored, with the same time, is looked for: whatever is in front of it is
+of the same history. The jobs that were seen behind it are forgotten, and the queue is read again from there.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.stream_reads import (
+    StoredPlace,
+    StreamMessage,
+    place_at,
+    read_batch,
+    stream_state,
+)
+from pyoco_server.broker.queue.work_queue import head_of
+
+_BATCH_BYTES: Final = 4 * 1024 * 1024
+# For how many of the newest jobs the leader is asked, at a time and in all; reading is quicker beyond that.
+_ASKED_AT_ONCE: Final = 32
+_MOST_ASKED: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCount:
+    """How many messages the queue held at a moment."""
+
+    created: str
+    by_subject: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _QueuedJob:
+    generation: int
+    subject: str
+    # Where it was read, and when it was stored; 0 for one that this gateway published and has not read yet.
+    sequence: int = 0
+    stored_ns: int = 0
+
+
+class QueuedRuns:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        config = connection.config
+        self._stream = config.work_stream
+        self._all = f"{config.work_subject_prefix}.>"
+        self._after = 0
+        self._created = ""
+        # The connection's count of interruptions when the history was last compared.
+        self._interruptions = 0
+        # Of each run the newest job that was seen, in the order in which they were.
+        self._jobs: dict[str, _QueuedJob] = {}
+        self._seen_by_subject: Counter[str] = Counter()
+
+    def has_job(self, run_id: str, generation: int) -> bool:
+        """Whether a job of this generation was seen, or a newer one, which its snapshot is about to show."""
+        job = self._jobs.get(run_id)
+        return job is not None and job.generation >= generation
+
+    async def count(self) -> QueueCount:
+        """To be taken before it is learnt which runs have ended: a run that has not had its job then."""
+        state = await stream_state(self._connection, self._stream, subjects=self._all)
+        return QueueCount(state.created, state.subjects)
+
+    async def compare(self, counted: QueueCount) -> None:
+        """Forget what may not be there any more: everything, when messages are missing."""
+        missing = any(
+            counted.by_subject.get(subject, 0) < seen for subject, seen in self._seen_by_subject.items()
+        )
+        if missing or self._created != counted.created:
+            self._created = counted.created
+            self._forget_all()
+        await self._compare_history()
+
+    async def look(self) -> AsyncIterator[None]:
+        """Read what has been published since the last look; yields after each batch."""
+        while batch := await self._next_batch():
+            for message in batch:
+                head = head_of(message.data)
+                self._add(head.run_id, _QueuedJob(head.generation, message.subject, *_place_of(message)))
+            self._after = batch[-1].sequence
+            yield
+
+    def add(self, run_id: str, subject: str, *, generation: int) -> None:
+        """A job was published for the run."""
+        self._add(run_id, _QueuedJob(generation, subject))
+
+    def forget(self, run_id: str) -> None:
+        """The run has ended, and its job leaves the queue."""
+        job = self._jobs.pop(run_id, None)
+        if job is not None:
+            self._seen_by_subject[job.subject] -= 1
+
+    def forget_before(self, run_id: str, generation: int) -> None:
+        """The run waits in this generation: the job of an earlier one has left the queue."""
+        if not self.has_job(run_id, generation):
+            self.forget(run_id)
+
+    def _add(self, run_id: str, job: _QueuedJob) -> None:
+        known = self._jobs.get(run_id)
+        # One of the same generation that was only published is now read.
+        if not run_id or (known is not None and not _replaces(job, known)):
+            return
+        # The job of the generation before has left the queue: its run has waited for people since.
+        self.forget(run_id)
+        self._jobs[run_id] = job
+        self._seen_by_subject[job.subject] += 1
+
+    def _forget_all(self) -> None:
+        self._after = 0
+        self._jobs.clear()
+        self._seen_by_subject.clear()
+
+    async def _next_batch(self) -> list[StreamMessage]:
+        while True:
+            await self._compare_history()
+            batch = await read_batch(
+                self._connection, self._stream, self._all, after=self._after, max_bytes=_BATCH_BYTES
+            )
+            if self._interruptions == self._connection.interruptions:
+                return batch
+            # It may be of another history than what was compared.
+
+    async def _compare_history(self) -> None:
+        """After an interruption: go back to the newest job that is still stored where it was read."""
+        interruptions = self._connection.interruptions
+        if interruptions == self._interruptions:
+            return
+        newest = list(islice(reversed(self._jobs.items()), _MOST_ASKED))
+        for start in range(0, len(newest), _ASKED_AT_ONCE):
+            if await self._go_back_to_one_of(newest[start : start + _ASKED_AT_ONCE]):
+                break
+        else:
+            self._forget_all()
+        self._interruptions = interruptions
+
+    async def _go_back_to_one_of(self, jobs: list[tuple[str, _QueuedJob]]) -> bool:
+        places = await asyncio.gather(*(self._stored(job) for _, job in jobs))
+        for (run_id, job), place in zip(jobs, places, strict=True):
+            if place is not None and place.stored_ns == job.stored_ns:
+                self._after = job.sequence
+                return True
+            # Its run may have got another one meanwhile.
+            if self._jobs.get(run_id) is job:
+                self.forget(run_id)
+        return False
+
+    async def _stored(self, job: _QueuedJob) -> StoredPlace | None:
+        return await place_at(self._connection, self._stream, job.sequence) if job.sequence else None
+
+
+def _place_of(message: StreamMessage) -> tuple[int, int]:
+    return message.sequence, message.stored_ns
+
+
+def _replaces(job: _QueuedJob, known: _QueuedJob) -> bool:
+    if job.generation != known.generation:
+        return job.generation > known.generation
+    return bool(job.sequence) and not known.sequence

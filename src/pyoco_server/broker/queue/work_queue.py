@@ -1,0 +1,246 @@
+"""The queue of jobs: publishing one, and what a worker can say about a delivery of it."""
+
+import logging
+import math
+import time
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from nats.js.api import AckPolicy, ConsumerConfig
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_at
+from pyoco_server.records.models import Job, encode
+from pyoco_server.telemetry import tracing
+
+log = logging.getLogger(__name__)
+
+# Of AckWait. What is left is for the way to the server.
+_SURELY_OURS = 0.75
+# Lets the first worker claim a run without reading its snapshot first.
+_REVISION_HEADER = "Pyoco-Run-Revision"
+_SHORT_REPLY_TOKENS = 9
+
+
+class Delivery:
+    """One delivery of one job message to this worker."""
+
+    __slots__ = (
+        *("_ack_wait_sec", "_connection", "_message", "_renewed_at"),
+        *("number", "revision", "stream_seq", "subject", "tag", "waiting"),
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        message: Message,
+        tag: str,
+        *,
+        ack_wait_sec: float = math.inf,
+        sent_at: float = 0.0,
+    ) -> None:
+        """`sent_at` is when the server sent it at the earliest, on our monotonic clock."""
+        self._connection = connection
+        self._message = message
+        self._ack_wait_sec = ack_wait_sec
+        self._renewed_at = sent_at
+        self.subject = message.subject
+        self.tag = tag
+        numbers = message.reply.split(".")
+        # $JS.ACK[.<domain>.<account>].<stream>.<consumer> comes before them, one random token may come after.
+        first = 4 if len(numbers) == _SHORT_REPLY_TOKENS else 6
+        # How often this message has been delivered, this time included.
+        self.number = int(numbers[first])
+        self.stream_seq = int(numbers[first + 1])
+        # How many more jobs waited for a worker in that moment.
+        self.waiting = int(numbers[first + 4])
+        revision = message.headers.get(_REVISION_HEADER, "")
+        # The snapshot's revision when the job was published, if the publisher told.
+        self.revision = int(revision) if revision.isdigit() else None
+
+    @property
+    def payload(self) -> bytes:
+        return self._message.data
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._message.headers
+
+    @property
+    def token(self) -> tuple[int, int]:
+        """Names the delivery, and orders those of one message: a later one is always greater."""
+        return (self.stream_seq, self.number)
+
+    def ack(self) -> Coroutine[Any, Any, None]:
+        """Done: the message leaves the queue."""
+        # No coroutine of its own: this is on the way of every run.
+        return self._say(b"+ACK")
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether AckWait has passed, or nearly so, and the message may be with another worker."""
+        return time.monotonic() - self._renewed_at > _SURELY_OURS * self._ack_wait_sec
+
+    async def nak(self, delay_sec: float = 0.0) -> None:
+        """Not done: deliver it again, after the delay.
+
+        The server does not look which delivery it is about: after AckWait it would take the message from
+        whoever has it by then. It comes again by itself in that case.
+        """
+        if self.has_expired:
+            log.info("delivery %s is not handed back: it has passed AckWait", self.token)
+            return
+        delay = b" " + msgspec.json.encode({"delay": int(delay_sec * 1e9)}) if delay_sec else b""
+        await self._say(b"-NAK" + delay)
+
+    async def term(self) -> None:
+        """Never deliver it again."""
+        await self._say(b"+TERM")
+
+    async def in_progress(self) -> None:
+        """Still working: start the AckWait clock anew."""
+        had_expired = self.has_expired
+        await self._say(b"+WPI")
+        if not had_expired:
+            self._renewed_at = time.monotonic()
+
+    async def _say(self, word: bytes) -> None:
+        if not self._connection.state.up:
+            raise self._connection.unavailable()
+        await self._connection.publish(self._message.reply, word)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryLimits:
+    """What applies to the deliveries of a tag; an existing consumer keeps its own."""
+
+    ack_wait_sec: float
+    # Not above 0: without limit.
+    max_deliver: int
+
+    def used_up_by(self, number: int) -> bool:
+        """Whether nothing comes after the delivery of this number."""
+        return 0 < self.max_deliver <= number
+
+
+class JobHead(msgspec.Struct, frozen=True):
+    """Which run a job belongs to, and which generation of it; the rest is not decoded."""
+
+    run_id: str = ""
+    generation: int = 0
+
+
+_decode_head = msgspec.json.Decoder(JobHead).decode
+
+
+def head_of(payload: bytes) -> JobHead:
+    """Without a run when the job cannot be read."""
+    try:
+        return _decode_head(payload)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return JobHead()
+
+
+def run_id_in(payload: bytes) -> str:
+    """The run that a job belongs to; empty when the job cannot be read."""
+    return head_of(payload).run_id
+
+
+class WorkQueue:
+    """The `PYOCO_WORK` stream."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._config = connection.config
+
+    def publish(
+        self, job: Job, *, run_revision: int, encoded: bytes | None = None
+    ) -> Coroutine[Any, Any, int]:
+        """Put a job into the queue; publishing the same run again is stored once."""
+        headers = {"Nats-Msg-Id": job.run_id, _REVISION_HEADER: str(run_revision), **tracing.carried()}
+        subject = f"{self._config.work_subject_prefix}.{job.tag}"
+        return publish_acked(self._connection, subject, encoded or encode(job), headers)
+
+    async def publish_again(self, job: Job, *, revision: int, replaces: int | None = None) -> str:
+        """Put in a job that should be there and is not; returns its subject.
+
+        It has an id of its own, because the queue may still remember that of the message which is gone. A
+        run that no worker has begun stays at its revision, so that the message which it `replaces` is part
+        of the id as well. It does not tell the revision: who claims a run that may have been begun must read
+        it.
+        """
+        subject = f"{self._config.work_subject_prefix}.{job.tag}"
+        message_id = f"{job.run_id}.{revision}"
+        headers = {"Nats-Msg-Id": message_id if replaces is None else f"{message_id}.{replaces}"}
+        await publish_acked(self._connection, subject, encode(job), headers)
+        return subject
+
+    async def publish_continuation(self, job: Job) -> None:
+        """Put in the job of a run that has waited for people; the same one twice is mostly stored once.
+
+        Beyond the server's memory of ids it is stored again, and no worker can claim it: a job is for one
+        generation of its run.
+        """
+        subject = f"{self._config.work_subject_prefix}.{job.tag}"
+        headers = {"Nats-Msg-Id": f"{job.run_id}.g{job.generation}", **tracing.carried()}
+        await publish_acked(self._connection, subject, encode(job), headers)
+
+    async def message(self, sequence: int) -> StreamMessage | None:
+        """The job of this sequence, as the leader knows it; None when it has left the queue."""
+        return await message_at(self._connection, self._config.work_stream, sequence)
+
+    async def holds(self, run_id: str, sequence: int) -> bool:
+        """Whether the message of this sequence is in the queue, and is a job of this run."""
+        message = await self.message(sequence)
+        # A stream that was made anew gives the same sequences to other runs.
+        return message is not None and run_id_in(message.data) == run_id
+
+    async def remove(self, sequence: int) -> None:
+        """Take a message out of the queue that nobody will acknowledge."""
+        await jetstream_api.delete_message(self._connection, self._config.work_stream, sequence)
+
+    async def limits(self, tag: str) -> DeliveryLimits:
+        """What applies to a tag; the settings, as long as no worker has ever served it."""
+        info = await self._consumer_info(tag)
+        if info is None:
+            return DeliveryLimits(self._config.consumer_ack_wait_sec, self._config.consumer_max_deliver)
+        applies = info["config"]
+        return DeliveryLimits(float(applies["ack_wait"]) / 1e9, int(applies.get("max_deliver", -1)))
+
+    async def has_delivered(self, tag: str, sequence: int) -> bool:
+        """Whether the message of this sequence has been delivered at least once."""
+        info = await self._consumer_info(tag)
+        return info is not None and int(info["delivered"]["stream_seq"]) >= sequence
+
+    async def _consumer_info(self, tag: str) -> dict[str, Any] | None:
+        """None as long as no worker has ever served the tag."""
+        endpoint = f"CONSUMER.INFO.{self._config.work_stream}.{consumer_name(tag)}"
+        try:
+            return await jetstream_api.call(self._connection, endpoint)
+        except jetstream_api.ApiRefused as refused:
+            if refused.code != jetstream_api.NOT_FOUND:
+                raise self._connection.unavailable(f"{endpoint}: {refused}") from refused
+            return None
+
+    async def ensure_consumer(self, tag: str) -> float:
+        """The tag's durable consumer, made when missing; returns the AckWait that applies, in seconds."""
+        config = self._config
+        wanted = ConsumerConfig(
+            durable_name=consumer_name(tag),
+            filter_subject=f"{config.work_subject_prefix}.{tag}",
+            ack_policy=AckPolicy.EXPLICIT,
+            ack_wait=config.consumer_ack_wait_sec,
+            max_deliver=config.consumer_max_deliver,
+            max_ack_pending=config.consumer_max_ack_pending,
+        )
+        applies = await jetstream_api.ensure_consumer(self._connection, config.work_stream, wanted)
+        return float(applies["ack_wait"]) / 1e9
+
+
+def consumer_name(tag: str) -> str:
+    return f"pyoco_worker_{tag}"

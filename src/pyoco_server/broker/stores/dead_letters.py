@@ -1,0 +1,137 @@
+"""The dead-letter stream: one message for each run or job that ended badly, for diagnosis."""
+
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+import msgspec
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import (
+    StreamMessage,
+    message_at,
+    next_message,
+    read_batch,
+    stream_state,
+)
+from pyoco_server.broker.jetstream.unacknowledged import look_again
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.records.models import DeadLetter, encode
+
+log = logging.getLogger(__name__)
+
+# How many sequences a look backwards spans: few at first, for a short page; most where letters are sparse.
+_NARROW = 128
+_WIDE = 8192
+_BATCH = 512
+_DIGEST_CHARS = 16
+# What a letter is called that something else has written.
+UNREADABLE = "unreadable"
+
+_decode = msgspec.json.Decoder(DeadLetter).decode
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLetter:
+    seq: int
+    letter: DeadLetter
+    # Of its content. A sequence alone is no identity: a stream that is made anew counts from 1 again.
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetterWindow:
+    """Letters with sequences from `lowest` on, newest first; there are none below the `last` one."""
+
+    lowest: int
+    letters: list[StoredLetter]
+    last: bool
+
+
+class DeadLetters:
+    """The `PYOCO_DLQ` stream."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stream = connection.config.dlq_stream
+        self._prefix = connection.config.dlq_subject_prefix
+
+    async def publish(self, letter: DeadLetter, *, tag: str) -> None:
+        await publish_acked(self._connection, f"{self._prefix}.{tag}", encode(letter))
+
+    async def get(self, seq: int) -> StoredLetter | None:
+        """The letter of this sequence as the leader knows it; None if there is none."""
+        message = await message_at(self._connection, self._stream, seq) if seq > 0 else None
+        return None if message is None else self._letter(message)
+
+    async def delete(self, seq: int) -> None:
+        """Remove one letter; one that is gone already is as good."""
+        await jetstream_api.delete_message(self._connection, self._stream, seq)
+
+    async def remove(self, seq: int) -> None:
+        """Remove one letter; NatsUnavailable means that it is still there, or that nobody knows."""
+        try:
+            await self.delete(seq)
+        except NatsUnavailable as failure:
+            if await look_again(self.get(seq), failure) is not None:
+                raise
+
+    async def newest_first(
+        self, *, tag: str | None = None, before: int | None = None
+    ) -> AsyncIterator[LetterWindow]:
+        """All letters, of one tag or of all, below the sequence `before`: a window at a time, going back.
+
+        A stream can only be read forwards. So a window of sequences is read, then the one before it; letters
+        that come meanwhile are above all of them, and those that go leave a gap.
+        """
+        subject = f"{self._prefix}.{tag or '>'}"
+        state = await stream_state(self._connection, self._stream)
+        highest = state.last_sequence if before is None else min(before - 1, state.last_sequence)
+        lowest_of_all = max(1, state.first_sequence)
+        width = _NARROW
+        while highest >= lowest_of_all:
+            lowest = max(lowest_of_all, highest - width + 1)
+            letters = [self._letter(each) async for each in self._between(subject, lowest, highest)]
+            yield LetterWindow(lowest, letters[::-1], last=lowest == lowest_of_all)
+            highest = lowest - 1
+            width = min(2 * width, _WIDE if len(letters) < width // 2 else _BATCH)
+
+    async def _between(self, subject: str, lowest: int, highest: int) -> AsyncIterator[StreamMessage]:
+        after = lowest - 1
+        while after < highest:
+            limit = min(_BATCH, highest - after)
+            batch = await read_batch(self._connection, self._stream, subject, after=after, limit=limit)
+            for message in batch:
+                if message.sequence > highest:
+                    return
+                yield message
+                after = message.sequence
+            if len(batch) < limit:
+                break
+        # A replica that lags does not have the newest ones yet: the leader says whether this was all.
+        while after < highest:
+            last = await next_message(self._connection, self._stream, subject, after=after)
+            if last is None or last.sequence > highest:
+                return
+            yield last
+            after = last.sequence
+
+    def _letter(self, message: StreamMessage) -> StoredLetter:
+        tag = message.subject.removeprefix(f"{self._prefix}.")
+        try:
+            letter = _decode(message.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            log.warning("dead letter %d is none: %s", message.sequence, error)
+            text = f"this is no dead letter: {error}"
+            letter = DeadLetter(timestamp=_stored_at(message), reason=UNREADABLE, error=text)
+        if letter.tag is None:
+            letter.tag = tag
+        return StoredLetter(message.sequence, letter, sha256(message.data).hexdigest()[:_DIGEST_CHARS])
+
+
+def _stored_at(message: StreamMessage) -> float:
+    return datetime.fromisoformat(message.stored_at).timestamp() if message.stored_at else 0.0

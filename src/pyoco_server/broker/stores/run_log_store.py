@@ -1,0 +1,99 @@
+"""What runs print: one subject per run, each message a batch of lines."""
+
+import logging
+from dataclasses import dataclass
+
+import msgspec
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import (
+    StreamMessage,
+    last_sequence,
+    newest_message,
+    place_at,
+    read_batch,
+)
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import LogLine
+
+log = logging.getLogger(__name__)
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[LogLine]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """The lines of one message."""
+
+    sequence: int
+    lines: list[LogLine]
+    size: int
+    # When it was stored, by the server's clock.
+    stored_ns: int = 0
+
+
+class RunLogs:
+    """The `PYOCO_LOGS` stream."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stream = connection.config.run_log_stream
+
+    @property
+    def interruptions(self) -> int:
+        """After each of them the stream may have lost its newest messages."""
+        return self._connection.interruptions
+
+    async def publish(self, run_id: str, lines: list[LogLine]) -> None:
+        """Store a batch of lines."""
+        await publish_acked(self._connection, self._subject(run_id), _encode(lines))
+
+    async def read(self, run_id: str, *, after: int, limit: int, max_bytes: int) -> list[LogBatch]:
+        """The next batches behind the sequence `after`; none when no more are stored yet."""
+        subject = self._subject(run_id)
+        messages = await read_batch(
+            self._connection, self._stream, subject, after=after, limit=limit, max_bytes=max_bytes
+        )
+        return [_batch(message) for message in messages]
+
+    async def holds(self, run_id: str, sequence: int, stored_ns: int | None = None) -> bool:
+        """Whether the batch of this sequence is one of the run, and the one that was stored at that time."""
+        place = await place_at(self._connection, self._stream, sequence)
+        return (
+            place is not None
+            and place.subject == self._subject(run_id)
+            and stored_ns in (None, place.stored_ns)
+        )
+
+    async def last_sequence(self, run_id: str) -> int:
+        """The sequence of the newest batch as the leader knows it; 0 when there is none."""
+        return await last_sequence(self._connection, self._stream, self._subject(run_id))
+
+    async def last_stored_at(self, run_id: str) -> str | None:
+        """When the newest batch was stored, by the server's clock (RFC 3339); None when there is none."""
+        newest = await newest_message(self._connection, self._stream, self._subject(run_id))
+        return None if newest is None else newest.stored_at
+
+    async def remove(self, run_id: str) -> None:
+        await jetstream_api.purge(self._connection, self._stream, self._subject(run_id))
+
+    def _subject(self, run_id: str) -> str:
+        return log_subject(self._connection.config, run_id)
+
+
+def log_subject(config: NatsBackendConfig, run_id: str) -> str:
+    """Where the lines of a run are published, and can be heard while they are."""
+    return f"{config.run_log_subject_prefix}.{run_id}"
+
+
+def _batch(message: StreamMessage) -> LogBatch:
+    try:
+        lines = _decode(message.data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        # Something else wrote it; the lines around it are still worth reading.
+        log.warning("message %d on %s holds no log lines: %s", message.sequence, message.subject, error)
+        lines = []
+    return LogBatch(message.sequence, lines, len(message.data), message.stored_ns)

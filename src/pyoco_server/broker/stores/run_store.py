@@ -1,0 +1,89 @@
+"""Run snapshots at rest: every write is a compare-and-set on the revision that was read."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.kv import Bucket, Entry
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.jetstream.stream_reads import stream_state, unix_time
+from pyoco_server.records.models import RunSnapshot, decode_snapshot, encode
+
+
+class StoredRun(msgspec.Struct, frozen=True):
+    snapshot: RunSnapshot
+    revision: int
+    # When it was written, by the server's clock; empty for one that was not read from the bucket.
+    stored_at: str = ""
+
+
+class CorruptSnapshot(Exception):
+    """A value in the runs bucket is not a run snapshot; something else wrote it."""
+
+
+class RunStore:
+    """The `pyoco_runs` bucket."""
+
+    def __init__(self, connection: Connection) -> None:
+        bucket = connection.config.runs_kv_bucket
+        self._connection = connection
+        self._bucket = Bucket(connection, bucket)
+        self._stream = f"KV_{bucket}"
+
+    def create(self, snapshot: RunSnapshot, *, encoded: bytes | None = None) -> Coroutine[Any, Any, int]:
+        """Write the first snapshot of a run; RevisionConflict if the id is, or ever was, in use."""
+        return self._bucket.update(snapshot.run_id, encoded or encode(snapshot), revision=0)
+
+    async def get(self, run_id: str) -> StoredRun | None:
+        return _stored(run_id, await self._bucket.get(run_id))
+
+    async def get_from_leader(self, run_id: str) -> StoredRun | None:
+        """For decisions about ownership, where a replica's older answer would be wrong."""
+        return _stored(run_id, await self._bucket.get_from_leader(run_id))
+
+    async def exists(self, run_id: str) -> bool:
+        """As the leader knows it, whether or not its snapshot can be read."""
+        return await self._bucket.get_from_leader(run_id) is not None
+
+    async def marker(self, run_id: str) -> int | None:
+        """The revision at which the run was deleted; None if it is there, or has left no marker."""
+        return await self._bucket.marker(run_id)
+
+    async def age_sec(self, stored: StoredRun) -> float:
+        """How long ago this snapshot was written, by the server's clock alone."""
+        if not stored.stored_at:
+            return 0.0
+        now = (await stream_state(self._connection, self._stream)).server_time
+        # Another server may lead the bucket since.
+        return max(0.0, now - unix_time(stored.stored_at))
+
+    def replace(
+        self, snapshot: RunSnapshot, *, revision: int, encoded: bytes | None = None
+    ) -> Coroutine[Any, Any, int]:
+        """Write over exactly `revision`; RevisionConflict if somebody else wrote since.
+
+        Who has encoded the snapshot already, to know its size, may tell.
+        """
+        return self._bucket.update(snapshot.run_id, encoded or encode(snapshot), revision=revision)
+
+    async def delete(self, run_id: str, *, revision: int) -> None:
+        await self._bucket.delete(run_id, revision=revision)
+
+    async def forbid(self, run_id: str) -> None:
+        """Keep an id that no run has from ever getting one; RevisionConflict if there is a run by now."""
+        try:
+            await self._bucket.delete(run_id, revision=0)
+        except RevisionConflict:
+            if await self._bucket.get_from_leader(run_id) is not None:
+                raise
+
+
+def _stored(run_id: str, entry: Entry | None) -> StoredRun | None:
+    if entry is None:
+        return None
+    try:
+        return StoredRun(decode_snapshot(entry.value), entry.revision, entry.stored_at)
+    except msgspec.DecodeError as error:
+        raise CorruptSnapshot(f"run {run_id}, revision {entry.revision}: {error}") from error

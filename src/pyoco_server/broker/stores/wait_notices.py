@@ -1,0 +1,137 @@
+"""What happened to waits, handed out for notifications: each to one gateway at a time, until it is done.
+
+All gateways share one durable consumer of the stream. What is not acknowledged comes again by itself: after
+the pause that was asked for, or when whoever had it is gone.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.subscription import Subscription
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.queue.work_queue import Delivery
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.wait_models import WaitEvent, decode_wait_event
+
+log = logging.getLogger(__name__)
+
+NOTIFY_CONSUMER: Final = "pyoco_notify"
+
+_PULL_EXPIRES_SEC = 5.0
+# Beyond the time that a receiver may take: for reading the wait, and for the word to come back.
+_MARGIN_SEC = 5.0
+# Those in a pause count too: while so many are refused by their receiver, the others wait in the stream.
+_MAX_UNDONE = 5_000
+_EMPTY = {"404", "408"}
+
+
+class ConsumerGone(Exception):
+    """The server refuses the pull: the consumer was deleted, or its leader is moving."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitNotice:
+    """One event, and the delivery of it to acknowledge."""
+
+    event: WaitEvent
+    delivery: Delivery
+
+
+class WaitNotices:
+    """The durable consumer of `PYOCO_WAIT_EVENTS`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._stream = connection.config.wait_event_stream
+        self._client: Client | None = None
+        self._subscription: Subscription | None = None
+        self._inbox = ""
+        self._arrived: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def keep(self) -> None:
+        """Make the consumer, or have an existing one know our settings; it begins with what comes next."""
+        config = ConsumerConfig(
+            durable_name=NOTIFY_CONSUMER,
+            deliver_policy=DeliverPolicy.NEW,
+            ack_policy=AckPolicy.EXPLICIT,
+            ack_wait=self._connection.config.notify_timeout_sec + _MARGIN_SEC,
+            max_deliver=-1,
+            max_ack_pending=_MAX_UNDONE,
+        )
+        request = {"stream_name": self._stream, "config": config.as_dict()}
+        try:
+            await self._call("CONSUMER.DURABLE.CREATE", request)
+        except jetstream_api.ApiRefused as refused:
+            raise self._connection.unavailable(f"{NOTIFY_CONSUMER}: {refused}") from refused
+
+    async def forget(self) -> None:
+        """Remove the consumer, and with it all that was not told yet."""
+        try:
+            await self._call("CONSUMER.DELETE")
+        except jetstream_api.ApiRefused as refused:
+            if refused.code != jetstream_api.NOT_FOUND:
+                raise self._connection.unavailable(f"{NOTIFY_CONSUMER}: {refused}") from refused
+
+    async def next(self) -> WaitNotice | None:
+        """The next event, waiting a moment for it; one caller at a time."""
+        await self._listen()
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{NOTIFY_CONSUMER}"
+        pull = {"batch": 1, "expires": int(_PULL_EXPIRES_SEC * 1e9)}
+        await self._connection.publish(subject, msgspec.json.encode(pull), reply=self._inbox)
+        try:
+            async with asyncio.timeout(_PULL_EXPIRES_SEC + self._connection.config.nats_request_timeout_sec):
+                message = await self._arrived.get()
+        except TimeoutError:
+            # What comes later must not be taken for what is asked for next, or it would have waited for that.
+            await self.stop_listening()
+            raise ConsumerGone("no answer to a pull") from None
+        if message.status is None:
+            return await self._read(message)
+        if message.status in _EMPTY:
+            return None
+        raise ConsumerGone(f"{message.status} {message.headers['Description']}")
+
+    async def stop_listening(self) -> None:
+        """Have the server forget the pull that waits there."""
+        subscription, self._subscription, self._client = self._subscription, None, None
+        if subscription is not None and self._connection.state.up:
+            try:
+                await subscription.unsubscribe()
+            except nats.errors.Error as error:
+                log.debug("the connection ended first: %s", error or type(error).__name__)
+
+    async def _listen(self) -> None:
+        if self._client is not self._connection.client:
+            self._client, self._inbox = self._connection.client, self._connection.new_inbox()
+            self._arrived = asyncio.Queue()
+            self._subscription = await self._connection.subscribe_direct(
+                self._inbox, self._arrived.put_nowait
+            )
+
+    async def _read(self, message: Message) -> WaitNotice | None:
+        delivery = Delivery(self._connection, message, tag="")
+        try:
+            return WaitNotice(decode_wait_event(message.data), delivery)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            log.error("message %d is no event of a wait: %s", delivery.stream_seq, error)
+            await delivery.term()
+            return None
+
+    async def _call(self, what: str, body: object = None) -> None:
+        await jetstream_api.call(self._connection, f"{what}.{self._stream}.{NOTIFY_CONSUMER}", body)
+
+
+def notify_access(config: NatsBackendConfig) -> list[str]:
+    """The subjects that a gateway publishes to for all this."""
+    consumer = f"{config.wait_event_stream}.{NOTIFY_CONSUMER}"
+    calls = ("DURABLE.CREATE", "DELETE", "MSG.NEXT")
+    return [*(f"$JS.API.CONSUMER.{call}.{consumer}" for call in calls), f"$JS.ACK.{consumer}.>"]

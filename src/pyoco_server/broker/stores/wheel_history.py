@@ -1,0 +1,145 @@
+"""What was done to the wheels, by whom and from where: one entry for each upload and each deletion."""
+
+import logging
+import time
+from enum import StrEnum
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.kv import Bucket
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch, stream_state
+from pyoco_server.records.models import encode
+
+log = logging.getLogger(__name__)
+
+# How many entries a look backwards spans.
+_WINDOW: Final = 512
+
+
+class WheelAction(StrEnum):
+    UPLOAD = "upload"
+    DELETE = "delete"
+
+
+class Actor(Struct, kw_only=True):
+    """Whose API key it was; both null where no keys are asked for."""
+
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+
+
+class Source(Struct, kw_only=True):
+    """Where a request came from. What a proxy says is written down, and not believed."""
+
+    remote_addr: str | None = None
+    x_forwarded_for: str | None = None
+    x_real_ip: str | None = None
+    user_agent: str | None = None
+    host: str | None = None
+    scheme: str | None = None
+
+
+class WheelEvent(Struct, kw_only=True):
+    """An upload or a deletion."""
+
+    event_id: str
+    occurred_at: float
+    action: WheelAction
+    wheel_name: str
+    tags: list[str]
+    size_bytes: int | None
+    sha256_hex: str | None
+    # Of an upload: what it said about replacing; the version decides anyway.
+    replace: bool | None
+    actor: Actor
+    source: Source
+
+
+_decode = msgspec.json.Decoder(WheelEvent).decode
+
+
+def new_event_id() -> str:
+    return uuid4().hex
+
+
+class WheelHistory:
+    """The `pyoco_wheel_history` bucket: entries are written once, and leave when they are old."""
+
+    def __init__(self, connection: Connection) -> None:
+        name = connection.config.wheel_history_kv_bucket
+        self._connection = connection
+        self._bucket = Bucket(connection, name)
+        self._stream = f"KV_{name}"
+        self._all = f"$KV.{name}.*"
+
+    async def add(self, event: WheelEvent) -> None:
+        await self._bucket.create(event.event_id, encode(event))
+
+    async def newest(
+        self, limit: int, *, wheel_name: str | None = None, action: WheelAction | None = None
+    ) -> list[WheelEvent]:
+        """The entries that match, the newest first.
+
+        A stream can only be read forwards: a window of sequences is read, then the one before it.
+        """
+        found: list[WheelEvent] = []
+        state = await stream_state(self._connection, self._stream)
+        highest = state.last_sequence
+        while highest >= max(1, state.first_sequence) and len(found) < limit:
+            lowest = max(1, state.first_sequence, highest - _WINDOW + 1)
+            for event in reversed(await self._between(lowest, highest)):
+                if wheel_name in (None, event.wheel_name) and action in (None, event.action):
+                    found.append(event)
+            highest = lowest - 1
+        return found[:limit]
+
+    async def _between(self, lowest: int, highest: int) -> list[WheelEvent]:
+        messages: list[StreamMessage] = []
+        after = lowest - 1
+        while after < highest and (
+            batch := await read_batch(
+                self._connection, self._stream, self._all, after=after, limit=highest - after
+            )
+        ):
+            messages += batch
+            after = batch[-1].sequence
+        events = (_readable(message) for message in messages if message.sequence <= highest)
+        return [event for event in events if event is not None]
+
+
+def new_event(
+    action: WheelAction,
+    wheel_name: str,
+    *,
+    tags: list[str],
+    size_bytes: int,
+    sha256_hex: str | None,
+    replace: bool | None,
+    actor: Actor,
+    source: Source,
+) -> WheelEvent:
+    """The entry for what has just been done."""
+    return WheelEvent(
+        event_id=new_event_id(),
+        occurred_at=time.time(),
+        action=action,
+        wheel_name=wheel_name,
+        tags=tags,
+        size_bytes=size_bytes,
+        sha256_hex=sha256_hex,
+        replace=replace,
+        actor=actor,
+        source=source,
+    )
+
+
+def _readable(message: StreamMessage) -> WheelEvent | None:
+    try:
+        return _decode(message.data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        log.warning("the entry at %s cannot be read: %s", message.subject, error)
+        return None

@@ -1,0 +1,202 @@
+"""`pyoco-server-admin nats-config`: a NATS configuration in which every part has the rights it needs."""
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from pyoco_server.broker.permissions import UserAccess, WorkerAccess, gateway_access, worker_access
+from pyoco_server.cli.entry import examples
+from pyoco_server.cli.options.common_options import comma_separated, settings_with
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
+from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED
+
+ACCOUNT: Final = "PYOCO"
+GATEWAY: Final = "gateway"
+ADMIN: Final = "admin"
+USUAL_WORKERS: Final = "worker"
+
+EPILOG: Final = examples(
+    "pyoco-server-admin nats-config --file pyoco-users.conf",
+    "pyoco-server-admin nats-config --worker cpu=default --worker gpu=gpu,train",
+    "pyoco-server-admin nats-config --nkey gateway=UA... --nkey worker=UB...",
+)
+
+_PUBLIC_NKEY: Final = re.compile(r"U[A-Z2-7]{55}")
+_BCRYPT: Final = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
+_PASSWORD_BYTES: Final = 24
+
+Workers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--worker",
+        help="A group of workers with a user and an account of its own, and the tags it may serve "
+        "(default: worker, which may serve all); may be repeated.",
+        metavar="NAME[=TAG,TAG]",
+    ),
+]
+Nkeys = Annotated[
+    list[str] | None,
+    typer.Option("--nkey", help="The public nkey of a user, in place of a password.", metavar="USER=U..."),
+]
+Hashes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--password-hash",
+        help="The bcrypt hash of a user's password, in place of one that is made up.",
+        metavar="USER=HASH",
+    ),
+]
+OutputFile = Annotated[
+    Path | None,
+    typer.Option(help="A new file to write it to, which only you may read.", metavar="FILE", dir_okay=False),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGroup:
+    name: str
+    tags: list[str]
+
+    @property
+    def account(self) -> str:
+        return f"{ACCOUNT}_{self.name}"
+
+
+def nats_config(
+    *, worker: Workers = None, nkey: Nkeys = None, password_hash: Hashes = None, file: OutputFile = None
+) -> None:
+    """Print the accounts and users of a nats-server for this installation, with least privilege."""
+    groups = [_group(text) for text in worker or [USUAL_WORKERS]]
+    names = [GATEWAY, ADMIN, *(group.name for group in groups)]
+    if len(set(names)) != len(names):
+        raise _wrong("worker", f"wanted each name once, and neither {GATEWAY} nor {ADMIN}", ", ".join(names))
+    given = {
+        **_given(nkey, names, "nkey", _PUBLIC_NKEY, "a public nkey, U and 55 more characters"),
+        **_given(password_hash, names, "password-hash", _BCRYPT, "a bcrypt hash, $2a$..."),
+    }
+    users = {name: _user(name, given.get(name)) for name in names}
+    text = _written(settings_with(), groups, users)
+    if file is None:
+        typer.echo(text)
+    else:
+        _save(file, text)
+
+
+def accounts(
+    config: NatsBackendConfig, groups: list[WorkerGroup], users: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """The accounts as nats-server wants them."""
+    lent = {group.name: worker_access(config, group.tags) for group in groups}
+    own = {
+        "jetstream": "enabled",
+        "users": [users[ADMIN], {**users[GATEWAY], "permissions": _permissions(gateway_access(config))}],
+        "exports": list(_exports(groups, lent)),
+    }
+    return {ACCOUNT: own} | {
+        group.account: {"users": [users[group.name]], "imports": _imports(lent[group.name])}
+        for group in groups
+    }
+
+
+def _exports(groups: list[WorkerGroup], lent: dict[str, WorkerAccess]) -> Iterator[dict[str, Any]]:
+    """Each subject once, with the accounts that may import it."""
+    kinds: dict[tuple[str, str, bool], list[str]] = {}
+    for group in groups:
+        access = lent[group.name]
+        for subject in access.requests:
+            kinds.setdefault(("service", subject, False), []).append(group.account)
+        for subject in access.streamed:
+            kinds.setdefault(("service", subject, True), []).append(group.account)
+        for subject in access.heard:
+            kinds.setdefault(("stream", subject, False), []).append(group.account)
+    for (kind, subject, streamed), importers in kinds.items():
+        yield {
+            kind: subject,
+            "accounts": importers,
+            **({"response_type": "stream"} if streamed else {}),
+        }
+
+
+def _imports(access: WorkerAccess) -> list[dict[str, Any]]:
+    services = [*access.requests, *access.streamed]
+    return [{"service": {"account": ACCOUNT, "subject": subject}} for subject in services] + [
+        {"stream": {"account": ACCOUNT, "subject": subject}} for subject in access.heard
+    ]
+
+
+def _permissions(access: UserAccess) -> dict[str, Any]:
+    return {"publish": {"allow": access.publish}, "subscribe": {"allow": access.subscribe}}
+
+
+def _user(name: str, given: str | None) -> dict[str, Any]:
+    if given is not None and _PUBLIC_NKEY.fullmatch(given):
+        return {"nkey": given}
+    return {"user": name, "password": given or secrets.token_urlsafe(_PASSWORD_BYTES)}
+
+
+def _written(config: NatsBackendConfig, groups: list[WorkerGroup], users: dict[str, dict[str, Any]]) -> str:
+    tags = sorted({tag for group in groups for tag in group.tags}) or [config.default_tag]
+    lines = [
+        "# Accounts and users for pyoco-server: put it beside nats.conf, for the eyes of nats-server only,",
+        "# and say there:  include ./pyoco-users.conf",
+        "#",
+        "# Then, with the admin's settings, make the streams, the buckets and the queues of the tags:",
+        f"#   pyoco-server-admin nats-setup {' '.join(f'--tag {tag}' for tag in tags)}",
+        "#",
+        "# The settings of each part, beside PYOCO_NATS_URL:",
+        *(f"#   {name:8} {_how_to_log_in(user)}" for name, user in users.items()),
+    ]
+    content = json.dumps(accounts(config, groups, users), indent=2)
+    return "\n".join([*lines, f"accounts: {content}"])
+
+
+def _how_to_log_in(user: dict[str, Any]) -> str:
+    if "nkey" in user:
+        return f"PYOCO_NATS_NKEY_SEED_FILE=<the file with the seed of {user['nkey']}>"
+    return f"PYOCO_NATS_USER={user['user']} PYOCO_NATS_PASSWORD=<the password of that user>"
+
+
+def _group(text: str) -> WorkerGroup:
+    name, _, tags = text.partition("=")
+    group = WorkerGroup(name, comma_separated(tags))
+    for word in (group.name, *group.tags):
+        if not re.fullmatch(TAG_PATTERN, word):
+            raise _wrong("worker", f"{shortened(word)}: {TAG_WANTED}", text)
+    return group
+
+
+def _given(
+    texts: list[str] | None, names: list[str], option: str, form: re.Pattern[str], wanted: str
+) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for text in texts or []:
+        name, _, value = text.partition("=")
+        if name not in names:
+            raise _wrong(option, f"wanted one of the users {', '.join(names)} before the =", name)
+        if not form.fullmatch(value):
+            # What was given may be a seed or a password, and is not repeated.
+            raise InvalidCliArgument(problems=[FieldProblem(f"--{option} {name}", f"wanted {wanted}")])
+        given[name] = value
+    return given
+
+
+def _save(path: Path, text: str) -> None:
+    try:
+        # Never readable for others, not for a moment, and never in the place of passwords that are in use.
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise _wrong("file", f"wanted the path of a new file ({error.strerror})", str(path)) from error
+    with os.fdopen(target, "w", encoding="utf-8") as file:
+        file.write(f"{text}\n")
+
+
+def _wrong(option: str, message: str, value: str) -> InvalidCliArgument:
+    return InvalidCliArgument(problems=[FieldProblem(f"--{option}", message, value=shortened(value))])

@@ -1,0 +1,1 @@
+"""The commands of `pyoco-client`, one module each."""

@@ -1,0 +1,1 @@
+"""`pyoco-server up` and `pyoco-server dev`."""

@@ -1,0 +1,166 @@
+"""How lists look on a terminal: runs, workers, dead letters, bulk operations."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pyoco_server.cli.options.moments import ago, duration, until
+from pyoco_server.cli.views.console import printable, results
+from pyoco_server.cli.views.question_views import waits_for_people
+from pyoco_server.cli.views.run_views import STATE_STYLES, state
+from pyoco_server.http_client.response_types import BulkOperation, Letter, RunItem, Wheel, WheelEvent, Worker
+from pyoco_server.records.models import RunStatus
+
+WORKER_STYLES: Final = {"RUNNING": "cyan", "IDLE": "green", "DISCONNECTED": "bold red"}
+
+Columns = Mapping[str, Callable[[Any], str | Text]]
+
+
+def worker_state(worker: Worker) -> Text:
+    """The state, and what was asked of the worker."""
+    shown = Text(printable(worker["state"]), style=WORKER_STYLES.get(worker["state"], "dim"))
+    for mark in ("paused", "draining", "hidden"):
+        if worker[mark]:
+            shown.append(f" {mark}", style="yellow")
+    return shown
+
+
+def _tasks(run: RunItem) -> str:
+    total = run.get("tasks_total") or 0
+    return f"{run.get('tasks_over', 0)}/{total}" if total else ""
+
+
+def _error_or_question(run: RunItem) -> Text:
+    message = run.get("wait_message")
+    if not waits_for_people(run) or message is None:
+        return _error(run["error"])
+    deadline = run.get("wait_deadline_at")
+    left = "" if deadline is None else f" ({until(deadline)})"
+    return Text(printable(" ".join(message.split()) + left), style=STATE_STYLES[RunStatus.WAITING_HUMAN])
+
+
+def _shown_runs(worker: Worker) -> str:
+    first, *others = worker["current_run_ids"] or [""]
+    return printable(f"{first} and {len(others)} more" if others else first)
+
+
+def size_in_words(size: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _error(text: str | None) -> Text:
+    return Text(printable((text or "").partition("\n")[0]), style="red")
+
+
+_RUNS: Final[Columns] = {
+    "Run": lambda run: run["run_id"],
+    "Status": lambda run: state(run["status"]),
+    "Flow": lambda run: printable(run["flow_name"]),
+    "Tag": lambda run: printable(run["tag"]),
+    "Tasks": _tasks,
+    "Took": lambda run: duration(run.get("duration_sec")),
+    "Changed": lambda run: ago(run["updated_at"]),
+    "Error or question": _error_or_question,
+}
+_WORKERS: Final[Columns] = {
+    "Worker": lambda worker: printable(worker["worker_id"]),
+    "State": worker_state,
+    "Slots": lambda worker: f"{worker['slots_busy']}/{worker['slots']}",
+    "Tags": lambda worker: printable(", ".join(worker["tags"])),
+    "Runs now": _shown_runs,
+    "Last run": lambda worker: printable(worker["last_run_status"] or ""),
+    "Seen": lambda worker: ago(worker["last_seen_at"]),
+    "Version": lambda worker: printable(worker["version"]),
+}
+_LETTERS: Final[Columns] = {
+    "Seq": lambda letter: str(letter["seq"]),
+    "When": lambda letter: ago(letter["timestamp"]),
+    "Reason": lambda letter: printable(letter["reason"]),
+    "Flow": lambda letter: printable(letter["flow_name"] or ""),
+    "Run": lambda letter: printable(letter["run_id"] or ""),
+    "Error": lambda letter: _error(letter["error"]),
+}
+_OPERATIONS: Final[Columns] = {
+    "Operation": lambda operation: operation["bulk_id"],
+    "Action": lambda operation: printable(operation["action"]),
+    "State": lambda operation: state(operation["state"]),
+    "Matched": lambda operation: str(operation["matched"]),
+    "Done": lambda operation: str(operation["done"]),
+    "Skipped": lambda operation: str(operation["skipped"]),
+    "Failed": lambda operation: str(operation["failed"]),
+    "Begun": lambda operation: ago(operation["created_at"]),
+}
+_WHEELS: Final[Columns] = {
+    "Wheel": lambda wheel: printable(wheel["name"]),
+    "Size": lambda wheel: size_in_words(wheel["size_bytes"]),
+    "Tags": lambda wheel: printable(", ".join(wheel["tags"]) or "(all)"),
+    "Uploaded": lambda wheel: ago(wheel["modified"]),
+    "SHA-256": lambda wheel: (wheel["sha256_hex"] or "")[:12],
+}
+_WHEEL_EVENTS: Final[Columns] = {
+    "When": lambda event: ago(event["occurred_at"]),
+    "Action": lambda event: printable(event["action"]),
+    "Wheel": lambda event: printable(event["wheel_name"]),
+    "Tags": lambda event: printable(", ".join(event["tags"])),
+    "Key": lambda event: printable(event["actor"]["api_key_id"] or ""),
+    "From": lambda event: printable(
+        event["source"]["x_forwarded_for"] or event["source"]["remote_addr"] or ""
+    ),
+}
+# What a terminal needs to have room for all columns.
+_WIDE: Final = 120
+# Columns that never break: ids are there to be copied.
+_WHOLE: Final = {
+    *("Run", "Operation", "Status", "State", "Took", "Tasks"),
+    *("When", "Changed", "Seen", "Begun", "Until"),
+}
+# The column that gets what the others leave.
+_REST: Final = {"Error", "Error or question", "Question"}
+
+
+def runs_view(runs: Sequence[RunItem]) -> RenderableType:
+    return list_view(runs, _RUNS, only_wide={"Tag", "Tasks", "Error or question"})
+
+
+def workers_view(workers: Sequence[Worker]) -> RenderableType:
+    return list_view(workers, _WORKERS, only_wide={"Runs now", "Last run", "Version"})
+
+
+def letters_view(letters: Sequence[Letter]) -> RenderableType:
+    return list_view(letters, _LETTERS, only_wide={"Run"})
+
+
+def operations_view(operations: Sequence[BulkOperation]) -> RenderableType:
+    return list_view(operations, _OPERATIONS, only_wide={"Done", "Skipped"})
+
+
+def wheels_view(wheels: Sequence[Wheel]) -> RenderableType:
+    return list_view(wheels, _WHEELS, only_wide={"SHA-256"})
+
+
+def wheel_events_view(events: Sequence[WheelEvent]) -> RenderableType:
+    return list_view(events, _WHEEL_EVENTS, only_wide={"Tags", "Key"})
+
+
+def list_view(items: Sequence[Any], columns: Columns, *, only_wide: set[str]) -> RenderableType:
+    """A table with a row for each; a narrow terminal has no room for the columns `only_wide`."""
+    if not items:
+        return Text("(none)", style="dim")
+    if results().width < _WIDE:
+        columns = {name: cell for name, cell in columns.items() if name not in only_wide}
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=not _REST.isdisjoint(columns))
+    for name in columns:
+        if name in _REST:
+            table.add_column(name, overflow="ellipsis", no_wrap=True, ratio=1)
+        else:
+            table.add_column(name, overflow="fold", no_wrap=name in _WHOLE)
+    for item in items:
+        table.add_row(*(cell(item) for cell in columns.values()))
+    return table

@@ -1,0 +1,93 @@
+"""How waits for people look on a terminal: in a list, in their run, and alone before they are answered."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from pyoco_server.cli.options.moments import ago, local_time, until
+from pyoco_server.cli.views.console import printable
+from pyoco_server.cli.views.list_views import Columns, list_view
+from pyoco_server.cli.views.question_views import deadline_text
+from pyoco_server.cli.views.run_views import pairs, state
+from pyoco_server.http_client.wait_response_types import Actor, Wait, WaitItem
+
+_WAITS: Final[Columns] = {
+    "Run": lambda wait: wait["run_id"],
+    "State": lambda wait: state(wait["state"]),
+    "Flow": lambda wait: printable(wait["flow_name"]),
+    "Task": lambda wait: printable(wait["task"]),
+    "For": lambda wait: printable(", ".join(wait["assignees"])),
+    "Until": lambda wait: until(wait["deadline_at"]) if wait["state"] == "open" else ago(wait["decided_at"]),
+    "Question": lambda wait: printable(" ".join(wait["message"].split())),
+}
+
+
+def waits_view(waits: Sequence[WaitItem]) -> RenderableType:
+    return list_view(waits, _WAITS, only_wide={"State", "Flow", "For"})
+
+
+def question_view(wait: Wait) -> RenderableType:
+    """A wait before it is answered: what is asked, by whom, and what is proposed."""
+    place = f"{wait['flow_name']} / {wait['task']}, run {wait['run_id']}"
+    parts: list[RenderableType] = [
+        Text(printable(wait["message"]), style="bold"),
+        Text(printable(f"{place}, {deadline_text(wait['deadline_at'])}"), style="dim"),
+    ]
+    if wait["proposal_digest"] is not None:
+        parts += [Text("Proposed:"), _json(wait.get("proposal"))]
+    return Group(*parts)
+
+
+def wait_view(wait: Wait) -> RenderableType:
+    """A wait and what became of it."""
+    return pairs(_details(wait))
+
+
+def decided_text(wait: WaitItem) -> str:
+    """What became of a wait, in a sentence."""
+    when = "" if wait["decided_at"] is None else f" at {local_time(wait['decided_at'])}"
+    who = _name_of(wait["decided_by"])
+    how = f" ({wait['decision']})" if wait["decision"] else ""
+    return f"the wait is {wait['state']}{how}{when}{f' by {who}' if who else ''}"
+
+
+def _details(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
+    yield "wait_id", wait["wait_id"]
+    yield "flow_name", printable(wait["flow_name"])
+    yield "task", printable(wait["task"])
+    yield "question", printable(wait["message"])
+    yield "state", state(wait["state"])
+    yield "asked", local_time(wait["created_at"])
+    yield "until", local_time(wait["deadline_at"])
+    if wait["assignees"]:
+        yield "for", printable(", ".join(wait["assignees"]))
+    if wait["proposal_digest"] is not None:
+        yield "proposed", _json(wait.get("proposal"))
+    if wait.get("schema") is not None:
+        yield "schema", _json(wait.get("schema"))
+    if wait["state"] != "open":
+        yield "outcome", printable(decided_text(wait))
+        if "payload" in wait:
+            yield "answer", _json(wait["payload"])
+        if wait.get("note"):
+            yield "note", printable(wait["note"] or "")
+    for event in wait.get("events", []):
+        who = _name_of(event.get("actor"))
+        why = f": {event['why']}" if event.get("why") else ""
+        yield (
+            "history",
+            printable(f"{local_time(event['at'])} {event['kind']}{why}{f' by {who}' if who else ''}"),
+        )
+
+
+def _name_of(actor: Actor | None) -> str:
+    known = actor or {}
+    return known.get("name") or known.get("api_key_id") or known.get("ip") or ""
+
+
+def _json(value: Any) -> RenderableType:
+    return Padding(Text(printable(json.dumps(value, indent=2, ensure_ascii=False))), (0, 0, 0, 2))

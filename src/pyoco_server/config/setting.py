@@ -1,0 +1,235 @@
+"""What one setting is: how its text is read, and which values it takes.
+
+The settings themselves are the fields of `config.NatsBackendConfig`, each made with `setting(...)`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, field
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from pyoco_server.errors import FieldProblem, shortened
+
+Kind = Literal["str", "int", "float", "bool", "choice", "list"]
+Value = str | int | float | bool
+
+ENV_PREFIX: Final = "PYOCO_"
+REDACTED: Final = "[redacted]"
+
+_METADATA_KEY: Final = "setting"
+_TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_FALSE: Final = frozenset({"0", "false", "no", "off"})
+_NEXT_URL: Final = re.compile(r",\s*(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
+_CREDENTIALS: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A shape that a text must have beyond being a text."""
+
+    wanted: str
+    fits: Callable[[str], bool]
+    has_credentials: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row of the settings table."""
+
+    name: str  # the environment variable
+    field: str
+    kind: Kind
+    default: Value
+    help: str
+    group: str
+    secret: bool = False
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    above: float | None = None  # a lower bound that is itself refused
+    maximum: float | None = None
+    form: Form | None = None
+
+    @property
+    def wanted(self) -> str:
+        """What a good value looks like, for the message about a bad one."""
+        bounds = [
+            f"{word} {bound:g}"
+            for word, bound in (
+                ("more than", self.above),
+                ("at least", self.minimum),
+                ("at most", self.maximum),
+            )
+            if bound is not None
+        ]
+        return ", ".join([self._wanted_kind(), *bounds])
+
+    def _wanted_kind(self) -> str:
+        if self.kind in ("int", "float"):
+            number = "a whole number" if self.kind == "int" else "a number"
+            unit = {"sec": " of seconds", "bytes": " of bytes"}.get(self.field.rpartition("_")[2], "")
+            return number + unit
+        if self.kind == "bool":
+            return "one of 1, 0, true, false, yes, no, on, off"
+        if self.kind == "choice":
+            return f"one of {', '.join(self.choices)}"
+        if self.kind == "list" and self.form is None:
+            return "texts separated by commas"
+        return self.form.wanted if self.form else "a text that is not empty"
+
+    def parse(self, text: str) -> Value:
+        """Read the value from an environment variable; ValueError when the text is of another kind.
+
+        Bounds and forms are not looked at here: `accepts` does that for every value, wherever it is from.
+        """
+        word = text.strip()
+        if self.kind == "int":
+            return int(word)
+        if self.kind == "float":
+            return float(word)
+        if self.kind == "bool":
+            if word.lower() not in _TRUE | _FALSE:
+                raise ValueError(text)
+            return word.lower() in _TRUE
+        if self.kind == "choice":
+            return next((choice for choice in self.choices if choice.lower() == word.lower()), text)
+        return text
+
+    def accepts(self, value: object) -> bool:
+        if self.kind == "bool":
+            return isinstance(value, bool)
+        if self.kind in ("int", "float"):
+            return self._accepts_number(value)
+        if not isinstance(value, str):
+            return False
+        if self.kind == "choice":
+            return value in self.choices
+        if value == self.default:
+            return True
+        return self.form.fits(value) if self.form else bool(value.strip())
+
+    def _accepts_number(self, value: object) -> bool:
+        allowed = int if self.kind == "int" else (int, float)
+        if isinstance(value, bool) or not isinstance(value, allowed):
+            return False
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        return (
+            (self.minimum is None or value >= self.minimum)
+            and (self.above is None or value > self.above)
+            and (self.maximum is None or value <= self.maximum)
+        )
+
+    def problem(self, value: object) -> FieldProblem:
+        """The complaint about a value that is not accepted."""
+        return FieldProblem(
+            self.name, f"wanted {self.wanted} (default {self.shown_default})", self.shown(value)
+        )
+
+    @property
+    def shown_default(self) -> str:
+        """The default as it would be written in an environment file."""
+        if isinstance(self.default, bool):
+            return "1" if self.default else "0"
+        return str(self.default) if self.default != "" else "not set"
+
+    def shown(self, value: object) -> str:
+        """The value for a message or a repr, without anything secret in it."""
+        if self.secret:
+            return repr(REDACTED if value else value)
+        if self.form and self.form.has_credentials and isinstance(value, str):
+            value = safe_url(value)
+        return shortened(value)
+
+
+def setting(
+    group: str,
+    default: Value,
+    help: str,
+    *,
+    secret: bool = False,
+    choices: tuple[str, ...] = (),
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+    form: Form | None = None,
+    comma_separated: bool = False,
+) -> Any:
+    """A dataclass field that carries its row of the settings table."""
+    rules = {
+        "group": group,
+        "help": help,
+        "secret": secret,
+        "choices": choices,
+        "minimum": minimum,
+        "above": above,
+        "maximum": maximum,
+        "form": form,
+        "kind": "choice" if choices else "list" if comma_separated else type(default).__name__,
+    }
+    return field(default=default, metadata={_METADATA_KEY: rules})
+
+
+def setting_of(declared: Field[Any]) -> Setting:
+    """The row of the settings table that a field of the configuration carries."""
+    assert declared.default is not MISSING
+    return Setting(
+        name=ENV_PREFIX + declared.name.upper(),
+        field=declared.name,
+        default=declared.default,
+        **declared.metadata[_METADATA_KEY],
+    )
+
+
+def split_urls(urls: str) -> list[str]:
+    """The single URLs of a comma separated list. A comma inside a password does not split."""
+    return _NEXT_URL.split(urls)
+
+
+def safe_url(urls: str) -> str:
+    """The URL, or the comma separated URLs, without user name, password and token."""
+    return ",".join(_CREDENTIALS.sub(r"\1", url) for url in split_urls(urls))
+
+
+def _is_url(url: str, schemes: tuple[str, ...]) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+
+
+def _matches(pattern: str) -> Callable[[str], bool]:
+    compiled = re.compile(pattern)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+NAME: Final = Form("a name of letters, digits, _ and -", _matches(r"[A-Za-z0-9_-]+"))
+TAG: Final = Form("1 to 64 letters, digits, _ and -", _matches(r"[A-Za-z0-9_-]{1,64}"))
+SUBJECT: Final = Form(
+    "names of letters, digits, _ and -, joined by dots", _matches(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+)
+_HOST: Final = _matches(
+    r"\*|\*(\.[A-Za-z0-9_-]+)+|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?"
+)
+HOSTS: Final = Form(
+    "names of hosts separated by commas, such as gateway.example.com, gateway:8000, *.example.com or *",
+    # Of an empty part nothing is wanted, but of all of them together at least one name.
+    lambda text: (
+        bool(text.strip(" ,")) and all(_HOST(part.strip()) for part in text.split(",") if part.strip())
+    ),
+)
+HEADER: Final = Form("the name of an HTTP header", _matches(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"))
+NATS_URLS: Final = Form(
+    "a URL such as nats://127.0.0.1:4222 (or with tls, ws or wss), or several separated by commas",
+    lambda text: all(_is_url(url, ("nats", "tls", "ws", "wss")) for url in split_urls(text)),
+    has_credentials=True,
+)
+HTTP_URL: Final = Form(
+    "a URL such as http://127.0.0.1:8000",
+    lambda text: _is_url(text, ("http", "https")),
+    has_credentials=True,
+)

@@ -1,0 +1,97 @@
+"""Settings that are good by themselves and contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+from typing import Any, Final
+
+from pyoco_server.config.setting import Setting, split_urls
+from pyoco_server.errors import FieldProblem
+
+_STREAMS: Final = (
+    "work_stream",
+    "dlq_stream",
+    "journal_stream",
+    "run_log_stream",
+    "advisory_stream",
+    "wait_event_stream",
+)
+_BUCKETS: Final = (
+    "runs_kv_bucket",
+    "workers_kv_bucket",
+    "auth_kv_bucket",
+    "wheel_history_kv_bucket",
+    "idempotency_kv_bucket",
+    "lease_kv_bucket",
+    "bulk_kv_bucket",
+    "waits_kv_bucket",
+)
+_SUBJECT_PREFIXES: Final = (
+    "work_subject_prefix",
+    "dlq_subject_prefix",
+    "journal_subject_prefix",
+    "run_log_subject_prefix",
+    "wait_event_subject_prefix",
+)
+_NATS_USERS: Final = ("nats_user", "nats_nkey_seed_file", "nats_creds_file")
+
+
+def conflicts(rows: Iterable[tuple[Setting, Any]]) -> Iterator[FieldProblem]:
+    """The complaints about these settings and their values, each of which is accepted by itself."""
+    values = _Values(rows)
+    yield from values.wrong_order("ack_progress_interval_sec", "consumer_ack_wait_sec")
+    yield from values.wrong_order("worker_heartbeat_interval_sec", "worker_disconnect_timeout_sec")
+    yield from values.lonely("nats_user", "nats_password")
+    yield from values.lonely("nats_tls_cert_file", "nats_tls_key_file")
+    yield from values.lonely("http_tls_cert_file", "http_tls_key_file")
+    yield from values.several_users()
+    yield from values.same_name(*_STREAMS)
+    yield from values.same_name(*_BUCKETS)
+    yield from values.overlapping(*_SUBJECT_PREFIXES)
+
+
+class _Values:
+    """What each field is set to, and the rules that go over several of them."""
+
+    def __init__(self, rows: Iterable[tuple[Setting, Any]]) -> None:
+        self._rows: dict[str, Setting] = {}
+        self._values: dict[str, Any] = {}
+        for row, value in rows:
+            self._rows[row.field] = row
+            self._values[row.field] = value
+
+    def lonely(self, one: str, other: str) -> Iterator[FieldProblem]:
+        for given, missing in ((one, other), (other, one)):
+            if self._values[given] and not self._values[missing]:
+                yield self._conflict(missing, "a value beside", given)
+
+    def several_users(self) -> Iterator[FieldProblem]:
+        """One connection is one user, told in one way."""
+        told = [name for name in _NATS_USERS if self._values[name]]
+        if told and any("@" in url for url in split_urls(self._values["nats_url"])):
+            told.append("nats_url")
+        for name in told[1:]:
+            yield self._conflict(name, "no user beside", told[0])
+
+    def overlapping(self, *names: str) -> Iterator[FieldProblem]:
+        for first, second in combinations(names, 2):
+            one, other = f"{self._values[first]}.", f"{self._values[second]}."
+            if one.startswith(other) or other.startswith(one):
+                yield self._conflict(second, "a prefix apart from", first, "their subjects overlap")
+
+    def wrong_order(self, smaller: str, larger: str) -> Iterator[FieldProblem]:
+        if self._values[smaller] >= self._values[larger]:
+            yield self._conflict(smaller, "less than", larger)
+
+    def same_name(self, *names: str) -> Iterator[FieldProblem]:
+        first_user: dict[str, str] = {}
+        for name in names:
+            other = first_user.setdefault(self._values[name], name)
+            if other != name:
+                yield self._conflict(name, "another name than", other)
+
+    def _conflict(self, name: str, relation: str, other: str, why: str = "") -> FieldProblem:
+        row, against = self._rows[name], self._rows[other]
+        message = f"wanted {relation} {against.name}={against.shown(self._values[other])}"
+        return FieldProblem(row.name, f"{message}: {why}" if why else message, row.shown(self._values[name]))

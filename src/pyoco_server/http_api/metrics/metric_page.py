@@ -1,0 +1,78 @@
+"""One page of metrics: a family for each row of the table, filled with what was read, as Prometheus text."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.core import (
+    Metric as Family,
+)
+from prometheus_client.registry import Collector
+
+from pyoco_server.http_api.metrics.metric_table import METRIC, METRICS, Kind, Metric
+
+MEDIA_TYPE = "text/plain; version=0.0.4"
+
+
+class Distribution:
+    """How often values fell below each of some bounds. Counting one costs about as much as adding it."""
+
+    __slots__ = ("_bounds", "_counts", "_sum")
+
+    def __init__(self, metric: str) -> None:
+        self._bounds = METRIC[metric].bounds
+        self._counts = [0] * (len(self._bounds) + 1)
+        self._sum = 0.0
+
+    def add(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    @property
+    def total(self) -> float:
+        return self._sum
+
+    def buckets(self) -> list[tuple[str, float]]:
+        names = [*map(str, map(float, self._bounds)), "+Inf"]
+        return list(zip(names, map(float, accumulate(self._counts)), strict=True))
+
+
+class MetricPage(Collector):
+    """Filled once, printed once. A name that the table does not have is a KeyError."""
+
+    def __init__(self) -> None:
+        self._families = {metric.name: _family(metric) for metric in METRICS}
+
+    def put(self, name: str, value: float, *labels: str) -> None:
+        family = self._families[name]
+        assert isinstance(family, GaugeMetricFamily | CounterMetricFamily)
+        family.add_metric(labels, value)
+
+    def put_distribution(self, name: str, values: Distribution, *labels: str) -> None:
+        family = self._families[name]
+        assert isinstance(family, HistogramMetricFamily)
+        family.add_metric(labels, values.buckets(), values.total)
+
+    def collect(self) -> Iterator[Family]:
+        yield from self._families.values()
+
+    def text(self) -> bytes:
+        registry = CollectorRegistry()
+        registry.register(self)
+        return generate_latest(registry)
+
+
+def _family(metric: Metric) -> Family:
+    match metric.kind:
+        case Kind.GAUGE:
+            return GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+        case Kind.COUNTER:
+            return CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+        case Kind.HISTOGRAM:
+            return HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)

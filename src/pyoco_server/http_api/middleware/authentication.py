@@ -1,0 +1,76 @@
+"""Who may come in: the key is checked before the app sees the request, and before its body is read.
+
+What is not in the table of access cannot be reached: a route that somebody forgot there must not be open. Who
+has no key does not even learn that.
+"""
+
+from starlette._utils import get_route_path
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pyoco_server.auth.known_keys import Grant, KnownKeys
+from pyoco_server.errors import ApiKeyMissing, PyocoError, ScopeMissing
+from pyoco_server.http_api.middleware.access_table import Access, access_of, is_known
+from pyoco_server.http_api.middleware.constant_time_404 import note_arrival
+from pyoco_server.http_api.middleware.principal import remember_principal
+from pyoco_server.http_api.responses.http_problems import no_such_endpoint, problem_answer
+
+
+class Authenticate:
+    """The middleware. With fresh keys it takes some microseconds, and nothing is awaited."""
+
+    def __init__(self, app: ASGIApp, *, header: str) -> None:
+        self._app = app
+        self._header = header
+        self._header_bytes = header.lower().encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        access = access_of(scope["method"], get_route_path(scope))
+        if access is not None and access.public:
+            await self._app(scope, receive, send)
+            return
+        keys: KnownKeys = scope["app"].state.gateway.keys
+        note_arrival(scope)
+        try:
+            text = self._key_in(scope)
+            if not keys.fresh:
+                await keys.confirm()
+            remember_principal(scope, _granted(keys.check(text), access, scope["method"]))
+        except PyocoError as refusal:
+            if access is not None:
+                # For the count of requests: the routing did not get to say which endpoint it was.
+                scope["route"] = access
+            await problem_answer(Request(scope, receive), refusal)(scope, receive, send)
+            return
+        if access is None:
+            known = is_known(get_route_path(scope))
+            answer = await no_such_endpoint(Request(scope, receive), other_methods=known)
+            await answer(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _key_in(self, scope: Scope) -> str:
+        for name, value in scope["headers"]:
+            # What a parser of ours leaves behind a value is not part of it.
+            if name == self._header_bytes and (text := str(value, "latin-1").strip(" \t")):
+                return text
+        missing = ApiKeyMissing(f"the header {self._header} is not there")
+        missing.headers["WWW-Authenticate"] = f'ApiKey realm="pyoco-server", header="{self._header}"'
+        raise missing
+
+
+def _granted(grant: Grant, access: Access | None, method: str) -> Grant:
+    """The grant, if it is enough for the endpoint; else ScopeMissing."""
+    if access is None or access.allows(grant.scopes):
+        return grant
+    wanted = " or ".join(f"`{scope}`" for scope in access.wanted)
+    raise ScopeMissing(
+        f"{method} {access.path} needs the scope {wanted}, and the key {grant.key_id} has {_listed(grant)}"
+    )
+
+
+def _listed(grant: Grant) -> str:
+    return ", ".join(f"`{scope}`" for scope in sorted(grant.scopes)) or "none that this version knows"

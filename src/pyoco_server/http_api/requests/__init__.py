@@ -1,0 +1,1 @@
+"""Parsing requests: bodies, queries, headers, forms."""

@@ -1,0 +1,158 @@
+"""Reading a form with one file in it, where the size limit holds while the body is being read."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from pyoco_server.errors import FieldProblem, InvalidRequest, PyocoError, WorkflowTooLarge
+from pyoco_server.http_api.requests.bodies import discard
+
+# Room for the text fields and the boundaries around the file.
+_FORM_OVERHEAD_BYTES = 64 * 1024
+_MAX_TEXT_FIELDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileField:
+    name: str
+    max_bytes: int
+    # What a larger one is refused with, and the setting that allows a larger one.
+    too_large: type[PyocoError] = WorkflowTooLarge
+    setting: str = "PYOCO_WORKFLOW_YAML_MAX_BYTES"
+    # How long the whole form may take to come.
+    within_sec: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedForm:
+    file: bytes
+    fields: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenForm:
+    """A form whose file is in memory while it is small, and in a temporary file without a name when not."""
+
+    file: UploadFile
+    fields: dict[str, str]
+
+
+async def read_form(request: Request, wanted: FileField) -> UploadedForm:
+    """The file and the text fields, as `open_form` has them; for files that fit into memory."""
+    async with open_form(request, wanted) as form:
+        return UploadedForm(await form.file.read(), form.fields)
+
+
+@asynccontextmanager
+async def open_form(request: Request, wanted: FileField) -> AsyncIterator[OpenForm]:
+    """The file and the text fields; InvalidRequest or `wanted.too_large` when it is not such a form."""
+    content_type = request.headers.get("content-type", "")
+    if not content_type.lower().startswith("multipart/form-data"):
+        raise _invalid(
+            "",
+            f"wanted multipart/form-data with a file {wanted.name!r}, got {content_type or 'no type'!r}",
+        )
+    stream = request.stream()
+    parser = MultiPartParser(
+        request.headers,
+        _limited(stream, wanted, declared=request.headers.get("content-length", "")),
+        max_files=1,
+        max_fields=_MAX_TEXT_FIELDS,
+        max_part_size=_FORM_OVERHEAD_BYTES,
+    )
+    try:
+        yield _taken_apart(await _parsed(parser, request, stream, wanted), wanted)
+    finally:
+        # Also a file that was cut off before its end, which is no part of the form.
+        for file in parser._files_to_close_on_error:
+            file.close()
+
+
+async def refuse_unread(request: Request, stream: AsyncIterator[bytes], refusal: PyocoError) -> NoReturn:
+    """Raise it, having read on a little, so that the sender gets to read the answer."""
+    # Who asks before it sends a large body has not sent it: nothing to read, and nothing to wait for.
+    asks_first = request.headers.get("expect", "").lower() == "100-continue"
+    if asks_first or not await discard(stream):
+        refusal.headers["Connection"] = "close"
+    raise refusal
+
+
+async def _parsed(
+    parser: MultiPartParser, request: Request, stream: AsyncIterator[bytes], wanted: FileField
+) -> list[tuple[str, UploadFile | str]]:
+    limit = asyncio.timeout(wanted.within_sec)
+    try:
+        async with limit:
+            return (await parser.parse()).multi_items()
+    except wanted.too_large as refusal:
+        await refuse_unread(request, stream, refusal)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        late = _invalid("", f"the body did not come within {wanted.within_sec:g} s; send it faster")
+        late.headers["Connection"] = "close"
+        raise late from None
+    except (MultiPartException, KeyError, UnicodeDecodeError, ValueError) as error:
+        raise _invalid("", f"the multipart body cannot be read: {error}") from None
+
+
+def _taken_apart(items: list[tuple[str, UploadFile | str]], wanted: FileField) -> OpenForm:
+    file: UploadFile | None = None
+    fields: dict[str, str] = {}
+    for name, value in items:
+        if name in fields or (name == wanted.name and file is not None):
+            raise _invalid(name, "given more than once")
+        if isinstance(value, str):
+            fields[name] = _valid_text(name, value)
+        elif name != wanted.name:
+            raise _invalid(name, f"unexpected file; the file belongs into the field {wanted.name!r}")
+        else:
+            file = value
+    if file is None:
+        raise _invalid(wanted.name, "the file is missing; send it as a file part with a filename")
+    if (file.size or 0) > wanted.max_bytes:
+        raise _too_large(wanted)
+    return OpenForm(file, fields)
+
+
+def _valid_text(name: str, text: str) -> str:
+    """A part may name a charset that yields what no Unicode text has."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _invalid(name, "not a valid Unicode text; send it as UTF-8") from None
+    return text
+
+
+async def _limited(
+    stream: AsyncIterator[bytes], wanted: FileField, *, declared: str
+) -> AsyncGenerator[bytes, None]:
+    left = wanted.max_bytes + _FORM_OVERHEAD_BYTES
+    if declared.isdecimal() and int(declared) > left:
+        raise _too_large(wanted)
+    async for chunk in stream:
+        left -= len(chunk)
+        if left < 0:
+            refusal = _too_large(wanted)
+            if not declared:
+                # Who does not say where the end is may never come to one: it is not listened to for ever.
+                refusal.headers["Connection"] = "close"
+            raise refusal
+        yield chunk
+
+
+def _too_large(wanted: FileField) -> PyocoError:
+    problem = FieldProblem(wanted.name, f"wanted at most {wanted.max_bytes} bytes")
+    return wanted.too_large(
+        f"{wanted.name} is larger than {wanted.max_bytes} bytes ({wanted.setting})", problems=[problem]
+    )
+
+
+def _invalid(field: str, message: str) -> InvalidRequest:
+    return InvalidRequest(problems=[FieldProblem(field, message)])

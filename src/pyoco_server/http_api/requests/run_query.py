@@ -1,0 +1,167 @@
+"""The query of a list of runs, read strictly: whatever is not understood is refused, with its cure."""
+
+import math
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+
+from pyoco_server.errors import FieldProblem, InvalidListQuery, shortened
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.records.models import RunStatus, is_run_id
+from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
+from pyoco_server.runs.lifecycle.tenancy import Caller
+
+T = TypeVar("T")
+
+FILTERS = (
+    "status",
+    "flow",
+    "tag",
+    "worker",
+    "origin",
+    "workflow_yaml_sha256",
+    "updated_after",
+    "updated_before",
+    "submitted_after",
+    "submitted_before",
+    "q",
+)
+
+_TEXT_MAX = 200
+_REPEATABLE = {"status", "include", "state"}
+_YES_NO = {"true": True, "1": True, "false": False, "0": False}
+
+
+class Refused(Exception):
+    """A value is not what was wanted; the text says what was."""
+
+
+def run_filter_of(request: Request) -> RunFilter:
+    """The filters of the query, and nothing else; InvalidListQuery names every parameter that is wrong."""
+    reader = QueryReader(request.query_params)
+    reader.refuse_unknown(FILTERS)
+    wanted = filter_in(reader, caller_of(request))
+    reader.check()
+    return wanted
+
+
+class QueryReader:
+    """Takes parameters out of a query, and remembers what was wrong with them."""
+
+    def __init__(self, query: QueryParams) -> None:
+        self._query = query
+        self._problems: list[FieldProblem] = []
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        for name in dict.fromkeys(self._query.keys()):
+            values = self._query.getlist(name)
+            if name not in known:
+                wanted = f"unknown parameter; wanted one of {', '.join(sorted(known))}"
+                self._problems.append(FieldProblem(name, wanted, shortened(values[0])))
+            elif len(values) > 1 and name not in _REPEATABLE:
+                self._problems.append(FieldProblem(name, "given more than once; give it once"))
+
+    def one(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        """The value of a parameter; the default when it is not there, or wrong."""
+        text = self._query.get(name)
+        return default if text is None else self._parsed(name, text, parse, default)
+
+    def each(self, name: str, parse: Callable[[str], T]) -> list[T]:
+        """The values of a parameter that may be repeated, or have several, separated by commas."""
+        texts = [text.strip() for value in self._query.getlist(name) for text in value.split(",")]
+        parsed = (self._parsed(name, text, parse, None) for text in texts)
+        return [value for value in parsed if value is not None]
+
+    def check(self) -> None:
+        if self._problems:
+            raise InvalidListQuery(problems=self._problems)
+
+    def _parsed(self, name: str, text: str, parse: Callable[[str], T], default: Any) -> Any:
+        try:
+            return parse(text)
+        except Refused as refused:
+            self._problems.append(FieldProblem(name, str(refused), shortened(text)))
+            return default
+
+
+def filter_in(reader: QueryReader, caller: Caller) -> RunFilter:
+    """What the query asks for, of what the caller may know of."""
+    return RunFilter(
+        tenant=caller.confined_to,
+        statuses=frozenset(reader.each("status", _status)),
+        flow=reader.one("flow", text_value, None),
+        tag=reader.one("tag", text_value, None),
+        worker=reader.one("worker", text_value, None),
+        origin=reader.one("origin", run_id_value, None),
+        workflow_yaml_sha256=reader.one("workflow_yaml_sha256", _sha256, None),
+        updated=_time_range(reader, "updated"),
+        submitted=_time_range(reader, "submitted"),
+        q=reader.one("q", text_value, None),
+    )
+
+
+def _time_range(reader: QueryReader, name: str) -> TimeRange:
+    return TimeRange(
+        after=reader.one(f"{name}_after", _time, None), before=reader.one(f"{name}_before", _time, None)
+    )
+
+
+def choice(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise Refused(f"wanted one of {', '.join(choices)}")
+        return text.lower()
+
+    return parse
+
+
+def yes_or_no(text: str) -> bool:
+    if text.lower() not in _YES_NO:
+        raise Refused("wanted true or false")
+    return _YES_NO[text.lower()]
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        # int() would take "1_0" and digits of every script.
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+            raise Refused(f"wanted a whole number from {least} to {most}")
+        return int(text)
+
+    return parse
+
+
+def _status(text: str) -> str:
+    if text.upper() not in RunStatus.__members__:
+        raise Refused(f"wanted one of {', '.join(RunStatus)}, in upper or lower case")
+    return text.upper()
+
+
+def _time(text: str) -> float:
+    try:
+        at = float(text)
+    except ValueError:
+        at = math.nan
+    if not (at >= 0 and math.isfinite(at)) or "_" in text:
+        raise Refused("wanted a time in unix seconds, such as 1760000000.5")
+    return at
+
+
+def run_id_value(text: str) -> str:
+    if not is_run_id(text):
+        raise Refused("wanted a run id: a lower-case UUID")
+    return text
+
+
+def _sha256(text: str) -> str:
+    if len(text) != 64 or not set(text.lower()) <= set("0123456789abcdef"):
+        raise Refused("wanted the 64 hexadecimal digits of a SHA-256")
+    return text.lower()
+
+
+def text_value(text: str) -> str:
+    if not 1 <= len(text) <= _TEXT_MAX:
+        raise Refused(f"wanted 1 to {_TEXT_MAX} characters")
+    return text

@@ -1,0 +1,1 @@
+"""Error responses and shared responses."""

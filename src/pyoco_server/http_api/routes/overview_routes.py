@@ -1,0 +1,180 @@
+"""`GET /overview`: how things are and how runs ended lately, in one answer for a page that is always open.
+
+What is found is told to all who ask within a second, so that many open pages cost no more than one.
+"""
+
+import time
+from collections import Counter
+from typing import Final, Literal
+
+import msgspec
+from fastapi import APIRouter
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
+from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.run_query import QueryReader, choice
+from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
+from pyoco_server.runs.index.activity import FlowActivity, Span
+
+router = APIRouter()
+
+Window = Literal["1h", "24h", "7d"]
+WINDOW_DEFAULT: Final = "24h"
+# How long a window is, and each of its stretches.
+WINDOWS: Final[dict[str, tuple[int, int]]] = {
+    "1h": (3600, 60),
+    "24h": (86_400, 1800),
+    "7d": (604_800, 14_400),
+}
+MOST_QUEUES: Final = 20
+MOST_FLOWS: Final = 10
+
+
+class EndedRuns(Struct, kw_only=True):
+    """How many runs ended within one stretch of time."""
+
+    # When it begins, in unix seconds.
+    at: float
+    completed: int
+    failed: int
+    cancelled: int
+
+
+class FailingFlow(Struct, kw_only=True):
+    flow_name: str
+    completed: int
+    failed: int
+    cancelled: int
+    # Its newest run that failed.
+    last_run_id: str
+    last_failed_at: float
+    last_error: str | None
+
+
+class QueueView(Struct, kw_only=True):
+    """The queue of one tag."""
+
+    tag: str
+    waiting: int
+    in_work: int
+    oldest_sec: float
+    # Living workers that take runs of this tag now, and those that would if they were not paused or draining.
+    workers: int
+    workers_held: int
+
+
+class WorkerCounts(Struct, kw_only=True):
+    alive: int
+    paused: int
+    draining: int
+    # Hidden ones left out: somebody knows of them.
+    disconnected: int
+    slots: int
+    slots_busy: int
+
+
+class Overview(Struct, kw_only=True):
+    """How many runs there are by status, how they ended within the window, and who is there to work."""
+
+    at: float
+    window: Window
+    # When the window begins, and how long each of its stretches is.
+    since: float
+    stretch_sec: float
+    statuses: dict[RunStatus, int]
+    ended: list[EndedRuns]
+    failing: list[FailingFlow]
+    queues: list[QueueView]
+    workers: WorkerCounts
+
+
+@router.get("/overview", response_class=Response)
+async def get_overview(request: Request) -> Response:
+    """How things are, and how runs ended lately."""
+    gateway = gateway_of(request)
+    reader = QueryReader(request.query_params)
+    reader.refuse_unknown(("window",))
+    window = reader.one("window", choice(*WINDOWS), str(WINDOW_DEFAULT))
+    reader.check()
+    tenant = caller_of(request).confined_to
+
+    async def find() -> bytes:
+        return msgspec.json.encode(await _found(gateway, tenant, window))
+
+    body = await gateway.overviews.get((tenant, window), find)
+    return Response(body, media_type="application/json")
+
+
+async def _found(gateway: Gateway, tenant: str | None, window: str) -> Overview:
+    now = time.time()
+    span = Span.until(now, *WINDOWS[window])
+    activity = await gateway.index.activity(tenant, span, flows=MOST_FLOWS)
+    workers = await gateway.workers.all()
+    # The names of others' tags are their business; those of the workers are in the list of workers anyway.
+    served = {tag for worker in workers for tag in worker.tags}
+    among = None if tenant is None else activity.tags | served
+    depths = await QueueDepths(gateway.connection).read(MOST_QUEUES, among)
+    living = [record for record in workers if _state(gateway, record).alive]
+    return Overview(
+        at=now,
+        window=msgspec.convert(window, Window),
+        since=span.after,
+        stretch_sec=span.stretch_sec,
+        statuses={status: activity.statuses[status] for status in RunStatus},
+        ended=[
+            EndedRuns(at=begin, **_by_status(counts))
+            for begin, counts in zip(span.begins, activity.ended, strict=True)
+        ],
+        failing=[_failing(flow) for flow in activity.failing],
+        queues=[_queue(depth, living) for depth in depths],
+        workers=_worker_counts(gateway, workers, living),
+    )
+
+
+def _by_status(counts: Counter[str]) -> dict[str, int]:
+    statuses = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
+    return {status.lower(): counts[status] for status in statuses}
+
+
+def _failing(flow: FlowActivity) -> FailingFlow:
+    assert flow.last_failed is not None, "it has failed"
+    return FailingFlow(
+        flow_name=flow.flow_name,
+        **_by_status(flow.ended),
+        last_run_id=flow.last_failed.run_id,
+        last_failed_at=flow.last_failed.updated_at,
+        last_error=flow.last_failed.error,
+    )
+
+
+def _queue(depth: QueueDepth, living: list[WorkerRecord]) -> QueueView:
+    serving = [record for record in living if depth.tag in record.tags]
+    held = sum(record.paused or record.draining for record in serving)
+    return QueueView(
+        tag=depth.tag,
+        waiting=depth.waiting,
+        in_work=depth.in_work,
+        oldest_sec=depth.oldest_sec,
+        workers=len(serving) - held,
+        workers_held=held,
+    )
+
+
+def _worker_counts(gateway: Gateway, workers: list[WorkerRecord], living: list[WorkerRecord]) -> WorkerCounts:
+    silent = [record for record in workers if _state(gateway, record) is WorkerState.DISCONNECTED]
+    return WorkerCounts(
+        alive=len(living),
+        paused=sum(record.paused for record in living),
+        draining=sum(record.draining for record in living),
+        disconnected=sum(not record.hidden for record in silent),
+        slots=sum(record.slots for record in living),
+        slots_busy=sum(record.slots_busy for record in living),
+    )
+
+
+def _state(gateway: Gateway, record: WorkerRecord) -> WorkerState:
+    return record.observed_state(disconnect_timeout_sec=gateway.config.worker_disconnect_timeout_sec)

@@ -1,0 +1,119 @@
+"""What a run printed: `GET /runs/{run_id}/logs`, as pages or followed as server-sent events."""
+
+from contextlib import aclosing
+from typing import Annotated, Literal
+
+import msgspec
+from fastapi import APIRouter, Header, Query
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.routes.run_routes import shown_run
+from pyoco_server.http_api.streams.sse import MEDIA_TYPE, Event, EventSource, EventStream, with_keepalives
+from pyoco_server.records.models import RunId, RunStatus
+from pyoco_server.runs.watch.log_following import LogFollower
+from pyoco_server.runs.watch.log_reading import START, LogFilter, LogReader, PlacedLine, Position
+
+router = APIRouter()
+
+Stream = Literal["stdout", "stderr", "note"]
+
+
+class LineView(Struct, kw_only=True):
+    """One printed line."""
+
+    id: str
+    ts: float
+    task: str | None
+    # stdout, stderr, or note: a word of ours about lines that are missing.
+    stream: str
+    text: str
+    attempt: int
+
+
+class LogsView(Struct, kw_only=True):
+    """A page of what a run printed. `next_after` is the `after` of the next page."""
+
+    run_id: RunId
+    lines: list[LineView]
+    next_after: str | None
+    # The run has ended, and nothing is left behind these lines.
+    complete: bool
+
+
+class LogEnd(Struct, kw_only=True):
+    """The data of the last event of a log that is followed; null: the run was removed meanwhile."""
+
+    status: RunStatus | None
+
+
+@router.get("/runs/{run_id}/logs", response_class=Response)
+async def get_logs(
+    request: Request,
+    run_id: str,
+    *,
+    task: Annotated[list[str], Query(description="Only lines of these tasks.")] = [],  # noqa: B006
+    stream: Annotated[list[Stream], Query(description="Only lines of these streams.")] = [],  # noqa: B006
+    after: Annotated[str | None, Query(description="Only lines behind the one with this id.")] = None,
+    limit: Annotated[
+        int, Query(ge=1, le=5000, description="How many lines at most; not for following.")
+    ] = 1000,
+    search: Annotated[str, Query(max_length=200, description="Only lines with this text, in any case.")] = "",
+    follow: Annotated[bool, Query(description="Answer with server-sent events until the run ends.")] = False,
+    last_event_id: Annotated[str | None, Header(description="For following, instead of `after`.")] = None,
+) -> Response:
+    """What a run printed, from a line on; with `Accept: text/event-stream`, to its end as it prints it."""
+    gateway = gateway_of(request)
+    followed = follow or _accepts_events(request)
+    position = START if after is None else Position.parse(after, field="after")
+    if followed and last_event_id:
+        # A browser that reconnects sends its first address again, and this: it is newer.
+        position = Position.parse(last_event_id, field="Last-Event-ID")
+    snapshot = await shown_run(request, run_id)
+    if position != START and not await gateway.logs.holds(run_id, position.sequence):
+        # The line is not stored any more: it has grown too old, or a backup without it was restored.
+        position = START
+    wanted = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)
+    if followed:
+        source = with_keepalives(_followed(gateway, run_id, position, wanted))
+        return EventStream(source, stopping=gateway.stopping)
+    reader = LogReader(gateway.logs, run_id, after=position, wanted=wanted)
+    page = await reader.page(limit, ended=snapshot.status.terminal)
+    view = LogsView(
+        run_id=run_id,
+        lines=[_line_view(line) for line in page.lines],
+        next_after=None if page.position == START else str(page.position),
+        complete=page.complete,
+    )
+    return Response(msgspec.json.encode(view), media_type="application/json")
+
+
+async def _followed(gateway: Gateway, run_id: str, after: Position, wanted: LogFilter) -> EventSource:
+    follower = LogFollower(gateway.logs, gateway.runs, gateway.watches, run_id, after=after, wanted=wanted)
+    async with aclosing(follower.lines()) as pages:
+        async for lines in pages:
+            yield b"".join(_line_event(each) for each in lines)
+    yield Event(name="end", data=LogEnd(status=follower.status)).encode()
+
+
+def _line_event(placed: PlacedLine) -> bytes:
+    return Event(name="line", id=str(placed.position), data=_line_view(placed)).encode()
+
+
+def _line_view(placed: PlacedLine) -> LineView:
+    position, line = placed
+    return LineView(
+        id=str(position),
+        ts=line.ts,
+        task=line.task,
+        stream=line.stream,
+        text=line.text,
+        attempt=line.attempt,
+    )
+
+
+def _accepts_events(request: Request) -> bool:
+    accepted = request.headers.get("accept", "").lower().split(",")
+    return any(media_type.partition(";")[0].strip() == MEDIA_TYPE for media_type in accepted)

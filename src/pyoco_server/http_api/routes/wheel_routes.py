@@ -1,0 +1,299 @@
+"""The registry of wheels over HTTP: `/wheels`."""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Final
+
+import msgspec
+from fastapi import APIRouter
+from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
+
+from pyoco_server.broker.stores.wheel_history import Actor, Source, WheelAction, WheelEvent, new_event
+from pyoco_server.errors import (
+    FieldProblem,
+    InvalidRequest,
+    NatsUnavailable,
+    UploadsBusy,
+    WheelTooLarge,
+    shortened,
+)
+from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.requests.byte_ranges import ByteRange, wanted_range
+from pyoco_server.http_api.requests.invalid_input import invalid_fields
+from pyoco_server.http_api.requests.multipart import FileField, OpenForm, open_form, refuse_unread
+from pyoco_server.http_api.requests.query_records import BadQuery, query_record
+from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED
+from pyoco_server.runs.lifecycle.tenancy import Caller
+from pyoco_server.wheels.wheel_inspection import MOST_UNPACKED, NotThatWheel, inspect_wheel
+from pyoco_server.wheels.wheel_name import NotAWheelName, WheelName
+from pyoco_server.wheels.wheel_registry import StoredWheel
+
+log = logging.getLogger(__name__)
+
+router = APIRouter()
+
+# An upload has one of a few slots, and must not keep it for as long as it likes.
+_UPLOAD_SEC: Final = 900.0
+_BUSY_SEC: Final = "10"
+_MOST_TAGS: Final = 50
+_LONGEST_HEADER: Final = 500
+_BYTES_TYPE: Final = "application/octet-stream"
+_WANTED: Final = {
+    "limit": "wanted a number from 1 to 500",
+    "wheel_name": "wanted a wheel's name, *.whl",
+    "action": "wanted upload or delete",
+}
+
+
+class _Download(StreamingResponse):
+    """The bytes of a wheel. What goes wrong once they have begun can only be told by cutting them off."""
+
+    def __init__(
+        self, wheel_name: str, content: AsyncGenerator[bytes, None], status: int, headers: dict[str, str]
+    ) -> None:
+        super().__init__(content, status, headers, media_type=_BYTES_TYPE)
+        self._wheel_name = wheel_name
+
+    async def stream_response(self, send: Send) -> None:
+        try:
+            await super().stream_response(send)
+        except NatsUnavailable as error:
+            # The server hangs up on whoever is owed more: the client sees that something is missing.
+            log.warning("the download of %s was cut off: %s", self._wheel_name, error)
+
+
+class WheelView(Struct, kw_only=True):
+    """One wheel."""
+
+    name: str
+    size_bytes: int
+    bucket: str
+    # Another one for each upload: a worker goes by it.
+    nuid: str
+    modified: float
+    sha256_hex: str | None
+    # Which workers install it; none: all of them.
+    tags: list[str]
+
+
+class WheelDeleted(Struct, kw_only=True):
+    """The wheel is gone."""
+
+    name: str
+    deleted: bool = True
+
+
+class WheelFields(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The text fields beside the file of an upload."""
+
+    replace: Annotated[bool, Meta(description="Written to the history; the version decides.")] = True
+    tags: Annotated[str, Meta(description="Which workers install it, separated by commas; all.")] = ""
+
+
+class HistoryQuery(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which uploads and deletions are listed."""
+
+    limit: Annotated[int, Meta(ge=1, le=500, description="How many at most.")] = 100
+    wheel_name: Annotated[str | UnsetType, Meta(description="Only those of this wheel.")] = UNSET
+    action: Annotated[WheelAction | UnsetType, Meta(description="Only uploads, or deletions.")] = UNSET
+
+
+@router.get("/wheels", response_class=Response)
+async def list_wheels(request: Request) -> Response:
+    """Every wheel, by package and version."""
+    registry = gateway_of(request).wheels
+    return _json([_view(registry.bucket, wheel) for wheel in await registry.all()])
+
+
+@router.get("/wheels/history", response_class=Response)
+async def wheel_history(request: Request) -> Response:
+    """The uploads and deletions that match, the newest first."""
+    try:
+        query = query_record(request, HistoryQuery, _WANTED)
+    except BadQuery as bad:
+        raise InvalidRequest(problems=[bad.problem]) from None
+    if query.wheel_name is not UNSET and not query.wheel_name.endswith(".whl"):
+        raise _invalid("wheel_name", _WANTED["wheel_name"], query.wheel_name)
+    history, caller = gateway_of(request).wheel_history, caller_of(request)
+    events = await history.newest(
+        query.limit, wheel_name=query.wheel_name or None, action=query.action or None
+    )
+    return _json([_seen_by(caller, event) for event in events])
+
+
+@router.post("/wheels", response_class=Response)
+async def upload_wheel(request: Request) -> Response:
+    """Register a wheel whose version is above that of every other wheel of its package."""
+    gateway = gateway_of(request)
+    wanted = FileField(
+        "wheel", gateway.config.wheel_max_bytes, WheelTooLarge, "PYOCO_WHEEL_MAX_BYTES", _UPLOAD_SEC
+    )
+    if gateway.uploads.locked():
+        busy = UploadsBusy("as many wheels as can be taken at once are under way")
+        busy.headers["Retry-After"] = _BUSY_SEC
+        await refuse_unread(request, request.stream(), busy)
+    # Each upload may need a temporary file as large as a wheel may be.
+    async with gateway.uploads, open_form(request, wanted) as form:
+        fields = _fields_of(form)
+        tags = _tags_in(fields.tags)
+        wheel = await _add(gateway, form, tags)
+    await _note(request, WheelAction.UPLOAD, wheel, replace=fields.replace)
+    return _json(_view(gateway.wheels.bucket, wheel))
+
+
+@router.head("/wheels/{wheel_name}", response_class=Response, include_in_schema=False)
+@router.get("/wheels/{wheel_name}", response_class=Response)
+async def download_wheel(request: Request, wheel_name: str) -> Response:
+    """The wheel itself, or the range of it that was asked for."""
+    registry = gateway_of(request).wheels
+    wheel = await registry.find(wheel_name)
+    size = wheel.stored.size
+    headers = {
+        "Content-Disposition": f'attachment; filename="{wheel.name.file_name}"',
+        "Accept-Ranges": "bytes",
+        "ETag": f'"{wheel.stored.nuid}"',
+    }
+    part = None
+    if request.headers.get("if-range") in (None, headers["ETag"]):
+        part = wanted_range(request.headers.get("range"), size)
+    if part is not None:
+        headers["Content-Range"] = part.content_range(size)
+    part, status = part or ByteRange(0, size), 200 if part is None else 206
+    headers["Content-Length"] = str(part.size)
+    if request.method == "HEAD":
+        return Response(None, status, headers, media_type=_BYTES_TYPE)
+    content = _content(gateway_of(request), wheel, part)
+    # Asked for before the answer begins: what goes wrong until then can still be an error answer.
+    first = await anext(content, b"")
+    return _Download(wheel.name.file_name, _preceded_by(first, content), status, headers)
+
+
+@router.delete("/wheels/{wheel_name}", response_class=Response)
+async def delete_wheel(request: Request, wheel_name: str) -> Response:
+    """Take a wheel out of the registry; workers uninstall it."""
+    wheel = await gateway_of(request).wheels.remove(wheel_name)
+    await _note(request, WheelAction.DELETE, wheel, replace=None)
+    return _json(WheelDeleted(name=wheel.name.file_name))
+
+
+async def _add(gateway: Gateway, form: OpenForm, tags: list[str]) -> StoredWheel:
+    file_name = form.file.filename or ""
+    try:
+        name = WheelName.parse(file_name)
+    except NotAWheelName as wrong:
+        raise _invalid("wheel", str(wrong), file_name) from None
+    # Before the inspection, which takes a while for a large wheel.
+    await gateway.wheels.check_version(name)
+    most = MOST_UNPACKED * gateway.config.wheel_max_bytes
+    try:
+        python = await asyncio.to_thread(inspect_wheel, form.file.file, name, max_unpacked_bytes=most)
+    except NotThatWheel as wrong:
+        raise _invalid("wheel", str(wrong), file_name) from None
+    return await gateway.wheels.add(name, form.file.file, tags, python)
+
+
+def _fields_of(form: OpenForm) -> WheelFields:
+    try:
+        return msgspec.convert(form.fields, WheelFields, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid_fields(error, form.fields) from None
+
+
+def _tags_in(text: str) -> list[str]:
+    tags = list(dict.fromkeys(tag for part in text.split(",") if (tag := part.strip())))
+    if len(tags) > _MOST_TAGS:
+        raise _invalid("tags", f"wanted at most {_MOST_TAGS} tags", text)
+    for tag in tags:
+        if not re.fullmatch(TAG_PATTERN, tag):
+            raise _invalid("tags", f"the tag {shortened(tag)}: {TAG_WANTED}", text)
+    return tags
+
+
+async def _note(request: Request, action: WheelAction, wheel: StoredWheel, *, replace: bool | None) -> None:
+    """Write down what was done. It is done, so that a history that cannot be written does not undo it."""
+    event = new_event(
+        action,
+        wheel.name.file_name,
+        tags=wheel.tags,
+        size_bytes=wheel.stored.size,
+        sha256_hex=wheel.sha256_hex,
+        replace=replace,
+        actor=_actor_of(request),
+        source=_source_of(request),
+    )
+    try:
+        await gateway_of(request).wheel_history.add(event)
+    except NatsUnavailable as error:
+        log.error("%s of %s is not in the history: %s", action, event.wheel_name, error)
+
+
+def _actor_of(request: Request) -> Actor:
+    """Whose API key the request carries."""
+    caller = caller_of(request)
+    return Actor(tenant_id=caller.tenant_id, api_key_id=caller.api_key_id)
+
+
+def _seen_by(caller: Caller, event: WheelEvent) -> WheelEvent:
+    """Wheels are shared; who of another tenant has changed them, and from where, is not told."""
+    if caller.sees(event.actor.tenant_id):
+        return event
+    return structs.replace(event, actor=Actor(), source=Source())
+
+
+def _source_of(request: Request) -> Source:
+    def said(name: str) -> str | None:
+        value = request.headers.get(name)
+        return None if value is None else value[:_LONGEST_HEADER]
+
+    return Source(
+        remote_addr=None if request.client is None else request.client.host,
+        x_forwarded_for=said("x-forwarded-for"),
+        x_real_ip=said("x-real-ip"),
+        user_agent=said("user-agent"),
+        host=said("host"),
+        scheme=request.scope["scheme"],
+    )
+
+
+async def _content(gateway: Gateway, wheel: StoredWheel, part: ByteRange) -> AsyncGenerator[bytes, None]:
+    left = part.size
+    async for block in gateway.wheels.read(wheel, start=part.start):
+        yield block[:left]
+        left -= len(block)
+        if left <= 0:
+            return
+
+
+async def _preceded_by(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(rest):
+        yield first
+        async for block in rest:
+            yield block
+
+
+def _view(bucket: str, wheel: StoredWheel) -> WheelView:
+    stored = wheel.stored
+    return WheelView(
+        name=stored.name,
+        size_bytes=stored.size,
+        bucket=bucket,
+        nuid=stored.nuid,
+        modified=stored.modified,
+        sha256_hex=wheel.sha256_hex,
+        tags=wheel.tags,
+    )
+
+
+def _invalid(field: str, message: str, value: str) -> InvalidRequest:
+    return InvalidRequest(problems=[FieldProblem(field, message, value=shortened(value))])
+
+
+def _json(body: object) -> Response:
+    return Response(msgspec.json.encode(body), media_type="application/json")

@@ -1,0 +1,1 @@
+"""The HTTP protocol server: uvicorn with bounds on heads and bodies."""

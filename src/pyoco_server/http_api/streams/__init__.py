@@ -1,0 +1,1 @@
+"""Server-sent event streams and the routes that watch."""

@@ -1,0 +1,1 @@
+"""Checking and storing the answer to a wait."""

@@ -1,0 +1,243 @@
+"""Answering a wait: the checks, and the one write that decides.
+
+An answer, an expiry and a cancel race on one revision of the wait. Who loses reads what became of it, and is
+told; an answer that comes twice under one name gets the receipt of the first.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from msgspec import UNSET, Struct
+
+from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
+from pyoco_server.errors import (
+    AnswersBusy,
+    FieldProblem,
+    InvalidAnswer,
+    NatsUnavailable,
+    NotAssigned,
+    PyocoError,
+    WaitConflict,
+    WaitExpired,
+    WaitNotFound,
+)
+from pyoco_server.human.answers.answer_checks import Answer, answer_in, check_form, is_same
+from pyoco_server.human.answers.schema_checker import SchemaChecker
+from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.wait_transitions import answered, expired
+from pyoco_server.records.models import RunSnapshot, RunStatus
+from pyoco_server.records.wait_models import (
+    Actor,
+    Decision,
+    WaitEvent,
+    WaitEventKind,
+    WaitRecord,
+    WaitState,
+    is_wait_id,
+)
+from pyoco_server.runs.lifecycle.run_lookup import find_run
+from pyoco_server.runs.lifecycle.tenancy import Caller
+
+__all__ = ["Answer", "Answers", "Receipt"]
+
+log = logging.getLogger(__name__)
+
+
+class Receipt(Struct, kw_only=True):
+    """That an answer counts; the same one for the same answer, however often it is sent."""
+
+    wait_id: str
+    run_id: str
+    decided_at: float
+    decision: Decision | None
+    decision_id: str | None
+    # Whether it had been given before.
+    repeated: bool = False
+
+
+class Answers:
+    """`clock` is the gateway's: it alone says whether an answer came in time."""
+
+    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.time) -> None:
+        self._waits = WaitStore(connection)
+        self._runs = RunStore(connection)
+        self._continuations = Continuations(connection)
+        self._schemas = SchemaChecker()
+        self._clock = clock
+
+    async def close(self) -> None:
+        await self._schemas.close()
+
+    async def respond(self, wait_id: str, answer: Answer, caller: Caller, actor: Actor) -> Receipt:
+        """Decide the wait; an error says why this is no answer, or why it comes too late."""
+        while True:
+            wait = await self._find(wait_id, caller)
+            try:
+                receipt = await self._try(wait, answer, caller, actor)
+            except (NatsUnavailable, AnswersBusy):
+                raise
+            except PyocoError as refusal:
+                await self._record_refusal(wait.record, answer, actor, refusal)
+                raise
+            if receipt is not None:
+                return receipt
+
+    async def resume(
+        self, run_id: str, payload: Any, caller: Caller, actor: Actor, decision_id: str | None = None
+    ) -> Receipt:
+        """Answer the one thing that a run waits for."""
+        snapshot = (await find_run(self._runs, run_id, caller)).snapshot
+        waits = [wait.record for wait in await self._waits.of_run_from_leader(run_id)]
+        wait = _decided_as(decision_id, waits) or _only_open_one(snapshot, waits)
+        return await self.respond(wait.wait_id, answer_in(wait, payload, decision_id), caller, actor)
+
+    async def _try(self, wait: StoredWait, answer: Answer, caller: Caller, actor: Actor) -> Receipt | None:
+        """The receipt; None when the wait was decided between being read and being written."""
+        record = wait.record
+        _check_assignee(record, caller, actor)
+        if record.state is not WaitState.OPEN:
+            return await self._receipt_again(record, answer)
+        now = self._clock()
+        if now >= record.deadline_at:
+            await self._expire(wait, now)
+            return None
+        await self._check_run(record)
+        check_form(record, answer)
+        if record.schema is not None and answer.payload is not UNSET:
+            await self._schemas.check(answer.payload, record.schema, at="payload", whose=_owner_of(record))
+        return await self._decide(wait, answer, actor, now)
+
+    async def _decide(self, wait: StoredWait, answer: Answer, actor: Actor, now: float) -> Receipt | None:
+        record = wait.record
+        outcome = answered(
+            record,
+            at=now,
+            by=actor,
+            payload=answer.payload,
+            decision=answer.decision,
+            note=answer.note,
+            decision_id=answer.decision_id,
+        )
+        try:
+            if not await self._continuations.decide(wait, outcome):
+                return None
+        except PayloadTooLarge as error:
+            raise InvalidAnswer(problems=[FieldProblem("payload", f"it is too large: {error}")]) from error
+        await self._follow(outcome)
+        return _receipt(outcome)
+
+    async def _receipt_again(self, record: WaitRecord, answer: Answer) -> Receipt:
+        if record.state is WaitState.EXPIRED:
+            raise WaitExpired(f"its deadline was {_moment(record.deadline_at)}")
+        if record.state is WaitState.CANCELLED:
+            raise WaitConflict("invalid_state", f"the wait was cancelled: {record.note}")
+        if not is_same(record, answer):
+            raise WaitConflict("already_decided", _who_and_when(record))
+        await self._follow(record)
+        receipt = _receipt(record)
+        receipt.repeated = True
+        return receipt
+
+    async def _expire(self, wait: StoredWait, now: float) -> None:
+        """The deadline has passed, and nobody has noticed: who looks at the wait next finds it expired."""
+        if await self._continuations.decide(wait, expired(wait.record, at=now)):
+            await self._follow(wait.record)
+
+    async def _check_run(self, record: WaitRecord) -> None:
+        stored = await self._runs.get_from_leader(record.run_id)
+        status = None if stored is None else stored.snapshot.status
+        if status is None or status.terminal or status is RunStatus.CANCELLING:
+            raise WaitConflict("invalid_state", f"the run is {status or 'gone'}: nobody waits for an answer")
+
+    async def _find(self, wait_id: str, caller: Caller) -> StoredWait:
+        # An id of another form cannot exist, and must not reach a NATS subject.
+        wait = await self._waits.get_from_leader(wait_id) if is_wait_id(wait_id) else None
+        if wait is None or not caller.sees(wait.record.tenant_id):
+            raise WaitNotFound(f"there is no wait {wait_id!r}")
+        return wait
+
+    async def _follow(self, record: WaitRecord) -> None:
+        """The decision is made; the caretaker does what follows from it if it cannot be done now."""
+        try:
+            await self._continuations.continue_run(record.run_id)
+        except NatsUnavailable as error:
+            extra = {"wait_id": record.wait_id, "run_id": record.run_id}
+            log.warning("a wait is decided, its run is told later: %s", error, extra=extra)
+
+    async def _record_refusal(
+        self, record: WaitRecord, answer: Answer, actor: Actor, refusal: PyocoError
+    ) -> None:
+        await self._continuations.publish_best_effort(
+            WaitEvent(
+                event_id=f"{record.wait_id}.{WaitEventKind.REFUSED}.{uuid4().hex}",
+                kind=WaitEventKind.REFUSED,
+                wait_id=record.wait_id,
+                run_id=record.run_id,
+                at=self._clock(),
+                tenant_id=record.tenant_id,
+                actor=actor,
+                decision=answer.decision,
+                decision_id=answer.decision_id,
+                why=refusal.word,
+            )
+        )
+
+
+def _check_assignee(record: WaitRecord, caller: Caller, actor: Actor) -> None:
+    """Only a key says who somebody is: where none is asked for, everybody may answer."""
+    if not record.assignees or caller.api_key_id is None:
+        return
+    if caller.api_key_id not in record.assignees and actor.name not in record.assignees:
+        raise NotAssigned(f"the assignees are {', '.join(record.assignees)}")
+
+
+def _owner_of(record: WaitRecord) -> str:
+    """For whom a slow check takes its time: a tenant, or where there are none, a flow."""
+    return f"tenant {record.tenant_id}" if record.tenant_id is not None else f"flow {record.flow_name}"
+
+
+def _decided_as(decision_id: str | None, waits: list[WaitRecord]) -> WaitRecord | None:
+    """The wait that was answered under this name: then this is the same answer, or pretends to be."""
+    if decision_id is None:
+        return None
+    return next((wait for wait in waits if wait.decision_id == decision_id), None)
+
+
+def _only_open_one(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord:
+    # Others of its tasks may still run; of a run that nobody lets go on, nothing is to be answered.
+    can_go_on = snapshot.status in (RunStatus.RUNNING, RunStatus.WAITING_HUMAN)
+    still_open = [wait for wait in waits if can_go_on and wait.state is WaitState.OPEN]
+    if len(still_open) == 1:
+        return still_open[0]
+    if still_open:
+        named = ", ".join(sorted(wait.wait_id for wait in still_open))
+        raise WaitConflict("ambiguous_wait", f"the run waits for several answers; respond to one: {named}")
+    last = max(waits, key=lambda wait: wait.decided_at or 0.0, default=None)
+    if last is not None and last.state is WaitState.EXPIRED and not last.resolved:
+        raise WaitExpired(f"its deadline was {_moment(last.deadline_at)}")
+    raise WaitConflict("invalid_state", "Run is not waiting_human")
+
+
+def _receipt(record: WaitRecord) -> Receipt:
+    return Receipt(
+        wait_id=record.wait_id,
+        run_id=record.run_id,
+        decided_at=record.decided_at or 0.0,
+        decision=record.decision,
+        decision_id=record.decision_id,
+    )
+
+
+def _who_and_when(record: WaitRecord) -> str:
+    by = record.decided_by or Actor()
+    who = by.name or by.api_key_id or by.ip or "somebody"
+    return f"it was answered by {who} at {_moment(record.decided_at or 0.0)}"
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

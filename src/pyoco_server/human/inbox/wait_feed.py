@@ -1,0 +1,133 @@
+"""What the feed of the bucket of waits is read for: the index, the counts, the inbox and the caretaker.
+
+In this order: when somebody hears of a change, a list already shows it.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState
+from pyoco_server.human.inbox.inbox_hub import Inbox, InboxChange
+from pyoco_server.human.inbox.wait_index import SeenWait, WaitIndex
+from pyoco_server.human.inbox.wait_items import WaitItem, item_of
+from pyoco_server.records.wait_models import WaitState, decode_outbox, decode_wait, is_wait_id
+from pyoco_server.runs.index.feed_reader import IndexReading
+from pyoco_server.runs.lifecycle.tenancy import visible_to
+
+log = logging.getLogger(__name__)
+
+COUNTED: Final = (WaitState.ANSWERED, WaitState.EXPIRED, WaitState.CANCELLED)
+
+
+class DecidedCounts:
+    """How many waits were decided while this gateway looked on, by tenant and state."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str | None, WaitState]] = Counter()
+
+    def take(self, before: WaitItem | None, now: WaitItem | None) -> None:
+        was_open = before is None or before.state is WaitState.OPEN
+        if now is not None and was_open and now.state is not WaitState.OPEN:
+            self._counts[now.tenant_id, now.state] += 1
+
+    def of(self, tenant: str | None) -> dict[WaitState, int]:
+        """What one who is held to the tenant may know."""
+        found = dict.fromkeys(COUNTED, 0)
+        for (owner, state), count in self._counts.items():
+            if visible_to(tenant, owner):
+                found[state] += count
+        return found
+
+
+class WaitReader(IndexReading):
+    """Takes what the feed reads."""
+
+    def __init__(self, bucket: str, index: WaitIndex, inbox: Inbox, decided: DecidedCounts) -> None:
+        super().__init__(index)
+        self._prefix = f"$KV.{bucket}."
+        self._index = index
+        self._inbox = inbox
+        self._decided = decided
+        self._on_changes: list[Callable[[], None]] = []
+
+    def on_changes(self, callback: Callable[[], None]) -> None:
+        """Have it called, in the event loop, when waits have changed, and when all are known."""
+        self._on_changes.append(callback)
+
+    @property
+    def entries(self) -> int:
+        return self._index.waits
+
+    async def begin(self, created: str) -> None:
+        await self._index.begin(created)
+
+    async def take(self, batch: list[StreamMessage]) -> None:
+        # The message of a wait can be long.
+        seen = await asyncio.to_thread(lambda: list(self._seen(batch)))
+        last = batch[-1]
+        before = await self._index.apply(seen, upto=last.sequence, stored_ns=last.stored_ns)
+        if not self._index.ready:
+            # Most of it is old; who follows is told all that is open when that is known.
+            return
+        for write, was in zip(seen, before, strict=True):
+            self._decided.take(was, write.item)
+        self._inbox.publish(
+            [InboxChange(write.revision, write.item, was) for write, was in zip(seen, before, strict=True)]
+        )
+        self._tell_of_changes()
+
+    async def up_to_date(self, state: StreamState) -> None:
+        if not self._index.ready:
+            await self._index.complete()
+            self._inbox.begin(self.held.created, self.held.revision)
+            log.info("the index of waits is ready: %d waits", self.entries)
+            self._tell_of_changes()
+        await self._index.look_after_file()
+
+    async def drop(self, revisions: list[int]) -> None:
+        for item in await self._index.drop(revisions):
+            log.info("a wait is gone, and nobody has said so", extra={"wait_id": item.wait_id})
+        # No revision says so: whoever follows is told once more what is open.
+        self._inbox.begin(self.held.created, self.held.revision)
+
+    def _tell_of_changes(self) -> None:
+        for callback in self._on_changes:
+            callback()
+
+    def _seen(self, batch: list[StreamMessage]) -> Iterator[SeenWait]:
+        for message in batch:
+            wait_id = message.subject.removeprefix(self._prefix)
+            if not is_wait_id(wait_id):
+                log.warning("something that is no wait is in the bucket of waits: %r", wait_id)
+            elif message.is_marker:
+                yield SeenWait(wait_id, message.sequence, None, removed=True)
+            else:
+                yield _read(wait_id, message)
+
+
+def feed_of(connection: Connection, reader: WaitReader) -> BucketFeed:
+    """The feed of the bucket of waits. It always hurries: waits are few, and people wait for them."""
+    bucket = connection.config.waits_kv_bucket
+    feed = BucketFeed(connection, reader, bucket=bucket, of="waits", keys="*.*")
+    feed.hurry(True)
+    return feed
+
+
+def _read(wait_id: str, message: StreamMessage) -> SeenWait:
+    """A wait that cannot be read is not listed, whatever was known of it before."""
+    try:
+        record = decode_wait(message.data)
+        if record.wait_id != wait_id:
+            raise msgspec.ValidationError(f"it says that it is wait {record.wait_id}")
+        has_outbox = bool(decode_outbox(message.data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        log.warning("a wait is not listed, its record cannot be read: %s", error, extra={"wait_id": wait_id})
+        return SeenWait(wait_id, message.sequence, None)
+    return SeenWait(wait_id, message.sequence, item_of(record), has_outbox)

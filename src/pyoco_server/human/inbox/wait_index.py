@@ -1,0 +1,353 @@
+"""The index of waits: what lists, the inbox and the caretaker want to know, in a file of this gateway's own.
+
+It is kept and made anew as the index of runs is. There are far fewer waits than runs, so it is simpler: one
+table, and every question is one statement.
+"""
+
+import builtins
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from pyoco_server.broker.jetstream.feed_history import KnownKey
+from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter, WaitItem
+from pyoco_server.runs.index.conditions import Condition, among, where
+from pyoco_server.runs.index.index_file import FileForm
+from pyoco_server.runs.index.sorting import Place
+from pyoco_server.runs.index.sqlite_index import KeptIndex
+from pyoco_server.runs.index.tombstones import TABLE as MARKERS
+from pyoco_server.runs.index.tombstones import MarkerTable
+
+_READERS: Final = 2
+_TABLES: Final = f"""
+CREATE TABLE held (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    created TEXT NOT NULL,      -- of which bucket this is the index
+    revision INTEGER NOT NULL,  -- up to where it was read
+    stored_ns INTEGER NOT NULL  -- when the message of that revision was stored
+);
+CREATE TABLE waits (
+    revision INTEGER PRIMARY KEY,
+    wait_id TEXT NOT NULL UNIQUE,
+    run_id TEXT NOT NULL,
+    tenant TEXT,                -- NULL: of none
+    state TEXT NOT NULL,
+    flow TEXT NOT NULL, tag TEXT NOT NULL, task TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    deadline_at REAL NOT NULL,
+    assignees TEXT NOT NULL,    -- as JSON
+    has_outbox INTEGER NOT NULL,-- whether it has events that are perhaps unpublished
+    item BLOB NOT NULL          -- the wait in a list, as JSON
+);
+-- Of removed waits, as long as the bucket still says that they were removed.
+{MARKERS}
+CREATE INDEX by_state ON waits (state, created_at, wait_id);
+CREATE INDEX by_tenant ON waits (tenant, state, created_at, wait_id);
+CREATE INDEX by_run ON waits (run_id);
+CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
+CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
+"""
+FORM: Final = FileForm(
+    "waits",
+    3,
+    _TABLES,
+    probes=("SELECT * FROM waits ORDER BY revision DESC LIMIT 1",),
+    reader_cache=1024,
+)
+
+_encode = msgspec.json.Encoder().encode
+_decode_item = msgspec.json.Decoder(WaitItem).decode
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWait:
+    """One write to the bucket of waits, as it was read."""
+
+    wait_id: str
+    revision: int
+    # None when the wait was removed, or cannot be read.
+    item: WaitItem | None
+    # Whether it has events that are perhaps unpublished.
+    has_outbox: bool = False
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WaitPage:
+    # As JSON.
+    items: list[Raw]
+    # Of the last one, where there are more behind it.
+    goes_on_behind: Place | None
+    total: int
+    # As of which revision of the bucket all this is.
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWaits:
+    """Those that nobody has decided."""
+
+    count: int
+    # When the oldest of them was asked.
+    oldest_at: float | None
+
+
+class WaitWriter:
+    """Used by one thread."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self.created: str = ""
+        self.revision: int = 0
+        self.stored_ns: int = 0
+        for held in connection.execute("SELECT created, revision, stored_ns FROM held"):
+            self.created, self.revision, self.stored_ns = held
+        [(self.waits,)] = connection.execute("SELECT count(*) FROM waits")
+        self.markers = MarkerTable(connection)
+
+    def begin(self, created: str) -> None:
+        with self._transaction():
+            self._db.execute("DELETE FROM waits")
+            self.markers.clear()
+            self._db.execute("DELETE FROM held")
+            self._db.execute("INSERT INTO held VALUES (1, ?, 0, 0)", [created])
+        self.created, self.revision, self.stored_ns, self.waits, self.markers.count = created, 0, 0, 0, 0
+
+    def complete(self) -> None:
+        """Nothing is left for the end of the filling."""
+
+    def close(self) -> None:
+        self._db.close()
+
+    def apply(self, batch: Sequence[SeenWait], *, upto: int, stored_ns: int = 0) -> list[WaitItem | None]:
+        """Store what was read up to that revision; what was known of each wait before."""
+        before: list[WaitItem | None] = []
+        # A wait may have been written twice while the batch was read.
+        newest = {write.wait_id: write for write in batch}
+        deleted = [(write.revision, write.wait_id) for write in newest.values() if write.removed]
+        with self._transaction():
+            for write in batch:
+                before.append(self._take_out(write.wait_id))
+                if write.item is not None:
+                    self._insert(write.revision, write.item, has_outbox=write.has_outbox)
+            self.markers.store(newest, deleted)
+            self._db.execute("UPDATE held SET revision = ?, stored_ns = ?", [upto, stored_ns])
+        self.revision, self.stored_ns = upto, stored_ns
+        self.waits += sum(write.item is not None for write in batch) - sum(was is not None for was in before)
+        return before
+
+    def others(self, after: int, upto: int, revisions: Sequence[int], *, limit: int) -> list[tuple[int, str]]:
+        return self._db.execute(
+            "SELECT revision, wait_id FROM waits WHERE revision > ? AND revision <= ? "
+            "AND revision NOT IN (SELECT value FROM json_each(?)) ORDER BY revision LIMIT ?",
+            [after, upto, json.dumps(revisions), limit],
+        ).fetchall()
+
+    def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
+        """The waits and markers with the highest revisions below this one, the highest first."""
+        rows = self._db.execute(
+            "SELECT revision, wait_id FROM waits WHERE revision < ? ORDER BY revision DESC LIMIT ?",
+            [revision, limit],
+        )
+        known = [KnownKey(at, wait_id) for at, wait_id in rows]
+        return self.markers.newest_below(revision, known, limit=limit)
+
+    def drop(self, revisions: Sequence[int]) -> list[WaitItem]:
+        """Remove the waits with these revisions; what was known of them."""
+        condition = among("revision", revisions)
+        with self._transaction():
+            dropped = self._db.execute(
+                f"DELETE FROM waits WHERE {condition.sql} RETURNING item", condition.values
+            ).fetchall()
+        self.waits -= len(dropped)
+        return [_decode_item(item) for (item,) in dropped]
+
+    def _take_out(self, wait_id: str) -> WaitItem | None:
+        found = self._db.execute("DELETE FROM waits WHERE wait_id = ? RETURNING item", [wait_id]).fetchall()
+        return _decode_item(found[0][0]) if found else None
+
+    def _insert(self, revision: int, item: WaitItem, *, has_outbox: bool) -> None:
+        self._db.execute(
+            f"INSERT INTO waits VALUES ({', '.join('?' * 13)})",
+            (
+                revision,
+                item.wait_id,
+                item.run_id,
+                item.tenant_id,
+                item.state,
+                item.flow_name,
+                item.tag,
+                item.task,
+                item.created_at,
+                item.deadline_at,
+                json.dumps(item.assignees),
+                has_outbox,
+                _encode(item),
+            ),
+        )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        marked = self.markers.count
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            self.markers.count = marked
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+
+class WaitIndex(KeptIndex[WaitWriter]):
+    """Every question is an IndexNotReady until the index has been up to date once."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, FORM, readers=_READERS)
+
+    def _writer_of(self, connection: sqlite3.Connection) -> WaitWriter:
+        return WaitWriter(connection)
+
+    @property
+    def waits(self) -> int:
+        return 0 if self._writer is None else self._writer.waits
+
+    @property
+    def marked(self) -> int:
+        """How many removed waits it remembers."""
+        return 0 if self._writer is None else self._writer.markers.count
+
+    # Writing
+
+    async def apply(
+        self, batch: Sequence[SeenWait], *, upto: int, stored_ns: int = 0
+    ) -> builtins.list[WaitItem | None]:
+        """What was known of each wait before."""
+        return await self._write(lambda: self._used().apply(batch, upto=upto, stored_ns=stored_ns))
+
+    async def others(
+        self, after: int, upto: int, revisions: builtins.list[int], *, limit: int
+    ) -> builtins.list[tuple[int, str]]:
+        """The first waits with a revision in between that is none of these: revision and id."""
+        return await self._write(lambda: self._used().others(after, upto, revisions, limit=limit))
+
+    async def newest_below(self, revision: int, *, limit: int) -> builtins.list[KnownKey]:
+        """The waits and markers with the highest revisions below this one, the highest first."""
+        return await self._write(lambda: self._used().newest_below(revision, limit=limit))
+
+    async def drop(self, revisions: builtins.list[int]) -> builtins.list[WaitItem]:
+        """Remove the waits with these revisions; what was known of them."""
+        return await self._write(lambda: self._used().drop(revisions))
+
+    async def first_markers(self, *, after: int, limit: int) -> builtins.list[tuple[int, str]]:
+        """The waits that were removed first behind this revision: revision and id."""
+        return await self._write(lambda: self._used().markers.first(after=after, limit=limit))
+
+    async def forget_markers(self, wait_ids: builtins.list[str]) -> None:
+        await self._write(lambda: self._used().markers.forget(wait_ids))
+
+    # For lists and the inbox
+
+    async def list(self, wanted: WaitFilter, *, limit: int, after: Place | None = None) -> WaitPage:
+        """The next deadline first, where all are open; else the newest first."""
+        time, way, beyond = ("deadline_at", "ASC", ">") if wanted.only_open else ("created_at", "DESC", "<")
+
+        def read(db: sqlite3.Connection) -> WaitPage:
+            sql, values = where(_conditions(wanted))
+            [(total,)] = db.execute(f"SELECT count(*) FROM waits WHERE {sql}", values)
+            if after is not None:
+                sql = f"{sql} AND ({time}, wait_id) {beyond} (?, ?)"
+                values += [after.time, after.name]
+            rows = db.execute(
+                f"SELECT item, {time}, wait_id FROM waits WHERE {sql} "
+                f"ORDER BY {time} {way}, wait_id {way} LIMIT ?",
+                [*values, limit + 1],
+            ).fetchall()
+            last = Place(rows[limit - 1][2], rows[limit - 1][1], 0) if len(rows) > limit else None
+            return WaitPage([Raw(item) for item, _, _ in rows[:limit]], last, total, _revision(db))
+
+        return await self._read(read)
+
+    async def all_open(self, tenant: str | None) -> tuple[builtins.list[Raw], int]:
+        """The open waits that one who is held to the tenant may know of, the oldest first; as of when."""
+        sql, values = where(_conditions(WaitFilter(tenant=tenant, states=OPEN)))
+
+        def read(db: sqlite3.Connection) -> tuple[builtins.list[Raw], int]:
+            found = db.execute(f"SELECT item FROM waits WHERE {sql} ORDER BY created_at, wait_id", values)
+            return [Raw(item) for (item,) in found], _revision(db)
+
+        return await self._read(read)
+
+    async def count(self, wanted: WaitFilter) -> int:
+        sql, values = where(_conditions(wanted))
+        return await self._read(
+            lambda db: int(db.execute(f"SELECT count(*) FROM waits WHERE {sql}", values).fetchone()[0])
+        )
+
+    async def open_of(self, tenant: str | None) -> OpenWaits:
+        """How many are open, and since when."""
+        sql, values = where(_conditions(WaitFilter(tenant=tenant, states=OPEN)))
+        query = f"SELECT count(*), min(created_at) FROM waits WHERE {sql}"
+        return await self._read(lambda db: OpenWaits(*db.execute(query, values).fetchone()))
+
+    # For the caretaker
+
+    async def due(self, now: float, limit: int) -> builtins.list[str]:
+        """The open waits whose deadline is over, the longest first."""
+        query = (
+            "SELECT wait_id FROM waits WHERE state = 'open' AND deadline_at <= ? ORDER BY deadline_at LIMIT ?"
+        )
+        return await self._read(lambda db: [wait_id for (wait_id,) in db.execute(query, [now, limit])])
+
+    async def next_deadline(self, after: float) -> float | None:
+        """The first one of the open waits behind this time; None when there is none."""
+        query = "SELECT min(deadline_at) FROM waits WHERE state = 'open' AND deadline_at > ?"
+
+        def read(db: sqlite3.Connection) -> float | None:
+            [(deadline,)] = db.execute(query, [after])
+            return None if deadline is None else float(deadline)
+
+        return await self._read(read)
+
+    async def open_waits(self) -> set[str]:
+        """Their ids, which say of which run each is; there may be very many, so nothing else."""
+        query = "SELECT wait_id FROM waits WHERE state = 'open'"
+        return await self._read(lambda db: {wait_id for (wait_id,) in db.execute(query)})
+
+    async def with_outbox(self, limit: int) -> builtins.list[tuple[str, int]]:
+        """The waits with events that are perhaps unpublished, with their revisions; the oldest first."""
+        query = "SELECT wait_id, revision FROM waits WHERE has_outbox ORDER BY revision LIMIT ?"
+        return await self._read(lambda db: db.execute(query, [limit]).fetchall())
+
+
+def _conditions(wanted: WaitFilter) -> Iterator[Condition]:
+    if wanted.tenant is not None:
+        yield Condition("tenant = ?", (wanted.tenant,))
+    if wanted.states:
+        # One value is looked up in the order of the index; several are gathered.
+        states = sorted(wanted.states)
+        yield Condition("state = ?", (states[0],)) if len(states) == 1 else among("state", states)
+    given: dict[str, Any] = {
+        "run_id": wanted.run_id,
+        "flow": wanted.flow,
+        "tag": wanted.tag,
+        "task": wanted.task,
+    }
+    for column, value in given.items():
+        if value is not None:
+            yield Condition(f"{column} = ?", (value,))
+    if wanted.assignee is not None:
+        yield Condition("EXISTS (SELECT 1 FROM json_each(assignees) WHERE value = ?)", (wanted.assignee,))
+
+
+def _revision(db: sqlite3.Connection) -> int:
+    [(revision,)] = db.execute("SELECT revision FROM held")
+    return int(revision)

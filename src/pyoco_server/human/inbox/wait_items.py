@@ -1,0 +1,79 @@
+"""A wait as lists know it, and which waits are meant."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import Struct
+
+from pyoco_server.records.models import RunId
+from pyoco_server.records.wait_models import Actor, Decision, WaitId, WaitRecord, WaitState
+
+
+class WaitItem(Struct, kw_only=True, gc=False):
+    """One wait in a list: `GET /waits/{wait_id}` has its schema, its proposal and its answer."""
+
+    wait_id: WaitId
+    run_id: RunId
+    flow_name: str
+    tag: str
+    task: str
+    node: str
+    name: str
+    message: str
+    state: WaitState
+    created_at: float
+    deadline_at: float
+    arming: int
+    tenant_id: str | None
+    assignees: list[str]
+    # None: there is no proposal.
+    proposal_digest: str | None
+    decided_at: float | None
+    decided_by: Actor | None
+    decision: Decision | None
+
+
+def item_of(record: WaitRecord) -> WaitItem:
+    return WaitItem(
+        wait_id=record.wait_id,
+        run_id=record.run_id,
+        flow_name=record.flow_name,
+        tag=record.tag,
+        task=record.task,
+        node=record.node,
+        name=record.name,
+        message=record.message,
+        state=record.state,
+        created_at=record.created_at,
+        deadline_at=record.deadline_at,
+        arming=record.arming,
+        tenant_id=record.tenant_id,
+        assignees=record.assignees,
+        proposal_digest=record.proposal_digest,
+        decided_at=record.decided_at,
+        decided_by=record.decided_by,
+        decision=record.decision,
+    )
+
+
+OPEN: Final = frozenset({WaitState.OPEN})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitFilter:
+    """A wait matches when all that is given here holds for it."""
+
+    # Of whoever asks: it is never taken from what is asked.
+    tenant: str | None = None
+    # Any of these; none given: every state.
+    states: frozenset[WaitState] = frozenset()
+    run_id: str | None = None
+    flow: str | None = None
+    tag: str | None = None
+    task: str | None = None
+    # One of those who are to answer it.
+    assignee: str | None = None
+
+    @property
+    def only_open(self) -> bool:
+        return self.states == OPEN

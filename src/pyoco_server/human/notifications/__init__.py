@@ -1,0 +1,1 @@
+"""Telling an outside system about waits."""

@@ -1,0 +1,1 @@
+"""The records that are stored in JetStream and sent over HTTP."""

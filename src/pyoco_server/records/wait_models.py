@@ -1,0 +1,218 @@
+"""The record of one wait for a person, and of what is said about it.
+
+A wait is found by its id alone, and all waits of a run by the beginning of their ids. Its id follows from
+what it is: an attempt that comes to the same question again finds the wait of the earlier one.
+"""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from hashlib import sha256
+from typing import Annotated, Any, Final
+from unicodedata import normalize
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, structs
+
+from pyoco_server.records.models import RUN_ID_PATTERN, RunId
+
+WAIT_ID_PATTERN: Final = RUN_ID_PATTERN.removesuffix("$(?!\\n)") + r"\.[0-9a-f]{16}$(?!\n)"
+WaitId = Annotated[
+    str, Meta(pattern=WAIT_ID_PATTERN, description="A run id, a dot, and 16 hexadecimal digits.")
+]
+_WAIT_ID: Final = re.compile(WAIT_ID_PATTERN)
+
+
+def is_wait_id(text: str) -> bool:
+    return _WAIT_ID.fullmatch(text) is not None
+
+
+def wait_id_of(run_id: str, node: str, name: str, arming: int) -> str:
+    place = msgspec.json.encode([node, name, arming])
+    return f"{run_id}.{sha256(place).hexdigest()[:16]}"
+
+
+def run_id_of(wait_id: str) -> str:
+    return wait_id.partition(".")[0]
+
+
+class WaitState(StrEnum):
+    OPEN = "open"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+class Decision(StrEnum):
+    """What a person can do with a proposal."""
+
+    APPROVED = "approved"
+    EDITED = "edited"
+    REJECTED = "rejected"
+
+
+class Question(Struct, kw_only=True, omit_defaults=True):
+    """What a task asks a person. Values are JSON; `schema` is a JSON Schema."""
+
+    # The execution of the task: `task|loop path|occurrence`, as in the journal.
+    node: str
+    task: str
+    name: str
+    message: str
+    # None: the setting's.
+    timeout_sec: float | None = None
+    schema: dict[str, Any] | bool | None = None
+    # Something to approve, edit or reject.
+    proposal: Any = UNSET
+    # Names of API keys, or ids of theirs; nobody named: everybody of the tenant.
+    assignees: list[str] = []
+    # The answer when nobody has given one until the deadline.
+    default: Any = UNSET
+
+
+class Actor(Struct, kw_only=True, omit_defaults=True):
+    """Who did something, as far as the gateway can tell."""
+
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+    name: str | None = None
+    ip: str | None = None
+    user_agent: str | None = None
+
+
+class WaitRecord(Struct, kw_only=True, omit_defaults=True):
+    """One wait: bucket `pyoco_waits`, key `<wait_id>`. Once it is not open, nothing of it changes."""
+
+    wait_id: WaitId
+    run_id: RunId
+    flow_name: str
+    tag: str
+    node: str
+    task: str
+    name: str
+    message: str
+    created_at: float
+    # Fixed once: whoever comes to the same question again does not move it.
+    deadline_at: float
+    # Which asking of the same question this is: `retry` asks again what nobody has answered in time.
+    arming: int = 1
+    tenant_id: str | None = None
+    schema: dict[str, Any] | bool | None = None
+    proposal: Any = UNSET
+    proposal_digest: str | None = None
+    assignees: list[str] = []
+    default: Any = UNSET
+    state: WaitState = WaitState.OPEN
+    decided_at: float | None = None
+    decided_by: Actor | None = None
+    # Of a wait with a proposal.
+    decision: Decision | None = None
+    # The answer, or what a proposal was edited to. A default and a proposal are in the record already: they
+    # are read where they are (`value`), so that a decision never makes it much larger than the question was.
+    payload: Any = UNSET
+    note: str | None = None
+    # The caller's own name for its answer: the same answer under the same name is the same answer.
+    decision_id: str | None = None
+
+    @property
+    def resolved(self) -> bool:
+        """Whether its task can go on: somebody has answered, or the default did."""
+        has_default = self.state is WaitState.EXPIRED and self.default is not UNSET
+        return self.state is WaitState.ANSWERED or has_default
+
+    @property
+    def value(self) -> Any:
+        """What was decided on: the answer, the approved proposal, or the default; UNSET if there is none."""
+        if self.payload is not UNSET:
+            return self.payload
+        if self.decision is Decision.APPROVED:
+            return self.proposal
+        return self.default if self.state is WaitState.EXPIRED else UNSET
+
+    @property
+    def answer(self) -> Any:
+        """What `ctx.human` returns for a resolved wait."""
+        value = None if self.value is UNSET else self.value
+        if self.proposal is UNSET:
+            return value
+        # A plain text: what a task makes of it must not need this package.
+        decision = None if self.decision is None else self.decision.value
+        return {"decision": decision, "value": value, "note": self.note}
+
+
+class WaitEventKind(StrEnum):
+    OPENED = "opened"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    # Somebody tried to answer, and was told that it does not count.
+    REFUSED = "refused"
+
+
+class WaitEvent(Struct, kw_only=True, omit_defaults=True):
+    """Something that happened to a wait: one message of `<wait events prefix>.<wait_id>.<kind>`.
+
+    It may be there more than once, under the same id.
+    """
+
+    event_id: str
+    kind: WaitEventKind
+    wait_id: WaitId
+    run_id: RunId
+    at: float
+    tenant_id: str | None = None
+    actor: Actor | None = None
+    decision: Decision | None = None
+    decision_id: str | None = None
+    # Why an attempt was refused: the word of its error.
+    why: str | None = None
+
+
+class _RecordWithOutbox(WaitRecord, kw_only=True, omit_defaults=True):
+    outbox: list[WaitEvent] = []
+
+
+class _Outbox(Struct):
+    outbox: list[WaitEvent] = []
+
+
+def encode_wait(record: WaitRecord, outbox: Sequence[WaitEvent] = ()) -> bytes:
+    """The value in the bucket: the record, and those of its events that are perhaps unpublished."""
+    if not outbox:
+        return encode(record)
+    return encode(_RecordWithOutbox(**structs.asdict(record), outbox=list(outbox)))
+
+
+def decode_outbox(data: bytes) -> list[WaitEvent]:
+    return _decode_outbox(data).outbox
+
+
+def digest_of(value: Any) -> str:
+    """Of a JSON value; the same for the same value, however its keys are ordered."""
+    return sha256(canonical(value)).hexdigest()
+
+
+def canonical(value: Any) -> bytes:
+    """The one JSON text of a value: keys in order, and each character in its one form."""
+    return msgspec.json.encode(_in_one_form(value), order="sorted")
+
+
+def _in_one_form(value: Any) -> Any:
+    # Before the keys are put in order, which depends on their characters.
+    match value:
+        case str():
+            return normalize("NFC", value)
+        case list():
+            return [_in_one_form(each) for each in value]
+        case dict():
+            return {normalize("NFC", name): _in_one_form(each) for name, each in value.items()}
+    return value
+
+
+encode = msgspec.json.Encoder().encode
+decode_wait = msgspec.json.Decoder(WaitRecord).decode
+_decode_outbox = msgspec.json.Decoder(_Outbox).decode
+decode_wait_event = msgspec.json.Decoder(WaitEvent).decode
+decode_question = msgspec.json.Decoder(Question).decode
+decode_questions = msgspec.json.Decoder(list[Question]).decode
+decode_waits = msgspec.json.Decoder(list[WaitRecord]).decode

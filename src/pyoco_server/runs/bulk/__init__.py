@@ -1,0 +1,1 @@
+"""Bulk operations on runs and dead letters."""

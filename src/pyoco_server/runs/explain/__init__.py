@@ -1,0 +1,1 @@
+"""Why a run is in its state, as findings and actions."""

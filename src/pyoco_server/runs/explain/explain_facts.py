@@ -1,0 +1,72 @@
+"""What an explanation is made of: all that is known about one run at one moment, without a broker."""
+
+from dataclasses import dataclass
+
+from pyoco_server.broker.queue.queue_position import JobPlace, TagQueue
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import RunSnapshot, WorkerRecord, WorkerState
+from pyoco_server.runs.sweep.sweep_rules import Patience
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTask:
+    """The task that finished last."""
+
+    # None where only the moment is known.
+    task: str | None
+    ended_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """The settings that say how long things may take."""
+
+    disconnect_sec: float
+    heartbeat_sec: float
+    grace_sec: float
+    sweep_sec: float
+    patience: Patience
+
+    @classmethod
+    def of(cls, config: NatsBackendConfig) -> "Manners":
+        return cls(
+            disconnect_sec=config.worker_disconnect_timeout_sec,
+            heartbeat_sec=config.run_heartbeat_interval_sec,
+            grace_sec=config.cancel_grace_period_sec,
+            sweep_sec=config.sweep_interval_sec,
+            patience=Patience.of(config),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    now: float
+    snapshot: RunSnapshot
+    manners: Manners
+    workers: tuple[WorkerRecord, ...] = ()
+    # None where the status does not make it matter: of an ended run.
+    queue: TagQueue | None = None
+    place: JobPlace | None = None
+    last_finished: FinishedTask | None = None
+    last_output_at: float | None = None
+
+    def state_of(self, worker: WorkerRecord) -> WorkerState:
+        return worker.observed_state(disconnect_timeout_sec=self.manners.disconnect_sec, now=self.now)
+
+    def alive(self, worker: WorkerRecord) -> bool:
+        return self.state_of(worker).alive
+
+    @property
+    def owner(self) -> WorkerRecord | None:
+        """The record of the worker that has or had the run."""
+        wanted = self.snapshot.worker_id
+        return next((worker for worker in self.workers if worker.worker_id == wanted), None)
+
+    @property
+    def of_tag(self) -> list[WorkerRecord]:
+        """Workers that may take the run, alive or not, hidden or not: hiding one changes nothing it does."""
+        return [each for each in self.workers if self.snapshot.tag in each.tags]
+
+    def since(self, moment: float | None) -> float:
+        """Seconds from then to now; clocks of different machines must not make it negative."""
+        return 0.0 if moment is None else max(0.0, self.now - moment)

@@ -1,0 +1,312 @@
+"""Why a run is where it is: rules from facts to findings, the most important one first.
+
+Findings are words and evidence; what they say to a person is in explain_texts. The rules never guess: what
+the facts do not show is not found.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from pyoco_server.broker.queue.queue_position import Standing
+from pyoco_server.records.models import (
+    Reason,
+    RerunMode,
+    RunSnapshot,
+    RunStatus,
+    TaskStatus,
+    WorkerRecord,
+    WorkerState,
+)
+from pyoco_server.runs.explain.explain_facts import Facts
+
+# More than these are counted only.
+_MOST_NAMED = 10
+# A heartbeat may be this late before anybody should wonder.
+_LATE_HEARTBEATS = 3
+_LATE_SEC = 2.0
+_KNOWN_REASONS = {
+    Reason.EXECUTION_ERROR,
+    Reason.FLOW_NOT_FOUND,
+    Reason.INVALID_JOB,
+    Reason.EXECUTOR_CRASHED,
+    Reason.DELIVERIES_EXHAUSTED,
+    Reason.TIMEOUT,
+    Reason.HUMAN_TIMEOUT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    code: str
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+def explain(facts: Facts) -> list[Finding]:
+    """Never empty."""
+    match facts.snapshot.status:
+        case RunStatus.PENDING:
+            return list(_pending(facts))
+        case RunStatus.RUNNING:
+            return list(_running(facts))
+        case RunStatus.WAITING_HUMAN:
+            return [_waiting_for_people(facts)]
+        case RunStatus.CANCELLING:
+            return [_cancelling(facts)]
+        case _:
+            return [_ended(facts.snapshot), *_executed_again(facts.snapshot)]
+
+
+def nats_unavailable(detail: str, status: str, since: float) -> Finding:
+    """What is found when nothing can be asked."""
+    return Finding("nats_unavailable", {"detail": detail, "connection": status, "since": since})
+
+
+def _pending(facts: Facts) -> Iterator[Finding]:
+    run = facts.snapshot
+    waited = facts.since(run.submitted_at)
+    standing = None if facts.place is None else facts.place.standing
+    if standing is Standing.ABSENT and waited > facts.manners.patience.unbegun_sec:
+        yield Finding(
+            "job_missing", {"waiting_sec": waited, "mended_within_sec": 2 * facts.manners.sweep_sec}
+        )
+        return
+    hindrances = list(_hindrances(facts))
+    if standing is Standing.DELIVERED:
+        ack_wait = None if facts.queue is None else facts.queue.limits.ack_wait_sec
+        yield Finding("delivered_not_begun", {"waiting_sec": waited, "ack_wait_sec": ack_wait})
+    yield from hindrances
+    position = None if facts.place is None else facts.place.position
+    if facts.queue is not None and standing in (Standing.WAITING, Standing.UNKNOWN):
+        ahead = None if position is None else position - 1
+        if hindrances or ahead != 0:
+            evidence = {"position": position, "waiting": facts.queue.waiting, "waiting_sec": waited}
+            yield Finding("waiting_in_queue" if position is not None else "far_back_in_queue", evidence)
+            return
+    if not hindrances and standing is not Standing.DELIVERED:
+        free = [worker.worker_id for worker in _accepting(facts) if _free_slots(worker)]
+        yield Finding("about_to_start", {"waiting_sec": waited, "workers": free[:_MOST_NAMED]})
+
+
+def _hindrances(facts: Facts) -> Iterator[Finding]:
+    """What keeps every worker from taking a job of the run's tag; nothing when one is free."""
+    tag = facts.snapshot.tag
+    known = facts.of_tag
+    living = [worker for worker in known if facts.alive(worker)]
+    if not living:
+        yield _nobody(facts, tag, known)
+        return
+    if facts.queue is not None and facts.queue.paused:
+        yield Finding("queue_paused", {"tag": tag})
+    accepting = _accepting(facts)
+    if not accepting:
+        yield Finding("workers_paused", {"tag": tag, "workers": [_in_words(facts, each) for each in living]})
+    elif all(worker.executor_error and not worker.slots_busy for worker in accepting):
+        workers = [_in_words(facts, each) | {"executor_error": each.executor_error} for each in accepting]
+        yield Finding("executors_failing", {"tag": tag, "workers": workers[:_MOST_NAMED]})
+    elif facts.queue is not None and 0 < facts.queue.in_work_limit <= facts.queue.in_work:
+        yield Finding("in_work_limit_reached", {"tag": tag, "limit": facts.queue.in_work_limit})
+    elif not any(_free_slots(worker) for worker in accepting):
+        yield Finding(
+            "all_slots_busy",
+            {
+                "tag": tag,
+                "slots": sum(worker.slots for worker in accepting),
+                "workers": [_in_words(facts, worker) for worker in accepting[:_MOST_NAMED]],
+                "worker_count": len(accepting),
+            },
+        )
+
+
+def _nobody(facts: Facts, tag: str, known: list[WorkerRecord]) -> Finding:
+    if known:
+        newest = sorted(known, key=lambda worker: -worker.last_seen_at)[:_MOST_NAMED]
+        return Finding("workers_gone", {"tag": tag, "workers": [_in_words(facts, each) for each in newest]})
+    served = {each for worker in facts.workers if facts.alive(worker) for each in worker.tags}
+    return Finding("no_worker_for_tag", {"tag": tag, "served_tags": sorted(served)[:_MOST_NAMED]})
+
+
+def _accepting(facts: Facts) -> list[WorkerRecord]:
+    return [each for each in facts.of_tag if facts.alive(each) and not each.paused and not each.draining]
+
+
+def _free_slots(worker: WorkerRecord) -> int:
+    return worker.slots - worker.slots_busy
+
+
+def _in_words(facts: Facts, worker: WorkerRecord) -> dict[str, Any]:
+    return {
+        "worker_id": worker.worker_id,
+        "state": facts.state_of(worker),
+        "paused": worker.paused,
+        "draining": worker.draining,
+        "slots": worker.slots,
+        "slots_busy": worker.slots_busy,
+        "run_ids": worker.current_run_ids[:_MOST_NAMED],
+        "last_seen_at": worker.last_seen_at,
+    }
+
+
+def _running(facts: Facts) -> Iterator[Finding]:
+    lost = _lost(facts)
+    if lost is None:
+        yield _executing(facts)
+        owner = facts.owner
+        if owner is not None and (owner.paused or owner.draining):
+            code = "worker_draining" if owner.draining else "worker_paused"
+            yield Finding(code, {"worker_id": owner.worker_id})
+    else:
+        yield lost
+        # Whoever is to take it over may be hindered as well.
+        yield from _hindrances(facts)
+    yield from _limits(facts)
+    yield from _executed_again(facts.snapshot)
+
+
+def _lost(facts: Facts) -> Finding | None:
+    """Why nobody executes the run, as far as can be seen; None when its worker does."""
+    run, owner = facts.snapshot, facts.owner
+    silent = facts.since(run.heartbeat_at)
+    ack_wait = 0.0 if facts.queue is None else facts.queue.limits.ack_wait_sec
+    evidence: dict[str, Any] = {
+        "worker_id": run.worker_id,
+        "last_heartbeat_at": run.heartbeat_at,
+        "silent_sec": silent,
+        "ack_wait_sec": ack_wait,
+    }
+    late = silent > max(_LATE_SEC, _LATE_HEARTBEATS * facts.manners.heartbeat_sec)
+    if owner is None:
+        return Finding("worker_unknown", evidence) if late else None
+    evidence["worker_last_seen_at"] = owner.last_seen_at
+    state = facts.state_of(owner)
+    if state is WorkerState.STOPPED_GRACEFUL:
+        return Finding("worker_stopped", evidence)
+    if not late:
+        return None
+    if state is WorkerState.DISCONNECTED:
+        return Finding("worker_disconnected", evidence)
+    code = "heartbeat_overdue" if run.run_id in owner.current_run_ids else "handed_back"
+    return Finding(code, evidence)
+
+
+def _executing(facts: Facts) -> Finding:
+    run, last = facts.snapshot, facts.last_finished
+    since = run.start_time if last is None else max(last.ended_at, run.start_time or 0.0)
+    running = [name for name, state in run.tasks.items() if state is TaskStatus.RUNNING]
+    evidence = {
+        "worker_id": run.worker_id,
+        "last_heartbeat_at": run.heartbeat_at,
+        "running_tasks": running[:_MOST_NAMED],
+        "finished_tasks": sum(state is TaskStatus.SUCCEEDED for state in run.tasks.values()),
+        "task_count": len(run.tasks),
+        "last_finished_task": None if last is None else last.task,
+        "last_finished_at": None if last is None else last.ended_at,
+        "quiet_sec": facts.since(since),
+        "last_output_at": facts.last_output_at,
+        "worker_last_progress_at": None if facts.owner is None else facts.owner.last_progress_at,
+    }
+    return Finding("executing" if running else "between_tasks", evidence)
+
+
+def _limits(facts: Facts) -> Iterator[Finding]:
+    run = facts.snapshot
+    most = 0 if facts.queue is None else facts.queue.limits.max_deliver
+    number = 0 if run.delivery is None else run.delivery[1]
+    if run.attempt > 1:
+        left = max(0, most - number) if most > 0 else None
+        evidence = {"attempt": run.attempt, "delivery": number, "max_deliver": most or None, "left": left}
+        yield Finding("last_attempt" if left == 0 else "later_attempt", evidence)
+    if run.timeout_sec is not None and run.start_time is not None:
+        if run.used_sec is UNSET:
+            # Of an older worker. What it has waited for people does not count.
+            ends_at = run.start_time + (run.waited_sec or 0.0) + run.timeout_sec
+        else:
+            ends_at = run.heartbeat_at + run.timeout_sec - run.used_sec
+        left_sec = max(0.0, ends_at - facts.now)
+        yield Finding(
+            "time_limit", {"timeout_sec": run.timeout_sec, "ends_at": ends_at, "left_sec": left_sec}
+        )
+
+
+def _waiting_for_people(facts: Facts) -> Finding:
+    run = facts.snapshot
+    waits = run.open_waits or []
+    first = min(waits, key=lambda wait: wait.deadline_at, default=None)
+    left = None if first is None else first.deadline_at - facts.now
+    evidence = {
+        "waits": [
+            {"task": wait.task, "wait_id": wait.wait_id, "message": wait.message, "ends_at": wait.deadline_at}
+            for wait in waits[:_MOST_NAMED]
+        ],
+        "wait_count": len(waits),
+        "message": run.wait_message or None,
+        "waiting_sec": facts.since(run.waiting_since or run.updated_at),
+        "left_sec": None if left is None else max(0.0, left),
+    }
+    overdue = left is not None and left <= 0
+    return Finding("human_deadline_over" if overdue else "waiting_human", evidence)
+
+
+def _cancelling(facts: Facts) -> Finding:
+    run = facts.snapshot
+    asked = run.cancel_requested_at or run.updated_at
+    evidence: dict[str, Any] = {
+        "requested_at": run.cancel_requested_at,
+        "requested_by": run.cancel_requested_by,
+        "reason": run.cancel_reason,
+        "worker_id": run.worker_id,
+    }
+    patience = facts.manners.patience
+    if run.delivery is None:
+        return Finding("cancel_without_worker", evidence | {"ended_within_sec": patience.unbegun_sec})
+    if (lost := _lost(facts)) is not None:
+        ack_wait = 0.0 if facts.queue is None else facts.queue.limits.ack_wait_sec
+        evidence |= {"worker": lost.code, "ended_within_sec": ack_wait + patience.heartbeats_sec}
+        return Finding("cancel_without_worker", evidence)
+    left = asked + facts.manners.grace_sec - facts.now
+    evidence |= {"grace_sec": facts.manners.grace_sec, "grace_left_sec": max(0.0, left)}
+    return Finding("cancel_grace" if left > 0 else "cancel_overdue", evidence)
+
+
+def _ended(run: RunSnapshot) -> Finding:
+    failed = [name for name, state in run.tasks.items() if state is TaskStatus.FAILED]
+    evidence: dict[str, Any] = {
+        "reason": run.reason,
+        "error": run.error,
+        "failed_tasks": [{"task": name, "error": _task_error(run, name)} for name in failed[:_MOST_NAMED]],
+        "worker_id": run.worker_id,
+        "attempt": run.attempt,
+        "ended_at": run.end_time,
+        "timeout_sec": run.timeout_sec,
+    }
+    if run.status is RunStatus.COMPLETED:
+        return Finding("completed_with_failures" if failed else "completed", evidence)
+    if run.status is RunStatus.CANCELLED:
+        evidence |= {"requested_by": run.cancel_requested_by, "cancel_reason": run.cancel_reason}
+        return Finding("cancel_forced" if run.reason == Reason.CANCEL_FORCED else "cancelled", evidence)
+    return Finding(f"failed_{run.reason}" if run.reason in _KNOWN_REASONS else "failed", evidence)
+
+
+def _executed_again(run: RunSnapshot) -> Iterator[Finding]:
+    """Only a run with a journal to begin with has such tasks: not the first attempt of a new one."""
+    if run.attempt <= 1 and run.rerun_mode in (None, RerunMode.START):
+        return
+    reasons = {task: _record_text(run, task, "executed_again") for task in run.task_records or {}}
+    again = [{"task": task, "reason": reason} for task, reason in reasons.items() if reason]
+    if again:
+        yield Finding("executed_again", {"tasks": again[:_MOST_NAMED], "reason": again[0]["reason"]})
+
+
+def _task_error(run: RunSnapshot, task: str) -> str | None:
+    return _record_text(run, task, "error")
+
+
+def _record_text(run: RunSnapshot, task: str, field: str) -> str | None:
+    record = (run.task_records or {}).get(task)
+    if record is None:
+        return None
+    text = msgspec.json.decode(record).get(field)
+    return text if isinstance(text, str) else None

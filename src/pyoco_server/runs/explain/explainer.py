@@ -1,0 +1,84 @@
+"""Explaining a run: its facts are gathered with a handful of requests, whatever the size of the queue."""
+
+import asyncio
+import time
+from datetime import datetime
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.queue.queue_position import JobPlace, QueuePlaces, TagQueue
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.worker_registry import WorkerRegistry
+from pyoco_server.errors import NatsUnavailable, RunNotFound
+from pyoco_server.records.models import RunSnapshot, RunStatus, is_run_id
+from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask, Manners
+from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_unavailable
+from pyoco_server.runs.explain.visible_workers import workers_seen_by
+from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.lifecycle.run_lookup import find_run
+from pyoco_server.runs.lifecycle.tenancy import Caller
+
+# An answer within 2 s is promised also when NATS answers slowly or not at all.
+_BUDGET_SEC = 1.8
+
+
+class Explainer:
+    """Says why a run is where it is."""
+
+    def __init__(self, connection: Connection, lists: RunLists) -> None:
+        self._connection = connection
+        self._lists = lists
+        self._runs = RunStore(connection)
+        self._workers = WorkerRegistry(connection)
+        self._places = QueuePlaces(connection)
+        self._journal = Journal(connection)
+        self._logs = RunLogs(connection)
+        self._manners = Manners.of(connection.config)
+
+    async def explain(self, run_id: str, caller: Caller) -> tuple[RunStatus | None, list[Finding]]:
+        """The run's status and what is found; without a status when NATS cannot be asked."""
+        if not is_run_id(run_id):
+            raise RunNotFound(f"there is no run {run_id!r}")
+        try:
+            if not self._connection.ready:
+                raise self._connection.unavailable()
+            async with asyncio.timeout(_BUDGET_SEC):
+                facts = await self._gather(run_id, caller)
+        except (NatsUnavailable, TimeoutError) as error:
+            detail = (
+                error.detail if isinstance(error, NatsUnavailable) else f"no answer within {_BUDGET_SEC:g} s"
+            )
+            state = self._connection.state
+            return None, [nats_unavailable(detail, state.status, state.since)]
+        return facts.snapshot.status, explain(facts)
+
+    async def _gather(self, run_id: str, caller: Caller) -> Facts:
+        run = (await find_run(self._runs, run_id, caller)).snapshot
+        if run.status.terminal or run.status is RunStatus.WAITING_HUMAN:
+            return Facts(now=time.time(), snapshot=run, manners=self._manners)
+        queue = await self._places.queue(run.tag)
+        finished = await self._journal.last_finished(run_id)
+        printed_at = await self._logs.last_stored_at(run_id)
+        workers = await self._workers.all()
+        return Facts(
+            now=time.time(),
+            snapshot=run,
+            manners=self._manners,
+            workers=tuple(await workers_seen_by(caller, workers, self._lists, known=frozenset({run_id}))),
+            queue=queue,
+            place=await self._place(run, queue),
+            last_finished=None if finished is None else FinishedTask(finished[0], _unix(finished[1])),
+            last_output_at=None if printed_at is None else _unix(printed_at),
+        )
+
+    async def _place(self, run: RunSnapshot, queue: TagQueue) -> JobPlace | None:
+        """Of a run that nobody has begun; the job of one that was begun is its owner's."""
+        if run.status is not RunStatus.PENDING:
+            return None
+        submitted_at = run.updated_at if run.submitted_at is None else run.submitted_at
+        return await self._places.place(run.run_id, run.tag, submitted_at, queue)
+
+
+def _unix(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()

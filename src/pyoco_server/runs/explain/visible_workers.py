@@ -1,0 +1,44 @@
+"""Workers as a caller may see them: they serve every tenant, and which runs of others is not told."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from msgspec import structs
+
+from pyoco_server.errors import IndexNotReady
+from pyoco_server.records.models import WorkerRecord, is_run_id
+from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.lifecycle.tenancy import Caller
+
+
+async def workers_seen_by(
+    caller: Caller, workers: Iterable[WorkerRecord], lists: RunLists, *, known: frozenset[str] = frozenset()
+) -> list[WorkerRecord]:
+    """The workers, with the runs that are the caller's; it is known already of some that they are."""
+    workers = list(workers)
+    tenant = caller.confined_to
+    if tenant is None:
+        return workers
+    with suppress(IndexNotReady):  # then nobody can tell whose they are, and they are not told
+        known |= await lists.of_tenant({run_id for each in workers for run_id in _runs_of(each)}, tenant)
+    return [_seen(worker, known) for worker in workers]
+
+
+def _runs_of(worker: WorkerRecord) -> Iterator[str]:
+    for run_id in (*worker.current_run_ids, worker.current_run_id, worker.last_run_id):
+        if run_id is not None and is_run_id(run_id):
+            yield run_id
+
+
+def _seen(worker: WorkerRecord, own: frozenset[str]) -> WorkerRecord:
+    current = [run_id for run_id in worker.current_run_ids if run_id in own]
+    seen = structs.replace(
+        worker,
+        current_run_ids=current,
+        current_run_id=worker.current_run_id if worker.current_run_id in own else next(iter(current), None),
+    )
+    if worker.last_run_id in own:
+        return seen
+    return structs.replace(
+        seen, last_run_id=None, last_run_status=None, last_run_started_at=None, last_run_finished_at=None
+    )

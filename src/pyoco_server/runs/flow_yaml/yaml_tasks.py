@@ -1,0 +1,151 @@
+"""The tasks of a flow.yaml: how each is declared, and what `use:` comes to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, KeysView, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Final
+
+from pyoco_server.runs.flow_yaml.source_map import Place
+from pyoco_server.runs.flow_yaml.yaml_problems import did_you_mean
+from pyoco_server.runs.flow_yaml.yaml_tree import Node, Scalar
+from pyoco_server.runs.flow_yaml.yaml_values import Reader, child, may_hold_keys
+
+MAX_USE_STEPS: Final = 16
+
+# What pyoco resolves in an input that begins with `$`; anything else there is an error when the task runs.
+_REFERENCE: Final = re.compile(r"\$(?:node\.[^.]+\.output(?:\..*)?|ctx\.params\..+|env\..+)", re.DOTALL)
+
+# Names that `use:` finds in the server itself, whatever is installed on a worker.
+BUILT_IN_PREFIX: Final = "pyoco/"
+
+# What is wrong with the inputs of a built-in task: which of them, and why.
+InputCheck = Callable[[dict[str, Any]], Iterable[tuple[str, str]]]
+
+
+def is_reference(value: object) -> bool:
+    """Whether an input stands for a value that is known only when the task runs."""
+    return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDeclaration:
+    """What one task runs, and with which inputs; exactly one of `callable` and `use` is given."""
+
+    callable: str | None = None  # module:function
+    use: str | None = None  # the name of a plug-in's task; once resolved never a task of the same file
+    inputs: dict[str, Any] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+
+
+def is_callable_path(path: str) -> bool:
+    """Whether the text has the form `package.module:function`."""
+    module, colon, function = path.partition(":")
+    return bool(colon) and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+class DeclaredTasks:
+    """The section `tasks`, in the order it is written, because pyoco resolves `use:` in that order."""
+
+    def __init__(self, node: Node | None, read: Reader, built_in: Mapping[str, InputCheck]) -> None:
+        self._read = read
+        self._built_in = built_in
+        self._declared: dict[str, TaskDeclaration] = {}
+        self._use_places: dict[str, Place] = {}
+        self._input_places: dict[str, dict[str, Place]] = {}
+        for name, entry in read.entries(node, "tasks").items():
+            self._declared[name] = self._declaration(name, entry.value)
+        self._order = {name: index for index, name in enumerate(self._declared)}
+
+    @property
+    def names(self) -> KeysView[str]:
+        return self._declared.keys()
+
+    def resolved(self, name: str) -> TaskDeclaration:
+        """The task with everything it takes over by `use:` from other tasks of the file."""
+        names = self._use_steps(name)
+        steps = [self._declared[step] for step in names]
+        inputs: dict[str, Any] = {}
+        outputs: list[str] = []
+        for step in reversed(steps):
+            inputs.update(step.inputs)
+            outputs.extend(step.outputs)
+        resolved = replace(steps[-1], inputs=inputs, outputs=tuple(outputs))
+        if self._built_in and resolved.use is not None and resolved.use.startswith(BUILT_IN_PREFIX):
+            self._check_built_in(names, resolved)
+        return resolved
+
+    def _check_built_in(self, names: list[str], resolved: TaskDeclaration) -> None:
+        check = self._built_in.get(resolved.use or "")
+        if check is None:
+            known = ", ".join(self._built_in)
+            hint = did_you_mean(resolved.use or "", self._built_in) or f"; there are: {known}"
+            self._report_use(names[-1], f"no task of the server has this name{hint}")
+            return
+        for wrong, message in check(resolved.inputs):
+            # Of several tasks on the way, the nearest one that gives the input.
+            giver = next((step for step in names if wrong in self._input_places[step]), None)
+            place = self._use_places[names[0]] if giver is None else self._input_places[giver][wrong]
+            self._read.problems.add(f"tasks.{giver or names[0]}.inputs.{wrong}", message, place)
+
+    def _use_steps(self, name: str) -> list[str]:
+        """From the task along `use:` to the one that names a callable or a plug-in's task.
+
+        `use:` with the task's own name is how a plug-in's task keeps its name, so it ends the way too.
+        """
+        steps = [name]
+        while (target := self._declared[steps[-1]].use) in self._declared and target != steps[-1]:
+            assert target is not None
+            steps.append(target)
+            if target in steps[:-1]:
+                circle = " -> ".join(steps[steps.index(target) :])
+                self._report_use(steps[-2], f"'use' goes in a circle: {circle}")
+                return steps
+            if len(steps) > MAX_USE_STEPS:
+                self._report_use(name, f"'use' leads over more than {MAX_USE_STEPS} tasks; name a callable")
+                return steps
+        for task, target in pairwise(steps):
+            if self._order[target] > self._order[task] and self._declared[target].use is not None:
+                self._report_use(task, f"{target!r} has a 'use' too, so it must be declared before this task")
+        return steps
+
+    def _report_use(self, task: str, message: str) -> None:
+        target = self._declared[task].use
+        self._read.problems.add(f"tasks.{task}.use", message, self._use_places[task], target)
+
+    def _declaration(self, name: str, node: Node) -> TaskDeclaration:
+        read, where = self._read, child("tasks", name)
+        keys = read.section(node, where, allowed=("callable", "use", "inputs", "outputs"))
+        path = read.text(keys["callable"], f"{where}.callable") if "callable" in keys else None
+        target = read.text(keys["use"], f"{where}.use") if "use" in keys else None
+        if "callable" in keys and "use" in keys:
+            message = "'callable' and 'use' cannot both be given; keep one of them"
+            read.problems.add(where, message, keys["use"].place)
+        elif "callable" not in keys and "use" not in keys and may_hold_keys(node):
+            message = "needs 'callable: module:function', or 'use: name' for a task of a plug-in"
+            read.problems.add(where, message, node.place)
+        if path is not None and not is_callable_path(path):
+            message = "must have the form 'package.module:function'"
+            read.problems.add(f"{where}.callable", message, keys["callable"].place, path)
+        if target is not None:
+            self._use_places[name] = keys["use"].place
+        return TaskDeclaration(
+            callable=path,
+            use=target,
+            inputs=self._inputs(name, keys.get("inputs"), f"{where}.inputs"),
+            outputs=tuple(read.texts(keys.get("outputs"), f"{where}.outputs")),
+        )
+
+    def _inputs(self, task: str, node: Node | None, where: str) -> dict[str, Any]:
+        places = self._input_places[task] = {}
+        for name, entry in self._read.entries(node, where).items():
+            value = entry.value
+            places[name] = value.place
+            if not isinstance(value, Scalar) or value.kind != "str" or not value.text.startswith("$"):
+                continue
+            if _REFERENCE.fullmatch(value.text) is None:
+                message = "after '$' must come node.<node>.output, ctx.params.<key> or env.<name>"
+                self._read.problems.add(child(where, name), message, value.place, value.text)
+        return self._read.json_mapping(node, where)

@@ -1,0 +1,196 @@
+"""A run as lists know it: what is answered about it, and the text that a search looks through."""
+
+from sys import intern
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pyoco_server.records.models import RunId
+from pyoco_server.runs.index.text_folding import folded
+
+# A list shows the beginning of an error; the run itself has all of it.
+_SHOWN_ERROR: Final = 300
+# And the beginning of what a run asks people.
+_SHOWN_MESSAGE: Final = 300
+_SHOWN_SCHEMA: Final = 2000
+# Searching must stay cheap, whatever somebody puts into the params of a run.
+_SEARCHED_TAGS: Final = 500
+_SEARCHED_ERROR: Final = 1000
+_SEARCHED_PARAMS: Final = 2000
+# One character may be folded to many.
+_SEARCHED_IN_ALL: Final = 8000
+
+_WAITING: Final = "WAITING_HUMAN"
+_OVER: Final = {"SUCCEEDED", "FAILED", "CANCELLED"}
+
+
+class RunItem(Struct, kw_only=True, gc=False):
+    """One run in a list: `GET /runs/{run_id}` has the rest."""
+
+    run_id: RunId
+    flow_name: str
+    status: str
+    tag: str
+    tags: list[str]
+    updated_at: float
+    submitted_at: float | None = None
+    start_time: float | None = None
+    end_time: float | None = None
+    # Of a run that has begun and ended.
+    duration_sec: float | None = None
+    worker_id: str | None = None
+    attempt: int = 0
+    reason: str | None = None
+    # Its first 300 characters.
+    error: str | None = None
+    cancel_requested_at: float | None = None
+    origin_run_id: str | None = None
+    workflow_yaml_sha256: str | None = None
+    tenant_id: str | None = None
+    tasks_total: int = 0
+    # Of these: succeeded, failed or cancelled.
+    tasks_over: int = 0
+    # Of a run that waits for people: what the first of its waits asks, until when, and how many are open.
+    wait_message: str | None = None
+    # A JSON Schema as a text; None where it has more than 2,000 characters.
+    wait_schema: str | None = None
+    wait_deadline_at: float | None = None
+    open_waits: int = 0
+
+
+class RunSummary(Struct, kw_only=True, gc=False):
+    item: RunItem
+    # Folded, each as far as it is searched: a line with the flow name, one with the tags, the error,
+    # and then each key and value of the params on a line of its own.
+    text: str
+    # Whether it was continued, or has ended, after it had waited for people.
+    has_waited: bool = False
+
+
+class _Waiting(Struct):
+    """What is wanted of a run that waits for people."""
+
+    open_waits: list[Raw] = []
+    wait_message: str | None = None
+    wait_schema: str | None = None
+    wait_deadline_at: float | None = None
+
+
+class _Stored(Struct):
+    """What is wanted of a snapshot; the rest of it is not decoded."""
+
+    # Whoever knows which run it is to be compares it.
+    run_id: str
+    flow_name: str
+    status: str
+    updated_at: float
+    params: Raw = Raw(b"{}")
+    tasks: dict[str, str] = {}
+    tag: str = ""
+    tags: list[str] = []
+    submitted_at: float | None = None
+    worker_id: str | None = None
+    attempt: int = 0
+    start_time: float | None = None
+    end_time: float | None = None
+    reason: str | None = None
+    error: str | None = None
+    cancel_requested_at: float | None = None
+    workflow_yaml_sha256: str | None = None
+    origin_run_id: str | None = None
+    tenant_id: str | None = None
+    waited_sec: float | None = None
+
+
+_decode = msgspec.json.Decoder(_Stored).decode
+_decode_waiting = msgspec.json.Decoder(_Waiting).decode
+# A number is searched as it was written.
+_decode_params = msgspec.json.Decoder(float_hook=str).decode
+
+
+def summary_of(data: bytes) -> RunSummary:
+    """The summary of a stored snapshot; `msgspec.DecodeError` or `UnicodeDecodeError` if it is none."""
+    run = _decode(data)
+    item = RunItem(
+        run_id=run.run_id,
+        # Thousands of summaries are held, and most of them say the same here.
+        flow_name=intern(run.flow_name),
+        status=intern(run.status),
+        tag=intern(run.tag),
+        tags=run.tags,
+        updated_at=run.updated_at,
+        submitted_at=run.submitted_at,
+        start_time=run.start_time,
+        end_time=run.end_time,
+        duration_sec=_duration(run),
+        worker_id=run.worker_id,
+        attempt=run.attempt,
+        reason=run.reason,
+        error=run.error if run.error is None else run.error[:_SHOWN_ERROR],
+        cancel_requested_at=run.cancel_requested_at,
+        origin_run_id=run.origin_run_id,
+        workflow_yaml_sha256=run.workflow_yaml_sha256,
+        tenant_id=run.tenant_id,
+        tasks_total=len(run.tasks),
+        tasks_over=sum(map(_OVER.__contains__, run.tasks.values())),
+    )
+    if run.status == _WAITING:
+        _add_waits(item, _decode_waiting(data))
+    return RunSummary(item=item, text=_text(run), has_waited=run.waited_sec is not None)
+
+
+def _add_waits(item: RunItem, waiting: _Waiting) -> None:
+    item.open_waits = len(waiting.open_waits)
+    item.wait_deadline_at = waiting.wait_deadline_at
+    if waiting.wait_message is not None:
+        item.wait_message = waiting.wait_message[:_SHOWN_MESSAGE]
+    # A part of a schema is none.
+    if waiting.wait_schema is not None and len(waiting.wait_schema) <= _SHOWN_SCHEMA:
+        item.wait_schema = waiting.wait_schema
+
+
+def searched(text: str) -> str:
+    """A text as searches see it, on both sides."""
+    # SQLite takes NUL for the end of a text.
+    return folded(text).replace("\0", " ")
+
+
+def _duration(run: _Stored) -> float | None:
+    if run.start_time is None or run.end_time is None:
+        return None
+    # The times may be of two workers' clocks.
+    return max(0.0, run.end_time - run.start_time)
+
+
+def _text(run: _Stored) -> str:
+    # Most runs have one tag.
+    tags = run.tag if run.tags == [run.tag] else " ".join({run.tag: None, **dict.fromkeys(run.tags)})
+    error = "" if run.error is None else run.error[:_SEARCHED_ERROR]
+    text = searched(f"{run.flow_name}\n{tags[:_SEARCHED_TAGS]}\n{error}\n{_params_text(run.params)}")
+    return text[:_SEARCHED_IN_ALL]
+
+
+def _params_text(params: Raw) -> str:
+    """Each key and each scalar value, in their order."""
+    try:
+        decoded = _decode_params(params)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # They are nobody's to search, and the run is listed all the same.
+        return ""
+    found: list[str] = []
+    room = _SEARCHED_PARAMS
+    # Not by recursion: params may be nested deeper than Python calls. What comes next is last.
+    rest: list[Any] = [decoded]
+    while rest and room > 0:
+        value = rest.pop()
+        if isinstance(value, dict):
+            rest += reversed([part for pair in value.items() for part in pair])
+        elif isinstance(value, list):
+            rest += reversed(value)
+        else:
+            # Searches do not see the case: True is `true`.
+            text = "null" if value is None else str(value)
+            found.append(text[:room])
+            room -= len(text) + 1
+    return "\n".join(found)

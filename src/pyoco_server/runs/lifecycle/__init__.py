@@ -1,0 +1,1 @@
+"""What happens to one run: submit, claim, cancel, rerun."""

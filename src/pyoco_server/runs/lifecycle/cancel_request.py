@@ -1,0 +1,93 @@
+"""Cancelling a run: the wish is recorded by compare-and-set, and its owner is told at once.
+
+A run that nobody has begun, or that waits for people, is ended here: no worker may ever come for it. One
+that has an owner is the owner's to end, whether it hears the word or finds the wish with its next write.
+"""
+
+import logging
+import time
+
+from msgspec import structs
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.jetstream.unacknowledged import look_again
+from pyoco_server.broker.queue.wake_up import wake_owner
+from pyoco_server.broker.stores.run_store import RunStore, StoredRun
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.records.models import RunSnapshot, RunStatus
+from pyoco_server.runs.lifecycle.run_lookup import find_run
+from pyoco_server.runs.lifecycle.tenancy import Caller
+from pyoco_server.runs.lifecycle.waiting_state import not_waiting
+
+log = logging.getLogger(__name__)
+
+
+async def cancel_run(
+    connection: Connection,
+    store: RunStore,
+    run_id: str,
+    caller: Caller,
+    *,
+    by: str | None = None,
+    reason: str | None = None,
+) -> RunSnapshot:
+    """The snapshot with the wish in it. An ended run is returned as it is; asking twice is asking once.
+
+    `by` is who is named as having asked; the caller's key, unless something acts for it.
+    """
+    stored = await _record_wish(store, run_id, caller, by=by or caller.api_key_id, reason=reason)
+    snapshot = stored.snapshot
+    if snapshot.status.terminal:
+        return snapshot
+    try:
+        if snapshot.delivery is None:
+            await store.replace(_ended_ownerless(snapshot), revision=stored.revision)
+        elif snapshot.worker_id is not None:
+            await wake_owner(connection, worker_id=snapshot.worker_id, run_id=run_id)
+    except RevisionConflict:
+        log.info("a worker has just begun the run, and ends it", extra={"run_id": run_id})
+    except NatsUnavailable as error:
+        # The wish is stored; its owner or the sweep finds it.
+        log.warning("the wish to cancel is stored, its owner not told: %s", error, extra={"run_id": run_id})
+    return snapshot
+
+
+async def _record_wish(
+    store: RunStore, run_id: str, caller: Caller, *, by: str | None, reason: str | None
+) -> StoredRun:
+    while True:
+        stored = await find_run(store, run_id, caller)
+        snapshot = stored.snapshot
+        if snapshot.status.terminal or snapshot.cancel_requested_at is not None:
+            return stored
+        now = time.time()
+        wished = structs.replace(
+            snapshot,
+            status=RunStatus.CANCELLING,
+            cancel_requested_at=now,
+            cancel_requested_by=by,
+            cancel_reason=reason,
+            updated_at=now,
+        )
+        try:
+            return StoredRun(wished, await store.replace(wished, revision=stored.revision))
+        except RevisionConflict:
+            continue
+        except NatsUnavailable as failure:
+            stored = await look_again(find_run(store, run_id, caller), failure)
+            if stored.snapshot.cancel_requested_at is None and not stored.snapshot.status.terminal:
+                raise
+            return stored
+
+
+def _ended_ownerless(snapshot: RunSnapshot) -> RunSnapshot:
+    now = time.time()
+    return structs.replace(
+        snapshot,
+        status=RunStatus.CANCELLED,
+        tasks={name: state.when_run_ends(RunStatus.CANCELLED) for name, state in snapshot.tasks.items()},
+        end_time=now,
+        updated_at=now,
+        **not_waiting(snapshot),
+    )

@@ -1,0 +1,101 @@
+"""Repeating a run that has ended: a new run of the same work, which points to its origin.
+
+From the start, everything is executed again. From what failed, or from a named task, the new run begins with
+the origin's journal; which of its entries count is for the executor to say, which knows the graph.
+"""
+
+import difflib
+import time
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.errors import FieldProblem, InvalidRequest, RunConflict, shortened
+from pyoco_server.records.models import (
+    Job,
+    RerunMode,
+    RunSnapshot,
+    RunStatus,
+    TaskStatus,
+    job_of,
+    new_run_id,
+)
+from pyoco_server.runs.lifecycle.run_lookup import find_run
+from pyoco_server.runs.lifecycle.tenancy import Caller
+
+_MOST_NAMES = 20
+
+
+async def rerun_job(
+    store: RunStore,
+    journal: Journal,
+    run_id: str,
+    caller: Caller,
+    *,
+    mode: RerunMode,
+    task: str | None = None,
+) -> Job:
+    """The job that repeats the run; InvalidRequest or RunConflict say why it cannot be repeated like that.
+
+    It is the tenant's whose run it repeats, whoever asks for it.
+    """
+    _check_wish(mode, task)
+    origin = (await find_run(store, run_id, caller)).snapshot
+    if not origin.status.terminal:
+        raise RunConflict(f"run {run_id} is {origin.status}; wait for its end, or cancel it, then rerun it")
+    if mode is RerunMode.FAILED and _nothing_failed(origin):
+        raise _invalid("mode", "nothing failed in this run; use 'start', or 'task' with a task", mode)
+    if task is not None:
+        _check_task(task, origin.tasks)
+    return structs.replace(
+        job_of(origin, await _source(journal, origin)),
+        run_id=new_run_id(),
+        submitted_at=time.time(),
+        origin_run_id=run_id,
+        rerun_mode=mode,
+        rerun_task=task,
+        api_key_id=caller.api_key_id,
+        # However often the origin has waited for people: the new run has not.
+        generation=0,
+    )
+
+
+def _check_wish(mode: RerunMode, task: str | None) -> None:
+    if mode is RerunMode.TASK and task is None:
+        raise _invalid("task", "mode 'task' needs the name of the task to begin with")
+    if mode is not RerunMode.TASK and task is not None:
+        raise _invalid("task", f"mode '{mode}' takes no task; use mode 'task', or leave the task out", task)
+
+
+def _nothing_failed(origin: RunSnapshot) -> bool:
+    """A flow that goes on without a task that failed is COMPLETED all the same."""
+    # The states of very many tasks find no room in a snapshot; then only the executor can tell.
+    known = bool(origin.tasks)
+    return origin.status is RunStatus.COMPLETED and known and TaskStatus.FAILED not in origin.tasks.values()
+
+
+def _check_task(task: str, known: Iterable[str]) -> None:
+    names = list(known)
+    # The states of very many tasks find no room in a snapshot; then only the executor can tell.
+    if not names or task in names:
+        return
+    nearest = difflib.get_close_matches(task, names, n=1)
+    meant = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    shown = ", ".join(map(repr, names[:_MOST_NAMES])) + (", …" if len(names) > _MOST_NAMES else "")
+    raise _invalid("task", f"the run has no such task.{meant} It has {shown}", task)
+
+
+async def _source(journal: Journal, origin: RunSnapshot) -> str | None:
+    if origin.workflow_yaml_sha256 is None:
+        return None
+    source = await journal.source(origin.run_id)
+    if source is None:
+        raise RunConflict(f"the flow.yaml of run {origin.run_id} is not kept any more; submit the file again")
+    return source
+
+
+def _invalid(field: str, message: str, value: str | None = None) -> InvalidRequest:
+    shown = None if value is None else shortened(str(value))
+    return InvalidRequest(problems=[FieldProblem(field, message, value=shown)])

@@ -1,0 +1,181 @@
+"""Accepting a run: its PENDING snapshot and its job are both stored, or the caller is told that neither is.
+
+What the run needs besides (its flow.yaml, the journal of the run that it repeats) is stored first, then the
+snapshot, then the job. When one of them cannot be stored, or an answer is lost on the way, the run is
+withdrawn.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from pyoco_server.aio.time_budget import TimeBudget
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.stores.idempotency_keys import KeyRecord
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.errors import (
+    FieldProblem,
+    InvalidRequest,
+    NatsUnavailable,
+    RunNotFound,
+    WorkflowTooLarge,
+)
+from pyoco_server.records.models import Job, RerunMode, RunSnapshot, encode, new_run_id, pending_snapshot
+from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRuns
+from pyoco_server.runs.lifecycle.withdrawal import (
+    BEFORE_ANSWER_SEC,
+    Undo,
+    Withdrawal,
+    Withdrawer,
+    remove_unbegun,
+)
+
+# An answer within 2 s is promised; the rest is for withdrawing it, and for the way to the client.
+_BUDGET_SEC = 1.8 - BEFORE_ANSWER_SEC
+
+
+def new_job(
+    *,
+    flow_name: str,
+    tag: str,
+    tags: Sequence[str] = (),
+    params: dict[str, Any] | None = None,
+    timeout_sec: float | None = None,
+    workflow_yaml: bytes | None = None,
+) -> Job:
+    """A job with an id of its own; `flow.yaml` is carried in it, the snapshot keeps its digest only."""
+    return Job(
+        run_id=new_run_id(),
+        flow_name=flow_name,
+        tag=tag,
+        tags=list(tags) or [tag],
+        params=params or {},
+        submitted_at=time.time(),
+        timeout_sec=timeout_sec,
+        workflow_yaml=None if workflow_yaml is None else workflow_yaml.decode("utf-8-sig"),
+        workflow_yaml_sha256=None if workflow_yaml is None else sha256(workflow_yaml).hexdigest(),
+        workflow_yaml_bytes=None if workflow_yaml is None else len(workflow_yaml),
+    )
+
+
+class _Submission:
+    """What is stored of a job: encoded once, for its size and to be sent."""
+
+    __slots__ = ("job", "job_bytes", "snapshot", "snapshot_bytes")
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.snapshot = pending_snapshot(job)
+        self.snapshot_bytes, self.job_bytes = encode(self.snapshot), encode(job)
+
+
+class Submitter:
+    """Stores runs, and withdraws those whose submission failed half-way."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._store = RunStore(connection)
+        self._queue = WorkQueue(connection)
+        self._journal = Journal(connection)
+        self._keys = KeyedRuns(connection)
+        self.withdrawer = Withdrawer(connection)
+        self._budget = TimeBudget(_BUDGET_SEC)
+
+    async def start(self) -> None:
+        await self.withdrawer.start()
+
+    async def close(self) -> None:
+        await self.withdrawer.close()
+        self._budget.close()
+
+    async def submitted(self, request: KeyedRequest) -> KeyRecord | None:
+        """The run of an earlier request with this key; None when there was none."""
+        return await self._keys.accepted(request)
+
+    async def submit(self, job: Job, *, request: KeyedRequest | None = None) -> str:
+        """The id of the stored run: the job's own, or the one that an idempotency key stands for already.
+
+        NatsUnavailable means that the job's run will not exist; withdrawal.py has the exception.
+        """
+        if not self._connection.ready:
+            raise self._connection.unavailable()
+        submission = _Submission(job)
+        self._check_size(submission)
+        try:
+            if _reuses_journal(job):
+                await self._copy_journal(job)
+            with self._budget.block():
+                if request is None:
+                    await self._store_and_queue(submission)
+                    return job.run_id
+                return await self._submit_keyed(submission, request)
+        except TimeoutError:
+            failure = self._connection.unavailable(f"no answer within {_BUDGET_SEC:g} s")
+        except NatsUnavailable as error:
+            failure = error
+        await self.withdrawer.withdraw(self._withdrawal(job, request), failure)
+        return job.run_id
+
+    async def _submit_keyed(self, submission: "_Submission", request: KeyedRequest) -> str:
+        job = submission.job
+        held = await self._keys.hold(request, job.run_id, origin_run_id=job.origin_run_id)
+        if held.record.run_id != job.run_id:
+            if _reuses_journal(job):
+                # Copied for a run that there will not be.
+                await self._journal.remove(job.run_id)
+            return held.record.run_id
+        try:
+            await self._store_and_queue(submission)
+            await self._keys.accept(held)
+        except RevisionConflict:
+            raise self._connection.unavailable("the submission took so long that it was given up") from None
+        return job.run_id
+
+    async def _store_and_queue(self, submission: "_Submission") -> None:
+        job = submission.job
+        if job.workflow_yaml is not None and not _reuses_journal(job):
+            await self._journal.keep_source(job.run_id, job.workflow_yaml)
+        revision = await self._store.create(submission.snapshot, encoded=submission.snapshot_bytes)
+        await self._queue.publish(job, run_revision=revision, encoded=submission.job_bytes)
+
+    async def _copy_journal(self, job: Job) -> None:
+        """Takes as long as it takes, since a journal may be large; each of its requests has a limit."""
+        origin = job.origin_run_id
+        if origin is None:
+            return
+        await self._journal.copy(origin, job.run_id)
+        if not await self._store.exists(origin):
+            # Its key is deleted before its journal: what was copied of a run that is there is all of it.
+            await self._journal.remove(job.run_id)
+            raise RunNotFound(f"run {origin} was removed while its journal was copied")
+
+    def _withdrawal(self, job: Job, request: KeyedRequest | None) -> Withdrawal[RunSnapshot]:
+        undo: Undo[RunSnapshot] = partial(remove_unbegun, self._store, self._journal, job.run_id)
+        if request is not None:
+            undo = partial(self._keys.give_up, request.key, job.run_id)
+        fields = {"run_id": job.run_id, "flow_name": job.flow_name, "tag": job.tag}
+        return Withdrawal(name=f"run {job.run_id}", undo=undo, keyed=request is not None, log_fields=fields)
+
+    def _check_size(self, submission: "_Submission") -> None:
+        snapshot_bytes, job_bytes = len(submission.snapshot_bytes), len(submission.job_bytes)
+        # Half, so that the states and records of the run's tasks find room beside its params.
+        limit = self._connection.config.max_run_snapshot_bytes // 2
+        if snapshot_bytes > limit:
+            detail = f"the run's params take {snapshot_bytes} bytes, at most {limit} fit"
+            cure = "store large data elsewhere and pass a reference, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES"
+            raise InvalidRequest(detail, problems=[FieldProblem("params", f"{detail}; {cure}")])
+        room = self._connection.max_record_bytes
+        if job_bytes > room:
+            raise WorkflowTooLarge(
+                f"the job takes {job_bytes} bytes and the NATS server takes messages of {room}; "
+                "shorten the params or the flow.yaml, or raise max_payload in the server's configuration"
+            )
+
+
+def _reuses_journal(job: Job) -> bool:
+    return job.rerun_mode not in (None, RerunMode.START)

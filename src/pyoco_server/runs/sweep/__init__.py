@@ -1,0 +1,1 @@
+"""The sweep: repairs orphaned runs and removes what retention allows."""

@@ -1,0 +1,186 @@
+"""What can be done with a run that was left alone: end it, or give it a job again.
+
+Each act is on exactly the revision that it was decided on. When anybody has written since, the run is not
+left alone, and nothing is done.
+"""
+
+import logging
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_store import CorruptSnapshot, RunStore, StoredRun
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors.error_table import Err
+from pyoco_server.records.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, job_of
+from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
+from pyoco_server.runs.lifecycle.ownership import settle
+from pyoco_server.runs.lifecycle.waiting_state import not_waiting
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run is to end."""
+
+    status: RunStatus
+    reason: Reason | None
+    error: str
+    # The tasks whose questions nobody has answered in time.
+    unanswered: frozenset[str] = frozenset()
+
+
+class _NoJob(Exception):
+    """The job of a run cannot be made from what is stored."""
+
+
+class Mender:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._letters = DeadLetters(connection)
+        self.store = RunStore(connection)
+        self.queue = WorkQueue(connection)
+        self.journal = Journal(connection)
+        # How often each thing was done.
+        self.actions: Counter[str] = Counter()
+
+    async def stored(self, run_id: str, revision: int | None = None) -> StoredRun | None:
+        """The run as the leader knows it; None if it is gone, unreadable, or at another revision."""
+        try:
+            stored = await self.store.get_from_leader(run_id)
+        except CorruptSnapshot as error:
+            log.error("the sweep leaves a run alone that it cannot read: %s", error, extra={"run_id": run_id})
+            return None
+        if stored is not None and revision not in (None, stored.revision):
+            return None
+        return stored
+
+    async def end(self, stored: StoredRun, ending: Ending) -> bool:
+        """Write the end of the run, tell of it, take its message out of the queue; false if it moved on.
+
+        A run whose cancel was requested ends as CANCELLED, whatever else is wrong with it.
+        """
+        if stored.snapshot.cancel_requested_at is not None:
+            ending = Ending(RunStatus.CANCELLED, None, ending.error)
+        ended = self._ended(stored.snapshot, ending)
+        try:
+            await self.store.replace(ended, revision=stored.revision)
+        except RevisionConflict:
+            return False
+        except PayloadTooLarge as error:
+            # The others must not wait for this one.
+            log.error("the end of a run cannot be stored: %s", error, extra={"run_id": ended.run_id})
+            return False
+        if ending.status is RunStatus.FAILED:
+            await self._tell_failure(ended, ending)
+        else:
+            self._log(ended, f"ended a cancelled run: {ending.error}")
+        self.actions[ending.reason or "cancelled"] += 1
+        await self._remove_message(ended)
+        return True
+
+    async def give_job(self, stored: StoredRun, *, replaces: int | None = None) -> str | None:
+        """Publish the run's job anew; returns its subject, or None if the run was ended instead.
+
+        `replaces` is the sequence of its message whose deliveries are used up.
+        """
+        try:
+            job = await self._job(stored.snapshot)
+            subject = await self.queue.publish_again(job, revision=stored.revision, replaces=replaces)
+        except (_NoJob, PayloadTooLarge) as why:
+            error = f"the run's job was lost and cannot be published again: {why}; submit it anew"
+            await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error))
+            return None
+        if replaces is None:
+            self._log(stored.snapshot, "no job of this run was in the queue: published it")
+        else:
+            self._log(stored.snapshot, "the deliveries of this run's job are used up: published a new one")
+        self.actions["job_published"] += 1
+        return subject
+
+    async def give_continuation(self, stored: StoredRun) -> None:
+        """Publish the job of a run that has waited for people and can go on; or end it, if there is none."""
+        try:
+            await self.queue.publish_continuation(await self._job(stored.snapshot))
+        except (_NoJob, PayloadTooLarge) as why:
+            error = f"the run has its answer, but its job cannot be published: {why}; submit it anew"
+            await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error))
+
+    async def _job(self, snapshot: RunSnapshot) -> Job:
+        if not snapshot.tag:
+            raise _NoJob("its snapshot names no tag")
+        source: str | None = None
+        if snapshot.workflow_yaml_sha256 is not None:
+            source = await self.journal.source(snapshot.run_id)
+            if source is None:
+                raise _NoJob("its flow.yaml was not kept")
+        return job_of(snapshot, source)
+
+    async def publish_letter(self, letter: DeadLetter, tag: str) -> None:
+        try:
+            await self._letters.publish(letter, tag=tag)
+        except NatsUnavailable as error:
+            # Best effort by contract: the run's own snapshot tells the same.
+            spec = Err.DLQ_PUBLISH_FAILED
+            context = {"run_id": letter.run_id, "tag": tag, "reason": letter.reason}
+            log.error("%s: %s", spec.en, error, extra=spec.log_fields(**context))
+
+    def _ended(self, snapshot: RunSnapshot, ending: Ending) -> RunSnapshot:
+        now = time.time()
+        ended = structs.replace(
+            snapshot,
+            status=ending.status,
+            tasks={
+                name: state.when_run_ends(ending.status, unanswered=name in ending.unanswered)
+                for name, state in snapshot.tasks.items()
+            },
+            reason=ending.reason,
+            error=ending.error,
+            end_time=now,
+            updated_at=now,
+            **not_waiting(snapshot),
+        )
+        room = min(self._connection.config.max_run_snapshot_bytes, self._connection.max_record_bytes)
+        return compact_run_snapshot(settle(ended), room)
+
+    async def _tell_failure(self, snapshot: RunSnapshot, ending: Ending) -> None:
+        spec = Err.INVALID_JOB if ending.reason is Reason.INVALID_JOB else Err.EXECUTION_FAILED
+        extra = spec.log_fields(
+            run_id=snapshot.run_id,
+            flow_name=snapshot.flow_name,
+            tag=snapshot.tag,
+            worker_id=snapshot.worker_id,
+            reason=ending.reason,
+        )
+        log.error("%s: %s", spec.en, ending.error, extra=extra)
+        letter = DeadLetter(
+            timestamp=time.time(),
+            reason=str(ending.reason),
+            error=ending.error,
+            run_id=snapshot.run_id,
+            flow_name=snapshot.flow_name,
+            tag=snapshot.tag,
+            tags=snapshot.tags,
+            worker_id=snapshot.worker_id,
+            num_delivered=None if snapshot.delivery is None else snapshot.delivery[1],
+            subject=f"{self._connection.config.work_subject_prefix}.{snapshot.tag}",
+            tenant_id=snapshot.tenant_id,
+        )
+        await self.publish_letter(letter, snapshot.tag or self._connection.config.default_tag)
+
+    async def _remove_message(self, snapshot: RunSnapshot) -> None:
+        if snapshot.delivery is not None and await self.queue.holds(snapshot.run_id, snapshot.delivery[0]):
+            await self.queue.remove(snapshot.delivery[0])
+
+    def _log(self, snapshot: RunSnapshot, what: str) -> None:
+        log.info(
+            what, extra={"run_id": snapshot.run_id, "flow_name": snapshot.flow_name, "tag": snapshot.tag}
+        )

@@ -1,0 +1,1 @@
+"""Following runs, lists and logs as they change."""

@@ -1,0 +1,1 @@
+"""Small helpers about the process and the machine that it runs on."""

@@ -1,0 +1,236 @@
+"""Log lines: one JSON object a line for machines, or a compact text for people.
+
+A record's own words and a fixed list of context fields are written, and nothing else of it. What is passed
+to a log call by accident (params, a request, a key) therefore never reaches the output.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final, TextIO
+from uuid import UUID
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors.error_table import Err
+from pyoco_server.telemetry.redaction import redact, redact_exception
+
+__all__ = ["CONTEXT_FIELDS", "configure_logging", "exception_fields", "redact", "redact_exception"]
+
+CONTEXT_FIELDS: Final = ("run_id", "flow_name", "tag", "worker_id", "err_id", "msg_id", "reason")
+
+_UVICORN_LOGGERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
+
+# What ends a line or steers a terminal somewhere, and what no UTF-8 stream can write (lone surrogates).
+_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+_LEVEL_COLOURS: Final = {"DEBUG": 2, "INFO": 36, "WARNING": 33, "ERROR": 31, "CRITICAL": 35}
+
+
+def configure_logging(
+    *, service: str, config: NatsBackendConfig | None = None, stream: TextIO | None = None
+) -> None:
+    """Send every log record of this process to `stream` (default: the standard output).
+
+    Calling it again replaces the earlier set-up. Handlers that the program installed itself stay.
+    """
+    settings = NatsBackendConfig.from_env() if config is None else config
+    # Bound now: while a flow runs, `sys.stdout` is swapped to hear what its tasks print.
+    target = sys.stdout if stream is None else stream
+    handler = _BestEffortHandler(target)
+    handler.setFormatter(_formatter(service, settings, target))
+    root = logging.getLogger()
+    for earlier in [known for known in root.handlers if isinstance(known, _BestEffortHandler)]:
+        root.removeHandler(earlier)
+    root.addHandler(handler)
+    root.setLevel(settings.log_level)
+    # It writes the URL of each request, and that of a receiver of notifications may be its password.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for name in _UVICORN_LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+
+
+def exception_fields(error: BaseException, *, secrets: Iterable[object] = ()) -> dict[str, object]:
+    """The exc_* fields of an exception, redacted, for the `extra=` of a log call or another process."""
+    trace = "".join(traceback.format_exception(error))
+    message, trace = redact_exception(_message_of(error), trace, secrets)
+    found: dict[str, object] = {
+        "exc_type": type(error).__name__,
+        "exc_message": message,
+        "exc_traceback": trace,
+    }
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames:
+        innermost = frames[-1]
+        found["exc_origin"] = {"file": innermost.filename, "line": innermost.lineno, "func": innermost.name}
+    return found
+
+
+def _message_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as failure:  # noqa: BLE001 - it is user code, and may do anything
+        return f"(no message: its __str__ raised {type(failure).__name__})"
+
+
+class _RecordFields:
+    """What is taken from a log record, the same for both formats."""
+
+    def __init__(self, *, service: str, utc: bool, include_traceback: bool) -> None:
+        self._service = service
+        self._utc = utc
+        self._include_traceback = include_traceback
+
+    def of(self, record: logging.LogRecord) -> dict[str, object]:
+        return {
+            "ts": self._time_of(record),
+            "service": self._service,
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _text_of(record),
+            "pathname": record.pathname,
+            "lineno": record.lineno,
+            "func": record.funcName,
+            **self._exception_of(record),
+            **_context_of(record),
+        }
+
+    def _time_of(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        if self._utc:
+            return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+        return moment.astimezone().isoformat(timespec="milliseconds")
+
+    def _exception_of(self, record: logging.LogRecord) -> dict[str, object]:
+        error = record.exc_info[1] if record.exc_info else None
+        found = {**(exception_fields(error) if error else {}), **_exception_from_extras(record)}
+        if not self._include_traceback:
+            found.pop("exc_traceback", None)
+        return found
+
+
+def _text_of(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception as failure:  # noqa: BLE001 - an argument's __str__ may do anything
+        # The arguments are left out: what they hold is unknown, and the place of the call is in the record.
+        return f"{record.msg} (its arguments do not fit: {type(failure).__name__})"
+
+
+def _exception_from_extras(record: logging.LogRecord) -> dict[str, object]:
+    """An exception of another process, which the caller hands over as texts."""
+    extras = vars(record)
+    found: dict[str, object] = {
+        name: extras[name]
+        for name in ("exc_type", "exc_message", "exc_traceback")
+        if isinstance(extras.get(name), str)
+    }
+    origin = extras.get("exc_origin")
+    if isinstance(origin, Mapping):
+        found["exc_origin"] = {name: _plain(origin.get(name)) for name in ("file", "line", "func")}
+    return found
+
+
+def _context_of(record: logging.LogRecord) -> dict[str, object]:
+    extras = vars(record)
+    return {name: _plain(extras[name]) for name in CONTEXT_FIELDS if extras.get(name) is not None}
+
+
+def _plain(value: object) -> str | int | None:
+    """The value when it is a word or a number; of anything else only the type, as it may hold anything."""
+    if value is None or isinstance(value, (str, int)):
+        return value
+    return str(value) if isinstance(value, UUID) else f"<{type(value).__name__}>"
+
+
+class _JsonFormatter(logging.Formatter):
+    def __init__(self, fields: _RecordFields, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._fields = fields
+        self._ascii_only = ascii_only
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = json.dumps(self._fields.of(record), ensure_ascii=self._ascii_only)
+        # Inside JSON these stand in strings only, where their escape means the same.
+        return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+
+
+class _TextFormatter(logging.Formatter):
+    def __init__(self, fields: _RecordFields, *, colour: bool) -> None:
+        super().__init__()
+        self._fields = fields
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = self._fields.of(record)
+        line = f"{fields['ts']} {self._level(record)} {record.name}: {_one_line(str(fields['message']))}"
+        context = [f"{name}={_one_line(str(fields[name]))}" for name in CONTEXT_FIELDS if name in fields]
+        if context:
+            line += f" [{' '.join(context)}]"
+        if "exc_type" in fields:
+            line += f" | {fields['exc_type']}: {_one_line(str(fields.get('exc_message', '')))}"
+        if "exc_traceback" in fields:
+            trace = str(fields["exc_traceback"]).rstrip("\n").split("\n")
+            line = "\n    ".join([line, *map(_one_line, trace)])
+        return line
+
+    def _level(self, record: logging.LogRecord) -> str:
+        name = f"{record.levelname:<7}"
+        number = _LEVEL_COLOURS.get(record.levelname)
+        return f"\x1b[{number}m{name}\x1b[0m" if self._colour and number else name
+
+
+def _one_line(text: str) -> str:
+    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def _formatter(service: str, config: NatsBackendConfig, stream: TextIO | None) -> logging.Formatter:
+    fields = _RecordFields(
+        service=service, utc=config.log_utc, include_traceback=config.log_include_traceback
+    )
+    if config.log_format == "text":
+        return _TextFormatter(fields, colour=stream is not None and stream.isatty())
+    encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-")
+    return _JsonFormatter(fields, ascii_only=encoding not in ("utf-8", "utf8"))
+
+
+class _BestEffortHandler(logging.StreamHandler[TextIO]):
+    """Writes to a stream. When that fails the program goes on, and is told so once, on stderr."""
+
+    _reported = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name logging calls
+        failure = sys.exc_info()[1]
+        if isinstance(failure, BrokenPipeError) and self.stream is sys.stdout:
+            _discard_standard_output()
+        if self._reported:
+            return
+        self._reported = True
+        error = Err.LOGGING_FAILED
+        try:
+            sys.stderr.write(
+                f"{error.err_id} {error.en}: {type(failure).__name__}: {failure}. {error.cure_en}\n"
+            )
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):
+            # The standard error is closed as well (or missing): nobody is left who could be told.
+            return
+
+
+def _discard_standard_output() -> None:
+    """Point the standard output at nothing: its reader is gone for good, and Python would fail at exit."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        # Not a real file descriptor, so there is nothing that Python would flush at exit.
+        return

@@ -1,0 +1,219 @@
+"""The registry of wheels: what is in it, and which wheel may come into it.
+
+A package's version only goes up. Two gateways that take two uploads in the same moment agree by the store's
+revision: who comes second looks again, and finds a version that is not older than its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import IO, Final
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from pyoco_server.aio.background import repeat
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.object_store import ObjectStore, Shelf, StoredChunks, StoredObject
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.jetstream.stream_reads import StoredPlace
+from pyoco_server.errors import NatsUnavailable, WheelNotFound, WheelVersionRejected, shortened
+from pyoco_server.wheels.wheel_name import NotAWheelName, WheelName
+
+log = logging.getLogger(__name__)
+
+TAGS_HEADER: Final = "x-pyoco-wheel-tags"
+PYTHON_HEADER: Final = "x-pyoco-wheel-requires-python"
+_BLOCK_BYTES: Final = 1024 * 1024
+# Far longer than storing an upload takes, so that chunks this old have no record to come.
+ABANDONED_SEC: Final = 3600.0
+_STORE_LIMIT_SEC: Final = ABANDONED_SEC / 4
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWheel:
+    """One wheel of the registry."""
+
+    name: WheelName
+    stored: StoredObject
+
+    @property
+    def tags(self) -> list[str]:
+        """Which workers it is for; none: for all of them."""
+        return [tag for tag in self.stored.headers.get(TAGS_HEADER, "").split(",") if tag]
+
+    @property
+    def requires_python(self) -> SpecifierSet:
+        """For which versions of Python it is; of wheels of an earlier version of ours it is not known."""
+        try:
+            return SpecifierSet(self.stored.headers.get(PYTHON_HEADER, ""))
+        except InvalidSpecifier:
+            return SpecifierSet()
+
+    @property
+    def sha256_hex(self) -> str | None:
+        return None if self.stored.sha256 is None else self.stored.sha256.hex()
+
+
+class WheelRegistry:
+    """The `pyoco_wheels` object store, under the rules for wheels."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._store = ObjectStore(connection, connection.config.wheel_object_store_bucket)
+        self._cleaner: asyncio.Task[None] | None = None
+
+    @property
+    def bucket(self) -> str:
+        return self._store.bucket
+
+    async def start(self) -> None:
+        """Begin to remove, now and then, what uploads have left that were never finished."""
+        self._cleaner = asyncio.create_task(repeat("wheels", self._clean), name="wheels")
+
+    async def close(self) -> None:
+        if self._cleaner is not None:
+            self._cleaner.cancel()
+            await asyncio.gather(self._cleaner, return_exceptions=True)
+
+    async def newest_record(self) -> StoredPlace | None:
+        """What changes with every wheel that comes or goes; one small question."""
+        return await self._store.newest_record()
+
+    async def on_change(self, hint: Callable[[], None]) -> None:
+        """Call `hint` when a wheel comes or goes, or may be about to."""
+        await self._store.on_change(hint)
+
+    async def all(self) -> list[StoredWheel]:
+        """Every wheel, by package and version."""
+        return sorted(_wheels_on(await self._store.shelf()), key=_rank)
+
+    async def find(self, name: str) -> StoredWheel:
+        """The wheel of this name, or WheelNotFound."""
+        for wheel in _wheels_on(await self._store.shelf()):
+            if wheel.name.file_name == name:
+                return wheel
+        raise _not_found(name)
+
+    def read(self, wheel: StoredWheel, *, start: int = 0) -> AsyncIterator[bytes]:
+        """Its bytes from `start` on, a part at a time."""
+        return self._store.read(wheel.stored, start=start)
+
+    async def check_version(self, name: WheelName) -> None:
+        """Raise WheelVersionRejected unless a wheel of this name would be taken now."""
+        _require_newer(name, await self._store.shelf())
+
+    async def add(
+        self, name: WheelName, file: IO[bytes], tags: Sequence[str], requires_python: SpecifierSet
+    ) -> StoredWheel:
+        """Take a wheel that was inspected; WheelVersionRejected unless it is newer than all others."""
+        headers = {TAGS_HEADER: ",".join(tags), PYTHON_HEADER: str(requires_python)}
+        shelf = await self._store.shelf()
+        _require_newer(name, shelf)
+        try:
+            async with asyncio.timeout(_STORE_LIMIT_SEC):
+                chunks = await self._store.store_chunks(_blocks_of(file))
+                return await self._publish(name, chunks, headers, shelf)
+        except TimeoutError:
+            why = f"{name.file_name} was not stored within {_STORE_LIMIT_SEC:g} s"
+            raise self._connection.unavailable(why) from None
+
+    async def remove(self, name: str) -> StoredWheel:
+        """Take a wheel out, and say which it was; WheelNotFound if there is none of this name."""
+        while True:
+            shelf = await self._store.shelf()
+            stored = shelf.find(name)
+            if stored is None:
+                raise _not_found(name)
+            wheel = _wheel(stored)
+            if wheel is None:
+                raise _not_found(name)
+            try:
+                await self._store.delete(stored, revision=shelf.revision)
+            except RevisionConflict:
+                continue
+            except NatsUnavailable:
+                # Without an answer it is not known whether it is out: then the list tells.
+                left = (await self._store.shelf()).find(name)
+                if left is not None and left.nuid == stored.nuid:
+                    raise
+            return wheel
+
+    async def drop_abandoned(self, older_than_sec: float = ABANDONED_SEC) -> int:
+        """Remove the bytes of uploads whose gateway died; returns of how many."""
+        abandoned = await self._store.abandoned(older_than_sec)
+        for nuid in abandoned:
+            log.info("removing what is left of an upload that was never finished: %s", nuid)
+            await self._store.drop_chunks(nuid)
+        return len(abandoned)
+
+    async def _publish(
+        self, name: WheelName, chunks: StoredChunks, headers: dict[str, str], shelf: Shelf
+    ) -> StoredWheel:
+        """Show the wheel. Without an answer it is not known whether it is shown: then the list tells."""
+        tries = 0
+        while True:
+            try:
+                _require_newer(name, shelf)
+                stored = await self._store.publish(name.file_name, chunks, headers, revision=shelf.revision)
+                return StoredWheel(name, stored)
+            except WheelVersionRejected:
+                await self._store.drop_chunks(chunks.nuid)
+                raise
+            except (RevisionConflict, NatsUnavailable) as why:
+                found = await self._store.shelf()
+                ours = found.find(name.file_name)
+                if ours is not None and ours.nuid == chunks.nuid:
+                    return StoredWheel(name, ours)
+                if isinstance(why, NatsUnavailable):
+                    tries += 1
+                    # If the list has changed it may have been shown, and deleted again: not twice.
+                    if tries == _TRIES or found.revision != shelf.revision:
+                        raise
+                shelf = found
+
+    async def _clean(self) -> None:
+        await self._connection.wait_ready()
+        try:
+            await self.drop_abandoned()
+        except NatsUnavailable as error:
+            log.debug("unfinished uploads are looked for later: %s", error)
+        await asyncio.sleep(ABANDONED_SEC)
+
+
+async def _blocks_of(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """A file's content, read by another thread."""
+    file.seek(0)
+    while block := await asyncio.to_thread(file.read, _BLOCK_BYTES):
+        yield block
+
+
+def _require_newer(name: WheelName, shelf: Shelf) -> None:
+    rivals = [wheel for wheel in _wheels_on(shelf) if wheel.name.package == name.package]
+    newest = max(rivals, key=_rank, default=None)
+    if newest is not None and newest.name.version >= name.version:
+        raise WheelVersionRejected(
+            f"{name.file_name} has version {name.version}; wanted one above {newest.name.version}, "
+            f"which {newest.name.file_name} has"
+        )
+
+
+def _wheels_on(shelf: Shelf) -> list[StoredWheel]:
+    return [wheel for stored in shelf.objects if (wheel := _wheel(stored)) is not None]
+
+
+def _wheel(stored: StoredObject) -> StoredWheel | None:
+    """None for what something else has put there."""
+    try:
+        return StoredWheel(WheelName.parse(stored.name), stored)
+    except NotAWheelName:
+        return None
+
+
+def _rank(wheel: StoredWheel) -> tuple[object, ...]:
+    return (wheel.name.package, wheel.name.version, wheel.name.file_name)
+
+
+def _not_found(name: str) -> WheelNotFound:
+    return WheelNotFound(f"there is no wheel {shortened(name)}")

@@ -1,0 +1,1 @@
+"""The executor process: everything that runs on its side of the sockets."""

@@ -1,0 +1,1 @@
+"""One flow, executed by pyoco with a journal."""

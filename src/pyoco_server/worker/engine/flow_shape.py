@@ -1,0 +1,136 @@
+"""The shape of a flow: what each task's result was computed from, as far as the flow itself says it.
+
+The code between two attempts may have changed, on purpose: a wheel brings a fix, and what had finished before
+still holds. But a result does not hold where the flow around its task is another one. So each entry of the
+journal has a digest of its task and of all that comes before it: names, links, and the options that decide
+what a task is given and when. Retries and time limits do not belong to it, nor does the code of a task.
+
+A task may change a literal input in place, and the Flow is used for later runs too. So the digests are
+computed once, before any of its tasks is executed, and kept with the Flow: another process, which loads the
+flow afresh, must come to the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from pyoco.core.models import Flow, Task
+from pyoco.dsl.expressions import Expression
+from pyoco.dsl.nodes import DSLNode, ForEachNode, RepeatNode, SubFlowNode, SwitchNode, TaskNode, UntilNode
+
+from pyoco_server.worker.engine.flow_order import with_followers
+
+_DIGEST_BYTES = 8
+_LITERALS = (str, int, float, bool, bytes)
+# A Flow cannot be the key of a dictionary.
+_KEPT_AS = "_pyoco_server_shape"
+
+
+class FlowShape:
+    """Of a flow as it was when its shape was first asked for."""
+
+    def __init__(self, flow: Flow, order: Sequence[str]) -> None:
+        """`order` has the names of the tasks as the flow goes through them."""
+        self._flow = flow
+        kept = vars(flow).get(_KEPT_AS)
+        # Of two runs at once the first result counts: its run's tasks may have begun before the second.
+        self._digests: dict[str, bytes] = kept or vars(flow).setdefault(_KEPT_AS, _digests(flow, order))
+
+    def of(self, task: str) -> bytes:
+        """A digest of the task and all before it; empty if the flow has no such task."""
+        return self._digests.get(task, b"")
+
+    def followers(self, task: str) -> set[str] | None:
+        """The tasks behind it; None: all that is executed later, as in a flow with loops and branches."""
+        return None if self._flow.has_control_flow() else with_followers(self._flow, task) - {task}
+
+
+def _digests(flow: Flow, order: Sequence[str]) -> dict[str, bytes]:
+    return _of_program(flow) if flow.has_control_flow() else _of_graph(flow, order)
+
+
+def _of_graph(flow: Flow, order: Sequence[str]) -> dict[str, bytes]:
+    tasks = {task.name: task for task in flow.tasks}
+    digests: dict[str, bytes] = {}
+    for name in order:
+        before = sorted(digests.get(earlier.name, b"") for earlier in tasks[name].dependencies)
+        digests[name] = _digest(b"".join(before), _options(tasks[name]))
+    return digests
+
+
+def _of_program(flow: Flow) -> dict[str, bytes]:
+    """Loops and branches depend on all that went before, and hold or do not hold as a whole."""
+    digests: dict[str, bytes] = {}
+    before = b""
+    for step in flow.build_program().steps:
+        before = _digest(before, _structure(step))
+        # Of a task that comes several times, the last place: nothing before it may have changed.
+        digests |= dict.fromkeys(_names(step), before)
+    return digests
+
+
+def _digest(before: bytes, text: str) -> bytes:
+    return blake2b(before + text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+
+
+def _options(task: Task) -> str:
+    text = f"{task.name!r} {task.fail_policy} {task.trigger_policy}"
+    # Most have neither.
+    return f"{text} {_text([task.inputs, task.outputs])}" if task.inputs or task.outputs else text
+
+
+def _structure(node: DSLNode) -> str:
+    if isinstance(node, TaskNode):
+        return _options(node.task)
+    if isinstance(node, SubFlowNode):
+        return f"({' '.join(map(_structure, node.steps))})"
+    if isinstance(node, SwitchNode):
+        cases = " ".join(f"{_text(case.value)} {_structure(case.target)}" for case in node.cases)
+        return f"switch {_text(node.expression)} {cases}"
+    return f"{_loop(node)} {_structure(node.body)}"
+
+
+def _loop(node: RepeatNode | ForEachNode | UntilNode) -> str:
+    if isinstance(node, RepeatNode):
+        return f"repeat {_text(node.count)}"
+    if isinstance(node, ForEachNode):
+        return f"foreach {_text([node.source, node.alias, node.index_alias])}"
+    return f"until {_text([node.condition, node.max_iter])}"
+
+
+def _names(node: DSLNode) -> Iterator[str]:
+    if isinstance(node, TaskNode):
+        yield node.task.name
+        return
+    if isinstance(node, SwitchNode):
+        parts = [case.target for case in node.cases]
+    else:
+        parts = node.steps if isinstance(node, SubFlowNode) else [node.body]
+    for part in parts:
+        yield from _names(part)
+
+
+def _text(value: Any) -> str:
+    """The same in every process: of an object that has no literal form, only its type counts."""
+    try:
+        return _literal(value)
+    except RecursionError:
+        # It contains itself.
+        return _type_name(value)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, Expression):
+        return f"${value.source}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(sorted(f'{_literal(key)}: {_literal(each)}' for key, each in value.items()))}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, set | frozenset):
+        # Sorted: the order of a set of strings is another one in each process.
+        return f"set({', '.join(sorted(map(_literal, value)))})"
+    return repr(value) if value is None or type(value) in _LITERALS else _type_name(value)
+
+
+def _type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"

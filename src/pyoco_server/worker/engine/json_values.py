@@ -1,0 +1,48 @@
+"""Values of a user's tasks as JSON that is safe to store: never failing, never without bound."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from pyoco_server.runs.lifecycle.compaction import cut_value
+
+# One value may take this much of a record; more is replaced by its size and beginning.
+VALUE_LIMIT_BYTES = 64 * 1024
+_REPR_CHARS = 4096
+
+
+def to_json(value: Any) -> tuple[Raw, bool]:
+    """The value as JSON, and whether it had to be cut."""
+    try:
+        encoded = _encode(value)
+    except Exception:  # noqa: BLE001 - a key that is no string, a text that is no Unicode, a user's property
+        encoded = msgspec.json.encode(describe(value))
+    if len(encoded) <= VALUE_LIMIT_BYTES:
+        return Raw(encoded), False
+    return cut_value(encoded), True
+
+
+def describe(value: Any) -> str:
+    """A printable stand-in for a value that JSON has no form for."""
+    try:
+        text = repr(value)
+    except BaseException as error:  # noqa: BLE001 - a user's __repr__ may raise anything
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return clean(text[:_REPR_CHARS])
+
+
+_encode = msgspec.json.Encoder(enc_hook=describe).encode
+
+
+def clean(text: str) -> str:
+    """The text in a form that UTF-8 has: a lone surrogate, as in a file name, becomes its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def message_of(error: BaseException) -> str:
+    """The text of a user's exception, whose own code may raise anything too."""
+    try:
+        return clean(str(error))
+    except Exception as broken:  # noqa: BLE001 - see above
+        return f"<its message raised {type(broken).__name__}>"

@@ -1,0 +1,115 @@
+"""The `ctx` that a task gets: pyoco's own, and what the server adds for this one try of the task."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyoco.core.context import Context
+
+from pyoco_server.worker.engine.run_waits import People
+from pyoco_server.worker.engine.task_journal import TaskJournal, Unreadable, output_of
+
+if TYPE_CHECKING:
+    from pyoco_server.worker.engine.task_calls import TaskCall
+
+T = TypeVar("T")
+
+_MAX_NAME_CHARS = 200
+
+
+class TaskContext(Context):  # type: ignore[misc]
+    """The engine's context, seen from one try of one task; what is assigned to it is shared by all."""
+
+    # Not in the instance's dictionary, which every view of one flow has in common.
+    __slots__ = ("_people", "_steps")
+    _steps: "Steps"
+    _people: People
+
+    @classmethod
+    def view(cls, context: Context, call: "TaskCall") -> "TaskContext":
+        view = cls.__new__(cls)
+        view.__dict__ = context.__dict__  # type: ignore[misc]  # inherited, beside the slot
+        view._steps = Steps(call)
+        view._people = People(call)
+        return view
+
+    def step(self, name: str, fn: Callable[[], T]) -> T:
+        """The result of `fn()`; once it is journalled, `fn` is not called again in the life of the run.
+
+        Steps of one name are told apart by the order in which the task comes to them.
+        """
+        if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_CHARS or "|" in name:
+            wanted = f"wanted a name of 1 to {_MAX_NAME_CHARS} characters without '|'"
+            raise ValueError(f"ctx.step({name!r}): {wanted}")
+        return self._steps.execute(name, fn)
+
+    def human(  # noqa: PLR0917 - the contract has them in this order
+        self,
+        message: str,
+        schema: Any = None,
+        timeout_ms: float | None = None,
+        name: str | None = None,
+        proposal: Any = None,
+        assignees: Sequence[str] | None = None,
+        default: Any = ...,
+    ) -> Any:
+        """A person's answer. Until there is one the run waits without a worker, for a year if need be.
+
+        The task is called again from its top when the answer is there: put what must not happen twice into
+        a `ctx.step` before. Two questions of one task need two names.
+        """
+        return self._people.ask(
+            message,
+            schema,
+            timeout_ms=timeout_ms,
+            name=name,
+            proposal=proposal,
+            assignees=assignees,
+            default=default,
+        )
+
+
+class Steps:
+    """The steps of one try of a task: each try counts them from the beginning."""
+
+    def __init__(self, call: "TaskCall") -> None:
+        self._task = call.task.name
+        self._journal: TaskJournal = call.journal
+        self._outermost = call.key
+        self._counting = threading.Lock()
+        self._counts: dict[str, int] = {}
+        # The step that this thread is in: one step may call another.
+        self._enclosing = threading.local()
+
+    def execute(self, name: str, fn: Callable[[], T]) -> T:
+        outer: str = getattr(self._enclosing, "key", self._outermost)
+        key = self._next_key(f"{outer}|{name}")
+        found, output = self._replay(name, key)
+        if found:
+            return output  # type: ignore[no-any-return]
+        started_at = time.time()
+        self._enclosing.key = key
+        try:
+            result = fn()
+        finally:
+            self._enclosing.key = outer
+        self._journal.finished(key, self._task, started_at, result, within=self._outermost)
+        return result
+
+    def _next_key(self, place: str) -> str:
+        with self._counting:
+            occurrence = self._counts.get(place, 0)
+            self._counts[place] = occurrence + 1
+            return f"{place}|{occurrence}"
+
+    def _replay(self, name: str, key: str) -> tuple[bool, Any]:
+        entry = self._journal.find(key, within=self._outermost)
+        if entry is None:
+            return False, None
+        try:
+            return True, output_of(entry)[0]
+        except Unreadable as error:
+            why = f"step {name!r} ran again, its result cannot be read: {error}"
+            self._journal.not_stored[self._task] = why
+            return False, None

@@ -1,0 +1,103 @@
+"""A task's record as it is stored in the run's snapshot: in brief while the run lasts, in full at its end."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from pyoco.core.models import TaskRecord
+
+from pyoco_server.records.models import JournalEntry
+from pyoco_server.worker.engine.json_values import clean, to_json
+from pyoco_server.worker.engine.task_tries import Try
+
+
+class _Brief(Struct, omit_defaults=True):
+    """As much as a picture of a run under way needs: its values may be large, and still change."""
+
+    started_at: float | None = None
+    ended_at: float | None = None
+    error: str | None = None
+    calls: int = 1
+    after: list[str] = []
+    replayed: bool = False
+    latest_calls: list[Try] = []
+    executed_again: str | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def brief_record(
+    record: TaskRecord,
+    *,
+    after: list[str],
+    calls: int = 1,
+    latest_calls: Sequence[Try] = (),
+    replayed: JournalEntry | None = None,
+    executed_again: str | None = None,
+) -> bytes:
+    if replayed is not None:
+        return _encode(_Brief(replayed.started_at, replayed.ended_at, replayed.error, 1, after, True))
+    started_at, ended_at = record.started_at, record.ended_at
+    # The engine leaves the end of the turn before where a loop comes to the task again.
+    over = started_at is not None and ended_at is not None and ended_at >= started_at
+    error = record.error and clean(record.error)
+    return _encode(
+        _Brief(
+            started_at,
+            ended_at if over else None,
+            error,
+            max(calls, 1),
+            after,
+            latest_calls=list(latest_calls),
+            executed_again=executed_again,
+        )
+    )
+
+
+def encoded_record(
+    record: TaskRecord,
+    *,
+    state: str,
+    printed: dict[str, str],
+    after: list[str] | None = None,
+    tries: dict[str, Any] | None = None,
+    replayed: JournalEntry | None = None,
+    not_stored: str | None = None,
+    executed_again: str | None = None,
+) -> tuple[bytes, bool]:
+    """The record as JSON, and whether something of it had to be cut."""
+    inputs, inputs_cut = to_json(record.inputs)
+    output, output_cut = to_json(record.output)
+    encoded: dict[str, Any] = {
+        "state": state,
+        "started_at": record.started_at,
+        "ended_at": record.ended_at,
+        "duration_ms": record.duration_ms,
+        "error": record.error and clean(record.error),
+        "traceback": record.traceback and clean(record.traceback),
+        "inputs": inputs,
+        "output": output,
+        "artifacts": to_json(record.artifacts)[0],
+        **printed,
+    }
+    if tries:
+        encoded |= tries
+    if after:
+        encoded["after"] = after
+    if replayed is not None:
+        encoded |= {
+            "started_at": replayed.started_at,
+            "ended_at": replayed.ended_at,
+            "duration_ms": (replayed.ended_at - replayed.started_at) * 1000,
+            # It was not executed again: an earlier attempt, or the run that this one repeats, had done it.
+            "replayed": True,
+        }
+    if not_stored is not None:
+        encoded["not_journalled"] = not_stored
+    if executed_again is not None:
+        encoded["executed_again"] = executed_again
+    if inputs_cut or output_cut:
+        encoded["truncated"] = ["inputs"] * inputs_cut + ["output"] * output_cut
+    return _encode(encoded), inputs_cut or output_cut

@@ -1,0 +1,1 @@
+"""Executors as the worker sees them, and the protocol between both."""

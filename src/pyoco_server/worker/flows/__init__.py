@@ -1,0 +1,1 @@
+"""Where the flows of a worker come from."""

@@ -1,0 +1,115 @@
+"""Which modules `callable:` of a flow.yaml may name: whoever may submit a file must not run anything.
+
+Asked before a module is imported, and again about what was found in it: `callable: mytasks:run` is
+`subprocess.run` when mytasks imported that.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper
+
+from pyoco_server.errors import ConfigError
+from pyoco_server.worker.flows.flow_errors import CallableRefused
+
+SETTING: Final = "PYOCO_CALLABLE_ALLOW"
+
+_OWN: Final = frozenset({"pyoco_server", "__main__", "__mp_main__"})
+
+# Wherever the server is installed these are too, and `yaml:unsafe_load` or `pip:main` run anything.
+# fmt: off
+_DEPENDENCIES: Final = frozenset({
+    "_yaml", "annotated_doc", "annotated_types", "anyio", "attr", "attrs", "certifi", "click", "dotenv",
+    "fastapi", "h11", "httpcore", "httptools", "httpx", "idna", "jsonschema", "jsonschema_specifications",
+    "markdown_it", "mdurl", "msgspec", "multipart", "nats", "opentelemetry", "packaging",
+    "prometheus_client", "pydantic", "pydantic_core", "pygments", "pyoco", "python_multipart",
+    "referencing", "rich", "rpds", "shellingham", "starlette", "typer", "typing_extensions",
+    "typing_inspection", "uvicorn", "uvloop", "yaml",
+    # what older versions of them need, or other systems
+    "colorama", "exceptiongroup", "importlib_metadata", "sniffio", "zipp",
+})
+# fmt: on
+_INSTALLERS: Final = frozenset({"_distutils_hack", "pip", "pkg_resources", "setuptools", "wheel"})
+_PATTERN: Final = re.compile(r"[\w.*?\[\]!-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class CallablePolicy:
+    """Without patterns everything is allowed except the standard library, the server, and its dependencies.
+
+    Those are allowed only by a pattern that spells out their top-level package, so that `*` does not.
+    """
+
+    patterns: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> CallablePolicy:
+        """From the setting: patterns of module paths with commas between them."""
+        patterns = tuple(stripped for part in text.split(",") if (stripped := part.strip()))
+        for pattern in patterns:
+            if _PATTERN.fullmatch(pattern) is None:
+                raise ConfigError(
+                    f"{SETTING}: {pattern!r} is not a pattern of module paths such as 'myflows.*' "
+                    "or 'shared.tasks' (a module, without ':function')"
+                )
+        return cls(patterns)
+
+    def check(self, callable_path: str) -> None:
+        """Raise CallableRefused unless the module before the colon may be imported."""
+        module = callable_path.partition(":")[0]
+        if objection := self._objection(module):
+            raise CallableRefused(f"{callable_path!r} is refused: {objection}", module=module)
+
+    def check_origin(self, callable_path: str, found: object) -> None:
+        """Raise CallableRefused unless the thing that was found may be called, wherever it comes from."""
+        module = _origin(found)
+        if objection := self._objection(module):
+            message = f"{callable_path!r} is refused: it comes from {module!r}, and {objection}"
+            raise CallableRefused(message, module=module)
+
+    def _objection(self, module: str) -> str | None:
+        top = module.partition(".")[0]
+        matching = [pattern for pattern in self.patterns if fnmatchcase(module, pattern)]
+        if reason := _reserved(top):
+            if any(pattern.partition(".")[0] == top for pattern in matching):
+                return None
+            return f"{top!r} is {reason}; {self._cure(module)}"
+        if self.patterns and not matching:
+            return f"{module!r} matches none of the patterns {', '.join(self.patterns)}; {self._cure(module)}"
+        return None
+
+    def _cure(self, module: str) -> str:
+        patterns = self.patterns or ("*",)  # the first pattern would otherwise shut out everything else
+        return f"to allow it, set {SETTING}={','.join([*patterns, module])} on this worker"
+
+
+def _reserved(top: str) -> str | None:
+    """Why a top-level package is there without anyone's flow meaning it; None for any other."""
+    if top in _OWN:
+        return "part of the server itself"
+    if top in sys.stdlib_module_names:
+        return "part of Python's standard library"
+    return "installed with the server" if top in _DEPENDENCIES | _INSTALLERS else None
+
+
+def task_function(found: object) -> Callable[..., Any] | None:
+    """The function itself, out of what pyoco's `@task` made of it; None when it cannot be called."""
+    while isinstance(found, TaskWrapper | Task):
+        found = found.task if isinstance(found, TaskWrapper) else found.func
+    return found if callable(found) else None
+
+
+def _origin(found: object) -> str:
+    while isinstance(found, functools.partial):
+        found = found.func
+    module = getattr(found, "__module__", None)
+    # A bound method of a built-in type has no module of its own.
+    return module if isinstance(module, str) else type(found).__module__

@@ -1,0 +1,251 @@
+"""Flows that a worker has of its own: a folder of Python and YAML files, or a resolver named by its path."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from pyoco.core.models import Flow
+
+from pyoco_server.errors import ConfigError, InvalidCliArgument, InvalidRequest
+from pyoco_server.human.human_task_yaml import check_flow_yaml
+from pyoco_server.runs.flow_yaml import is_callable_path
+from pyoco_server.worker.engine.flow_order import in_order
+from pyoco_server.worker.engine.flow_shape import FlowShape
+from pyoco_server.worker.engine.json_values import clean
+from pyoco_server.worker.flows.callable_policy import CallablePolicy
+from pyoco_server.worker.flows.flow_errors import UnknownFlow
+from pyoco_server.worker.flows.importing import ImportFailure, described_failure, import_object
+from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
+
+_UNNAMED: Final = Flow().name  # what pyoco calls a flow that was given no name
+_FLOW_FILES: Final = frozenset({".py", ".yaml", ".yml"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Source:
+    """Where a flow comes from: a variable of a module, or a flow.yaml that is built for each run."""
+
+    file: str
+    flow: Flow | None = None
+    yaml: bytes = b""
+    defaults: dict[str, Any] = field(default_factory=dict)
+
+
+class FlowFolder:
+    """The flows of a folder, loaded as it is.
+
+    Each `*.py` in it is imported, and every public variable that holds a pyoco Flow is a flow under the
+    Flow's name; a Flow that was given no name takes the variable's. Each `*.yaml` or `*.yml` is a flow
+    under the file's name. Files that begin with `_` or `.` are left alone. A file that cannot be loaded
+    does not hide the others, and of two flows with one name neither is run. A process loads a folder
+    once: when `fingerprint` changes, a new process is needed.
+    """
+
+    def __init__(self, path: Path | str, policy: CallablePolicy | None = None) -> None:
+        self.path = Path(path).resolve()  # a run may change the working directory
+        self.failures: dict[str, str] = {}  # file name -> why a flow of it cannot be run
+        self._policy = policy or CallablePolicy()
+        self._sources: dict[str, list[_Source]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The flows that can be run."""
+        return sorted(name for name, sources in self._sources.items() if len(sources) == 1)
+
+    def load(self) -> None:
+        """Import and check every file; what fails is in `failures`."""
+        if not self.path.is_dir():
+            raise ConfigError(f"there is no folder {str(self.path)!r} to load flows from")
+        if str(self.path) not in sys.path:
+            # Last, so that a file with the name of a standard module cannot take that module's place.
+            sys.path.append(str(self.path))
+        importlib.invalidate_caches()
+        self.failures.clear()
+        self._sources.clear()
+        for file in self._readable_files():
+            if file.suffix == ".py":
+                self._load_python(file)
+            else:
+                self._load_yaml(file)
+        self._take_shapes()
+        self._offer_the_only_unnamed_flow()
+        self._report_shared_names()
+
+    def _readable_files(self) -> Iterator[Path]:
+        """Those that may have flows; one that cannot be looked at is in `failures`."""
+        try:
+            files = sorted(self.path.iterdir())
+        except OSError as error:
+            raise ConfigError(f"the folder {str(self.path)!r} cannot be read: {error.strerror}") from error
+        for file in files:
+            if file.name.startswith(("_", ".")) or file.suffix not in _FLOW_FILES:
+                continue
+            try:
+                mode = file.stat().st_mode
+            except OSError as error:
+                self._fail(file.name, f"the file cannot be read: {error.strerror}")
+                continue
+            if clean(file.name) != file.name:
+                self._fail(file.name, "the name of the file is not UTF-8; rename it")
+            elif stat.S_ISREG(mode):
+                yield file
+
+    def resolve(self, flow_name: str) -> Flow:
+        """The flow; UnknownFlow, a KeyError, says which flows there are and which files failed."""
+        source = self._source(flow_name)
+        if source.flow is not None:
+            return source.flow
+        return build_yaml_flow(source.yaml, flow_name, self._policy)[0]
+
+    def defaults(self, flow_name: str) -> dict[str, Any]:
+        """The params that a flow.yaml gives when the run does not; a Python flow has none."""
+        defaults = self._source(flow_name).defaults
+        return deepcopy(defaults) if defaults else {}
+
+    def fingerprint(self) -> str:
+        """Changes when any Python or YAML file in the folder or below does."""
+        digest = hashlib.sha256()
+        for file in sorted(_files_below(self.path)):
+            line = f"{file.relative_to(self.path)}\0{_version_of(file)}\n"
+            digest.update(line.encode(errors="surrogateescape"))
+        return digest.hexdigest()
+
+    def _load_python(self, file: Path) -> None:
+        try:
+            module = _imported_from(file)
+        except ImportFailure as exc:
+            self._fail(file.name, str(exc))
+            return
+        for variable, value in vars(module).items():
+            if isinstance(value, Flow) and not variable.startswith("_"):
+                name = variable if value.name == _UNNAMED else value.name
+                self._register(name, _Source(file=file.name, flow=value))
+
+    def _load_yaml(self, file: Path) -> None:
+        try:
+            content = file.read_bytes()
+            defaults = check_flow_yaml(content).defaults
+        except (OSError, InvalidRequest) as exc:
+            self._fail(file.name, str(exc))
+            return
+        self._register(file.stem, _Source(file=file.name, yaml=content, defaults=defaults))
+
+    def _fail(self, file: str, why: str) -> None:
+        # The worker is told as UTF-8, which file names and exceptions need not be.
+        self.failures[clean(file)] = clean(why)
+
+    def _register(self, name: str, source: _Source) -> None:
+        if clean(name) != name:
+            self._fail(source.file, f"the name {name!r} of a flow has no form in UTF-8; rename it")
+            return
+        sources = self._sources.setdefault(name, [])
+        # A flow that one file imports from another is still one flow.
+        if source.flow is None or all(known.flow is not source.flow for known in sources):
+            sources.append(source)
+
+    def _take_shapes(self) -> None:
+        """Before the first run: a task may change a literal that its flow shares with another one."""
+        for source in chain.from_iterable(self._sources.values()):
+            if source.flow is not None:
+                FlowShape(source.flow, in_order(source.flow))
+
+    def _offer_the_only_unnamed_flow(self) -> None:
+        """Under pyoco's own word for it as well, since its author may have written just that."""
+        sources = chain.from_iterable(self._sources.values())
+        unnamed = {id(found.flow): found for found in sources if found.flow and found.flow.name == _UNNAMED}
+        if len(unnamed) == 1:
+            self._sources.setdefault(_UNNAMED, list(unnamed.values()))
+
+    def _report_shared_names(self) -> None:
+        for name, sources in self._sources.items():
+            if len(sources) > 1:
+                for source in sources:
+                    self.failures[source.file] = _shared_name(name, sources)
+
+    def _source(self, flow_name: str) -> _Source:
+        sources = self._sources.get(flow_name, [])
+        if len(sources) == 1:
+            return sources[0]
+        if sources:
+            raise UnknownFlow(_shared_name(flow_name, sources))
+        message = f"{self.path} has no flow {flow_name!r}; its flows are: {', '.join(self.names) or 'none'}"
+        failed = "; ".join(f"{file}: {reason}" for file, reason in self.failures.items())
+        raise UnknownFlow(f"{message}. Not loaded: {failed}" if failed else message)
+
+
+def _shared_name(name: str, sources: list[_Source]) -> str:
+    files = " and in ".join(source.file for source in sources)
+    return f"the name {name!r} is given to more than one flow, in {files}; rename all but one"
+
+
+def _imported_from(file: Path) -> ModuleType:
+    """The file as a module; ImportFailure when it raises, or when its name belongs to another module."""
+    if "." in file.stem:
+        raise ImportFailure("a module cannot have a dot in its name; rename the file")
+    loaded = sys.modules.get(file.stem)
+    spec = importlib.util.find_spec(file.stem) if loaded is None else getattr(loaded, "__spec__", None)
+    origin = (spec and spec.origin) or "a module without a file"
+    if Path(origin).resolve() != file.resolve():
+        raise ImportFailure(f"the name {file.stem!r} already means {origin}; rename the file")
+    try:
+        with _without_bytecode():
+            return importlib.import_module(file.stem)
+    except (Exception, SystemExit) as exc:  # a module may do anything while it is imported
+        raise ImportFailure(described_failure(exc)) from exc
+
+
+@contextmanager
+def _without_bytecode() -> Iterator[None]:
+    """Python takes cached bytecode for current by second and size, which an edit and its test can share."""
+    before = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
+def _version_of(file: Path) -> str:
+    try:
+        found = file.stat()
+    except OSError as error:
+        # Removed while we look, a link to nowhere or to itself: a state like any other, until it changes.
+        return f"{error.strerror}"
+    return f"{found.st_mtime_ns}\0{found.st_size}"
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for current, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__" and not name.startswith(".")]
+        yield from (Path(current, name) for name in files if Path(name).suffix in _FLOW_FILES)
+
+
+def load_resolver(path: str) -> Callable[[str], Flow]:
+    """The function that `package.module:function` means, looked for in the working directory first."""
+    if not is_callable_path(path):
+        raise InvalidCliArgument(f"the resolver {path!r} must have the form 'package.module:function'")
+    start = str(Path.cwd())
+    if start not in sys.path:
+        sys.path.insert(0, start)
+    try:
+        found = import_object(path)
+    except ImportFailure as exc:
+        raise InvalidCliArgument(f"the resolver {path!r} cannot be loaded: {exc}") from exc
+    if not callable(found):
+        kind = type(found).__name__
+        raise InvalidCliArgument(f"the resolver {path!r} cannot be called; it is of type {kind}")
+    resolver: Callable[[str], Flow] = found
+    return resolver

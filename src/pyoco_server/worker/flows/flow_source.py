@@ -1,0 +1,118 @@
+"""Where an executor finds the flow of a run, and what becomes of a run whose flow cannot be had."""
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from pyoco.core.models import Flow
+
+from pyoco_server.errors import InvalidRequest
+from pyoco_server.records.models import Reason, RunStatus
+from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
+from pyoco_server.worker.engine.json_values import clean
+from pyoco_server.worker.flows.callable_policy import CallablePolicy
+from pyoco_server.worker.flows.flow_files import FlowFolder, load_resolver
+from pyoco_server.worker.flows.yaml_flow import FlowBuildError, build_yaml_flow
+from pyoco_server.worker.ipc.protocol import Outcome, Run, Setup
+
+FlowResolver = Callable[[str], Flow]
+FlowDefaults = Callable[[str], dict[str, Any]]
+
+
+def no_flows(flow_name: str) -> Flow:
+    raise KeyError(
+        "this worker has no flows of its own; start one with --flows or --resolver that knows "
+        + repr(flow_name)
+    )
+
+
+class FlowSource:
+    """Resolves flow names, and builds flows from the flow.yaml that a job carries."""
+
+    def __init__(
+        self, resolver: FlowResolver, policy: CallablePolicy, defaults: FlowDefaults = lambda _: {}
+    ) -> None:
+        self._resolver = resolver
+        self._policy = policy
+        self._defaults = defaults
+        # Known for a folder only: a resolver cannot be asked for its names.
+        self.names: list[str] = []
+        self.failures: dict[str, str] = {}
+
+    @classmethod
+    def from_setup(cls, setup: Setup) -> "FlowSource":
+        """Load what the worker was told to; a ConfigError or import error stops the worker's start."""
+        policy = CallablePolicy.parse(setup.callable_allow)
+        if setup.resolver is not None:
+            return cls(load_resolver(setup.resolver), policy)
+        if setup.flows is None:
+            return cls(no_flows, policy)
+        folder = FlowFolder(setup.flows, policy)
+        folder.load()
+        source = cls(folder.resolve, policy, folder.defaults)
+        source.names, source.failures = folder.names, folder.failures
+        return source
+
+    def prepare(self, run: Run, listener: RunListener) -> FlowRun | Outcome:
+        """The run, ready to execute, or the outcome of a run whose flow cannot be had."""
+        params: dict[str, Any] = msgspec.json.decode(run.params)
+        try:
+            if run.workflow_yaml is None:
+                flow, defaults = self._resolver(run.flow_name), self._defaults(run.flow_name)
+            else:
+                flow, defaults = build_yaml_flow(run.workflow_yaml, run.flow_name, self._policy)
+        except KeyError as error:
+            known = _what_is_known(error, run.flow_name)
+            return _not_runnable(
+                Reason.FLOW_NOT_FOUND, f"flow {run.flow_name!r} was not found: {known}", error
+            )
+        except (FlowBuildError, InvalidRequest) as error:
+            return _not_runnable(Reason.EXECUTION_ERROR, str(error), error)
+        except Exception as error:  # noqa: BLE001 - a resolver is the user's code
+            text = f"resolving flow {run.flow_name!r} raised {type(error).__name__}: {error}"
+            return _not_runnable(Reason.EXECUTION_ERROR, text, error)
+        problem = _entangled(flow) or _unknown_rerun_task(flow, run.rerun_task)
+        if problem is not None:
+            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=problem)
+        return FlowRun(run, flow, {**defaults, **params}, listener)
+
+
+def _what_is_known(error: KeyError, flow_name: str) -> str:
+    said = error.args[0] if error.args and isinstance(error.args[0], str) else repr(error)
+    return "the worker's resolver does not know it" if said == flow_name else said
+
+
+def _entangled(flow: Flow) -> str | None:
+    """Explain what the engine would report as a deadlock: pyoco links a task to all flows it is used in."""
+    if flow.has_control_flow():
+        return None
+    for task in flow.tasks:
+        for dependency in task.dependencies:
+            if dependency not in flow.tasks and task.trigger_policy == "ALL":
+                return (
+                    f"task {task.name!r} waits for {dependency.name!r}, which is not part of this flow; "
+                    "a task object belongs to one flow: define it again for the second one"
+                )
+    return None
+
+
+def _unknown_rerun_task(flow: Flow, task: str | None) -> str | None:
+    if task is None:
+        return None
+    names = sorted(each.name for each in flow.tasks)
+    if task in names:
+        return None
+    return f"there is no task {task!r} to run this flow from; it has {', '.join(names)}"
+
+
+def _not_runnable(reason: Reason, text: str, error: Exception) -> Outcome:
+    # Our own refusals explain themselves; only the user's code has a place worth showing.
+    ours = isinstance(error, FlowBuildError | InvalidRequest | KeyError)
+    return Outcome(
+        status=RunStatus.FAILED,
+        reason=reason,
+        error=clean(text),
+        exc_type=type(error).__name__,
+        exc_traceback=None if ours else clean("".join(traceback.format_exception(error))),
+    )

@@ -1,0 +1,1 @@
+"""The protocol and the channels between a worker and its executor processes."""

@@ -1,0 +1,1 @@
+"""A worker's slots, and one delivery from receipt to acknowledgement."""

@@ -1,0 +1,159 @@
+"""The questions of one run to people, at the worker that executes it: asked, looked up, and taken back.
+
+A question is asked into the bucket as soon as its task comes to it, so that somebody can answer while the
+rest of the flow still runs. What counts for the run is what the bucket says when nothing else can run.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import UNSET, structs
+
+from pyoco_server.broker.client.connection import PayloadTooLarge
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.human.closing import close_wait, event_of
+from pyoco_server.human.notifications.event_outbox import publish_now
+from pyoco_server.human.wait_transitions import RUN_OVER, expiry_text
+from pyoco_server.records.models import Job, Reason, RunStatus, TaskStatus
+from pyoco_server.records.wait_models import (
+    Question,
+    WaitEvent,
+    WaitEventKind,
+    WaitRecord,
+    WaitState,
+    decode_questions,
+    digest_of,
+    encode,
+    wait_id_of,
+)
+from pyoco_server.worker.ipc.protocol import Outcome
+
+_NEEDLESS: Final = "the run does not need the answer any more"
+
+Place = tuple[str, str]
+
+
+class RunQuestions:
+    def __init__(self, store: WaitStore, events: WaitEvents, job: Job, timeout_sec: float) -> None:
+        self._store = store
+        self._events = events
+        self._job = job
+        self._timeout_sec = timeout_sec
+        # Of each question the wait that counts, as last seen.
+        self._waits: dict[Place, WaitRecord] = {}
+        # Those that the run waits for, since it has come to wait.
+        self.awaited: list[WaitRecord] = []
+        self._asking = asyncio.Lock()
+
+    @property
+    def open(self) -> list[WaitRecord]:
+        """Those without an answer, as last seen."""
+        return [wait for wait in self._waits.values() if wait.state is WaitState.OPEN]
+
+    async def load(self) -> None:
+        """Learn what earlier attempts have asked, and what was answered.
+
+        From the leader: a run that waits for what was closed, and asked again since, would wait for ever.
+        """
+        stored = await self._store.of_run_from_leader(self._job.run_id)
+        for wait in sorted((each.record for each in stored), key=lambda record: record.arming):
+            self._waits[wait.node, wait.name] = wait
+
+    def encoded(self) -> bytes:
+        """For an executor."""
+        return encode(list(self._waits.values())) if self._waits else b""
+
+    async def ask(self, question: Question) -> WaitRecord:
+        """The wait of a question, made when there is none: an attempt that asks again finds the old one."""
+        async with self._asking:
+            known = self._waits.get((question.node, question.name))
+            if known is not None and known.state is not WaitState.CANCELLED:
+                return known
+            wait = self._new_wait(question, arming=1 if known is None else known.arming + 1)
+            outbox: Sequence[WaitEvent] = [event_of(wait, WaitEventKind.OPENED)]
+            try:
+                await self._store.create(wait, outbox=outbox)
+            except RevisionConflict:
+                stored = await self._store.get_from_leader(wait.wait_id)
+                wait, outbox = (wait, ()) if stored is None else (stored.record, stored.outbox)
+            await publish_now(self._events, outbox)
+            self._waits[question.node, question.name] = wait
+            return wait
+
+    async def settle(self, outcome: Outcome, *, may_go_on: bool) -> Outcome:
+        """What becomes of a run that can only wait: it does, or goes on with an answer, or is too late.
+
+        An answer between this look and the snapshot that says so is found by the caretaker of a gateway.
+        """
+        try:
+            asked = [await self.ask(question) for question in decode_questions(outcome.questions)]
+        except PayloadTooLarge as error:
+            text = f"a question cannot be asked, it is too large for NATS: {error.detail}"
+            return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
+        await self._look_again(asked)
+        self.awaited = [self._waits[wait.node, wait.name] for wait in asked]
+        await self._take_back_others()
+        if may_go_on and any(wait.resolved for wait in self.awaited):
+            return Outcome(status=RunStatus.RUNNING, go_on=True)
+        late = [wait for wait in self.awaited if wait.state is WaitState.EXPIRED and not wait.resolved]
+        if not late:
+            return outcome
+        return structs.replace(
+            outcome,
+            status=RunStatus.FAILED,
+            reason=Reason.HUMAN_TIMEOUT,
+            error=expiry_text(late),
+            tasks=outcome.tasks | {wait.task: TaskStatus.FAILED for wait in late},
+        )
+
+    async def close(self) -> None:
+        """The run is over: nobody has to answer any more."""
+        for wait in self.open:
+            await close_wait(self._store, self._events, wait.wait_id, RUN_OVER)
+
+    async def _take_back_others(self) -> None:
+        """What the flow does not ask any more, or needs no answer to: another task has made it needless."""
+        awaited = {wait.wait_id for wait in self.awaited}
+        for wait in self.open:
+            if wait.wait_id not in awaited:
+                closed = await close_wait(self._store, self._events, wait.wait_id, _NEEDLESS)
+                if closed is not None:
+                    self._waits[wait.node, wait.name] = closed
+
+    async def _look_again(self, waits: Sequence[WaitRecord]) -> None:
+        """As the leader knows them: an answer that was accepted is seen, and that `retry` has asked again."""
+        for wait in waits:
+            wait_id, arming = wait.wait_id, wait.arming
+            while (stored := await self._store.get_from_leader(wait_id)) is not None:
+                self._waits[wait.node, wait.name] = stored.record
+                if stored.record.state is not WaitState.EXPIRED:
+                    break
+                arming += 1
+                wait_id = wait_id_of(wait.run_id, wait.node, wait.name, arming)
+
+    def _new_wait(self, question: Question, *, arming: int) -> WaitRecord:
+        job, now = self._job, time.time()
+        is_proposal = question.proposal is not UNSET
+        return WaitRecord(
+            wait_id=wait_id_of(job.run_id, question.node, question.name, arming),
+            run_id=job.run_id,
+            flow_name=job.flow_name,
+            tag=job.tag,
+            tenant_id=job.tenant_id,
+            node=question.node,
+            task=question.task,
+            name=question.name,
+            arming=arming,
+            message=question.message,
+            schema=question.schema,
+            proposal=question.proposal,
+            proposal_digest=digest_of(question.proposal) if is_proposal else None,
+            assignees=question.assignees,
+            default=question.default,
+            created_at=now,
+            deadline_at=now + (question.timeout_sec or self._timeout_sec),
+        )

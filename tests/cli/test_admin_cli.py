@@ -1,0 +1,160 @@
+"""`pyoco-server-admin api-key` on a real NATS."""
+
+import asyncio
+import json
+import socket
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from tests.support.commands import call_command
+from tests.support.programs import ADMIN, SERVER, run_command, running
+from tests.support.running.gateway import running_gateway
+from tests.support.terminal import on_terminal
+from tests.support.waiting import eventually_sync
+
+ONCE = "This is the only time that the key is shown."
+
+
+def admin(nats_url: str, *words: str, pepper: str = "") -> Any:
+    """The JSON that the command wrote."""
+    done = call_command(ADMIN, "api-key", *words, PYOCO_NATS_URL=nats_url, PYOCO_AUTH_PEPPER=pepper)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_key_is_shown_once_opens_a_gateway_and_can_be_taken_back(nats_url: str) -> None:
+    pepper = "pepper-for-the-test"
+    made = run_command(
+        *(ADMIN, "api-key", "create", "--tenant", "acme", "--name", "ci", "--scopes", "read,submit"),
+        PYOCO_NATS_URL=nats_url,
+        PYOCO_AUTH_PEPPER=pepper,
+    )
+    assert made.returncode == 0, made.stderr
+    assert ONCE in made.stderr
+    key = json.loads(made.stdout)
+    assert (key["tenant_id"], key["name"], key["scopes"]) == ("acme", "ci", ["submit", "read"])
+    assert (key["state"], key["expires_at"], key["peppered"]) == ("active", None, True)
+    assert key["api_key"].startswith(f"pyoco_{key['key_id']}_")
+    with running(
+        SERVER,
+        "up",
+        "--port",
+        "0",
+        PYOCO_NATS_URL=nats_url,
+        PYOCO_HTTP_AUTH_MODE="api_key",
+        PYOCO_AUTH_PEPPER=pepper,
+    ) as (_, facts):
+        headers = {"X-API-Key": key["api_key"]}
+        with httpx.Client(base_url=facts["url"], headers=headers) as http:
+            assert http.get("/workers").status_code == 200
+            # The gateway writes it down after its next look, and is killed in the end.
+            eventually_sync(
+                lambda: admin(nats_url, "list", pepper=pepper)[0]["last_used_at"],
+                describe="the use is written down",
+            )
+            gone = admin(nats_url, "revoke", "--key-id", key["key_id"], pepper=pepper)
+            assert gone["state"] == "revoked"
+            eventually_sync(lambda: http.get("/workers").status_code == 403, describe="the key is refused")
+    [listed] = admin(nats_url, "list", pepper=pepper)
+    assert listed["state"] == "revoked"
+    assert key["created_at"] <= listed["last_used_at"] <= time.time()
+    assert key["api_key"].rpartition("_")[2] not in json.dumps(listed)
+
+
+def on_screen(nats_url: str, *words: str) -> str:
+    command = [sys.executable, "-m", ADMIN, "api-key", *words]
+    with on_terminal(command, PYOCO_NATS_URL=nats_url) as terminal:
+        assert terminal.end() == 0, terminal.text
+        return terminal.text
+
+
+def test_keys_are_listed_by_tenant_the_newest_first(nats_url: str) -> None:
+    first = admin(nats_url, "create", "--tenant", "acme")
+    before = time.time()
+    second = admin(nats_url, "create", "--tenant", "acme", "--expires-in", "90d")
+    after = time.time()
+    admin(nats_url, "create", "--tenant", "other")
+    listed = admin(nats_url, "list", "--tenant", "acme")
+    assert [key["key_id"] for key in listed] == [second["key_id"], first["key_id"]]
+    assert before <= second["expires_at"] - 90 * 86400 <= after
+    assert [key["last_used_at"] for key in listed] == [None, None]
+    assert {key["tenant_id"] for key in admin(nats_url, "list")} == {"acme", "other"}
+
+
+async def test_a_rotated_key_keeps_its_id_and_gets_another_secret(config: NatsBackendConfig) -> None:
+    words = ("create", "--tenant", "acme", "--scopes", "read")
+    old = await asyncio.to_thread(admin, config.nats_url, *words)
+    words = ("rotate", "--key-id", old["key_id"], "--overlap", "1h")
+    new = await asyncio.to_thread(admin, config.nats_url, *words)
+    assert new["key_id"] == old["key_id"]
+    assert new["scopes"] == ["read"]
+    assert new["api_key"] != old["api_key"]
+    async with running_gateway(replace(config, http_auth_mode="api_key")) as gateway:
+        for key in (old, new):
+            answer = await gateway.http.get("/runs/none", headers={"X-API-Key": key["api_key"]})
+            assert answer.status_code == 404
+
+
+def test_on_a_terminal_there_are_tables_and_the_key_is_on_one_line(nats_url: str) -> None:
+    shown = on_screen(nats_url, "create", "--tenant", "acme")
+    assert "acme" in shown
+    assert "(all)" in shown
+    key = next(line for line in shown.splitlines() if line.startswith("pyoco_"))
+    assert len(key.strip()) == 87
+    listed = on_screen(nats_url, "list")
+    assert key[6:22] in listed
+    assert "never" in listed
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["revoke", "--key-id", "0" * 16], "--key-id='0000000000000000': there is no such API key"),
+        (["rotate", "--key-id", "0" * 16], "there is no such API key"),
+        (["create", "--tenant", "a.b"], "'a.b': wanted 1 to 64 letters"),
+        (["create", "--tenant", "a", "--scopes", "raed"], "scope='raed': wanted one of submit, read"),
+        (["create", "--tenant", "a", "--expires-in", "soon"], "'soon': wanted a length of time such as 30m"),
+        (["create", "--tenant", "a", "--scopes", ""], "'' names no scope; wanted some of submit, read"),
+        (["create", "--tenant", "a", "--scopes", " , "], "' , ' names no scope; wanted some of submit, read"),
+        (["create", "--tenant", "a", "--expires-in", "0s"], "'0s': the key would never be good"),
+        (["create"], "Missing option '--tenant'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_cure(nats_url: str, words: list[str], complaint: str) -> None:
+    done = call_command(ADMIN, "api-key", *words, PYOCO_NATS_URL=nats_url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert complaint in done.stderr
+    assert "Example: pyoco-server-admin api-key" in done.stderr
+
+
+def test_a_whole_key_in_place_of_its_id_is_not_repeated(nats_url: str) -> None:
+    key = admin(nats_url, "create", "--tenant", "acme")["api_key"]
+    done = call_command(ADMIN, "api-key", "revoke", "--key-id", key, PYOCO_NATS_URL=nats_url)
+    assert done.returncode == 1
+    assert "the part between the two '_' of a key" in done.stderr
+    assert key not in done.stderr
+
+
+def test_without_nats_it_says_so_once_and_where_it_looked() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        url = f"nats://127.0.0.1:{probe.getsockname()[1]}"
+    done = call_command(ADMIN, "api-key", "list", PYOCO_NATS_URL=url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("ERR-PYOCO-0003 ")
+    assert done.stderr.count(url) == 1
+
+
+def test_without_a_pepper_it_is_said_that_the_gateways_need_the_same(nats_url: str) -> None:
+    plain = call_command(ADMIN, "api-key", "create", "--tenant", "acme", PYOCO_NATS_URL=nats_url)
+    assert "PYOCO_AUTH_PEPPER is not set here" in plain.stderr
+    done = call_command(
+        *(ADMIN, "api-key", "create", "--tenant", "acme"), PYOCO_NATS_URL=nats_url, PYOCO_AUTH_PEPPER="x-y-z"
+    )
+    assert "PYOCO_AUTH_PEPPER" not in done.stderr
+    assert "x-y-z" not in done.stdout + done.stderr

@@ -1,0 +1,227 @@
+"""`pyoco-server dev` and `make demo`: all runs, comes back after a crash, and leaves nothing behind."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pyoco_server.http_client import PyocoHttpClient
+from tests.support.places import ROOT
+from tests.support.processes import find_processes, is_alive
+from tests.support.programs import SERVER, Program, environment, started
+from tests.support.terminal import CTRL_C, on_terminal
+from tests.support.waiting import eventually_sync
+
+PROJECT = ROOT
+EXAMPLE_FLOWS = PROJECT / "examples" / "flows"
+
+
+@dataclass
+class Dev:
+    program: Program
+    client: PyocoHttpClient
+    nats_url: str
+    # Where it was started.
+    folder: Path
+
+    def completes_a_run(self) -> None:
+        run_id = self.client.submit_run("greet", params={"name": "Ada"})["run_id"]
+        assert self.client.wait(run_id, timeout_sec=30)["status"] == "COMPLETED"
+
+    def child(self, module: str) -> int:
+        guards = find_processes("embedded_guard", self.nats_url)
+        (pid,) = [pid for pid in find_processes(module, self.nats_url) if pid not in guards]
+        return pid
+
+    def family(self) -> list[int]:
+        """Every process that came of this dev, itself and the guards as well."""
+        listing = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True)
+        parents = [(int(pid), int(parent)) for pid, parent in map(str.split, listing.stdout.splitlines())]
+        family = [self.program.pid]
+        for member in family:
+            family += [pid for pid, parent in parents if parent == member]
+        return family
+
+
+@contextmanager
+def dev(folder: Path, *arguments: str, **settings: str) -> Iterator[Dev]:
+    ports = ("--port", "0", "--nats-port", "0")
+    command = [sys.executable, "-m", SERVER, "dev", "--flows", str(EXAMPLE_FLOWS), *ports, *arguments]
+    with started(command, cwd=folder, ready_fd=-1, **settings) as program:
+        program.writes("Ctrl-C ends everything")
+        with PyocoHttpClient(shown(program, "Gateway")) as client:
+            yield Dev(program, client, shown(program, "NATS"), folder)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
+    """One for all tests after which everything runs again."""
+    with dev(tmp_path_factory.mktemp("dev"), "--concurrency", "2") as everything:
+        yield everything
+
+
+def shown(program: Program, name: str) -> str:
+    found = re.search(rf"^{name} +(\S+)", program.stdout, re.MULTILINE)
+    assert found, program.stdout
+    return found[1]
+
+
+def all_end(pids: list[int]) -> None:
+    eventually_sync(lambda: not [pid for pid in pids if is_alive(pid)], describe=f"all of {pids} have ended")
+
+
+def test_it_shows_what_runs_and_what_to_try_and_completes_a_run(everything: Dev) -> None:
+    screen, data = everything.program.stdout, everything.folder / ".pyoco"
+    assert "Worker     dev, 2 slots, tags default" in screen
+    assert "Flows      check_orders, greet, invoice, invoice_approval, sales_report" in screen
+    assert f"Data       {data / 'nats'}" in screen
+    assert f"Logs       {data / 'logs'}" in screen
+    everything.completes_a_run()
+
+    commands = [line.strip() for line in screen.splitlines() if line.startswith("  ")]
+    assert len(commands) == 3
+    for command in commands:
+        if shutil.which(command.split()[0]) is None:
+            continue  # curl is not everywhere
+        done = subprocess.run(
+            command, shell=True, cwd=everything.folder, env=environment(), capture_output=True, check=False
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr.decode()}"
+    assert (data / "logs" / "worker.log").exists()
+
+
+def test_everything_is_kept_below_the_data_folder(tmp_path: Path) -> None:
+    with dev(tmp_path, "--data-dir", "mine") as everything:
+        everything.completes_a_run()
+        assert everything.client.list_runs()
+        assert {folder.name for folder in (tmp_path / "mine").iterdir()} >= {"nats", "index", "logs"}
+    assert [folder.name for folder in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_killed_worker_comes_back_and_the_next_run_completes(everything: Dev) -> None:
+    everything.completes_a_run()
+    worker = everything.child("pyoco_server.cli.worker_command")
+    os.kill(worker, signal.SIGKILL)
+    everything.program.writes("The worker ended (killed by SIGKILL); it is started again in 0.5 s.")
+    everything.program.writes("The worker is back.")
+    assert everything.child("pyoco_server.cli.worker_command") != worker
+    everything.completes_a_run()
+
+
+def test_a_killed_gateway_comes_back_at_its_address(everything: Dev) -> None:
+    os.kill(everything.child("pyoco_server.cli.server.server_command"), signal.SIGKILL)
+    everything.program.writes("The gateway is back.")
+    has_nats(everything)
+    everything.completes_a_run()
+
+
+def test_a_killed_nats_comes_back_with_its_data(everything: Dev) -> None:
+    run_id = everything.client.submit_run("greet")["run_id"]
+    everything.client.wait(run_id, 30)
+    config = str(everything.folder / ".pyoco" / "nats")
+    guards = find_processes("embedded_guard", config)
+    (nats,) = [pid for pid in find_processes("nats-server", config) if pid not in guards]
+    os.kill(nats, signal.SIGKILL)
+    everything.program.writes("NATS is back.")
+    has_nats(everything)
+    assert everything.client.get_run(run_id)["status"] == "COMPLETED"
+    everything.completes_a_run()
+
+
+def has_nats(everything: Dev) -> None:
+    eventually_sync(lambda: everything.client.health()["nats"]["ready"], describe="the gateway has NATS")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_everything_in_order(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with dev(tmp_path, PYOCO_LOG_LEVEL="INFO") as everything:
+        everything.completes_a_run()
+        family = everything.family()
+        assert len(family) >= 7, "the supervisor, three programs with a guard each, and an executor"
+        everything.program.send(number)
+        assert everything.program.end() == code
+        all_end(family)
+    said = everything.program.stdout
+    assert said.index("draining") < said.index("Finished server process") < said.index("Everything has ended")
+    assert not re.search(r"WARNING|ERROR|is killed", said), "something lost NATS before its own end"
+
+
+def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+    with dev(tmp_path) as everything:
+        family = everything.family()
+        everything.program.send(signal.SIGKILL)
+        assert everything.program.end() == -signal.SIGKILL
+        all_end(family)
+
+
+def test_it_does_not_start_when_the_worker_cannot(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", SERVER, "dev", "--port", "0", "--nats-port", "0"]
+    with started(command, cwd=tmp_path, PYOCO_CALLABLE_ALLOW="not a pattern") as program:
+        assert program.end() == 1
+        assert "worker | ERR-PYOCO-0018" in program.stdout
+        assert "The worker could not start (exit code 1)" in program.stderr
+        all_end(find_processes(str(tmp_path)))
+
+
+def test_a_second_one_in_the_same_folder_is_refused_with_the_reason(everything: Dev) -> None:
+    command = [sys.executable, "-m", SERVER, "dev", "--port", "0", "--nats-port", "0"]
+    with started(command, cwd=everything.folder) as second:
+        assert second.end() == 1
+        assert second.stderr.startswith("ERR-PYOCO-0018 ")
+        data = everything.folder / ".pyoco" / "nats"
+        keeper = f"another program (process {everything.program.pid}) keeps its data in {data}; stop"
+        assert keeper in second.stderr
+        assert "choose another folder with --data-dir" in second.stderr
+        assert "PYOCO_NATS" not in second.stderr
+
+
+def test_the_demo_completes_its_run_and_shows_what_to_try(tmp_path: Path) -> None:
+    command = [sys.executable, str(PROJECT / "examples" / "demo.py"), "--data-dir", str(tmp_path)]
+    with started(command, cwd=PROJECT) as program:
+        program.writes("Serving; Ctrl-C ends everything.")
+        screen = program.stdout
+        assert "  run COMPLETED" in screen
+        assert re.search(r"^Revenue +\d+$", screen, re.MULTILINE)
+        assert re.search(r"^A run waits for you: invoice \S+ WAITING_HUMAN$", screen, re.MULTILINE)
+        [page] = re.findall(r"^  (http\S+/#/waits/\S+)$", screen, re.MULTILINE)
+        link = page.replace("/#/", "/")
+        assert httpx.get(link).json()["state"] == "open"
+        commands = re.findall(r"^  (\S*pyoco-client .*)$", screen, re.MULTILINE)
+        assert len(commands) == 4
+        for command_line in commands:
+            done = subprocess.run(
+                command_line, shell=True, cwd=PROJECT, env=environment(), capture_output=True, check=False
+            )
+            assert done.returncode == 0, f"{command_line}: {done.stderr.decode()}"
+        assert httpx.get(link).json()["decision"] == "approved"
+        program.send(signal.SIGINT)
+        assert program.end() == 130
+
+
+def test_ctrl_c_ends_make_demo_without_a_complaint(tmp_path: Path) -> None:
+    # As if the package had been installed by make, into the environment of this Python.
+    command = ["make", "-o", ".venv/package", "demo", f"BIN={Path(sys.executable).parent}"]
+    with on_terminal([*command, f"ARGS=--data-dir {tmp_path}"], cwd=PROJECT) as terminal:
+        terminal.shows("Serving; Ctrl-C ends everything.")
+        terminal.type(CTRL_C)
+        terminal.end()
+    assert "Everything has ended." in terminal.text
+    assert "***" not in terminal.text
+    all_end(find_processes(str(tmp_path)))
+
+
+def test_the_demo_fails_when_its_run_does(tmp_path: Path) -> None:
+    script = "import demo; demo.FLOW_NAME = 'nope'; demo.run(demo.app, 'demo')"
+    command = [sys.executable, "-c", script, "--data-dir", str(tmp_path)]
+    with started(command, cwd=PROJECT / "examples") as program:
+        assert program.end() == 1
+        assert "The example run is FAILED: flow 'nope' was not found" in program.stderr

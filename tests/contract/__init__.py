@@ -1,0 +1,1 @@
+"""What others rely on, and what we rely on: documents, clients, private names of dependencies."""

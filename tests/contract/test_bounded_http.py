@@ -1,0 +1,392 @@
+"""The gateway's server: bounds on what it reads, HTTPS, and a warning when everybody may come in."""
+
+import asyncio
+import io
+import json
+import signal
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from rich.console import Console
+
+from pyoco_server.cli.server.dev_command import Screen
+from pyoco_server.cli.server.dev_stack import DevOptions, WorkerFacts
+from pyoco_server.cli.server.listening import listen, open_to_others
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.server import asgi_server as gateway
+from pyoco_server.http_api.server import bounded_http
+from pyoco_server.http_api.server.asgi_server import serve_gateway
+from pyoco_server.http_api.server.bounded_http import MOST_HEAD_BYTES, MOST_UNREAD_BYTES, BoundedHttp
+from tests.support.clocks import SetLoop
+from tests.support.programs import SERVER, run_command, running
+from tests.support.samples.certificates import Certificates
+from tests.support.waiting import LIMIT_SEC, eventually
+
+NO_NATS = ("--nats-url", "nats://127.0.0.1:1")
+
+Address = tuple[str, int]
+
+
+async def refuse_at_once(scope: Any, receive: Any, send: Any) -> None:
+    """Answers without having read the body."""
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"no"})
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """Answers with the body, once it is there."""
+    if scope["type"] == "lifespan":
+        await refuse_at_once(scope, receive, send)
+        return
+    body, message = b"", {"more_body": True}
+    while message.get("more_body"):
+        message = await receive()
+        body += message.get("body", b"")
+    asked = b",".join(name for name, _ in scope["headers"])
+    headers = [(b"content-length", b"%d" % len(body)), (b"asked", asked)]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@asynccontextmanager
+async def serving(app: Callable[..., Any] = refuse_at_once) -> AsyncIterator[Address]:
+    listener, stop, ready = listen("127.0.0.1", 0), asyncio.Event(), asyncio.Event()
+    task = asyncio.create_task(
+        serve_gateway(app, listener, on_ready=ready.set, on_stop=lambda: None, until=stop.wait())
+    )
+    await ready.wait()
+    try:
+        yield listener.getsockname()
+    finally:
+        stop.set()
+        await task
+        listener.close()
+
+
+async def answer_to(address: Address, *parts: bytes) -> tuple[bytes, bool]:
+    """What comes back, and whether the connection was closed before all of the parts were taken."""
+    reader, writer = await asyncio.open_connection(*address)
+    cut_off = False
+    try:
+        async with asyncio.timeout(LIMIT_SEC):
+            try:
+                for part in parts:
+                    writer.write(part)
+                    await writer.drain()
+                writer.write_eof()
+            except ConnectionError:
+                cut_off = True
+            try:
+                return await reader.read(), cut_off
+            except ConnectionError:
+                return b"", True
+    finally:
+        writer.close()
+
+
+async def test_a_head_without_end_is_431() -> None:
+    async with serving() as address:
+        parts = [b"GET / HTTP/1.1\r\nHost: localhost\r\n", *[b"X: " + b"x" * 1000 + b"\r\n"] * 200]
+        answer, _ = await answer_to(address, *parts)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+
+
+async def test_one_header_without_end_is_431() -> None:
+    async with serving() as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (MOST_HEAD_BYTES + 1))
+        async with asyncio.timeout(LIMIT_SEC):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+        writer.close()
+
+
+async def test_a_usual_head_and_many_requests_on_one_connection_are_fine() -> None:
+    request = (
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 20_000 + b"\r\nContent-Length: 3\r\n\r\nabc"
+    )
+    async with serving() as address:
+        reader, writer = await asyncio.open_connection(*address)
+        for _ in range(10):
+            writer.write(request)
+            async with asyncio.timeout(LIMIT_SEC):
+                assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
+        writer.close()
+
+
+async def test_a_head_that_follows_a_long_body_is_not_taken_for_a_long_head() -> None:
+    body = b"x" * (3 * MOST_HEAD_BYTES)
+    first = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+    async with serving() as address:
+        second = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        reader, writer = await asyncio.open_connection(*address)
+        # In one piece, so that it ends in the middle of the second head.
+        writer.write(first + body + second[:20])
+        async with asyncio.timeout(LIMIT_SEC):
+            assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
+            writer.write(second[20:])
+            assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
+        writer.close()
+
+
+async def test_a_body_that_nobody_reads_is_not_listened_to_for_ever() -> None:
+    size = 500 * MOST_UNREAD_BYTES
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size
+    async with serving() as address:
+        _, cut_off = await answer_to(address, head, *[b"x" * MOST_UNREAD_BYTES] * 500)
+    assert cut_off
+
+
+async def test_who_sends_no_request_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_http, "_HEAD_SEC", 0.2)
+    async with serving() as address:
+        for beginning in (b"", b"GET / HTTP/1.1\r\nHost: loc"):
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(beginning)
+            async with asyncio.timeout(LIMIT_SEC):
+                assert await reader.read() == b""
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 100000",
+        b"Transfer-Encoding: chunked",
+        # Of nothing, so that the answer is given before the body is.
+        b"Content-Length: 100000\r\nX-Unread: 1",
+    ],
+)
+async def test_a_body_that_never_comes_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch, head: bytes
+) -> None:
+    monkeypatch.setattr(bounded_http, "_BODY_SEC", 0.3)
+    unread = b"X-Unread" in head
+    async with serving(refuse_at_once if unread else echo) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n1")
+        async with asyncio.timeout(LIMIT_SEC):
+            answer = await reader.read()
+        writer.close()
+    assert answer.startswith(
+        b"HTTP/1.1 413 " if unread else b"HTTP/1.1 408 Request Timeout\r\nconnection: close"
+    )
+
+
+async def test_a_body_that_comes_slowly_but_steadily_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    connections = _with_set_clocks(monkeypatch)
+    # Each part is worth the pause before it, and all of them take far longer than one may.
+    pause_sec, parts = 25, 8
+    size = pause_sec * bounded_http._LEAST_BYTES_PER_SEC
+    async with serving(echo) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (parts * size))
+        connection = await eventually(lambda: _in_body(connections), describe="the head is read")
+        for number in range(parts):
+            connection.clock.advance(pause_sec)
+            writer.write(b"x" * size)
+            await eventually(
+                lambda so_far=number + 1: connection.received == so_far * size,  # type: ignore[misc]
+                describe="the part has come",
+            )
+        async with asyncio.timeout(LIMIT_SEC):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            assert len(await reader.readexactly(parts * size)) == parts * size
+        # The connection stays of use, also longer than a body may take.
+        connection.clock.advance(1)
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(LIMIT_SEC):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+async def test_a_body_that_stops_coming_is_408_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    connections = _with_set_clocks(monkeypatch)
+    worth_sec = 10
+    async with serving(echo) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        size = worth_sec * bounded_http._LEAST_BYTES_PER_SEC
+        writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (2 * size))
+        connection = await eventually(lambda: _in_body(connections), describe="the head is read")
+        writer.write(b"x" * size)
+        await eventually(lambda: connection.received == size, describe="the part has come")
+        connection.clock.advance(bounded_http._BODY_SEC + worth_sec - 0.1)
+        assert not connection.transport.is_closing()
+        connection.clock.advance(0.1)
+        async with asyncio.timeout(LIMIT_SEC):
+            assert (await reader.read()).startswith(b"HTTP/1.1 408 Request Timeout\r\nconnection: close")
+        writer.close()
+
+
+class _Clocked(BoundedHttp):
+    """A connection whose time limits go by a clock that the test sets."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.clock = SetLoop()
+        self.loop = self.clock  # type: ignore[assignment]
+
+    @property
+    def received(self) -> int:
+        return self._body_bytes
+
+    @property
+    def in_body(self) -> bool:
+        return self._body_timer is not None
+
+
+def _with_set_clocks(monkeypatch: pytest.MonkeyPatch) -> list[_Clocked]:
+    """Have new connections go by such clocks; those that are made are in the list."""
+    made: list[_Clocked] = []
+
+    def connection(*args: Any, **options: Any) -> _Clocked:
+        made.append(_Clocked(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr(gateway, "BoundedHttp", connection)
+    return made
+
+
+def _in_body(connections: list[_Clocked]) -> _Clocked | None:
+    return next((each for each in connections if each.in_body), None)
+
+
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+@pytest.mark.parametrize(
+    "rest", [b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"]
+)
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+async def test_who_would_rather_speak_another_protocol_is_answered_in_this_one(
+    protocol: bytes, rest: bytes, pieces: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the HTTP client of Java asks with every request."""
+    taken = _counted_bytes(monkeypatch)
+    request = (
+        b"POST /runs HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        b"Upgrade: " + protocol + b"\r\nHTTP2-Settings: AAEAAEAA\r\n" + rest
+    )
+    head = request.index(b"\r\n\r\n") + 4
+    cuts = {1: [len(request)], 2: [head, len(request)], 3: [30, head + 2, len(request)]}[pieces]
+    async with serving(echo) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        for _ in range(2):
+            taken.clear()
+            for begin, end in pairwise([0, *cuts]):
+                writer.write(request[begin:end])
+                # Each piece by itself: what is sent too soon comes together.
+                await eventually(
+                    lambda sent=end: sum(taken) == sent,  # type: ignore[misc]
+                    describe="the piece is taken",
+                )
+            async with asyncio.timeout(LIMIT_SEC):
+                answer = await reader.readuntil(b"\r\n\r\n")
+                assert answer.startswith(b"HTTP/1.1 200 ")
+                assert b"upgrade" not in answer
+                assert await reader.readexactly(5) == b"hello"
+        writer.close()
+
+
+def _counted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes have come from the socket, time by time."""
+    taken: list[int] = []
+    take = BoundedHttp.data_received
+
+    def counting(connection: BoundedHttp, data: bytes) -> None:
+        take(connection, data)
+        taken.append(len(data))
+
+    monkeypatch.setattr(BoundedHttp, "data_received", counting)
+    return taken
+
+
+async def test_who_takes_it_for_a_proxy_is_refused() -> None:
+    async with serving(echo) as address:
+        answer, _ = await answer_to(
+            address, b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n"
+        )
+    assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+def test_https_with_the_certificate_of_the_settings(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path / "certificates")
+    certificate, key = certificates.server
+    files: dict[str, Any] = {"PYOCO_HTTP_TLS_CERT_FILE": certificate, "PYOCO_HTTP_TLS_KEY_FILE": key}
+    with running(SERVER, "up", "--port", "0", *NO_NATS, **files) as (program, gateway):
+        assert gateway["url"].startswith("https://127.0.0.1:")
+        trusting = ssl.create_default_context(cafile=certificates.ca)
+        with httpx.Client(verify=trusting) as client:
+            assert client.get(f"{gateway['url']}/health").json()["status"] == "ok"
+        with httpx.Client() as stranger, pytest.raises(httpx.ConnectError):
+            stranger.get(f"{gateway['url']}/health")
+        program.send(signal.SIGTERM)
+        assert program.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (
+            {"PYOCO_HTTP_TLS_CERT_FILE": "none.pem", "PYOCO_HTTP_TLS_KEY_FILE": "none.key"},
+            "HTTP_TLS_CERT_FILE",
+        ),
+        ({"PYOCO_NATS_CREDS_FILE": "none.creds"}, "NATS_CREDS_FILE"),
+    ],
+)
+def test_a_file_that_is_missing_is_exit_code_1_with_its_name(settings: dict[str, Any], named: str) -> None:
+    done = run_command(SERVER, "up", "--port", "0", *NO_NATS, **settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"PYOCO_{named}" in done.stderr
+    assert "none." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_gateway_that_others_reach_without_a_key_is_warned_about() -> None:
+    with running(SERVER, "up", "--host", "0.0.0.0", "--port", "0", *NO_NATS) as (program, _):
+        program.writes("asks for no API key")
+        program.send(signal.SIGTERM)
+        program.end()
+    [line] = [line for line in map(json.loads, program.stdout.splitlines()) if "API key" in line["message"]]
+    assert line["level"] == "WARNING"
+    assert "PYOCO_HTTP_AUTH_MODE=api_key" in line["message"]
+
+
+@pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
+def test_the_screen_of_dev_has_the_warning_too(host: str, warned: bool) -> None:
+    facts = WorkerFacts(worker_id="dev", tags=["default"], slots=1)
+    options = DevOptions(config=NatsBackendConfig(), host=host, log_dir=Path("logs"))
+    stack: Any = SimpleNamespace(
+        options=options,
+        worker_facts=facts,
+        gateway_url="http://127.0.0.1:8000",
+        nats=SimpleNamespace(url="nats://127.0.0.1:4222", data_dir=Path("nats")),
+    )
+    text = io.StringIO()
+    Screen(Console(file=text)).show_stack(stack)
+    assert ("asks for no API key" in text.getvalue()) is warned
+
+
+@pytest.mark.parametrize(
+    ("host", "mode", "warned"),
+    [
+        ("127.0.0.1", "none", False),
+        ("::1", "none", False),
+        ("localhost", "none", False),
+        ("0.0.0.0", "none", True),
+        ("::", "none", True),
+        ("10.0.0.5", "none", True),
+        ("0.0.0.0", "api_key", False),
+    ],
+)
+def test_the_warning_is_for_those_whom_it_concerns(host: str, mode: str, warned: bool) -> None:
+    assert bool(open_to_others(host, NatsBackendConfig(http_auth_mode=mode))) is warned

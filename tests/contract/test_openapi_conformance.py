@@ -1,0 +1,52 @@
+"""A gateway with a worker, under requests that its own OpenAPI document allows or forbids.
+
+Schemathesis makes the requests up: none may be answered with a 500, with a status or a body that the document
+does not tell, or with success although the document forbids it.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.places import FLOWS
+from tests.support.programs import SERVER, WORKER, environment, running
+from tests.support.waiting import LIMIT_SEC
+
+_CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "unsupported_method",
+    "allow_header_conformance",
+)
+# These answers last as long as somebody listens; their own tests look at them.
+_ENDLESS = ("/runs/watch", "/waits/watch")
+
+
+def test_every_answer_is_one_that_the_document_tells(nats_url: str, tmp_path: Path) -> None:
+    settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_LOG_LEVEL": "WARNING"}
+    with (
+        running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (_, gateway),
+        running(WORKER, "--flows", str(FLOWS), cwd=tmp_path, **settings),
+    ):
+        done = _fuzz(gateway["url"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _fuzz(url: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    excluded = [option for path in _ENDLESS for option in ("--exclude-path", path)]
+    return subprocess.run(
+        [
+            *(str(Path(sys.executable).parent / "schemathesis"), "run", f"{url}/openapi.json", *excluded),
+            *("--checks", ",".join(_CHECKS), "--phases", "examples,coverage,fuzzing"),
+            *("--max-examples", "5", "--seed", "1", "--request-timeout", "10", "--warnings", "off"),
+        ],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SEC,
+        check=False,
+    )

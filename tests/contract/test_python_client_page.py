@@ -1,0 +1,90 @@
+"""docs/python-client.md: its programs run as they stand, and its table has every method and no other."""
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient
+from tests.contract.test_readme import blocks
+from tests.support.places import ROOT
+from tests.support.programs import SERVER, WORKER, running, started
+from tests.support.waiting import eventually_sync
+
+PAGE = ROOT / "docs" / "python-client.md"
+PROGRAMS = [code for language, code in blocks(PAGE) if language == "python"]
+PRINTED = [
+    *("say_hello Hello, Ada!", "COMPLETED", "runs of greet", "one more greeting"),
+    *("0 questions are open", "0 runs failed", "422"),
+]
+# How they are closed differs by their kind.
+CLOSING = {"close", "aclose"}
+
+
+@pytest.fixture(scope="module")
+def gateway_url(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    nats_url, folder = next(_unused_accounts), tmp_path_factory.mktemp("page")
+    flows = str(ROOT / "examples" / "flows")
+    with (
+        running(SERVER, "up", "--port", "0", "--nats-url", nats_url, cwd=folder) as (_, gateway),
+        running(WORKER, "--flows", flows, "--nats-url", nats_url, cwd=folder),
+        PyocoHttpClient(gateway["url"]) as client,
+    ):
+        eventually_sync(lambda: client.health()["index"]["ready"], describe="the index is ready")
+        yield gateway["url"]
+
+
+def test_every_program_on_the_page_runs_and_prints_what_it_should(gateway_url: str) -> None:
+    printed = ""
+    for program in PROGRAMS:
+        code = program.replace("http://127.0.0.1:8000", gateway_url)
+        assert code != program
+        with started([sys.executable, "-c", code]) as process:
+            assert process.end() == 0, process.stderr
+            printed += process.stdout
+    for text in PRINTED:
+        assert text in printed
+
+
+def public_methods(client: type) -> dict[str, inspect.Signature]:
+    found = inspect.getmembers(client, inspect.isfunction)
+    return {
+        name: inspect.signature(method)
+        for name, method in found
+        if not name.startswith("_") and name not in CLOSING
+    }
+
+
+def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
+    sync, asynchronous = public_methods(PyocoHttpClient), public_methods(AsyncPyocoHttpClient)
+    assert list(sync) == list(asynchronous)
+    for name, signature in sync.items():
+        theirs = asynchronous[name].parameters.values()
+        mine = signature.parameters.values()
+        assert [(each.name, each.kind, each.default) for each in mine] == [
+            (each.name, each.kind, each.default) for each in theirs
+        ], name
+
+
+def test_every_method_says_what_it_does() -> None:
+    for client in (PyocoHttpClient, AsyncPyocoHttpClient):
+        for name in public_methods(client):
+            method = getattr(client, name)
+            assert method.__doc__, name
+            assert method.__name__ == name
+
+
+def test_the_table_of_methods_is_complete() -> None:
+    rows = re.findall(r"^\| (`[a-z_]+\(.*\)`) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`([a-z_]+)\(", row)]
+    assert sorted(named) == sorted(public_methods(PyocoHttpClient))
+
+
+def test_the_table_of_arguments_is_complete() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    section = page[page.index("## The client") : page.index("## Methods")]
+    named = re.findall(r"^\| `([a-z_]+)` \|", section, re.MULTILINE)
+    for client in (PyocoHttpClient, AsyncPyocoHttpClient):
+        assert named == list(inspect.signature(client).parameters)

@@ -1,0 +1,212 @@
+"""kill -9 behind each write of an answer, and with nobody left alive: the run has its answer, once."""
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import stream_state
+from pyoco_server.broker.queue.advisories import UsedUp
+from pyoco_server.broker.queue.intake import Intake
+from pyoco_server.broker.queue.queued_runs import QueuedRuns
+from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import RunStatus, encode, job_of
+from pyoco_server.runs.sweep.exhausted_deliveries import GivenUpJobs, LastDeliveries
+from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.sweep.run_repair import Mender
+from pyoco_server.runs.sweep.sweep_rules import Patience
+from tests.support.broker.connections import connected
+from tests.support.broker.stored_waits import let_expire
+from tests.support.broker.waits_in_bucket import SeenRuns
+from tests.support.places import ROOT
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.waiting_runs import waiting_run
+from tests.support.running.workers import serving_worker
+from tests.support.waiting import LIMIT_SEC, eventually
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(config, sweep_interval_sec=0.2)
+
+
+async def answer_and_die(config: NatsBackendConfig, wait_id: str, after: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(
+            sys.executable,
+            "-m",
+            "tests.support.running.dying_answerer",
+            config.nats_url,
+            wait_id,
+            "click",
+            after,
+        ),
+        cwd=ROOT,
+    )
+    async with asyncio.timeout(LIMIT_SEC):
+        assert await process.wait() == -signal.SIGKILL
+
+
+async def waits(gateway: RunningGateway, notes: Path, **params: Any) -> dict[str, Any]:
+    run_id = await gateway.submit("approval", params={"notes": str(notes), **params})
+    return await gateway.reaches(run_id, "WAITING_HUMAN")
+
+
+async def has_events(gateway: RunningGateway, run_id: str, expected: list[str]) -> None:
+    """What a process that died had no time to publish is published later."""
+
+    async def published() -> bool:
+        events = await WaitEvents(gateway.inside.connection).of_run(run_id)
+        return [event.kind.value for event in events] == expected
+
+    await eventually(published, describe=f"the events are {expected}")
+
+
+@pytest.mark.parametrize("after", ["decided", "told", "published"])
+async def test_an_answer_survives_the_gateway_that_took_it(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, after: str
+) -> None:
+    notes = tmp_path / "notes"
+    async with serving_worker(config):
+        run = await waits(gateway, notes)
+        wait_id = run["open_waits"][0]["wait_id"]
+        await answer_and_die(config, wait_id, after)
+        ended = await gateway.ends(run["run_id"])
+    assert (ended["status"], ended["attempt"]) == ("COMPLETED", 2)
+    assert notes.read_text().split() == ["prepare", "tell", "pay"]
+    await has_events(gateway, run["run_id"], ["opened", "answered"])
+    # Who has got no receipt asks again, and gets it.
+    again = {"payload": {"ok": True}, "decision_id": "click"}
+    receipt = (await gateway.http.post(f"/waits/{wait_id}/respond", json=again)).json()
+    assert (receipt["success"], receipt["repeated"]) == (True, True)
+
+
+async def test_an_answer_waits_for_a_worker_as_long_as_it_takes(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    """Published, and nobody is there to claim it."""
+    notes = tmp_path / "notes"
+    async with serving_worker(config):
+        run = await waits(gateway, notes)
+    await gateway.http.post("/resume", json={"runId": run["run_id"], "payload": {}})
+    care = gateway.inside.caretaker
+    goal = care.rounds + 8
+    await eventually(lambda: care.rounds > goal, describe="the caretaker has looked often")
+    queue = await stream_state(gateway.inside.connection, config.work_stream)
+    assert queue.messages == 1
+    async with serving_worker(config):
+        assert (await gateway.ends(run["run_id"]))["status"] == "COMPLETED"
+    assert notes.read_text().split() == ["prepare", "tell", "pay"]
+
+
+@asynccontextmanager
+async def two_gateways(config: NatsBackendConfig, folder: Path) -> AsyncIterator[list[RunningGateway]]:
+    other = replace(config, index_dir=str(folder / "other-index"))
+    async with running_gateway(config) as one, running_gateway(other) as two:
+        yield [one, two]
+
+
+async def test_a_deadline_that_passes_while_nobody_is_there_is_one_expiry(
+    config: NatsBackendConfig, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    async with running_gateway(config) as gateway, serving_worker(config):
+        await gateway.inside.caretaker.close()
+        run = await waits(gateway, notes, timeout_ms=600_000)
+    assert time.time() < run["wait_deadline_at"], "too slow to see anything"
+    async with connected(config) as connection:
+        await let_expire(WaitStore(connection), run["open_waits"][0]["wait_id"])
+    async with two_gateways(config, tmp_path) as gateways:
+        for gateway in gateways:
+            ended = await gateway.ends(run["run_id"])
+            assert (ended["status"], ended["reason"]) == ("FAILED", "human_timeout")
+        connection = gateways[0].inside.connection
+        assert (await stream_state(connection, config.dlq_stream)).messages == 1
+        await has_events(gateways[0], run["run_id"], ["opened", "expired"])
+
+
+async def test_two_gateways_take_one_answer(config: NatsBackendConfig, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    async with two_gateways(config, tmp_path) as gateways, serving_worker(config):
+        run = await waits(gateways[0], notes)
+        path = f"/waits/{run['open_waits'][0]['wait_id']}/respond"
+        answers = await asyncio.gather(
+            *(
+                gateway.http.post(path, json={"payload": {"from": number}, "decision_id": f"d{number}"})
+                for number, gateway in enumerate(gateways)
+            )
+        )
+        assert sorted(answer.status_code for answer in answers) == [200, 409]
+        [winner] = [number for number, answer in enumerate(answers) if answer.status_code == 200]
+        assert answers[1 - winner].json()["error"] == "already_decided"
+        await gateways[1].ends(run["run_id"])
+        records = (await gateways[0].get(run["run_id"], include="records"))["task_records"]
+    assert records["pay"]["output"]["answer"] == {"from": winner}
+    assert notes.read_text().split() == ["prepare", "tell", "pay"]
+
+
+# What the sweep knows of runs that wait
+
+
+async def test_a_job_that_was_given_up_does_not_end_a_run_that_waits_since(config: NatsBackendConfig) -> None:
+    """Its worker was killed at the last delivery, between writing that the run waits and acknowledging."""
+    async with connected(config) as connection:
+        run = await waiting_run(connection)
+        before = encode(structs.replace(job_of(run.snapshot, None), generation=0))
+        sequence = await publish_acked(connection, "pyoco.work.default", before)
+        mender = Mender(connection)
+        last = LastDeliveries(mender, QueuedRuns(connection))
+        given_up = GivenUpJobs(mender, OpenRuns(), last, Patience.of(config))
+        assert await given_up.settle(UsedUp(1, sequence, 20))
+        assert await run.now() == run.snapshot
+        assert await run.jobs() == []
+        # Of this generation it is the run's own job, which no worker has begun: there is a new one instead.
+        own = await publish_acked(connection, "pyoco.work.default", encode(job_of(run.snapshot, None)))
+        intake = Intake(connection, WorkQueue(connection), ["default"])
+        await intake.start()
+        async with asyncio.timeout(LIMIT_SEC):
+            assert (await intake.take()).stream_seq == own
+        assert await given_up.settle(UsedUp(2, own, 20))
+        assert await run.now() == run.snapshot
+        assert [job.generation for job in await run.jobs()] == [run.snapshot.generation]
+        assert await WorkQueue(connection).message(own) is None
+        await intake.close()
+
+
+async def test_the_job_of_a_run_that_begins_to_wait_is_not_missed_in_the_queue(
+    config: NatsBackendConfig,
+) -> None:
+    """Else all of the queue would be read again for each run that waits."""
+    async with connected(config) as connection:
+        runs, queued = SeenRuns(connection), QueuedRuns(connection)
+        runs.on_waiting(queued.forget_before)
+        begun = await waiting_run(connection, suspended=False)
+        await queued.compare(await queued.count())
+        await publish_acked(connection, "pyoco.work.default", encode(job_of(begun.snapshot, None)))
+        async for _ in queued.look():
+            pass
+        await runs.look()
+        assert queued.has_job(begun.run_id, 0)
+        for generation in (1, 2):
+            await begun.becomes(status=RunStatus.WAITING_HUMAN, delivery=None, generation=generation)
+            await runs.look()
+            assert not queued.has_job(begun.run_id, 0)
+            # Only the first time: what is in the queue from then on makes it go on.
+            queued.add(begun.run_id, "pyoco.work.default", generation=generation)
+            await begun.becomes(heartbeat_at=1.0)
+            await runs.look()
+            assert queued.has_job(begun.run_id, generation)
+            await begun.becomes(status=RunStatus.RUNNING)
+            await runs.look()

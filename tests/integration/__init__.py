@@ -1,0 +1,1 @@
+"""Against a real nats-server, gateway and worker."""

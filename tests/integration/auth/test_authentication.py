@@ -1,0 +1,394 @@
+"""Who gets in: each endpoint without a key, with a wrong one, and with one that is not for it."""
+
+import asyncio
+import io
+import json
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from starlette.routing import Mount, Route
+
+from pyoco_server.auth import known_keys
+from pyoco_server.auth.scopes import ALL_SCOPES, Scope
+from pyoco_server.auth.tokens import new_token
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
+from pyoco_server.http_api.middleware.access_table import TABLE, Access, access_of
+from pyoco_server.telemetry.logging_config import configure_logging
+from tests.support.broker.nats_server import NatsServer
+from tests.support.clocks import later_time
+from tests.support.running.api_keys import Key, new_key, revoke
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.waiting import LIMIT_SEC, eventually
+
+PUBLIC = {("GET", "/"), ("GET", "/health"), ("GET", "/openapi.json"), ("GET", "/static/{path:path}")}
+A_RUN = "00000000-0000-4000-8000-000000000000"
+REVOKED_WITHIN_SEC = 1.0
+
+PROTECTED = [(method, path) for (method, path), access in TABLE.items() if not access.public]
+
+
+def routes() -> set[tuple[str, str]]:
+    """Every route of the app, and every operation that the document tells."""
+    app = create_app(NatsBackendConfig(load_dotenv=False))
+    told = {(method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods}
+    plain = {
+        (method, route.path)
+        for route in _all_routes(app)
+        if isinstance(route, Route)
+        for method in route.methods or ()
+        if method != "HEAD"
+    }
+    assert plain >= told
+    return plain | {
+        ("GET", f"{route.path}/{{path:path}}") for route in app.routes if isinstance(route, Mount)
+    }
+
+
+def _all_routes(app: Any) -> Iterator[Any]:
+    for route in app.routes:
+        # FastAPI keeps an included router as one route of its own.
+        inner = getattr(route, "original_router", None)
+        yield from [route] if inner is None else _all_routes(inner)
+
+
+def test_every_route_is_protected_or_on_the_short_public_list() -> None:
+    assert routes() - set(TABLE) == set(), "a route is missing in http_api/middleware/access_table.py"
+    assert {row for row, access in TABLE.items() if access.public} == PUBLIC
+    # The dashboard's files come with the dashboard.
+    assert set(TABLE) - routes() <= {("GET", "/static/{path:path}")}
+
+
+@pytest.mark.parametrize("mode", ["none", "api_key"])
+def test_the_document_tells_the_key_and_the_scopes_of_every_protected_endpoint(mode: str) -> None:
+    config = NatsBackendConfig(load_dotenv=False, http_auth_mode=mode, http_api_key_header="X-Team-Key")
+    document = create_app(config).openapi()
+    assert document["components"]["securitySchemes"]["ApiKey"]["name"] == "X-Team-Key"
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            access = TABLE[method.upper(), path]
+            ways = operation.get("security", [])
+            assert {scope for each in ways if each for scope in each["ApiKey"]} == access.scopes
+            # `{}`: a gateway that does not ask for keys takes requests without.
+            assert ({} in ways) == (mode == "none" and not access.public)
+            assert access.public or {"401", "403", "503"} <= set(operation["responses"])
+
+
+@pytest.fixture
+def keyed(config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(config, http_auth_mode="api_key", http_operator_tenant="ops")
+
+
+@pytest.fixture
+async def gateway(keyed: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
+    async with running_gateway(keyed) as running:
+        yield running
+
+
+async def accepted_key(gateway: RunningGateway, tenant: str = "acme", **fields: Any) -> Key:
+    """A new key that the gateway has heard of."""
+    key = await new_key(gateway.inside.config, tenant, **fields)
+
+    async def is_accepted() -> bool:
+        header = {gateway.inside.config.http_api_key_header: key.text}
+        return (await gateway.http.get("/nowhere", headers=header)).status_code == 404
+
+    await eventually(is_accepted, describe="the new key is accepted")
+    return key
+
+
+# They answer as long as somebody listens.
+ENDLESS = {"/runs/watch", "/waits/watch"}
+
+
+def concrete(path: str) -> str:
+    path = (
+        path.replace("{run_id}", A_RUN).replace("{seq}", "1").replace("{wheel_name}", "a-1-py3-none-any.whl")
+    )
+    return re.sub(r"\{[a-z_]+\}", "some", path)
+
+
+async def refusals(
+    http: httpx.AsyncClient, headers: dict[str, str]
+) -> dict[tuple[str, str], tuple[int, str]]:
+    answers = {}
+    for method, path in PROTECTED:
+        answer = await http.request(method, concrete(path), headers=headers)
+        answers[method, path] = (answer.status_code, answer.json().get("err_id"))
+    return answers
+
+
+async def test_every_endpoint_without_a_key_is_401(gateway: RunningGateway) -> None:
+    assert set((await refusals(gateway.http, {})).values()) == {(401, "ERR-PYOCO-0014")}
+
+
+async def test_every_endpoint_with_an_unknown_key_is_403(gateway: RunningGateway) -> None:
+    headers = {"X-API-Key": new_token().text()}
+    assert set((await refusals(gateway.http, headers)).values()) == {(403, "ERR-PYOCO-0015")}
+
+
+async def test_every_endpoint_with_a_revoked_key_is_403(
+    keyed: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    key = await accepted_key(gateway)
+    assert (await gateway.http.get("/runs", headers=key.header)).status_code == 200
+    await revoke(keyed, key)
+    await refused(gateway, key)
+    assert set((await refusals(gateway.http, key.header)).values()) == {(403, "ERR-PYOCO-0015")}
+
+
+async def refused(gateway: RunningGateway, key: Key) -> dict[str, Any]:
+    """The problem, once the gateway refuses the key."""
+
+    async def is_refused() -> dict[str, Any] | None:
+        answer = await gateway.http.get("/workers", headers=key.header)
+        problem: dict[str, Any] = answer.json() if answer.status_code == 403 else {}
+        return problem or None
+
+    return await eventually(is_refused, describe=f"{key.key_id} is refused")
+
+
+@pytest.mark.parametrize("scope", Scope)
+async def test_a_key_opens_what_its_scope_is_for_and_nothing_else(
+    keyed: NatsBackendConfig, gateway: RunningGateway, scope: Scope
+) -> None:
+    key = await accepted_key(gateway, scopes=[scope])
+    for method, path in PROTECTED:
+        if path in ENDLESS:
+            continue
+        answer = await gateway.http.request(method, concrete(path), headers=key.header)
+        access = TABLE[method, path]
+        if scope in access.scopes or scope is Scope.ADMIN:
+            assert answer.status_code not in (401, 403), f"{method} {path}: {answer.text}"
+        else:
+            problem = answer.json()
+            assert (answer.status_code, problem["err_id"]) == (403, "ERR-PYOCO-0032")
+            assert all(f"`{wanted}`" in problem["detail"] for wanted in access.wanted)
+            assert f"has `{scope}`" in problem["detail"]
+
+
+async def test_a_key_without_scopes_opens_everything(
+    keyed: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    key = await accepted_key(gateway)
+    for method, path in PROTECTED:
+        if path not in ENDLESS:
+            answer = await gateway.http.request(method, concrete(path), headers=key.header)
+            assert answer.status_code not in (401, 403), f"{method} {path}: {answer.text}"
+
+
+@pytest.mark.parametrize("path", ["/health", "/openapi.json"])
+async def test_what_is_public_needs_no_key(gateway: RunningGateway, path: str) -> None:
+    assert (await gateway.http.get(path)).status_code == 200
+    assert (await gateway.http.get(path, headers={"X-API-Key": "wrong"})).status_code == 200
+
+
+async def test_an_unknown_path_is_401_without_a_key_and_as_ever_with_one(
+    keyed: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    key = await accepted_key(gateway, scopes=[Scope.SUBMIT])
+    assert (await gateway.http.get("/secrets")).status_code == 401
+    assert (await gateway.http.put("/runs")).status_code == 401
+    # A path that a route's `$` would let through is none of the table.
+    assert (await gateway.http.get("/health%0A")).status_code == 401
+    assert (await gateway.http.get("/secrets", headers=key.header)).status_code == 404
+    put = await gateway.http.put("/runs", headers=key.header)
+    assert (put.status_code, put.headers["allow"]) == (405, "GET, POST")
+
+
+async def test_the_401_says_which_header_and_the_header_is_a_setting(keyed: NatsBackendConfig) -> None:
+    async with running_gateway(replace(keyed, http_api_key_header="X-Team-Key")) as gateway:
+        answer = await gateway.http.get("/runs")
+        assert answer.status_code == 401
+        assert "X-Team-Key" in answer.json()["detail"]
+        assert 'header="X-Team-Key"' in answer.headers["www-authenticate"]
+        key = await accepted_key(gateway)
+        answer = await gateway.http.get("/runs", headers={"x-team-key": key.text})
+        assert answer.status_code == 200
+        assert (await gateway.http.get("/runs", headers=key.header)).status_code == 401
+
+
+async def test_a_key_in_the_query_is_no_key(keyed: NatsBackendConfig, gateway: RunningGateway) -> None:
+    key = await accepted_key(gateway)
+    for name in ("api_key", "X-API-Key", "key"):
+        assert (await gateway.http.get("/workers", params={name: key.text})).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x", "pyoco_", "pyoco__", "Bearer x", "pyoco_0123456789abcdef_", "pyoco_*_" + "0" * 64, "é" * 200],
+)
+async def test_what_is_no_key_at_all_is_403(gateway: RunningGateway, text: str) -> None:
+    answer = await gateway.http.get("/runs", headers=[(b"X-API-Key", text.encode("latin-1"))])
+    assert (answer.status_code, answer.json()["err_id"]) == (403, "ERR-PYOCO-0015")
+
+
+async def test_white_space_around_a_key_is_not_part_of_it(gateway: RunningGateway) -> None:
+    key = await accepted_key(gateway)
+    url = gateway.http.base_url
+    for given, status in ((f" \t {key.text} \t ", b"200"), (" \t ", b"401")):
+        # Not by httpx, which sends no such header.
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(f"GET /runs HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key:{given}\r\n\r\n".encode())
+        async with asyncio.timeout(LIMIT_SEC):
+            assert (await reader.readline()).split()[1] == status
+        writer.close()
+
+
+async def test_a_wrong_secret_of_a_known_key_tells_no_more_than_an_unknown_one(
+    keyed: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    key = await accepted_key(gateway)
+    await revoke(keyed, key)
+    await refused(gateway, key)
+    wrong = await gateway.http.get("/runs", headers={"X-API-Key": new_token(key.key_id).text()})
+    unknown = await gateway.http.get("/runs", headers={"X-API-Key": new_token().text()})
+    assert wrong.json() == unknown.json()
+
+
+async def test_it_is_refused_before_the_body_is_read(gateway: RunningGateway) -> None:
+    """A sender who waits for permission gets the refusal, and never sends the body."""
+    url = gateway.http.base_url
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(
+        b"POST /wheels HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000000\r\n"
+        b"Content-Type: multipart/form-data; boundary=x\r\nExpect: 100-continue\r\n\r\n"
+    )
+    async with asyncio.timeout(LIMIT_SEC):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 401")
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_a_refused_upload_that_comes_all_the_same_gets_its_answer(gateway: RunningGateway) -> None:
+    files = {"wheel": ("a-1-py3-none-any.whl", b"x" * 3_000_000)}
+    assert (await gateway.http.post("/wheels", files=files)).status_code == 401
+    assert (await gateway.http.get("/health")).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/runs/watch", "/runs/{run_id}/watch", "/runs/{run_id}/logs?follow=true"])
+async def test_a_stream_ends_when_its_key_is_revoked(
+    keyed: NatsBackendConfig, gateway: RunningGateway, path: str
+) -> None:
+    key, other = await accepted_key(gateway), await accepted_key(gateway)
+    await eventually(lambda: gateway.inside.index_file.ready, describe="lists can be watched")
+    answer = await gateway.http.post("/runs", json={"flow_name": "waits"}, headers=key.header)
+    run_id = answer.json()["run_id"]
+    path = path.replace("{run_id}", run_id)
+    async with open_stream(gateway, path, key) as watched, open_stream(gateway, path, other) as stays:
+        await revoke(keyed, key)
+        async with asyncio.timeout(LIMIT_SEC):
+            async for _ in watched.aiter_bytes():
+                pass
+        # The other key's stream goes on: what happens now is told there.
+        await gateway.http.post(f"/runs/{run_id}/cancel", headers=other.header)
+        async with asyncio.timeout(LIMIT_SEC):
+            await anext(text async for text in stays.aiter_text() if "CANCELLED" in text or "end" in text)
+
+
+@asynccontextmanager
+async def open_stream(gateway: RunningGateway, path: str, key: Key) -> AsyncIterator[httpx.Response]:
+    async with gateway.http.stream("GET", path, headers=key.header) as answer:
+        assert answer.status_code == 200
+        yield answer
+
+
+async def test_a_stream_ends_when_its_key_expires(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = later_time(monkeypatch, known_keys)
+    key = await accepted_key(gateway, expires_at=time.time() + 3600)
+    await eventually(lambda: gateway.inside.index_file.ready, describe="lists can be watched")
+    await eventually(lambda: gateway.inside.inbox.begun, describe="waits can be watched")
+    async with (
+        open_stream(gateway, "/runs/watch", key) as watched,
+        open_stream(gateway, "/waits/watch", key) as inbox,
+        asyncio.timeout(LIMIT_SEC),
+    ):
+        clock.by_sec = 3600
+        for stream in (watched, inbox):
+            async for _ in stream.aiter_bytes():
+                pass
+    assert "it has expired" in (await refused(gateway, key))["detail"]
+
+
+async def test_while_nats_is_away_keys_are_not_checked_but_503(
+    keyed: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    keyed = replace(keyed, nats_url=own_nats.url)
+    async with running_gateway(keyed) as gateway:
+        key = await accepted_key(gateway)
+        own_nats.stop()
+
+        unknown = {"X-API-Key": new_token().text()}
+
+        async def unavailable() -> bool:
+            # It is not said to be wrong, since nobody knows.
+            answer = await gateway.http.get("/workers", headers=unknown)
+            return answer.status_code == 503 and answer.json()["err_id"] == "ERR-PYOCO-0003"
+
+        await eventually(unavailable, describe="keys cannot be checked")
+        known = await gateway.http.get("/workers", headers=key.header)
+        assert (known.status_code, "retry-after" in known.headers) == (503, True)
+        assert (await gateway.http.get("/workers")).status_code == 401
+        assert (await gateway.http.get("/health")).status_code == 200
+        own_nats.start()
+
+        async def back() -> bool:
+            return (await gateway.http.get("/workers", headers=key.header)).status_code == 200
+
+        await eventually(back, describe="the key is good again")
+
+
+async def test_a_refusal_is_counted_under_its_endpoint(gateway: RunningGateway) -> None:
+    await gateway.http.get(f"/runs/{A_RUN}")
+    await gateway.http.get("/nowhere")
+    key = await accepted_key(gateway, "ops")
+    page = (await gateway.http.get("/metrics", headers=key.header)).text
+    assert 'pyoco_http_requests_total{method="GET",route="/runs/{run_id}",status="401"} 1.0' in page
+    assert 'pyoco_http_requests_total{method="GET",route="none",status="401"} 1.0' in page
+
+
+async def test_no_key_reaches_a_log_line_or_an_answer(keyed: NatsBackendConfig) -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    configure_logging(service="test", config=replace(keyed, log_level="DEBUG"), stream=stream)
+    try:
+        good = await new_key(keyed, scopes=[Scope.SUBMIT])
+        gone, unknown = await new_key(keyed), Key("", new_token().text())
+        await revoke(keyed, gone)
+        told = []
+        async with running_gateway(keyed) as gateway:
+            for key in (good, gone, unknown):
+                for method, path in [*PROTECTED, ("GET", "/nowhere")]:
+                    answer = await gateway.http.request(method, concrete(path), headers=key.header)
+                    told.append(answer.text + str(answer.headers))
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    said = stream.getvalue() + "".join(told)
+    assert any(json.loads(line).get("err_id") == "ERR-PYOCO-0015" for line in stream.getvalue().splitlines())
+    for key in (good, gone, unknown):
+        assert key.text.rpartition("_")[2] not in said
+
+
+def test_a_route_of_the_table_is_found_by_every_address_that_reaches_it() -> None:
+    for (method, path), access in TABLE.items():
+        assert access_of(method, concrete(path).replace("{path:path}", "a/b.js")) is access
+    assert access_of("HEAD", "/health") is TABLE["GET", "/health"]
+    assert access_of("GET", f"/runs/{A_RUN}/more/of/it") is None
+
+
+def test_admin_stands_for_every_scope_and_no_scope_for_none() -> None:
+    access = Access("/x", frozenset({Scope.READ, Scope.OPERATE}))
+    assert [scope for scope in Scope if access.allows(frozenset({scope}))] == ["read", "operate", "admin"]
+    assert access.allows(ALL_SCOPES)
+    assert not access.allows(frozenset())

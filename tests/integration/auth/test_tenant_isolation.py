@@ -1,0 +1,311 @@
+"""Every endpoint of the OpenAPI document, asked by one tenant about what another has: it learns nothing.
+
+The requests are made from the document: an endpoint that is added is tested without anybody thinking of it.
+One that needs more than its path to be asked fails here until it is in one of the small tables below.
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+
+from pyoco_server.broker.client.direct_client import DirectClient
+from pyoco_server.broker.jetstream.stream_reads import stream_state
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
+from pyoco_server.http_api.middleware import authentication
+from pyoco_server.http_api.middleware import constant_time_404 as even_times
+from pyoco_server.records.models import DeadLetter, LogLine, RunStatus
+from tests.support.broker.stored_runs import ended, write
+from tests.support.broker.stored_waits import a_wait
+from tests.support.broker.worker_records import a_record, put_record
+from tests.support.running.tenants import Tenant, having_tenants
+from tests.support.samples.wheel_uploads import upload
+from tests.support.samples.wheels import wheel_bytes
+
+# In all that acme has and rival must not see.
+MARK = "acmes-secret"
+YAML = "version: 1\nflow: {graph: hello}\ntasks:\n  hello: {callable: 'greetings:hello'}\n"
+
+
+@dataclass
+class World:
+    acme: Tenant
+    rival: Tenant
+    # Where a list is watched from: before there was anything.
+    beginning: str = ""
+    # What acme has, by the parameter that names it.
+    owned: dict[str, str] = field(default_factory=dict)
+    run_ids: list[str] = field(default_factory=list)
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must not be in an answer to rival."""
+        return [MARK, "acme", self.acme.api_key_id, self.owned["bulk_id"], *self.run_ids]
+
+    def leaks(self, answer: httpx.Response) -> list[str]:
+        told = answer.text + str(answer.headers)
+        return [secret for secret in self.secrets if secret in told]
+
+    async def written(self) -> list[tuple[int, int]]:
+        """All that is stored for tenants: if nothing is written or removed, nothing has changed."""
+        connection = self.acme.inside.connection
+        config = connection.config
+        streams = [
+            *(
+                f"KV_{bucket}"
+                for bucket in (config.runs_kv_bucket, config.bulk_kv_bucket, config.waits_kv_bucket)
+            ),
+            *(config.work_stream, config.dlq_stream, config.journal_stream, config.run_log_stream),
+            config.wait_event_stream,
+        ]
+        states = [await stream_state(connection, stream) for stream in streams]
+        return [(state.last_sequence, state.messages) for state in states]
+
+
+# What tenants have of their own, with the name of one that nobody has; `_fill` makes one of acme's.
+OWNED = {
+    "run_id": "00000000-0000-4000-8000-000000000000",
+    "seq": "987654",
+    "bulk_id": "00000000-0000-4000-8000-000000000001",
+    "wait_id": "00000000-0000-4000-8000-000000000000.0123456789abcdef",
+}
+# Where it is named in the body.
+NAMED_IN_BODY = {("POST", "/resume"): ("runId", "run_id")}
+# What all tenants share: it is there for rival too, but nothing of acme's is told with it.
+SHARED = {"worker_id": "w1", "wheel_name": "greetings-0.1.0-py3-none-any.whl"}
+# What makes an endpoint tell as much as it can, and end.
+QUERIES: dict[tuple[str, str], Callable[[World], dict[str, str]]] = {
+    ("GET", "/runs"): lambda world: {"include": "full", "total": "true"},
+    ("GET", "/runs/watch"): lambda world: {"after": world.beginning, "timeout_sec": "1"},
+    ("GET", "/runs/{run_id}/watch"): lambda world: {"timeout_sec": "1"},
+    ("GET", "/waits/watch"): lambda world: {"timeout_sec": "1"},
+}
+_EVERYTHING: dict[str, Any] = {"json": {"expected_count": 1000}}
+BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/runs"): {"json": {"flow_name": "noop"}, "headers": {"Idempotency-Key": "nightly"}},
+    ("POST", "/runs/yaml"): {
+        "files": {"workflow": ("flow.yaml", YAML)},
+        "data": {"flow_name": "noop"},
+        "headers": {"Idempotency-Key": "nightly"},
+    },
+    ("POST", "/waits/{wait_id}/respond"): {"json": {"payload": 1}},
+    ("POST", "/resume"): {"json": {"payload": 1}},
+    ("POST", "/bulk/cancel"): _EVERYTHING,
+    ("POST", "/bulk/rerun"): _EVERYTHING,
+    ("POST", "/dlq/replay"): _EVERYTHING,
+    ("POST", "/dlq/delete"): _EVERYTHING,
+    ("POST", "/wheels"): {
+        "files": {"wheel": ("others-0.1.0-py3-none-any.whl", wheel_bytes("others", "0.1.0"))}
+    },
+    ("PATCH", "/workers/{worker_id}"): {"json": {"hidden": False}},
+}
+# Where acme itself is told of what it has: else a test that finds nothing of it would show nothing.
+TELLING = {
+    ("GET", "/runs"),
+    ("GET", "/runs/watch"),
+    ("GET", "/waits"),
+    ("GET", "/waits/watch"),
+    ("GET", "/dlq"),
+    ("GET", "/bulk"),
+    ("GET", "/metrics"),
+    ("GET", "/overview"),
+    ("GET", "/workers"),
+    ("GET", "/workers/{worker_id}"),
+    ("GET", "/wheels/history"),
+}
+
+
+def operations() -> list[tuple[str, str]]:
+    document = create_app(NatsBackendConfig(load_dotenv=False)).openapi()
+    return [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
+
+
+def parameters(path: str) -> list[str]:
+    return re.findall(r"\{(\w+)", path)
+
+
+def names_in(method: str, path: str) -> list[str]:
+    """What the request names: in its path, or in its body."""
+    _, in_body = NAMED_IN_BODY.get((method, path), (None, None))
+    return parameters(path) if in_body is None else [in_body]
+
+
+OF_TENANTS = [each for each in operations() if set(names_in(*each)) & set(OWNED)]
+OF_ALL = [each for each in operations() if each not in OF_TENANTS]
+
+
+@pytest.fixture
+async def world(config: NatsBackendConfig) -> AsyncIterator[World]:
+    async with having_tenants(config, "acme", "rival") as (acme, rival):
+        world = World(acme, rival)
+        world.beginning = (await acme.http.get("/runs")).headers["X-Pyoco-Revision"]
+        await _fill(world)
+        yield world
+
+
+async def _fill(world: World) -> None:
+    """Acme has everything that a tenant can have; what all share has served acme last."""
+    acme, inside = world.acme, world.acme.inside
+    fields: dict[str, Any] = {"flow_name": f"{MARK}-flow", "params": {"of": f"{MARK}-param"}}
+    answer = await acme.http.post(
+        "/runs", json={**fields, "tag": f"{MARK}-tag"}, headers={"Idempotency-Key": "nightly"}
+    )
+    open_run: str = answer.json()["run_id"]
+    failed = ended(RunStatus.FAILED, tenant_id="acme", api_key_id=acme.api_key_id, **fields)
+    world.run_ids = [open_run, *await write(inside.runs, failed)]
+    await inside.logs.publish(open_run, [LogLine(ts=1.0, stream="stdout", text=f"{MARK}-line")])
+    letter = DeadLetter(
+        timestamp=1.0, reason="timeout", error=MARK, run_id=failed.run_id, flow_name=MARK, tenant_id="acme"
+    )
+    await inside.letters.publish(letter, tag="default")
+    bulk = await acme.http.post(
+        "/bulk/cancel", params={"q": f"{MARK}-nothing"}, json={"expected_count": 0, "reason": MARK}
+    )
+    wait = a_wait(open_run, f"{MARK}-wait", tenant_id="acme", flow_name=MARK, message=MARK)
+    await inside.wait_store.create(wait)
+    world.owned = {
+        "run_id": open_run,
+        "seq": "1",
+        "bulk_id": bulk.json()["operation"]["bulk_id"],
+        "wait_id": wait.wait_id,
+    }
+    record = a_record(
+        SHARED["worker_id"],
+        seen_at=4e9,
+        current_run_id=open_run,
+        current_run_ids=[open_run],
+        last_run_id=failed.run_id,
+    )
+    await put_record(inside.connection, record)
+    assert (await upload(acme)).status_code == 200
+
+
+async def ask(tenant: Tenant, world: World, method: str, path: str, names: dict[str, str]) -> httpx.Response:
+    query = QUERIES[method, path](world) if (method, path) in QUERIES else {}
+    filled = path.format_map({**SHARED, **names})
+    body = BODIES.get((method, path), {})
+    if (method, path) in NAMED_IN_BODY:
+        field, name = NAMED_IN_BODY[method, path]
+        body = {"json": {**body["json"], field: names[name]}}
+    return await tenant.http.request(method, filled, params=query, **body)
+
+
+def test_somebody_has_said_what_each_parameter_of_a_path_names() -> None:
+    """A tenant's own or something that all share: put it into OWNED, with an object in `_fill`, or SHARED."""
+    named = {name for _, path in operations() for name in parameters(path)}
+    assert named == {*OWNED, *SHARED}
+
+
+def test_the_tables_have_no_endpoint_that_does_not_exist() -> None:
+    assert {*QUERIES, *BODIES, *TELLING, *NAMED_IN_BODY} <= set(operations())
+
+
+@pytest.mark.parametrize(("method", "path"), OF_TENANTS)
+async def test_what_another_tenant_has_is_not_there(
+    method: str, path: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, waits = _noted_requests(monkeypatch), _noted_waits(monkeypatch)
+    [name] = names_in(method, path)
+    before = await world.written()
+    foreign = await ask(world.rival, world, method, path, world.owned)
+    of_foreign = _about_it(asked, world.owned[name])
+    asked.clear()
+    unknown = await ask(world.rival, world, method, path, OWNED)
+    of_unknown = _about_it(asked, OWNED[name])
+    assert foreign.status_code == unknown.status_code == 404
+    assert of_foreign == of_unknown != []
+    assert len(waits) == 2
+    assert foreign.text.replace(world.owned[name], "?") == unknown.text.replace(OWNED[name], "?")
+    assert _told_beside(foreign) == _told_beside(unknown)
+    assert await world.written() == before
+    own = await ask(world.acme, world, method, path, world.owned)
+    assert own.status_code not in (404, 422), own.text
+
+
+async def test_what_another_tenant_had_is_not_there_either(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was removed leaves a mark in the bucket; who asks for it is not to see that."""
+    asked = _noted_requests(monkeypatch)
+    runs, run_id = world.acme.inside.runs, world.run_ids[-1]
+    stored = await runs.get_from_leader(run_id)
+    assert stored is not None
+    await runs.delete(run_id, revision=stored.revision)
+    method, path = "GET", "/runs/{run_id}"
+    removed = await ask(world.rival, world, method, path, {"run_id": run_id})
+    of_removed = _about_it(asked, run_id)
+    asked.clear()
+    unknown = await ask(world.rival, world, method, path, OWNED)
+    assert removed.status_code == unknown.status_code == 404
+    assert of_removed == _about_it(asked, OWNED["run_id"]) != []
+
+
+def _noted_requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes]]:
+    """All that is asked of NATS on behalf of a request, and by nobody else: subjects and payloads."""
+    noted: list[tuple[str, bytes]] = []
+    # Tasks that a request starts inherit it.
+    of_request = ContextVar("of_request", default=False)
+    arrive, publish = even_times.note_arrival, DirectClient.publish_now
+
+    def marking(scope: Any) -> None:
+        of_request.set(True)
+        arrive(scope)
+
+    def noting(client: DirectClient, subject: str, payload: bytes, *args: Any) -> bool:
+        if of_request.get():
+            noted.append((subject, payload))
+        return publish(client, subject, payload, *args)
+
+    monkeypatch.setattr(authentication, "note_arrival", marking)
+    monkeypatch.setattr(DirectClient, "publish_now", noting)
+    return noted
+
+
+def _about_it(requests: list[tuple[str, bytes]], it: str) -> list[tuple[str, bytes]]:
+    """The same, whatever it was that they asked for."""
+    return [(subject.replace(it, "?"), payload.replace(it.encode(), b"?")) for subject, payload in requests]
+
+
+def _noted_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The moments that answers were held back to."""
+    noted: list[float] = []
+    sleep_until = even_times._sleep_until
+
+    def noting(due: float) -> None:
+        noted.append(due)
+        sleep_until(due)
+
+    monkeypatch.setattr(even_times, "_sleep_until", noting)
+    return noted
+
+
+def _told_beside(answer: httpx.Response) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name not in ("date", "content-length")}
+
+
+@pytest.mark.parametrize(("method", "path"), OF_ALL)
+async def test_nothing_that_another_tenant_has_is_told(method: str, path: str, world: World) -> None:
+    answer = await ask(world.rival, world, method, path, {})
+    assert answer.status_code == 200, answer.text
+    assert world.leaks(answer) == []
+    if (method, path) in TELLING:
+        assert world.leaks(await ask(world.acme, world, method, path, {})) != []
+
+
+@pytest.mark.parametrize(("method", "path"), [each for each in OF_ALL if each[0] != "GET"])
+async def test_nothing_happens_to_what_another_tenant_has(method: str, path: str, world: World) -> None:
+    async def of_acme() -> list[Any]:
+        http = world.acme.http
+        paths = [f"/runs/{run_id}" for run_id in world.run_ids]
+        paths += [f"/bulk/{world.owned['bulk_id']}", f"/dlq/{world.owned['seq']}", "/runs", "/dlq", "/bulk"]
+        paths += [f"/waits/{world.owned['wait_id']}", "/waits"]
+        return [(await http.get(path)).json() for path in paths]
+
+    before = await of_acme()
+    await ask(world.rival, world, method, path, {})
+    assert await of_acme() == before

@@ -1,0 +1,375 @@
+"""Tenants: whose a run is, and what keys of different tenants see of each other's."""
+
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import DeadLetter, Reason, RunStatus, job_of, pending_snapshot
+from pyoco_server.runs.lifecycle.submission import new_job
+from pyoco_server.runs.sweep.run_repair import Ending, Mender
+from tests.integration.gateway.test_http_errors import assert_problem
+from tests.integration.submit.test_rerun import YAML
+from tests.integration.submit.test_submit import queued_job
+from tests.support.broker.stored_runs import ended, snapshot, write
+from tests.support.broker.worker_records import a_record, put_record
+from tests.support.event_reading import reading_events
+from tests.support.running.gateway import RunningGateway
+from tests.support.running.tenants import OPERATOR, Tenant, a_key, having_tenants
+from tests.support.running.workers import serving_worker
+from tests.support.waiting import eventually
+
+
+class Tenants(NamedTuple):
+    acme: Tenant
+    rival: Tenant
+    operator: Tenant
+
+
+@pytest.fixture
+async def tenants(config: NatsBackendConfig) -> AsyncIterator[Tenants]:
+    async with having_tenants(config, "acme", "rival", OPERATOR) as made:
+        yield Tenants(*made)
+
+
+def owner_of(run: dict[str, Any]) -> tuple[str | None, str | None]:
+    return run["tenant_id"], run["api_key_id"]
+
+
+async def ended_run(tenant: Tenant, status: RunStatus = RunStatus.FAILED, **fields: Any) -> str:
+    """A run of the tenant that has ended, without a worker."""
+    run = ended(status, tenant_id=tenant.tenant_id, api_key_id=tenant.api_key_id, **fields)
+    [run_id] = await write(tenant.inside.runs, run)
+    return run_id
+
+
+async def listed(tenant: Tenant, **query: Any) -> set[str]:
+    return {run["run_id"] for run in await tenant.json("/runs", **query)}
+
+
+# Whose a run is
+
+
+async def test_without_keys_a_run_is_nobodys(gateway: RunningGateway) -> None:
+    run_id = await gateway.submit("noop")
+    assert owner_of(await gateway.get(run_id)) == (None, None)
+    job = await queued_job(gateway)
+    assert (job.tenant_id, job.api_key_id) == (None, None)
+
+
+async def test_a_run_is_its_submitters(tenants: Tenants) -> None:
+    acme = tenants.acme
+    run_id = await acme.submit("noop")
+    assert owner_of(await acme.get(run_id)) == ("acme", acme.api_key_id)
+    job = await queued_job(acme)
+    assert (job.tenant_id, job.api_key_id) == ("acme", acme.api_key_id)
+    [item] = await acme.json("/runs")
+    assert item["tenant_id"] == "acme"
+
+
+async def test_a_flow_yaml_is_its_submitters(tenants: Tenants) -> None:
+    answer = await tenants.acme.submit_yaml(YAML)
+    run = await tenants.acme.get(answer.json()["run_id"])
+    assert owner_of(run) == ("acme", tenants.acme.api_key_id)
+
+
+async def test_nobody_can_say_that_a_run_is_anothers(tenants: Tenants) -> None:
+    answer = await tenants.rival.http.post("/runs", json={"flow_name": "noop", "tenant_id": "acme"})
+    assert_problem(answer, 422, 2)
+    answer = await tenants.rival.http.get("/runs", params={"tenant": "acme"})
+    assert_problem(answer, 422, 17)
+
+
+async def test_a_rerun_belongs_to_the_tenant_and_names_the_key_that_asked_for_it(tenants: Tenants) -> None:
+    run_id = await ended_run(tenants.acme)
+    async with a_key(tenants.acme, "acme") as colleague:
+        for caller in (colleague, tenants.operator):
+            answer = await caller.http.post(f"/runs/{run_id}/rerun")
+            rerun = await tenants.acme.get(answer.json()["run_id"])
+            assert owner_of(rerun) == ("acme", caller.api_key_id)
+
+
+async def test_a_replayed_letter_makes_a_run_of_its_tenant(tenants: Tenants) -> None:
+    letter = DeadLetter(
+        timestamp=1000.0, reason="timeout", error=None, run_id=await ended_run(tenants.acme), tenant_id="acme"
+    )
+    await tenants.acme.inside.letters.publish(letter, tag="default")
+    answer = await tenants.operator.http.post("/dlq/1/replay")
+    assert answer.status_code == 200, answer.text
+    run = await tenants.acme.get(answer.json()["run_id"])
+    assert owner_of(run) == ("acme", tenants.operator.api_key_id)
+
+
+async def test_a_bulk_rerun_takes_the_tenants_runs_and_no_others(tenants: Tenants) -> None:
+    acme, rival = tenants.acme, tenants.rival
+    own, others = await ended_run(acme), await ended_run(rival)
+    answer = await acme.http.post("/bulk/rerun", json={"expected_count": 1})
+    assert answer.status_code == 200, answer.text
+    operation = answer.json()["operation"]
+    assert owner_of(operation) == ("acme", acme.api_key_id)
+
+    async def done() -> bool:
+        state: str = (await acme.json(f"/bulk/{operation['bulk_id']}"))["state"]
+        return state == "COMPLETED"
+
+    await eventually(done, describe="the operation is over")
+    [rerun] = await acme.json("/runs", origin=own)
+    assert owner_of(await acme.get(rerun["run_id"])) == ("acme", acme.api_key_id)
+    assert await listed(rival) == {others}
+
+
+async def test_the_letter_of_a_failed_run_is_its_tenants(config: NatsBackendConfig, tenants: Tenants) -> None:
+    async with serving_worker(config):
+        run_id = (await tenants.acme.ends(await tenants.acme.submit("failing")))["run_id"]
+    [letter] = (await tenants.acme.json("/dlq"))["items"]
+    assert (letter["run_id"], letter["tenant_id"]) == (run_id, "acme")
+    assert (await tenants.rival.json("/dlq"))["items"] == []
+
+
+async def test_the_letter_of_a_job_that_cannot_be_read_is_the_tenants_whose_run_it_names(
+    config: NatsBackendConfig, tenants: Tenants
+) -> None:
+    [run_id] = await write(tenants.acme.inside.runs, snapshot(tenant_id="acme"))
+    job = f'{{"run_id": "{run_id}", "flow_name": 7}}'.encode()
+    await publish_acked(tenants.acme.inside.connection, f"{config.work_subject_prefix}.default", job)
+    async with serving_worker(config):
+        assert (await tenants.acme.ends(run_id))["reason"] == "invalid_job"
+
+        async def letters() -> Any:
+            return (await tenants.acme.json("/dlq"))["items"]
+
+        [letter] = await eventually(letters, describe="there is a letter")
+    assert (letter["run_id"], letter["tenant_id"]) == (run_id, "acme")
+
+
+async def test_a_letter_of_nobody_is_for_the_operator(tenants: Tenants) -> None:
+    letter = DeadLetter(timestamp=1000.0, reason="invalid_job", error="the job cannot be read")
+    await tenants.acme.inside.letters.publish(letter, tag="default")
+    seen = [len((await tenant.json("/dlq"))["items"]) for tenant in tenants]
+    assert seen == [0, 0, 1]
+
+
+async def test_who_cancels_is_written_down(tenants: Tenants) -> None:
+    run_id = await tenants.acme.submit("noop")
+    await tenants.acme.http.post(f"/runs/{run_id}/cancel")
+    run = await tenants.acme.get(run_id)
+    assert (run["status"], run["cancel_requested_by"]) == ("CANCELLED", tenants.acme.api_key_id)
+
+
+async def test_two_tenants_may_use_the_same_idempotency_key(tenants: Tenants) -> None:
+    header = {"Idempotency-Key": "nightly"}
+    answers = [
+        await tenant.http.post("/runs", json={"flow_name": tenant.tenant_id}, headers=header)
+        for tenant in (tenants.acme, tenants.rival, tenants.acme)
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    first, others, again = (answer.json()["run_id"] for answer in answers)
+    assert first == again != others
+
+
+# Who sees what
+
+
+async def test_a_tenant_counts_its_own_runs(tenants: Tenants) -> None:
+    own = {await ended_run(tenants.acme) for _ in range(3)}
+    others = {await ended_run(tenants.rival)}
+    for tenant, runs in ((tenants.acme, own), (tenants.rival, others), (tenants.operator, own | others)):
+        page = await tenant.json("/runs", total="true")
+        assert {run["run_id"] for run in page["items"]} == runs
+        assert (page["total"], page["total_exact"]) == (len(runs), True)
+
+
+async def test_runs_that_were_made_without_a_key_are_the_operators(tenants: Tenants) -> None:
+    [run_id] = await write(tenants.acme.inside.runs, snapshot())
+    assert [await listed(tenant) for tenant in tenants] == [set(), set(), {run_id}]
+    answers = [(await tenant.http.get(f"/runs/{run_id}")).status_code for tenant in tenants]
+    assert answers == [404, 404, 200]
+
+
+async def test_without_an_operators_tenant_nobody_sees_everything(config: NatsBackendConfig) -> None:
+    default = NatsBackendConfig().http_operator_tenant
+    async with having_tenants(config, "acme", OPERATOR, operator=default) as (acme, not_operator):
+        run_id = await acme.submit("noop")
+        assert await listed(acme) == {run_id}
+        assert await listed(not_operator) == set()
+
+
+async def test_a_cursor_of_another_tenant_is_refused(tenants: Tenants) -> None:
+    for tenant in (tenants.acme, tenants.rival):
+        for _ in range(2):
+            await ended_run(tenant)
+    cursor = (await tenants.acme.json("/runs", paged="true", limit=1))["next_cursor"]
+    assert (await tenants.acme.json("/runs", cursor=cursor, limit=1))["items"]
+    for tenant in (tenants.rival, tenants.operator):
+        assert_problem(await tenant.http.get("/runs", params={"cursor": cursor}), 422, 17)
+
+
+async def test_the_same_words_find_only_ones_own(tenants: Tenants) -> None:
+    words: dict[str, Any] = {"flow_name": "payroll", "worker_id": "w1", "tags": ["default", "night"]}
+    own = await ended_run(tenants.acme, **words)
+    await ended_run(tenants.rival, **words)
+    for query in ({"q": "payroll"}, {"worker": "w1"}, {"tag": "night"}, {"flow": "payroll"}):
+        assert await listed(tenants.acme, **query) == {own}
+
+
+async def test_a_removed_run_is_told_to_its_tenant_only(config: NatsBackendConfig) -> None:
+    """Also when the gateway has never seen it change, and nobody followed a list when it was removed."""
+    async with having_tenants(config, "acme") as [acme]:
+        own = await ended_run(acme)
+        assert await listed(acme) == {own}
+    async with having_tenants(config, "acme", "rival", OPERATOR) as tenants:
+        position = (await tenants[0].http.get("/runs")).headers["X-Pyoco-Revision"]
+        store = tenants[0].inside.runs
+        stored = await store.get_from_leader(own)
+        assert stored is not None
+        await store.delete(own, revision=stored.revision)
+        assert await listed(tenants[0]) == set()
+        told = {}
+        for tenant in tenants:
+            path = f"/runs/watch?after={position}&timeout_sec=1"
+            async with reading_events(tenant.http, path) as reading:
+                await reading.is_over()
+            told[tenant.tenant_id] = [event.name for event in reading.events if own in event.data]
+        assert told == {"acme": ["removed"], "rival": [], OPERATOR: ["removed"]}
+
+
+async def test_a_list_that_is_watched_tells_of_ones_own_runs(tenants: Tenants) -> None:
+    acme, rival = tenants.acme, tenants.rival
+    async with (
+        reading_events(rival.http, "/runs/watch?timeout_sec=600") as others,
+        reading_events(acme.http, "/runs/watch?timeout_sec=600") as own,
+    ):
+        of_acme = await acme.submit("noop")
+        of_rival = await rival.submit("noop")
+        await eventually(lambda: of_acme.encode() in own.raw, describe="acme is told")
+        await eventually(lambda: of_rival.encode() in others.raw, describe="rival is told")
+        assert of_acme.encode() not in others.raw
+        assert of_rival.encode() not in own.raw
+
+
+# What all share
+
+
+@pytest.fixture
+async def busy_worker(tenants: Tenants) -> tuple[str, str]:
+    """A worker without a free slot: its run of acme's, and the one of rival's that it had before."""
+    acme, rival = tenants.acme, tenants.rival
+    of_rival = await ended_run(rival)
+    of_acme = snapshot(tenant_id="acme", status=RunStatus.RUNNING, worker_id="w1")
+    await write(acme.inside.runs, of_acme)
+    record = a_record(
+        "w1",
+        seen_at=4e9,
+        slots_busy=1,
+        current_run_id=of_acme.run_id,
+        current_run_ids=[of_acme.run_id],
+        last_run_id=of_rival,
+        last_run_status="FAILED",
+        last_run_finished_at=1000.0,
+    )
+    await put_record(acme.inside.connection, record)
+    return of_acme.run_id, of_rival
+
+
+async def test_a_worker_does_not_tell_whose_else_runs_it_has(
+    tenants: Tenants, busy_worker: tuple[str, str]
+) -> None:
+    of_acme, of_rival = busy_worker
+    shown = {}
+    for tenant in tenants:
+        [worker] = await tenant.json("/workers")
+        assert worker == await tenant.json("/workers/w1")
+        names = (
+            "current_run_id",
+            "current_run_ids",
+            "last_run_id",
+            "last_run_status",
+            "last_run_finished_at",
+        )
+        shown[tenant.tenant_id] = [worker[name] for name in names]
+        assert worker["slots_busy"] == 1
+    assert shown == {
+        "acme": [of_acme, [of_acme], None, None, None],
+        "rival": [None, [], of_rival, "FAILED", 1000.0],
+        OPERATOR: [of_acme, [of_acme], of_rival, "FAILED", 1000.0],
+    }
+
+
+async def test_whose_the_runs_of_a_worker_are_is_asked_of_nats_only_when_one_is_not_known_yet(
+    tenants: Tenants, busy_worker: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists, asked = tenants.acme.inside.index, 0
+    catch_up = lists._fresh.caught_up_if_made
+
+    async def counted() -> None:
+        nonlocal asked
+        asked += 1
+        await catch_up()
+
+    await lists.caught_up()
+    monkeypatch.setattr(lists._fresh, "caught_up_if_made", counted)
+    [worker] = await tenants.acme.json("/workers")
+    assert (worker["current_run_ids"], asked) == ([busy_worker[0]], 0)
+    unknown = "0" * 32
+    assert await lists.of_tenant([busy_worker[0], unknown], "acme") == {busy_worker[0]}
+    assert asked == 1
+
+
+async def test_an_explanation_does_not_tell_which_runs_of_others_are_ahead(
+    tenants: Tenants, busy_worker: tuple[str, str]
+) -> None:
+    waiting = await tenants.rival.submit("noop")
+    found = (await tenants.rival.json(f"/runs/{waiting}/explain"))["findings"][0]
+    assert found["code"] == "all_slots_busy"
+    assert [worker["run_ids"] for worker in found["evidence"]["workers"]] == [[]]
+    found = (await tenants.operator.json(f"/runs/{waiting}/explain"))["findings"][0]
+    assert [worker["run_ids"] for worker in found["evidence"]["workers"]] == [[busy_worker[0]]]
+
+
+async def test_the_metrics_of_a_tenant_are_of_its_runs(tenants: Tenants) -> None:
+    for tenant in (tenants.acme, tenants.rival, tenants.rival):
+        await tenant.submit(f"flow-of-{tenant.tenant_id}", tag=f"tag-of-{tenant.tenant_id}")
+        await ended_run(tenant, flow_name=f"flow-of-{tenant.tenant_id}")
+    pages = {tenant.tenant_id: (await tenant.http.get("/metrics")).text for tenant in tenants}
+    assert 'pyoco_runs_total{status="PENDING"} 1.0' in pages["acme"]
+    assert 'pyoco_runs_total{status="PENDING"} 2.0' in pages["rival"]
+    assert 'pyoco_runs_total{status="PENDING"} 3.0' in pages[OPERATOR]
+    for name in ("flow", "tag"):
+        assert f'="{name}-of-acme"' in pages["acme"]
+        assert f'="{name}-of-rival"' not in pages["acme"]
+        assert f'="{name}-of-acme"' in pages[OPERATOR]
+        assert f'="{name}-of-rival"' in pages[OPERATOR]
+    assert "pyoco_dlq_messages_total 0.0" in pages[OPERATOR]
+    assert "\npyoco_dlq_messages_total" not in pages["acme"]
+
+
+async def test_an_index_that_is_being_made_hides_the_runs_of_workers(
+    tenants: Tenants, busy_worker: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def not_yet() -> None: ...
+
+    monkeypatch.setattr(tenants.acme.inside.index_file, "complete", not_yet)
+    tenants.acme.inside.index_file.ready = False
+    [worker] = await tenants.acme.json("/workers")
+    assert worker["current_run_ids"] == []
+
+
+def test_a_job_that_is_made_anew_has_the_same_owner() -> None:
+    job = structs.replace(new_job(flow_name="noop", tag="default"), tenant_id="acme", api_key_id="a key")
+    assert job_of(pending_snapshot(job), None) == job
+
+
+async def test_a_letter_that_the_sweep_writes_names_the_tenant(tenants: Tenants) -> None:
+    store = tenants.acme.inside.runs
+    [run_id] = await write(store, snapshot(tenant_id="acme"))
+    stored = await store.get_from_leader(run_id)
+    assert stored is not None
+    mender = Mender(tenants.acme.inside.connection)
+    assert await mender.end(stored, Ending(RunStatus.FAILED, Reason.TIMEOUT, "too long"))
+    letter = await DeadLetters(tenants.acme.inside.connection).get(1)
+    assert letter is not None
+    assert letter.letter.tenant_id == "acme"

@@ -1,0 +1,268 @@
+"""The connection to a real NATS server: what it says when it is gone, and that it never hangs."""
+
+import ast
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import pyoco_server
+from pyoco_server.broker import resources
+from pyoco_server.broker.client.connection import Connection, LinkStatus, NoResponders, PayloadTooLarge
+from pyoco_server.broker.jetstream.kv import Bucket
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
+from tests.support.broker.nats_server import NatsServer
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
+
+
+def new_connection(config: NatsBackendConfig) -> Connection:
+    connection = Connection(config, name="test")
+    connection.add_hook(lambda: resources.ensure_resources(connection))
+    return connection
+
+
+@pytest.fixture
+async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+    connection = new_connection(config)
+    await connection.start()
+    await connection.wait_ready(LIMIT_SEC)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def own_connection(config: NatsBackendConfig, own_nats: NatsServer) -> AsyncIterator[Connection]:
+    connection = new_connection(replace(config, nats_url=own_nats.url))
+    await connection.start()
+    await connection.wait_ready(LIMIT_SEC)
+    yield connection
+    await connection.close()
+
+
+async def test_a_request_in_flight_fails_when_the_server_dies_not_when_its_time_is_up(
+    own_connection: Connection, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # More than a setting allows: time in which a slow machine gets to kill the server.
+    monkeypatch.setattr(own_connection._pending, "_timeout_sec", NEVER_SEC)
+    with own_nats.paused():
+        waiting = asyncio.create_task(own_connection.request("$JS.API.INFO"))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(own_nats.kill)
+        with pytest.raises(NatsUnavailable, match="lost"):
+            await waiting
+        own_nats.start()
+    await own_connection.wait_ready(LIMIT_SEC)
+    assert own_connection.state.status is LinkStatus.CONNECTED
+
+
+async def test_a_request_to_nobody_says_so_at_once(connection: Connection) -> None:
+    connection._pending._timeout_sec = NEVER_SEC
+    with pytest.raises(NoResponders, match=r"nobody\.home"):
+        await connection.request("nobody.home")
+
+
+async def test_a_stream_that_is_missing_is_told_with_what_to_do(connection: Connection) -> None:
+    """After an update a worker with fewer rights would only say that nothing answers."""
+    with pytest.raises(NoResponders, match=r"nats-setup.*nats-config"):
+        await connection.request("$JS.API.DIRECT.GET.PYOCO_NOT_THERE", b"{}")
+
+
+async def test_a_payload_over_the_server_s_limit_is_told_apart_from_an_outage(connection: Connection) -> None:
+    with pytest.raises(PayloadTooLarge, match="1048576"):
+        await connection.request("anything", b"x" * (connection.max_payload + 1))
+
+
+async def test_credentials_never_appear_in_an_error(
+    connection: Connection, config: NatsBackendConfig
+) -> None:
+    assert "@" in config.nats_url
+    assert "@" not in str(connection.unavailable("for a test"))
+
+
+async def test_closing_while_there_is_no_server_is_quick(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    own_nats.kill()
+    connection = new_connection(replace(config, nats_url=own_nats.url))
+    await connection.start()
+    with pytest.raises(NatsUnavailable):
+        await connection.wait_ready(0.3)
+    async with asyncio.timeout(LIMIT_SEC):
+        await connection.close()
+
+
+async def test_closing_while_a_reconnect_is_being_prepared_is_quick(
+    own_connection: Connection, own_nats: NatsServer
+) -> None:
+    """The hang of pitfall 8: a cancellation that the preparing request swallowed."""
+    preparing = asyncio.Event()
+
+    async def tell() -> None:
+        preparing.set()
+        await own_connection.request("$JS.API.INFO")
+
+    own_connection.add_hook(tell)
+    for _ in range(5):
+        preparing.clear()
+        await asyncio.to_thread(own_nats.kill)
+        await eventually(lambda: not own_connection.state.up, describe="the loss is seen")
+        await asyncio.to_thread(own_nats.start)
+        await preparing.wait()
+    async with asyncio.timeout(LIMIT_SEC):
+        await own_connection.close()
+    assert own_connection.state.status is LinkStatus.CLOSED
+
+
+async def test_closing_insists_when_a_cancellation_is_swallowed(connection: Connection) -> None:
+    """As nats-py does it with its `asyncio.wait_for`, when what it waited for comes in the same moment."""
+    preparing = asyncio.Event()
+
+    async def swallow() -> None:
+        preparing.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    connection.add_hook(swallow)
+    with pytest.raises(NoResponders):
+        await connection.request("nobody")
+    await preparing.wait()
+    async with asyncio.timeout(LIMIT_SEC):
+        await connection.close()
+
+
+def test_nothing_uses_what_may_swallow_a_cancellation() -> None:
+    source = Path(pyoco_server.__file__).parent
+    users = [
+        f"{module.relative_to(source)}:{node.lineno}"
+        for module in source.rglob("*.py")
+        for node in ast.walk(ast.parse(module.read_text()))
+        if (isinstance(node, ast.Attribute) and node.attr == "wait_for")
+        or (isinstance(node, ast.ImportFrom) and any(each.name == "wait_for" for each in node.names))
+    ]
+    assert users == [], "asyncio.wait_for loses a cancellation on Python 3.11; use asyncio.timeout"
+
+
+async def test_a_server_that_is_too_old_is_named_with_the_cure(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resources, "_MIN_API_LEVEL", 99)
+    connection = new_connection(config)
+    await connection.start()
+    await eventually(lambda: "too old" in connection.state.detail, describe="the reason is known")
+    with pytest.raises(NatsUnavailable, match=r"too old; nats-server 2\.14 or newer is needed: upgrade"):
+        await connection.wait_ready(0.1)
+    await connection.close()
+
+
+async def test_a_full_disk_is_told_with_the_cure(
+    config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_nats.stop()
+    own_nats.max_file_store = 10**7
+    own_nats.start()
+    connection = new_connection(replace(config, nats_url=own_nats.url))
+    await connection.start()
+    await eventually(lambda: "free disk space" in connection.state.detail, describe="the reason is known")
+    with pytest.raises(NatsUnavailable, match=r"free disk space .* PYOCO_DLQ_MAX_BYTES"):
+        await connection.wait_ready(1.0)
+    await connection.close()
+    # It has tried several times by now, and said so once.
+    assert sum("free disk space" in record.message for record in caplog.records) == 1
+
+
+async def test_every_resource_is_made_and_an_existing_one_is_left_as_it_is(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    context = connection.client.jetstream()
+    names = {stream.config.name for stream in await context.streams_info()}
+    assert names == {
+        "PYOCO_WORK",
+        "PYOCO_DLQ",
+        "PYOCO_JOURNAL",
+        "PYOCO_LOGS",
+        "PYOCO_WAIT_EVENTS",
+        "PYOCO_ADVISORIES",
+        "KV_pyoco_leases",
+        "KV_pyoco_bulk",
+        "KV_pyoco_runs",
+        "KV_pyoco_waits",
+        "KV_pyoco_idempotency",
+        "KV_pyoco_workers",
+        "KV_pyoco_auth",
+        "KV_pyoco_wheel_history",
+        "OBJ_pyoco_wheels",
+    }
+    work = (await context.stream_info("PYOCO_WORK")).config
+    assert (work.retention, work.subjects, work.num_replicas) == ("workqueue", ["pyoco.work.>"], 1)
+    dlq = (await context.stream_info("PYOCO_DLQ")).config
+    assert (dlq.max_age, dlq.max_msgs, dlq.max_bytes) == (604800, 100000, 536870912)
+    assert (await context.stream_info("KV_pyoco_workers")).config.max_age == 0
+
+    dlq.max_msgs = 7
+    await context.update_stream(dlq)
+    await resources.ensure_resources(connection)
+    assert (await context.stream_info("PYOCO_DLQ")).config.max_msgs == 7
+
+
+def test_every_resource_has_the_replicas_that_were_asked_for(config: NatsBackendConfig) -> None:
+    streams = resources.resources(replace(config, nats_replicas=3))
+    assert {stream.num_replicas for stream in streams} == {3}
+
+
+async def test_ten_programs_that_start_at_once_make_each_resource_once(config: NatsBackendConfig) -> None:
+    connections = [new_connection(config) for _ in range(10)]
+    for connection in connections:
+        await connection.start()
+    for connection in connections:
+        await connection.wait_ready(LIMIT_SEC)
+    streams = await connections[0].client.jetstream().streams_info()
+    assert len(streams) == len(resources.resources(config))
+    for connection in connections:
+        await connection.close()
+
+
+async def test_nats_py_reads_our_buckets_and_object_store_as_its_own(connection: Connection) -> None:
+    """Other NATS tools must be able to look into them."""
+    context = connection.client.jetstream()
+    bucket = await context.key_value("pyoco_runs")
+    await Bucket(connection, "pyoco_runs").create("key", b"value")
+    assert (await bucket.get("key")).value == b"value"
+    store = await context.object_store("pyoco_wheels")
+    await store.put("name", b"data")
+    assert (await store.get("name")).data == b"data"
+
+
+async def test_a_bucket_never_overwrites_what_it_has_not_seen(connection: Connection) -> None:
+    bucket = Bucket(connection, "pyoco_runs")
+    assert await bucket.get("k") is None
+    first = await bucket.create("k", b"1")
+    with pytest.raises(RevisionConflict):
+        await bucket.create("k", b"again")
+    second = await bucket.update("k", b"2", revision=first)
+    with pytest.raises(RevisionConflict):
+        await bucket.update("k", b"stale", revision=first)
+    with pytest.raises(RevisionConflict):
+        await bucket.delete("k", revision=first)
+    for read in (bucket.get, bucket.get_from_leader):
+        entry = await read("k")
+        assert entry is not None
+        assert (entry.value, entry.revision) == (b"2", second)
+    await bucket.delete("k", revision=second)
+    for read in (bucket.get, bucket.get_from_leader):
+        assert await read("k") is None
+    await bucket.create("k", b"reborn")
+
+
+async def test_a_bucket_without_direct_reads_is_read_from_its_leader(connection: Connection) -> None:
+    context = connection.client.jetstream()
+    await context.create_key_value(bucket="slow", direct=False)
+    bucket = Bucket(connection, "slow")
+    await bucket.create("k", b"v")
+    entry = await bucket.get("k")
+    assert entry is not None
+    assert entry.value == b"v"

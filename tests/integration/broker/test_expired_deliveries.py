@@ -1,0 +1,169 @@
+"""A delivery that has passed AckWait is not handed back: its message may be with another worker by now."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.queue import tag_pulls, work_queue
+from pyoco_server.broker.queue.intake import Intake
+from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.runs.lifecycle.submission import new_job
+from pyoco_server.worker import PyocoNatsWorker
+from tests.support.inspection import started_pid
+from tests.support.running.gateway import RunningGateway
+from tests.support.running.workers import serving_worker
+from tests.support.waiting import eventually
+
+ACK_WAIT_SEC = 600.0
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    """However long a test takes, the server gives nothing a second time by itself."""
+    return replace(config, consumer_ack_wait_sec=ACK_WAIT_SEC)
+
+
+class Clock:
+    """The monotonic clock of the queue, which the test moves on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ahead = 0.0
+        for module in (work_queue, tag_pulls):
+            clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.ahead)
+            monkeypatch.setattr(module, "time", clock)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+async def intake(connection: Connection) -> AsyncIterator[Intake]:
+    intake = Intake(connection, WorkQueue(connection), ["default"])
+    await intake.start()
+    yield intake
+    await intake.close()
+
+
+async def queue_job(connection: Connection) -> None:
+    await WorkQueue(connection).publish(new_job(flow_name="f", tag="default"), run_revision=1)
+
+
+async def give_to_the_next(delivery: Delivery) -> None:
+    """As the server does after AckWait."""
+    await delivery._say(b"-NAK")
+
+
+async def test_a_held_delivery_does_not_take_the_message_from_its_present_owner(
+    connection: Connection, intake: Intake, clock: Clock
+) -> None:
+    await queue_job(connection)
+    first = await intake.take()
+    await give_to_the_next(first)
+    second = await intake.take()
+    assert (first.token, second.token) == ((1, 1), (1, 2))
+    # The first one was kept for a slot when its worker was paused.
+    clock.ahead = ACK_WAIT_SEC
+    intake._keep(first)
+    await intake.hand_back_left_over()
+    await queue_job(connection)
+    # What was handed back would come before this one.
+    assert (await intake.take()).token == (2, 1)
+
+
+async def test_a_delivery_that_is_kept_alive_can_be_handed_back(
+    connection: Connection, intake: Intake, clock: Clock
+) -> None:
+    await queue_job(connection)
+    delivery = await intake.take()
+    for _ in range(5):
+        clock.ahead += ACK_WAIT_SEC / 2
+        await delivery.in_progress()
+    await delivery.nak()
+    assert (await intake.take()).token == (1, 2)
+
+
+async def test_a_sign_of_life_after_ack_wait_does_not_bring_a_delivery_back(
+    connection: Connection, intake: Intake, clock: Clock
+) -> None:
+    await queue_job(connection)
+    delivery = await intake.take()
+    clock.ahead = ACK_WAIT_SEC
+    await delivery.in_progress()
+    assert delivery.has_expired
+
+
+async def test_what_has_waited_in_the_socket_of_a_paused_worker_has_expired(
+    intake: Intake, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [tag] = intake._tags
+    received: list[Delivery] = []
+    monkeypatch.setattr(intake, "deliver", received.append)
+
+    def read() -> bool:
+        reply = "$JS.ACK.PYOCO_WORK.pyoco_worker_default.1.1.1.1700000000000000000.0"
+        tag._on_message(Message("pyoco.work.default", reply, b"", b""))
+        return received[-1].has_expired
+
+    tag.tick()
+    assert not read()
+    clock.ahead += ACK_WAIT_SEC
+    # Whichever the loop does first after the pause.
+    assert read()
+    tag.tick()
+    assert read()
+    tag.tick()
+    assert not read()
+
+
+async def test_a_worker_that_stops_leaves_a_run_alone_that_another_has_taken(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    """It does not know before it stops: no heartbeat has told it."""
+    config = replace(config, run_heartbeat_interval_sec=60.0, drain_timeout_sec=0.2)
+    release, started = tmp_path / "release", tmp_path / "started"
+    async with AsyncExitStack() as leaving:
+        first = await leaving.enter_async_context(serving_worker(config, worker_id="first"))
+        deliveries = noted_deliveries(first)
+        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(started)})
+        await started_pid(started)
+        # So that its slot does not take it again.
+        await first._intake.pause()
+        async with serving_worker(config, worker_id="second", concurrency=2) as second:
+            await give_to_the_next(deliveries[0])
+
+            async def is_taken() -> bool:
+                return bool((await gateway.get(run_id))["worker_id"] == "second")
+
+            await eventually(is_taken, describe="the second worker has it")
+            taken = noted_deliveries(second)
+            await leaving.aclose()
+            # What the first one had handed back would come before this one.
+            other = await gateway.submit("noop")
+            assert (await gateway.ends(other))["status"] == "COMPLETED"
+            assert [delivery.stream_seq for delivery in taken] == [2]
+            release.touch()
+            run = await gateway.ends(run_id)
+            assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "second", 2)
+
+
+def noted_deliveries(worker: PyocoNatsWorker) -> list[Delivery]:
+    """What comes to the worker from now on."""
+    noted: list[Delivery] = []
+    deliver = worker._intake.deliver
+
+    def note(delivery: Delivery) -> None:
+        noted.append(delivery)
+        deliver(delivery)
+
+    worker._intake.deliver = note  # type: ignore[method-assign]
+    return noted

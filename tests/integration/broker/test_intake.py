@@ -1,0 +1,174 @@
+"""What a worker draws from the queue: no more than its slots take, and of a backlog a little ahead."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from nats.aio.msg import Msg
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.queue import intake as intake_module
+from pyoco_server.broker.queue.intake import Intake
+from pyoco_server.broker.queue.tag_pulls import TagPulls
+from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.runs.lifecycle.submission import new_job
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
+
+SLOTS = 4
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    """However long a test takes, nothing comes a second time unless it is handed back."""
+    return replace(config, consumer_ack_wait_sec=NEVER_SEC)
+
+
+@pytest.fixture
+async def intake(connection: Connection) -> AsyncIterator[Intake]:
+    intake = Intake(connection, WorkQueue(connection), ["default"])
+    await intake.start()
+    yield intake
+    await intake.close()
+
+
+@pytest.fixture
+def pulls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many deliveries each pull asked for."""
+    batches: list[int] = []
+    pull = TagPulls.pull
+
+    async def noting(self: TagPulls, batch: int, *, patient: bool) -> None:
+        batches.append(batch)
+        await pull(self, batch, patient=patient)
+
+    monkeypatch.setattr(TagPulls, "pull", noting)
+    return batches
+
+
+async def _queue_jobs(connection: Connection, count: int, tag: str = "default") -> None:
+    queue = WorkQueue(connection)
+    for _ in range(count):
+        await queue.publish(new_job(flow_name="f", tag=tag), run_revision=1)
+
+
+async def _unacknowledged(connection: Connection) -> int:
+    info = await connection.client.jetstream().consumer_info("PYOCO_WORK", "pyoco_worker_default")
+    return info.num_ack_pending or 0
+
+
+async def _slot(intake: Intake, taken: list[Delivery], most_held: list[int]) -> None:
+    while True:
+        delivery = await intake.take(ahead=True)
+        taken.append(delivery)
+        most_held.append(sum(len(tag.buffer) for tag in intake._tags))
+        await asyncio.sleep(0)
+        await delivery.ack()
+
+
+async def test_slots_with_short_runs_need_few_pulls_and_get_every_job_once(
+    connection: Connection, intake: Intake, pulls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow the machine is: these are short runs, and nothing is handed back.
+    monkeypatch.setattr(intake_module, "_MOMENT_SEC", 600.0)
+    monkeypatch.setattr(intake_module, "_HOLD_SEC", 600.0)
+    await _queue_jobs(connection, 200)
+    taken: list[Delivery] = []
+    held: list[int] = []
+    slots = [asyncio.create_task(_slot(intake, taken, held)) for _ in range(SLOTS)]
+    await eventually(lambda: len(taken) == 200, describe="every job was taken")
+    # The queue is empty now, and a pull waits for the next job.
+    await _queue_jobs(connection, 1)
+    await eventually(lambda: len(taken) == 201, describe="a job that comes later is taken, too")
+    for slot in slots:
+        slot.cancel()
+    await asyncio.wait(slots)
+    assert len({delivery.stream_seq for delivery in taken}) == 201
+    assert {delivery.number for delivery in taken} == {1}
+    assert max(held) <= SLOTS
+    assert len(pulls) < 150
+
+
+async def test_nothing_is_fetched_ahead_for_who_takes_one_at_a_time(
+    connection: Connection, intake: Intake
+) -> None:
+    await _queue_jobs(connection, 10)
+    for number in range(1, 6):
+        await intake.take()
+        assert await _unacknowledged(connection) == number
+
+
+async def test_a_slot_that_waits_in_several_goes_does_not_make_another_one_idle(
+    connection: Connection, intake: Intake
+) -> None:
+    """As one does whose waiting is interrupted by a look at the wheels."""
+    slots = {asyncio.create_task(intake.take()) for _ in range(2)}
+    await eventually(lambda: len(intake._takers) == 2, describe="both wait")
+    await _queue_jobs(connection, 1)
+    _, waiting = await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
+    for _ in range(3):
+        [slot] = waiting
+        slot.cancel()
+        await asyncio.wait(waiting)
+        waiting = {asyncio.create_task(intake.take())}
+        await eventually(lambda: len(intake._takers) == 1, describe="it waits again")
+        assert intake._busy == 1, "the one that has a run"
+    waiting.pop().cancel()
+
+
+async def test_nothing_is_fetched_ahead_of_runs_that_last(
+    connection: Connection, intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake_module, "_MOMENT_SEC", 0.0)
+    await _queue_jobs(connection, 10)
+    for number in range(1, 6):
+        await intake.take(ahead=True)
+        assert await _unacknowledged(connection) == number
+
+
+async def test_what_was_fetched_ahead_goes_to_another_worker_when_no_slot_comes(
+    connection: Connection, intake: Intake
+) -> None:
+    await _queue_jobs(connection, 4)
+    mine = [await intake.take(ahead=True) for _ in range(2)]
+    await eventually(lambda: sum(len(tag.buffer) for tag in intake._tags) > 0, describe="some is held")
+    other = Intake(connection, WorkQueue(connection), ["default"])
+    await other.start()
+    async with asyncio.timeout(LIMIT_SEC):
+        theirs = [await other.take() for _ in range(2)]
+    assert {delivery.stream_seq for delivery in mine + theirs} == {1, 2, 3, 4}
+    await other.close()
+
+
+async def test_an_idle_worker_gets_a_new_job_although_another_one_is_busy(
+    connection: Connection, intake: Intake
+) -> None:
+    """Fetching ahead takes from the queue what is there; it leaves no pull behind that waits for more."""
+    await _queue_jobs(connection, 6)
+    for _ in range(6):
+        await intake.take(ahead=True)
+    await _queue_jobs(connection, 1)
+    other = Intake(connection, WorkQueue(connection), ["default"])
+    await other.start()
+    async with asyncio.timeout(LIMIT_SEC):
+        delivery = await other.take()
+    # One that went to the busy worker first would come here as well, when it is handed back.
+    assert delivery.number == 1
+    await other.close()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "$JS.ACK.PYOCO_WORK.pyoco_worker_default.3.41.57.1700000000000000000.12",
+        "$JS.ACK._.hash.PYOCO_WORK.pyoco_worker_default.3.41.57.1700000000000000000.12.random",
+        "$JS.ACK.hub.hash.PYOCO_WORK.pyoco_worker_default.3.41.57.1700000000000000000.12.random",
+    ],
+)
+async def test_a_delivery_reads_its_numbers_as_nats_py_does(connection: Connection, reply: str) -> None:
+    delivery = Delivery(connection, Message("s", reply, b"", b""), "default")
+    metadata = Msg(connection.client, reply=reply).metadata
+    assert delivery.token == (metadata.sequence.stream, metadata.num_delivered) == (41, 3)
+    assert delivery.waiting == metadata.num_pending == 12

@@ -1,0 +1,167 @@
+"""The configuration that `nats-config` prints: everything works with it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.worker import PyocoNatsWorker
+from tests.support.event_reading import reading_events
+from tests.support.places import EXAMPLES
+from tests.support.running.api_keys import new_key
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.installation import Installation, installation, started, violations
+from tests.support.running.workers import serving_worker
+from tests.support.samples.wheel_uploads import greeting, greetings, registered, synced
+from tests.support.waiting import eventually
+from tests.support.webhooks import webhook_receiver
+
+__all__ = ["installation", "started"]
+
+
+async def bulk(gateway: RunningGateway, path: str, query: dict[str, str]) -> None:
+    dry = await gateway.http.post(path, params=query, json={"dry_run": True})
+    assert dry.status_code == 200, dry.text
+    begun = await gateway.http.post(path, params=query, json={"token": dry.json()["token"]})
+    assert begun.status_code == 200, begun.text
+    bulk_id = begun.json()["operation"]["bulk_id"]
+
+    async def done() -> bool:
+        return bool((await gateway.http.get(f"/bulk/{bulk_id}")).json()["state"] == "COMPLETED")
+
+    await eventually(done, describe="the bulk operation is done")
+
+
+async def test_runs_logs_reruns_cancels_and_dead_letters_work(
+    installation: Installation, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    async with (
+        running_gateway(installation.settings("gateway")) as gateway,
+        serving_worker(installation.settings("worker", cancel_grace_period_sec=0.2), concurrency=2),
+    ):
+        watched = await gateway.submit("counting", params={"counter": str(tmp_path / "c"), "seconds": 0})
+        async with reading_events(gateway.http, f"/runs/{watched}/watch") as events:
+            await events.is_over()
+        talking = await gateway.ends(await gateway.submit("counting-at-once", params={"lines": 3}))
+        assert talking["status"] == "COMPLETED"
+        log_page = await gateway.http.get(f"/runs/{talking['run_id']}/logs")
+        assert "all counted" in log_page.text
+        failed = await gateway.ends(await gateway.submit("failing", params={"message": "no"}))
+        assert failed["status"] == "FAILED"
+        again = await gateway.http.post(f"/runs/{failed['run_id']}/rerun", json={"mode": "failed"})
+        assert (await gateway.ends(again.json()["run_id"]))["status"] == "FAILED"
+        hanging = await gateway.submit("hanging", params={"started": str(tmp_path / "started")})
+        await gateway.reaches(hanging, "RUNNING")
+        assert (await gateway.http.get(f"/runs/{hanging}/explain")).status_code == 200
+        assert (await gateway.http.post(f"/runs/{hanging}/cancel")).status_code == 200
+        assert (await gateway.ends(hanging))["status"] == "CANCELLED"
+        letters = (await gateway.http.get("/dlq")).json()["items"]
+        assert letters
+        replayed = await gateway.http.post(f"/dlq/{letters[0]['seq']}/replay")
+        assert replayed.status_code == 200, replayed.text
+        await gateway.ends(replayed.json()["run_id"])
+        assert (await gateway.http.delete(f"/dlq/{letters[-1]['seq']}")).status_code == 200
+        await bulk(gateway, "/bulk/rerun", {"status": "failed"})
+        assert (await gateway.http.get("/metrics")).status_code == 200
+        key = {"Idempotency-Key": "once"}
+        answers = [
+            await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=key) for _ in range(2)
+        ]
+        assert len({answer.json()["run_id"] for answer in answers}) == 1
+        paused = await gateway.http.patch("/workers/worker", json={"paused": True})
+        assert paused.status_code == 200
+    assert violations(caplog) == []
+
+
+async def test_a_person_is_asked_told_of_it_and_answers(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    examples = EXAMPLES / "flows"
+    with webhook_receiver() as receiver:
+        async with (
+            running_gateway(installation.settings("gateway", notify_url=receiver.url)) as gateway,
+            serving_worker(installation.settings("worker"), flows=examples),
+        ):
+            run_id = await gateway.submit("invoice")
+            await gateway.reaches(run_id, "WAITING_HUMAN")
+            answer = {"runId": run_id, "payload": {"decision": "rejected"}}
+            assert (await gateway.http.post("/resume", json=answer)).status_code == 200
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+            await eventually(lambda: len(receiver.told) == 2, describe="both were told")
+    assert {told.body["event"]["kind"] for told in receiver.told} == {"opened", "answered"}
+    assert violations(caplog) == []
+
+
+async def test_a_run_is_resumed_and_old_ones_are_removed(
+    installation: Installation, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    book, release = tmp_path / "book", tmp_path / "release"
+    gateway_settings = installation.settings("gateway", run_retention_sec=1.0)
+    async with running_gateway(gateway_settings) as gateway:
+        params = {"book": str(book), "release": str(release)}
+        run_id = await gateway.submit("interrupted-chain", params=params)
+        async with serving_worker(installation.settings("worker", drain_timeout_sec=0)):
+            await eventually(lambda: book.exists() and "two" in book.read_text(), describe="it began")
+            # What its executor has told reaches the journal a little later than the next task begins.
+            journal = Journal(gateway.inside.connection)
+            await eventually(lambda: journal.entries(run_id), describe="the first task is kept")
+        release.touch()
+        async with serving_worker(installation.settings("worker"), worker_id="second"):
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+        assert book.read_text().split().count("one") == 1, "the journal was read"
+
+        async def gone() -> bool:
+            return (await gateway.http.get(f"/runs/{run_id}")).status_code == 404
+
+        await eventually(gone, describe="retention has removed the run")
+    assert violations(caplog) == []
+
+
+async def test_a_job_that_was_never_published_is_found_by_the_sweep(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_gateway(installation.settings("gateway")) as gateway:
+        run_id = await gateway.submit("noop")
+        await eventually(lambda: gateway.inside.sweeper._queued.has_job(run_id, 0), describe="it was seen")
+        async with installation.client("admin") as (admin, _):
+            await admin.jetstream().purge_stream("PYOCO_WORK")
+        async with serving_worker(installation.settings("worker")):
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+    assert violations(caplog) == []
+
+
+async def test_wheels_reach_the_workers(installation: Installation, caplog: pytest.LogCaptureFixture) -> None:
+    wanted: dict[str, Any] = {"wheel_sync_enabled": True, "wheel_sync_interval_sec": 0.5}
+    async with running_gateway(installation.settings("gateway")) as gateway:
+        await registered(gateway, content=greetings("0.1.0", "old"))
+        async with serving_worker(installation.settings("worker", **wanted)):
+            await synced(gateway, last_result="ok", selected_count=1)
+            assert await greeting(gateway) == "old"
+            await registered(gateway, version="0.2.0", content=greetings("0.2.0", "new"))
+            await synced(gateway, last_result="ok", updated_wheels=["greetings-0.2.0-py3-none-any.whl"])
+            deleted = await gateway.http.delete("/wheels/greetings-0.2.0-py3-none-any.whl")
+            assert deleted.status_code == 200
+    assert violations(caplog) == []
+
+
+async def test_keys_are_made_by_the_admin_and_asked_for_by_the_gateway(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = await new_key(installation.settings("admin"))
+    async with running_gateway(installation.settings("gateway", http_auth_mode="api_key")) as gateway:
+        assert (await gateway.http.get("/runs")).status_code == 401
+        assert (await gateway.http.get("/workers", headers=key.header)).status_code == 200
+    assert violations(caplog) == []
+
+
+async def test_workers_of_a_group_serve_its_tags_only(installation: Installation) -> None:
+    async with running_gateway(installation.settings("gateway")) as gateway:
+        run_id = await gateway.submit("noop", tag="gpu")
+        async with serving_worker(installation.settings("gpu"), tags=["gpu"]):
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+    with pytest.raises(NatsUnavailable, match=r"CONSUMER.INFO.PYOCO_WORK.pyoco_worker_default"):
+        await PyocoNatsWorker.connect(
+            installation.settings("gpu"), flow_resolver=lambda _: None, tags=["default"], timeout_sec=3
+        )

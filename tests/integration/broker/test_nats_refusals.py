@@ -1,0 +1,112 @@
+"""With the rights that `nats-config` gives: what a part may not do, and what is missing, is said at once."""
+
+import asyncio
+from dataclasses import replace
+
+import nats.errors
+import pytest
+from typer.testing import CliRunner
+
+from pyoco_server.admin_cli import app as admin_app
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsForbidden, NatsUnavailable
+from pyoco_server.worker import PyocoNatsWorker
+from tests.support.broker.connections import connected
+from tests.support.running.gateway import running_gateway
+from tests.support.running.installation import Installation, installation, started
+from tests.support.waiting import LIMIT_SEC, eventually
+
+__all__ = ["installation", "started"]
+
+
+async def take_rollups(installation: Installation, *buckets: str) -> None:
+    """As earlier versions made them."""
+    async with installation.client("admin") as (admin, _):
+        for bucket in buckets:
+            made = (await admin.jetstream().stream_info(bucket)).config
+            made.allow_rollup_hdrs, made.description = True, "of an administrator"
+            await admin.jetstream().update_stream(made)
+
+
+async def test_buckets_of_an_earlier_version_are_mended_by_nats_setup(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await take_rollups(installation, "KV_pyoco_auth", "KV_pyoco_runs")
+    known = installation.users["admin"]
+    monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
+    monkeypatch.setenv("PYOCO_NATS_URL", installation.server.url)
+    monkeypatch.setenv("PYOCO_NATS_USER", known["user"])
+    monkeypatch.setenv("PYOCO_NATS_PASSWORD", known["password"])
+    result = await asyncio.to_thread(CliRunner().invoke, admin_app, ["nats-setup"])
+    assert result.exit_code == 0, result.output
+    async with installation.client("admin") as (admin, _):
+        for bucket in ("KV_pyoco_auth", "KV_pyoco_runs"):
+            mended = (await admin.jetstream().stream_info(bucket)).config
+            assert (mended.allow_rollup_hdrs, mended.description) == (False, "of an administrator")
+
+
+async def test_a_gateway_that_may_not_mend_them_says_so_and_works(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    await take_rollups(installation, "KV_pyoco_auth")
+    async with running_gateway(installation.settings("gateway")) as gateway:
+        assert (await gateway.http.get("/workers")).status_code == 200
+    assert [text for text in caplog.messages if "KV_pyoco_auth" in text and "nats-setup" in text]
+
+
+async def test_a_worker_says_which_stream_is_missing_that_it_may_not_make(installation: Installation) -> None:
+    async with installation.client("admin") as (admin, _):
+        await admin.jetstream().delete_stream("PYOCO_JOURNAL")
+    with pytest.raises(NatsUnavailable, match=r"PYOCO_JOURNAL does not exist.*nats-setup"):
+        await PyocoNatsWorker.connect(
+            installation.settings("worker"), flow_resolver=lambda _: None, timeout_sec=3
+        )
+    async with connected(installation.settings("admin")):
+        pass
+
+
+async def test_a_refused_request_says_so_at_once(installation: Installation) -> None:
+    connection = Connection(installation.settings("gateway"), name="test")
+    connection.add_hook(lambda: ensure_resources(connection))
+    await connection.start()
+    try:
+        await connection.wait_ready(LIMIT_SEC)
+        # Long enough that only the refusal itself can be the reason.
+        connection._pending._timeout_sec = 60.0
+        async with asyncio.timeout(LIMIT_SEC):
+            with pytest.raises(NatsForbidden, match="may not publish to") as caught:
+                await connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK")
+        # Not an outage: waiting for NATS is no cure.
+        assert str(caught.value).startswith("NATS does not allow this: ")
+        assert "permissions" in caught.value.error.cure()
+        assert caught.value.error.err_id == "ERR-PYOCO-0003"
+    finally:
+        await connection.close()
+
+
+async def test_that_a_server_hangs_up_does_not_hide_why(config: NatsBackendConfig) -> None:
+    """nats-py tells of both; in which way the connection ends is up to how fast either side is."""
+    connection = Connection(config, name="test")
+    refusal = nats.errors.Error("nats: 'Authorization Violation'")
+    reset = ConnectionResetError(104, "Connection reset by peer")
+    for hanging_up in (reset, BrokenPipeError(32, "Broken pipe")):
+        await connection._on_error(refusal)
+        await connection._on_error(hanging_up)
+        assert isinstance(connection.unavailable(), NatsForbidden)
+    await connection._on_error(reset)
+    assert not isinstance(connection.unavailable(), NatsForbidden), "once more, and without a refusal"
+    await connection._on_error(refusal)
+    await connection._on_error(ConnectionRefusedError(111, "Connect call failed"))
+    assert not isinstance(connection.unavailable(), NatsForbidden), "now nobody is there"
+
+
+async def test_a_wrong_password_is_no_outage_either(installation: Installation) -> None:
+    connection = Connection(replace(installation.settings("gateway"), nats_password="wrong"), name="test")
+    await connection.start()
+    try:
+        await eventually(lambda: bool(connection.state.detail), describe="it was refused")
+        assert isinstance(connection.unavailable(), NatsForbidden)
+    finally:
+        await connection.close()

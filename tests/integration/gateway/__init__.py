@@ -1,0 +1,1 @@
+"""HTTP: errors, limits, metrics, clients."""

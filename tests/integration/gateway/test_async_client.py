@@ -1,0 +1,122 @@
+"""The asynchronous client: it asks what the other one asks, and lets the program go on meanwhile."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+
+from pyoco_server.http_client import AsyncPyocoHttpClient, GatewayUnreachable, PyocoHttpError
+from tests.support.http_stub import answer, stub, unavailable, watched
+from tests.support.running.gateway import RunningGateway
+from tests.support.running.printing_runs import PrintingRun, begun
+
+NO_RUN = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+async def client(gateway: RunningGateway) -> AsyncIterator[AsyncPyocoHttpClient]:
+    async with AsyncPyocoHttpClient(str(gateway.http.base_url)) as client:
+        yield client
+
+
+@pytest.fixture
+async def run(gateway: RunningGateway) -> PrintingRun:
+    return await begun(gateway.inside.connection)
+
+
+async def test_many_runs_are_waited_for_at_once(
+    client: AsyncPyocoHttpClient, gateway: RunningGateway
+) -> None:
+    runs = [await begun(gateway.inside.connection) for _ in range(5)]
+    waits = [asyncio.create_task(client.wait(run.run_id, 20)) for run in runs]
+    for run in runs:
+        await run.ends()
+    assert [run["status"] for run in await asyncio.gather(*waits)] == ["COMPLETED"] * 5
+
+
+async def test_lines_and_snapshots_come_side_by_side(client: AsyncPyocoHttpClient, run: PrintingRun) -> None:
+    async def texts() -> list[str]:
+        return [line["text"] async for line in client.follow_logs(run.run_id)]
+
+    async def statuses() -> list[str]:
+        return [each["status"] async for each in client.watch_run(run.run_id)]
+
+    lines, states = asyncio.create_task(texts()), asyncio.create_task(statuses())
+    await run.prints("a", "b")
+    await run.ends()
+    assert await lines == ["a", "b"]
+    assert (await states)[-1] == "COMPLETED"
+    assert [line["text"] async for line in client.iter_logs(run.run_id)] == ["a", "b"]
+
+
+async def test_lists_have_pages(client: AsyncPyocoHttpClient) -> None:
+    ids = [(await client.submit_run("x", tag="nobody"))["run_id"] for _ in range(3)]
+    found = [each["run_id"] async for each in client.iter_runs(2, sort="submitted_at", order="asc")]
+    assert found == ids
+    assert [each["run_id"] for each in await client.list_runs(limit=3)] == ids[::-1]
+
+
+async def test_who_leaves_a_watch_early_leaves_nothing_behind(
+    client: AsyncPyocoHttpClient, run: PrintingRun
+) -> None:
+    async with aclosing(client.watch_run(run.run_id)) as runs:
+        assert (await anext(runs))["status"] == "PENDING"
+    async with aclosing(client.follow(run.run_id)) as runs:
+        assert (await anext(runs))["run_id"] == run.run_id
+    assert (await client.health())["status"] == "ok"
+
+
+async def test_a_wait_ends_at_its_limit(client: AsyncPyocoHttpClient, run: PrintingRun) -> None:
+    """Time enough to hear of the run once, else its state would be unknown."""
+    with pytest.raises(TimeoutError, match=f"run {run.run_id} is still PENDING after 2 s; it goes on"):
+        await client.wait(run.run_id, timeout_sec=2)
+
+
+async def test_a_wait_can_be_cancelled(client: AsyncPyocoHttpClient, run: PrintingRun) -> None:
+    waiting = asyncio.create_task(client.wait(run.run_id))
+    async with aclosing(client.watch_run(run.run_id)) as runs:
+        await anext(runs)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_errors_are_the_same(client: AsyncPyocoHttpClient) -> None:
+    with pytest.raises(PyocoHttpError) as refused:
+        await client.get_run(NO_RUN)
+    assert (refused.value.status, refused.value.err_id) == (404, "ERR-PYOCO-0005")
+    with pytest.raises(PyocoHttpError):
+        async for _ in client.follow_logs(NO_RUN):
+            pass
+    async with AsyncPyocoHttpClient("http://127.0.0.1:1", retries=0) as nobody:
+        with pytest.raises(GatewayUnreachable):
+            await nobody.health()
+    with pytest.raises(ValueError, match="is no address of a gateway"):
+        AsyncPyocoHttpClient("localhost")
+
+
+async def test_an_outage_is_waited_for_and_the_watch_goes_on_where_it_was() -> None:
+    answers = [watched("7", status="RUNNING"), unavailable(), watched("9", status="COMPLETED")]
+    with stub(answers) as (url, seen):
+        async with AsyncPyocoHttpClient(url) as client:
+            statuses = [run["status"] async for run in client.follow(NO_RUN, 20)]
+    assert statuses == ["RUNNING", "COMPLETED"]
+    assert [asked.get("last-event-id") for asked in seen] == [None, "7", "7"]
+
+
+async def test_a_gateway_that_never_comes_back_is_given_up() -> None:
+    with stub([watched("7", status="RUNNING"), unavailable()]) as (url, _):
+        async with AsyncPyocoHttpClient(url, patience_sec=0.2) as client:
+            with pytest.raises(PyocoHttpError, match="503"):
+                await client.wait(NO_RUN)
+
+
+async def test_where_there_are_no_streams_a_wait_asks_again_and_again() -> None:
+    refusal = (404, "application/problem+json", json.dumps({"title": "Not Found", "err_id": None}))
+    polled = [answer(status="RUNNING", tasks={}), unavailable(), answer(status="COMPLETED", tasks={})]
+    with stub([refusal, *polled]) as (url, seen):
+        async with AsyncPyocoHttpClient(url, retries=0) as client:
+            assert (await client.wait(NO_RUN, 20))["status"] == "COMPLETED"
+    assert [asked[":path"] for asked in seen[1:]] == [f"/runs/{NO_RUN}"] * 3

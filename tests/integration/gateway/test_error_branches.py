@@ -1,0 +1,187 @@
+"""Errors that only a log tells: each is provoked on real parts, and its line has the right ids."""
+
+import asyncio
+import logging
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.aio.background import repeat
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import WorkerState
+from tests.support.broker.nats_server import NatsServer
+from tests.support.inspection import queue_is_empty, started_pid
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.workers import serving_worker
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
+
+
+def logged(caplog: pytest.LogCaptureFixture, number: int) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if getattr(record, "err_id", "") == f"ERR-PYOCO-{number:04d}"]
+
+
+async def test_0004_a_run_that_could_not_be_withdrawn_is_named(
+    config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        own_nats.pause()
+        answer = await gateway.http.post("/runs", json={"flow_name": "f"})
+        assert answer.status_code == 503
+    own_nats.resume()
+    [record] = logged(caplog, 4)
+    assert record.levelno == logging.ERROR
+    assert getattr(record, "msg_id", "") == "MSG-PYOCO-0004"
+    assert getattr(record, "run_id", "") in record.getMessage()
+
+
+async def test_0008_an_end_that_nats_does_not_take_is_told_and_the_run_comes_again(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    release, marker = tmp_path / "release", tmp_path / "started"
+    impatient = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
+    context = gateway.inside.connection.client.jetstream()
+    runs = (await context.stream_info("KV_pyoco_runs")).config
+    async with serving_worker(impatient):
+        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
+        await started_pid(marker)
+        await context.update_stream(replace(runs, max_msg_size=16))
+        release.touch()
+        await eventually(lambda: logged(caplog, 8), describe="ERR-PYOCO-0008 is logged")
+        await context.update_stream(runs)
+        run = await gateway.ends(run_id)
+        assert run["status"] == "COMPLETED"
+        assert run["attempt"] >= 2
+
+
+async def test_0009_a_message_that_cannot_be_kept_alive_is_told(
+    config: NatsBackendConfig, own_nats: NatsServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    release, marker = tmp_path / "release", tmp_path / "started"
+    own = replace(config, nats_url=own_nats.url, consumer_ack_wait_sec=NEVER_SEC)
+    async with running_gateway(own) as gateway, serving_worker(own):
+        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
+        await started_pid(marker)
+        await asyncio.to_thread(own_nats.kill)
+        [first, *_] = await eventually(lambda: logged(caplog, 9), describe="ERR-PYOCO-0009")
+        assert getattr(first, "run_id", "") == run_id
+        await asyncio.to_thread(own_nats.start)
+        release.touch()
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
+        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+
+
+async def test_0010_states_that_do_not_fit_are_told(
+    config: NatsBackendConfig, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving_worker(replace(config, max_run_snapshot_bytes=1024)):
+        run = await gateway.ends(await gateway.submit("wide"))
+    assert run["status"] == "COMPLETED"
+    assert "ERR-PYOCO-0010" in run["error"]
+    assert logged(caplog, 10)
+
+
+async def test_0011_a_dead_letter_that_cannot_be_published_is_told_and_the_run_ends_all_the_same(
+    config: NatsBackendConfig, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving_worker(config):
+        await gateway.inside.connection.client.jetstream().delete_stream("PYOCO_DLQ")
+        run = await gateway.ends(await gateway.submit("failing"))
+        assert run["status"] == "FAILED"
+        [record] = await eventually(lambda: logged(caplog, 11), describe="ERR-PYOCO-0011")
+        assert getattr(record, "reason", "") == "execution_error"
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the run is acked")
+
+
+async def test_a_deleted_stream_is_made_anew(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+    async with serving_worker(config):
+        await gateway.ends(await gateway.submit("noop"))
+        await gateway.inside.connection.client.jetstream().delete_stream("PYOCO_WORK")
+
+        async def accepted() -> str | None:
+            answer = await gateway.http.post("/runs", json={"flow_name": "noop"})
+            return answer.json()["run_id"] if answer.status_code == 200 else None
+
+        run_id = await eventually(accepted, describe="runs are accepted again")
+        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+
+
+async def test_a_wrong_password_is_told_once_and_not_for_ever(
+    config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = config.nats_url.replace("@", "-wrong@")
+    connection = Connection(replace(config, nats_url=wrong), name="test")
+    await connection.start()
+
+    def told() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "NATS" in record.getMessage()]
+
+    await eventually(lambda: any("authorization" in line.lower() for line in told()), describe="it is told")
+    tries = 0
+
+    async def tried_often() -> bool:
+        nonlocal tries
+        tries += 1
+        return tries > 75
+
+    await eventually(tried_often, describe="it had time for several attempts")
+    await connection.close()
+    assert len(told()) <= 6
+
+
+async def test_a_background_task_survives_what_nobody_foresaw(caplog: pytest.LogCaptureFixture) -> None:
+    steps = 0
+    done = asyncio.Event()
+
+    async def step() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 1:
+            raise ZeroDivisionError("unforeseen")
+        done.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(repeat("the task", step))
+    async with asyncio.timeout(LIMIT_SEC):
+        await done.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert "the task met an unforeseen error and goes on" in caplog.text
+
+
+async def test_two_workers_of_one_id_are_warned(
+    config: NatsBackendConfig, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving_worker(config, worker_id="twin"):
+        async with serving_worker(config, worker_id="twin"):
+            await eventually(lambda: "another worker uses the id twin" in caplog.text, describe="told")
+
+        async def alive_again() -> bool:
+            record = await gateway.inside.workers.get("twin")
+            return record is not None and record.state is WorkerState.IDLE
+
+        await eventually(alive_again, describe="the one that is left says that it is there")
+
+
+async def test_health_does_not_call_a_nats_ready_that_does_not_answer(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        with own_nats.paused():
+            assert (await gateway.http.post("/runs", json={"flow_name": "f"})).status_code == 503
+            assert (await gateway.http.get("/health")).json()["nats"]["ready"] is False
+        health = await gateway.http.get("/health")
+        assert health.json()["nats"]["ready"] is True
+
+
+async def test_a_client_that_hangs_up_is_no_error_of_ours(
+    gateway: RunningGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    url = gateway.http.base_url
+    with socket.create_connection((url.host, url.port or 80)) as sender:
+        sender.sendall(b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
+    await eventually(lambda: "the client left" in caplog.text, describe="it is noted")
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

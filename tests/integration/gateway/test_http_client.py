@@ -1,0 +1,318 @@
+"""The client library against a real gateway and worker; and against what is not a gateway at all."""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pyoco_server.errors.error_table import Err
+from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
+from tests.support.http_stub import answer, events, stub, unavailable, watched
+from tests.support.places import EXAMPLES, FLOWS
+from tests.support.programs import SERVER, WORKER, running
+from tests.support.waiting import eventually_sync
+
+NO_RUN = "00000000-0000-4000-8000-000000000000"
+YAML = """
+flow:
+  graph: open_batch
+  defaults: {orders: [1, 2]}
+tasks:
+  open_batch: {callable: "order_tasks:open_batch"}
+"""
+EXAMPLE_FLOWS = EXAMPLES / "flows"
+
+
+@pytest.fixture(scope="module")
+def gateway_url(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A gateway with a worker of the test flows behind it."""
+    nats_url, folder = next(_unused_accounts), tmp_path_factory.mktemp("client")
+    at_nats = ("--nats-url", nats_url)
+    with (
+        running(SERVER, "up", "--port", "0", *at_nats, cwd=folder) as (_, gateway),
+        running(WORKER, "--flows", str(FLOWS), *at_nats, cwd=folder),
+        running(WORKER, "--flows", str(EXAMPLE_FLOWS), "--tag", "examples", *at_nats, cwd=folder),
+    ):
+        yield gateway["url"]
+
+
+@pytest.fixture
+def client(gateway_url: str) -> Iterator[PyocoHttpClient]:
+    with PyocoHttpClient(gateway_url) as client:
+        eventually_sync(lambda: client.health()["nats"]["ready"], describe="NATS is ready")
+        yield client
+
+
+def test_a_run_is_submitted_and_waited_for(client: PyocoHttpClient) -> None:
+    accepted = client.submit_run("chain", params={"x": 4}, tag="default", tags=["night", "small"])
+    assert accepted == {"run_id": accepted["run_id"], "status": "PENDING"}
+    ended = client.wait(accepted["run_id"], timeout_sec=20)
+    assert ended["status"] == "COMPLETED"
+    assert ended["params"] == {"x": 4}
+    assert ended["tags"] == ["night", "small"]
+    assert "task_records" not in ended
+
+    run = client.get_run(accepted["run_id"], include=["records"])
+    assert run["task_records"]["store"]["output"] == {"stored": 5}
+    tasks = client.get_tasks(accepted["run_id"])
+    assert tasks["tasks"] == {"load": "SUCCEEDED", "store": "SUCCEEDED"}
+    assert tasks["task_records"]["load"]["stdout"] == "loading 4\n"
+
+
+@pytest.mark.parametrize("text", [YAML, YAML.encode()], ids=["str", "bytes"])
+def test_a_flow_yaml_is_submitted(client: PyocoHttpClient, text: str | bytes) -> None:
+    run_id = client.submit_run_yaml(text, "batch", tag="examples")["run_id"]
+    ended = client.wait(run_id, timeout_sec=20)
+    assert (ended["status"], ended["flow_name"]) == ("COMPLETED", "batch")
+
+
+def test_following_a_run_gives_each_change_once(client: PyocoHttpClient, tmp_path: Path) -> None:
+    go_on = tmp_path / "go-on"
+    run_id = client.submit_run("waiting", params={"path": str(go_on)})["run_id"]
+    seen = []
+    for snapshot in client.follow(run_id, timeout_sec=20):
+        seen.append((snapshot["status"], snapshot["tasks"].get("wait_for_file")))
+        if seen[-1] == ("RUNNING", "RUNNING"):
+            go_on.touch()
+    assert seen[-1] == ("COMPLETED", "SUCCEEDED")
+    assert len(seen) == len(set(seen))
+
+
+def test_a_wait_ends_at_its_limit_and_says_how_the_run_is(client: PyocoHttpClient) -> None:
+    run_id = client.submit_run("noop", tag="nobody-serves-this")["run_id"]
+    with pytest.raises(TimeoutError, match=f"run {run_id} is still PENDING after 1 s; it goes on"):
+        client.wait(run_id, timeout_sec=1.0)
+
+
+def test_an_error_answer_is_an_http_status_error_with_the_ids(client: PyocoHttpClient) -> None:
+    with pytest.raises(httpx.HTTPStatusError) as caught:
+        client.submit_run("noop", tag="a.b")
+    error = caught.value
+    assert isinstance(error, PyocoHttpError)
+    assert error.response.status_code == error.status == 422
+    assert (error.err_id, error.msg_id) == ("ERR-PYOCO-0002", "MSG-PYOCO-0002")
+    assert error.title == Err.INVALID_REQUEST.en
+    assert [problem.field for problem in error.errors] == ["tag"]
+    assert "ERR-PYOCO-0002 (422 Unprocessable" in str(error)
+
+
+def test_a_mistake_in_a_flow_yaml_comes_with_its_place(client: PyocoHttpClient) -> None:
+    with pytest.raises(PyocoHttpError) as caught:
+        client.submit_run_yaml("flow:\n  graph: a >> bb\ntasks:\n  a: {callable: 'm:f'}\n", "typo")
+    (problem,) = caught.value.errors
+    assert (problem.field, problem.value, problem.line, problem.column) == ("flow.graph", "'bb'", 2, 15)
+
+
+@pytest.mark.parametrize("run_id", [NO_RUN, "../health", "a b/?x=1#y"])
+def test_a_run_that_is_not_there_is_a_404(client: PyocoHttpClient, run_id: str) -> None:
+    with pytest.raises(PyocoHttpError) as caught:
+        client.get_run(run_id)
+    assert (caught.value.status, caught.value.err_id) in {(404, "ERR-PYOCO-0005"), (404, None)}
+
+
+def test_errors_speak_the_language_that_was_asked_for(gateway_url: str) -> None:
+    with PyocoHttpClient(gateway_url, language="ja") as client, pytest.raises(PyocoHttpError) as caught:
+        client.get_tasks(NO_RUN)
+    assert caught.value.title == Err.RUN_NOT_FOUND.ja
+
+
+def test_a_proxy_of_the_environment_is_not_asked_for_the_loopback(
+    gateway_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with PyocoHttpClient(gateway_url) as client:
+        assert client.health()["status"] == "ok"
+
+
+def test_nobody_there_names_the_address_but_not_its_password() -> None:
+    with (
+        PyocoHttpClient("http://user:secret@127.0.0.1:1") as client,
+        pytest.raises(GatewayUnreachable) as caught,
+    ):
+        client.health()
+    assert caught.value.error is Err.GATEWAY_UNREACHABLE
+    assert "http://127.0.0.1:1: " in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_what_is_no_gateway_is_recognised() -> None:
+    with (
+        stub([(200, "text/html", "<h1>Hello</h1>")]) as (url, _),
+        PyocoHttpClient(url) as client,
+        pytest.raises(GatewayUnreachable, match=r"no pyoco-server gateway .*text/html"),
+    ):
+        client.health()
+
+
+def test_an_error_page_of_a_proxy_is_shown_as_it_is() -> None:
+    with (
+        stub([(502, "text/html", "<h1>Bad Gateway</h1>")]) as (url, _),
+        PyocoHttpClient(url) as client,
+        pytest.raises(PyocoHttpError) as caught,
+    ):
+        client.health()
+    assert (caught.value.err_id, caught.value.errors) == (None, [])
+    assert caught.value.detail == "<h1>Bad Gateway</h1>"
+
+
+@pytest.mark.parametrize(
+    "address", ["", "localhost:8000", "ftp://127.0.0.1", "http://", "http://[::1", "http://u:secret@[::1"]
+)
+def test_an_address_that_can_be_none_is_refused_at_once(address: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"is no address of a gateway; wanted a URL such as http://"
+    ) as caught:
+        PyocoHttpClient(address)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["ключ", "secret\nX-Other: 1", " secret", "secret\x7f"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ValueError, match="wanted visible ASCII characters") as caught:
+        PyocoHttpClient(api_key=key)
+    assert key.strip() not in str(caught.value)
+
+
+def test_the_api_key_is_sent_in_its_header() -> None:
+    with stub([answer(status="ok")]) as (url, seen):
+        with PyocoHttpClient(url, api_key="k-123", api_key_header="X-Team-Key") as client:
+            client.health()
+        with PyocoHttpClient(url) as client:
+            client.health()
+    assert seen[0]["x-team-key"] == "k-123"
+    assert not any("key" in name for name in seen[1])
+
+
+def test_a_wait_outlives_a_gateway_that_is_away_for_a_moment_and_goes_on_where_it_was() -> None:
+    answers = [watched("7", status="RUNNING"), unavailable(), unavailable(), watched("9", status="COMPLETED")]
+    with stub(answers) as (url, seen), PyocoHttpClient(url) as client:
+        runs = list(client.follow(NO_RUN, timeout_sec=20))
+    assert [run["status"] for run in runs] == ["RUNNING", "COMPLETED"]
+    assert [asked.get("last-event-id") for asked in seen] == [None, "7", "7", "7"]
+    assert all(asked[":path"].startswith(f"/runs/{NO_RUN}/watch") for asked in seen)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        (404, "application/problem+json", json.dumps({"title": "Not Found", "err_id": None})),
+        (406, "text/html", "<h1>Not Acceptable</h1>"),
+        (502, "text/html", "<h1>Bad Gateway</h1>"),
+        answer(status="RUNNING"),
+    ],
+    ids=["an older gateway", "a proxy that refuses", "a proxy that fails", "something else"],
+)
+def test_where_there_are_no_streams_a_wait_asks_again_and_again(refusal: tuple[int, str, str]) -> None:
+    running_run, ended_run = answer(status="RUNNING", tasks={}), answer(status="COMPLETED", tasks={})
+    with (
+        stub([refusal, running_run, unavailable(), ended_run]) as (url, seen),
+        PyocoHttpClient(url, retries=0) as client,
+    ):
+        assert client.wait(NO_RUN, timeout_sec=20)["status"] == "COMPLETED"
+    watch, *polls = [asked[":path"] for asked in seen]
+    assert watch.startswith(f"/runs/{NO_RUN}/watch")
+    assert polls == [f"/runs/{NO_RUN}"] * 3
+
+
+def test_a_wait_for_a_run_that_is_not_there_is_a_404_at_once(client: PyocoHttpClient) -> None:
+    with pytest.raises(PyocoHttpError) as caught:
+        client.wait(NO_RUN)
+    assert (caught.value.status, caught.value.err_id) == (404, "ERR-PYOCO-0005")
+
+
+def test_a_run_that_is_removed_while_it_is_waited_for_is_a_404() -> None:
+    gone = (404, "application/problem+json", json.dumps({"title": "x", "err_id": "ERR-PYOCO-0005"}))
+    removed = events(("3", "removed", {"run_id": NO_RUN, "ts": 1.0}))
+    with (
+        stub([removed, gone]) as (url, _),
+        PyocoHttpClient(url) as client,
+        pytest.raises(PyocoHttpError) as caught,
+    ):
+        client.wait(NO_RUN, timeout_sec=20)
+    assert caught.value.err_id == "ERR-PYOCO-0005"
+
+
+def test_the_gateway_is_told_when_a_wait_ends() -> None:
+    with stub([watched("1", status="RUNNING")]) as (url, seen), PyocoHttpClient(url) as client:
+        with pytest.raises(TimeoutError, match=r"is still RUNNING after 1 s"):
+            client.wait(NO_RUN, timeout_sec=1.0)
+        list(islice(client.follow(NO_RUN, timeout_sec=5000), 1))
+        list(islice(client.follow(NO_RUN, timeout_sec=7.95), 1))
+    limits = [asked[":path"].partition("timeout_sec=")[2] for asked in seen]
+    assert limits[0] == "1"
+    assert limits[-2:] == ["600", "7"]
+
+
+def test_runs_are_listed_watched_and_explained(client: PyocoHttpClient) -> None:
+    before = client.list_runs_vnext(1)
+    run_id = client.submit_run("noop", tag="nobody", tags=["listed"])["run_id"]
+    assert [run["run_id"] for run in client.list_runs(tag="listed")] == [run_id]
+    assert [run["run_id"] for run in client.list_runs(tag="listed", updated_after=1.0)] == [run_id]
+    page = client.list_runs_vnext(tag="listed", total=True)
+    assert (page["total"], page["next_cursor"]) == (1, None)
+    found = client.explain(run_id)
+    assert (found["status"], found["findings"][0]["code"]) == ("PENDING", "no_worker_for_tag")
+
+    events = client.watch_runs(after=before["position"], tag="listed")
+    first = next(iter(events))
+    assert (first["event"], first["snapshot"]["run_id"]) == ("snapshot", run_id)
+    client.cancel_run(run_id, "enough")
+    assert [run["status"] for run in client.watch_run(run_id)][-1] == "CANCELLED"
+
+
+def test_every_run_of_many_pages_comes_once(client: PyocoHttpClient) -> None:
+    ids = {client.submit_run("noop", tag="nobody", tags=["paged"])["run_id"] for _ in range(5)}
+    found = [run["run_id"] for run in client.iter_runs(2, tag="paged", sort="submitted_at", order="asc")]
+    assert len(found) == 5
+    assert set(found) == ids
+
+
+def test_a_run_that_is_written_between_two_pages_is_not_left_out(client: PyocoHttpClient) -> None:
+    ids = {client.submit_run("noop", tag="nobody", tags=["moving"])["run_id"] for _ in range(4)}
+    runs = client.iter_runs(2, tag="moving")
+    found = {next(runs)["run_id"]}
+    for run_id in ids - found:
+        client.cancel_run(run_id, "moved")
+    assert found | {run["run_id"] for run in runs} == ids
+
+
+def test_workers_and_metrics_are_read(client: PyocoHttpClient) -> None:
+    workers = client.list_workers()
+    assert {worker["state"] for worker in workers} <= {"IDLE", "RUNNING"}
+    one = client.get_worker(workers[0]["worker_id"])
+    assert one["worker_id"] == workers[0]["worker_id"]
+    assert client.update_worker(one["worker_id"], hidden=True)["hidden"] is True
+    assert one["worker_id"] not in [worker["worker_id"] for worker in client.list_workers()]
+    assert client.update_worker(one["worker_id"], hidden=False)["hidden"] is False
+    assert "pyoco_workers_alive_total 2" in client.metrics()
+
+
+def test_dead_letters_are_read_replayed_and_deleted(client: PyocoHttpClient) -> None:
+    run_id = client.submit_run("failing")["run_id"]
+    assert client.wait(run_id, 20)["status"] == "FAILED"
+    letter = eventually_sync(
+        lambda: next(iter(client.iter_dlq(run_id=run_id)), None), describe="the letter is there"
+    )
+    assert client.get_dlq(letter["seq"]) == letter
+    assert client.list_dlq(1, reason=["execution_error", "timeout"])["items"]
+    again = client.replay_dlq(letter["seq"], mode="failed")
+    assert (again["origin_run_id"], again["deleted"]) == (run_id, False)
+    assert client.delete_dlq(letter["seq"]) == {"seq": letter["seq"], "deleted": True}
+    with pytest.raises(PyocoHttpError, match="ERR-PYOCO-0027"):
+        client.get_dlq(letter["seq"])
+
+
+def test_many_runs_are_cancelled_after_they_were_counted(client: PyocoHttpClient) -> None:
+    ids = [client.submit_run("noop", tag="nobody", tags=["bulk"])["run_id"] for _ in range(3)]
+    counted = client.bulk_cancel({"tag": "bulk"}, "enough", dry_run=True)
+    assert (counted["matched"], counted["operation"]) == (3, None)
+    assert counted["token"]
+    begun = client.bulk_cancel({"tag": "bulk"}, "enough", token=counted["token"])["operation"]
+    assert begun is not None
+    eventually_sync(lambda: client.get_bulk(begun["bulk_id"])["state"] == "COMPLETED", describe="it is done")
+    assert {client.wait(run_id, 10)["cancel_reason"] for run_id in ids} == {"enough"}
+    assert begun["bulk_id"] in [each["bulk_id"] for each in client.list_bulk()["items"]]
+    assert client.stop_bulk(begun["bulk_id"])["state"] == "COMPLETED"

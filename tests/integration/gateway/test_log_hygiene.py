@@ -1,0 +1,97 @@
+"""What the gateway's and the worker's logs say of a failure, and what they never say."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.telemetry.logging_config import configure_logging
+from tests.support.running.gateway import running_gateway
+from tests.support.running.workers import serving_worker
+
+SECRET = "hunter2-and-more"
+
+
+@pytest.fixture
+def log_stream(config: NatsBackendConfig) -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    configure_logging(service="pyoco-server:test", config=config, stream=stream)
+    yield stream
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def with_error(stream: io.StringIO, number: int) -> dict[str, Any]:
+    found = [line for line in lines(stream) if line.get("err_id") == f"ERR-PYOCO-{number:04d}"]
+    assert found, stream.getvalue()
+    return found[0]
+
+
+async def test_a_failed_run_is_logged_with_its_exception_and_its_ids(
+    config: NatsBackendConfig, log_stream: io.StringIO
+) -> None:
+    async with running_gateway(config) as gateway, serving_worker(config):
+        run_id = await gateway.submit("failing", params={"message": "broken"})
+        await gateway.ends(run_id)
+    line = with_error(log_stream, 7)
+    assert line["msg_id"] == "MSG-PYOCO-0007"
+    assert line["level"] == "ERROR"
+    assert (line["run_id"], line["flow_name"], line["tag"]) == (run_id, "failing", "default")
+    assert (line["worker_id"], line["reason"]) == ("worker", "execution_error")
+    assert line["exc_type"] == "ValueError"
+    assert "basics.py" in line["exc_traceback"]
+    assert {"ts", "service", "logger", "message", "pathname", "lineno", "func"} <= set(line)
+
+
+async def test_an_unknown_flow_is_logged_with_its_ids(
+    config: NatsBackendConfig, log_stream: io.StringIO
+) -> None:
+    async with running_gateway(config) as gateway, serving_worker(config):
+        await gateway.ends(await gateway.submit("nobody-knows"))
+    assert with_error(log_stream, 6)["reason"] == "flow_not_found"
+
+
+async def test_a_refused_request_is_logged_with_its_field_and_without_its_values(
+    config: NatsBackendConfig, log_stream: io.StringIO
+) -> None:
+    async with running_gateway(config) as gateway:
+        answer = await gateway.http.post("/runs", json={"flow_name": "f", "tag": SECRET + "."})
+        assert answer.status_code == 422
+        source = f"version: 1\nflow: {{graph: a, defaults: {{password: !!binary {SECRET}}}}}\n"
+        assert (await gateway.submit_yaml(source)).status_code == 422
+    line = with_error(log_stream, 2)
+    assert line["level"] == "INFO"
+    assert line["exc_type"] == "InvalidRequest"
+    assert line["reason"] == "tag"
+    assert SECRET not in log_stream.getvalue()
+
+
+@pytest.mark.parametrize("flow", ["failing", "chain", "nobody-knows", "leaving"])
+async def test_params_never_reach_a_log_line(
+    config: NatsBackendConfig, log_stream: io.StringIO, flow: str
+) -> None:
+    params = {"message": f"wrong password {SECRET}", "nested": {"list": [SECRET]}}
+    async with running_gateway(config) as gateway, serving_worker(config):
+        await gateway.ends(await gateway.submit(flow, params=params))
+    assert log_stream.getvalue()
+    assert SECRET not in log_stream.getvalue()
+
+
+async def test_nats_credentials_never_reach_a_log_line(
+    config: NatsBackendConfig, log_stream: io.StringIO
+) -> None:
+    credentials = config.nats_url.partition("//")[2].partition("@")[0]
+    async with running_gateway(config) as gateway, serving_worker(config):
+        await gateway.ends(await gateway.submit("noop"))
+    assert "connected to NATS" in log_stream.getvalue()
+    assert credentials not in log_stream.getvalue()

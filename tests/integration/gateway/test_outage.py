@@ -1,0 +1,140 @@
+"""NATS dies and comes back under load: an accepted run completes, a refused one does not exist."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from tests.support.broker.nats_server import NatsServer
+from tests.support.inspection import queue_is_empty, started_pid
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.workers import serving_worker
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
+
+SUBMITS = 200
+CONCURRENCY = 32
+
+
+@pytest.fixture
+def outage_config(config: NatsBackendConfig, own_nats: NatsServer) -> NatsBackendConfig:
+    # A delivery on its way to a worker when the connection is lost comes again after AckWait.
+    return replace(config, nats_url=own_nats.url, consumer_ack_wait_sec=3.0)
+
+
+async def stored_run_ids(gateway: RunningGateway) -> set[str]:
+    """Every run in the bucket; the subjects tell also of deleted ones, which the store does not find."""
+    context = gateway.inside.connection.client.jetstream()
+    info = await context.stream_info("KV_pyoco_runs", subjects_filter=">")
+    run_ids = {subject.rpartition(".")[2] for subject in info.state.subjects or {}}
+    return {run_id for run_id in run_ids if await gateway.inside.runs.get(run_id) is not None}
+
+
+def reported_orphans(caplog: pytest.LogCaptureFixture) -> set[str]:
+    return {
+        str(getattr(record, "run_id", ""))
+        for record in caplog.records
+        if getattr(record, "err_id", None) == "ERR-PYOCO-0004"
+    }
+
+
+async def submit_all(gateway: RunningGateway, disturbing: asyncio.Event) -> list[httpx.Response]:
+    """Submit at a pace that makes the outage fall into the middle."""
+    answers: list[httpx.Response] = []
+    numbers = iter(range(SUBMITS))
+
+    async def one_client() -> None:
+        for number in numbers:
+            body = {"flow_name": "noop", "params": {"number": number}}
+            answers.append(await gateway.http.post("/runs", json=body))
+            if number == SUBMITS // 4:
+                disturbing.set()
+            await asyncio.sleep(0.02)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CONCURRENCY):
+            group.create_task(one_client())
+    return answers
+
+
+async def disturb(nats: NatsServer, way: str, when: asyncio.Event) -> None:
+    await when.wait()
+    if way == "pause":
+        with nats.paused():
+            await asyncio.sleep(0.5)
+    else:
+        await asyncio.to_thread(nats.kill if way == "kill" else nats.stop)
+        await asyncio.to_thread(nats.start)
+
+
+@pytest.mark.parametrize("way", ["kill", "stop", "pause"])
+async def test_submits_during_an_outage_are_accepted_and_complete_or_refused_and_gone(
+    outage_config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    disturbing = asyncio.Event()
+    async with running_gateway(outage_config) as gateway, serving_worker(outage_config, concurrency=2):
+        answers, _ = await asyncio.gather(submit_all(gateway, disturbing), disturb(own_nats, way, disturbing))
+        assert len(answers) == SUBMITS
+        assert {answer.status_code for answer in answers} <= {200, 503}
+        accepted = {answer.json()["run_id"] for answer in answers if answer.status_code == 200}
+        assert accepted
+        # The server is back; the gateway may still be on its way to it.
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
+        for run_id in accepted:
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")
+
+        async def only_accepted_are_left() -> bool:
+            return await stored_run_ids(gateway) - reported_orphans(caplog) == accepted
+
+        await eventually(only_accepted_are_left, describe="refused runs do not exist")
+
+
+async def test_a_run_that_ends_during_an_outage_is_recorded_when_nats_is_back(
+    outage_config: NatsBackendConfig, own_nats: NatsServer, tmp_path: Path
+) -> None:
+    release, marker = tmp_path / "release", tmp_path / "started"
+    patient = replace(outage_config, consumer_ack_wait_sec=NEVER_SEC)
+    async with running_gateway(patient) as gateway, serving_worker(patient):
+        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
+        await started_pid(marker)
+        own_nats.kill()
+        release.touch()
+
+        async def ended_unrecorded() -> bool:
+            return not (Path(patient.run_dir) / f"{run_id}-1").exists()
+
+        await eventually(ended_unrecorded, describe="the flow has ended")
+        own_nats.start()
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
+        run = await gateway.ends(run_id)
+        assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
+        assert await eventually(lambda: queue_is_empty(gateway), describe="the job is acked")
+
+
+async def test_a_worker_goes_on_after_an_outage(
+    outage_config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    async with running_gateway(outage_config) as gateway, serving_worker(outage_config, tags=["a", "b"]):
+        for tag in ("a", "b"):
+            await gateway.ends(await gateway.submit("noop", tag=tag))
+        await asyncio.to_thread(own_nats.kill)
+        await eventually(lambda: not gateway.inside.connection.ready, describe="the loss is seen")
+        await asyncio.to_thread(own_nats.start)
+        await gateway.inside.connection.wait_ready(LIMIT_SEC)
+        for tag in ("a", "b"):
+            assert (await gateway.ends(await gateway.submit("noop", tag=tag)))["status"] == "COMPLETED"
+
+
+async def test_a_worker_makes_a_deleted_consumer_anew(
+    outage_config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    async with running_gateway(outage_config) as gateway, serving_worker(outage_config):
+        await gateway.ends(await gateway.submit("noop"))
+        context = gateway.inside.connection.client.jetstream()
+        await context.delete_consumer("PYOCO_WORK", "pyoco_worker_default")
+        assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"

@@ -1,0 +1,93 @@
+"""A caller that asks too often is told when to come again; others do not notice it."""
+
+from dataclasses import replace
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.middleware import rate_limits
+from pyoco_server.http_api.middleware.rate_limits import TokenBuckets
+from tests.support.running.api_keys import new_key
+from tests.support.running.gateway import RunningGateway, running_gateway
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_a_burst_is_free_and_then_the_rate_holds(clock: Clock) -> None:
+    buckets = TokenBuckets(per_sec=2, burst=3, clock=clock)
+    assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 0.5]
+    clock.now += 0.5
+    assert buckets.take("a") == 0
+    assert buckets.take("a") == 0.5
+    clock.now += 1000
+    assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 0.5]
+
+
+def test_who_is_refused_does_not_have_to_wait_longer_for_asking_again(clock: Clock) -> None:
+    buckets = TokenBuckets(per_sec=1, burst=1, clock=clock)
+    buckets.take("a")
+    for _ in range(5):
+        clock.now += 0.125
+        assert buckets.take("a") > 0
+    clock.now += 0.375
+    assert buckets.take("a") == 0
+
+
+def test_each_caller_has_a_share_of_its_own(clock: Clock) -> None:
+    buckets = TokenBuckets(per_sec=1, burst=1, clock=clock)
+    assert [buckets.take(name) for name in ("a", "b", "a", "b")] == [0, 0, 1, 1]
+
+
+def test_no_number_of_callers_takes_more_than_so_much_memory(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rate_limits, "_MOST_CALLERS", 3)
+    buckets = TokenBuckets(per_sec=1, burst=1, clock=clock)
+    for number in range(100):
+        clock.now += 0.01
+        buckets.take("busy")
+        buckets.take(str(number))
+    assert len(buckets._buckets) == 3
+    assert buckets.take("busy") > 0, "who was just here is not forgotten"
+
+
+async def test_too_many_requests_are_429_with_the_time_to_wait(config: NatsBackendConfig) -> None:
+    limited = replace(config, http_rate_limit=0.1, http_rate_limit_burst=3)
+    async with running_gateway(limited) as gateway:
+        answers = [await gateway.http.get("/workers") for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+        refused = answers[-1]
+        assert 1 <= int(refused.headers["retry-after"]) <= 10
+        body = refused.json()
+        assert body["err_id"] == "ERR-PYOCO-0034"
+        assert "one address may make 0.1 requests a second" in body["detail"]
+        assert "PYOCO_HTTP_RATE_LIMIT" in body["detail"]
+        assert (await gateway.http.post("/runs", json={"flow_name": "noop"})).status_code == 429
+        assert (await gateway.http.get("/health")).status_code == 200, "a probe is always answered"
+
+
+async def test_each_key_has_a_share_of_its_own(config: NatsBackendConfig) -> None:
+    first, second = await new_key(config), await new_key(config)
+    limited = replace(config, http_auth_mode="api_key", http_rate_limit=0.1, http_rate_limit_burst=2)
+    async with running_gateway(limited) as gateway:
+
+        async def status(headers: dict[str, str]) -> int:
+            return (await gateway.http.get("/workers", headers=headers)).status_code
+
+        assert [await status(first.header) for _ in range(3)] == [200, 200, 429]
+        assert await status(second.header) == 200
+        assert await status({}) == 401
+
+
+async def test_there_is_no_limit_unless_one_is_asked_for(gateway: RunningGateway) -> None:
+    assert {(await gateway.http.get("/workers")).status_code for _ in range(150)} == {200}

@@ -1,0 +1,76 @@
+"""What every answer tells a browser not to do with it."""
+
+import pytest
+
+from tests.support.running.gateway import RunningGateway
+
+ALWAYS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/health", 200),
+        ("/runs", 200),
+        ("/openapi.json", 200),
+        ("/metrics", 200),
+        ("/runs/none", 404),
+        ("/no", 404),
+    ],
+)
+async def test_an_answer_of_the_api_may_do_nothing_in_a_browser(
+    gateway: RunningGateway, path: str, status: int
+) -> None:
+    answer = await gateway.http.get(path)
+    assert answer.status_code == status
+    assert ALWAYS.items() <= dict(answer.headers).items()
+    assert answer.headers["cache-control"] == "no-store"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert "script-src" not in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", ["/", "/static/app.js"])
+async def test_a_page_loads_nothing_from_elsewhere_and_has_no_inline_script(
+    gateway: RunningGateway, path: str
+) -> None:
+    policy = (await gateway.http.get(path)).headers["content-security-policy"]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    for kind in ("script-src", "style-src", "connect-src", "font-src"):
+        assert rules[kind] == "'self'"
+    assert "unsafe" not in policy
+    assert {rules[name] for name in ("frame-ancestors", "base-uri", "form-action")} == {"'none'"}
+
+
+async def test_a_refusal_has_them_too(gateway: RunningGateway) -> None:
+    answer = await gateway.http.get("/runs", headers={"Host": "elsewhere.example"})
+    assert answer.status_code == 403
+    assert ALWAYS.items() <= dict(answer.headers).items()
+
+
+async def test_an_error_of_our_own_has_them_too(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("broken for this test")
+
+    monkeypatch.setattr("pyoco_server.http_api.routes.health_routes.gateway_of", broken)
+    answer = await gateway.http.get("/health")
+    assert answer.status_code == 500
+    assert "broken for this test" not in answer.text
+    assert ALWAYS.items() <= dict(answer.headers).items()
+
+
+async def test_a_stream_of_events_says_itself_how_it_is_cached(gateway: RunningGateway) -> None:
+    run_id = await gateway.submit("noop")
+    async with gateway.http.stream("GET", f"/runs/{run_id}/watch") as answer:
+        assert answer.status_code == 200
+        assert answer.headers.get_list("cache-control") == ["no-store"], "once, and not twice"
+        assert ALWAYS.items() <= dict(answer.headers).items()

@@ -1,0 +1,349 @@
+"""`/workers` over real HTTP: which workers are listed, what is told of them, and what may be asked of one."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pyoco_server import __version__
+from pyoco_server.broker.jetstream.kv import Bucket
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage
+from pyoco_server.broker.stores.worker_registry import OwnRecord, WorkerRegistry
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import WorkerRecord, WorkerState
+from tests.integration.gateway.test_http_errors import assert_problem
+from tests.support.broker.connections import connected
+from tests.support.broker.nats_server import NatsServer
+from tests.support.broker.worker_records import a_record, ask, put_record, worker, worker_is
+from tests.support.programs import WORKER, running
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.workers import serving_worker
+from tests.support.waiting import eventually
+
+SPEC_FIELDS = {
+    *("worker_id", "instance_id", "state", "hidden", "last_seen_at", "last_heartbeat_at", "tags"),
+    *("current_run_id", "last_run_id", "last_run_status", "stopped_at", "stop_reason", "wheel_sync"),
+}
+MORE_FIELDS = {
+    *("paused", "draining", "last_progress_at", "slots", "slots_busy", "current_run_ids"),
+    "executor_error",
+    *("last_run_started_at", "last_run_finished_at", "version", "pyoco_version"),
+}
+
+# Seen later than now: such a worker is here for as long as the test lasts.
+STAYS_SEC = 600.0
+
+
+async def listed(gateway: RunningGateway, **query: object) -> list[str]:
+    answer = await gateway.http.get("/workers", params={name: str(value) for name, value in query.items()})
+    assert answer.status_code == 200, answer.text
+    return [each["worker_id"] for each in answer.json()]
+
+
+@pytest.fixture
+async def five(gateway: RunningGateway) -> RunningGateway:
+    """A gateway whose registry has a worker of each state, and a hidden one."""
+    now = time.time()
+    for record in (
+        a_record("idle", seen_at=now + STAYS_SEC),
+        a_record("busy", seen_at=now + STAYS_SEC, state=WorkerState.RUNNING),
+        a_record("gone", seen_at=now - 3600),
+        a_record("stopped", seen_at=now - 7200, state=WorkerState.STOPPED_GRACEFUL),
+        a_record("secret", seen_at=now + STAYS_SEC, hidden=True),
+    ):
+        await put_record(gateway.inside.connection, record)
+    return gateway
+
+
+async def test_a_fresh_server_has_no_workers(gateway: RunningGateway) -> None:
+    assert await listed(gateway) == []
+    assert await listed(gateway, scope="all", include_hidden=True) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, ["busy", "idle"]),
+        ({"scope": "active"}, ["busy", "idle"]),
+        ({"scope": "all"}, ["busy", "idle", "gone", "stopped"]),
+        ({"include_hidden": "true"}, ["busy", "idle", "secret"]),
+        ({"include_hidden": "1", "scope": "all"}, ["busy", "idle", "secret", "gone", "stopped"]),
+        ({"include_hidden": "0"}, ["busy", "idle"]),
+        ({"state": "IDLE"}, ["idle"]),
+        ({"state": "DISCONNECTED"}, ["gone"]),
+        ({"state": "STOPPED_GRACEFUL"}, ["stopped"]),
+        ({"state": "RUNNING", "scope": "active"}, ["busy"]),
+        ({"state": "DISCONNECTED", "scope": "active"}, []),
+        ({"limit": 1}, ["busy"]),
+        ({"limit": 3, "scope": "all"}, ["busy", "idle", "gone"]),
+        ({"limit": 500}, ["busy", "idle"]),
+    ],
+)
+async def test_the_query_says_which_workers_are_listed(
+    five: RunningGateway, query: dict[str, object], expected: list[str]
+) -> None:
+    assert await listed(five, **query) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "says"),
+    [
+        ("scope=everything", "scope", "active or all"),
+        ("scope=", "scope", "active or all"),
+        ("state=running", "state", "RUNNING, IDLE"),
+        ("state=BUSY", "state", "DISCONNECTED"),
+        ("include_hidden=maybe", "include_hidden", "true or false"),
+        ("include_hidden=", "include_hidden", "true or false"),
+        ("limit=0", "limit", "1 to 500"),
+        ("limit=501", "limit", "1 to 500"),
+        ("limit=-1", "limit", "1 to 500"),
+        ("limit=many", "limit", "1 to 500"),
+        ("limit=99999999999999999999", "limit", "1 to 500"),
+        ("states=IDLE", "states", "scope, state, include_hidden, limit"),
+        ("limit=1&limit=2", "limit", "once"),
+    ],
+)
+async def test_a_bad_query_is_refused_by_name(
+    gateway: RunningGateway, query: str, field: str, says: str
+) -> None:
+    problem = assert_problem(await gateway.http.get(f"/workers?{query}"), 422, 19)
+    assert problem["errors"][0]["field"] == field
+    assert says in problem["errors"][0]["message"]
+
+
+async def test_a_worker_is_told_with_all_its_fields(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config, worker_id="w-1", tags=["cpu", "gpu"], concurrency=2):
+        [told] = (await gateway.http.get("/workers")).json()
+        assert set(told) == SPEC_FIELDS | MORE_FIELDS
+        assert await worker(gateway, "w-1") | {"last_seen_at": 0, "last_heartbeat_at": 0} == told | {
+            "last_seen_at": 0,
+            "last_heartbeat_at": 0,
+        }
+        assert (told["worker_id"], told["state"], told["tags"]) == ("w-1", "IDLE", ["cpu", "gpu"])
+        assert (told["slots"], told["slots_busy"], told["current_run_ids"]) == (2, 0, [])
+        assert (told["hidden"], told["paused"], told["draining"]) == (False, False, False)
+        assert (told["version"], told["stop_reason"]) == (__version__, None)
+        assert told["pyoco_version"].startswith("0.8")
+        run_id = await gateway.submit("noop", tag="gpu")
+        await gateway.ends(run_id)
+        after = await worker_is(gateway, "w-1", last_run_id=run_id, state="IDLE")
+        assert after["last_run_status"] == "COMPLETED"
+        assert after["last_progress_at"] >= told["last_seen_at"]
+    assert await listed(gateway) == []
+    assert await listed(gateway, state="STOPPED_GRACEFUL") == ["w-1"]
+
+
+async def test_a_killed_worker_is_disconnected(
+    config: NatsBackendConfig, nats_url: str, tmp_path: Path
+) -> None:
+    settings = {"PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": "0.2"}
+    arguments = ("--worker-id", "w-1", "--nats-url", nats_url)
+    with running(WORKER, *arguments, cwd=tmp_path, **settings) as (program, _):
+        program.process.kill()
+        async with running_gateway(replace(config, worker_disconnect_timeout_sec=1.0)) as gateway:
+            await worker_is(gateway, "w-1", state="DISCONNECTED")
+            assert await listed(gateway) == []
+            assert await listed(gateway, state="DISCONNECTED") == ["w-1"]
+
+
+async def test_reading_the_registry_costs_the_same_few_requests_however_many_workers(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    # Not the gateway's own connection, on which its sweep reads the registry as well.
+    async with connected(gateway.inside.config) as connection:
+        async with asyncio.TaskGroup() as group:
+            for number in range(600):
+                record = a_record(f"w-{number:03d}", seen_at=now + STAYS_SEC)
+                group.create_task(put_record(connection, record))
+        sent: list[str] = []
+        publish = connection.publish
+
+        async def noting(subject: str, *arguments: Any, **options: Any) -> None:
+            sent.append(subject)
+            await publish(subject, *arguments, **options)
+
+        monkeypatch.setattr(connection, "publish", noting)
+        assert len(await WorkerRegistry(connection).all()) == 600
+        assert len([subject for subject in sent if "pyoco_workers" in subject]) <= 3
+    assert await listed(gateway, limit=2) == ["w-000", "w-001"]
+    assert len(await listed(gateway)) == 100
+
+
+async def test_a_record_that_cannot_be_read_does_not_hide_the_others(
+    five: RunningGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put_record(five.inside.connection, b"{not json", key="broken")
+    assert await listed(five) == ["busy", "idle"]
+    assert "broken" in caplog.text
+    for answer in (
+        await five.http.get("/workers/broken"),
+        await five.http.patch("/workers/broken", json={"hidden": True}),
+    ):
+        assert "cannot be read" in assert_problem(answer, 404, 20)["detail"]
+
+
+async def test_a_deleted_record_is_not_listed(five: RunningGateway) -> None:
+    bucket = Bucket(five.inside.connection, five.inside.config.workers_kv_bucket)
+    entry = await bucket.get("idle")
+    assert entry is not None
+    await bucket.delete("idle", revision=entry.revision)
+    assert await listed(five) == ["busy"]
+    assert_problem(await five.http.get("/workers/idle"), 404, 20)
+
+
+@pytest.mark.parametrize("worker_id", ["nobody", "a.b", "*", "%3E", "a%20b", "x" * 129])
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+async def test_an_unknown_worker_is_not_found(five: RunningGateway, method: str, worker_id: str) -> None:
+    body = {"json": {"hidden": True}} if method == "PATCH" else {}
+    answer = await five.http.request(method, f"/workers/{worker_id}", **body)  # type: ignore[arg-type]
+    assert_problem(answer, 404, 20)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "says"),
+    [
+        (b"", "hidden", "at least one of hidden, paused, drain"),
+        (b"{}", "hidden", "at least one of hidden, paused, drain"),
+        (b'{"hidden": null}', "hidden", "bool"),
+        (b'{"hidden": "yes"}', "hidden", "bool"),
+        (b'{"hidden": 1}', "hidden", "bool"),
+        (b'{"paused": "true"}', "paused", "bool"),
+        (b'{"drain": false}', "drain", "cannot be taken back"),
+        (b'{"hidden": true, "visible": false}', "visible", "unknown"),
+        (b"[]", "", "object"),
+        (b"{", "", "not JSON"),
+        (b'{"hidden": true, "x": "' + b"x" * 20_000 + b'"}', "", "larger than"),
+    ],
+)
+async def test_a_bad_patch_names_the_field_and_changes_nothing(
+    five: RunningGateway, body: bytes, field: str, says: str
+) -> None:
+    before = await worker(five, "idle")
+    answer = await five.http.patch("/workers/idle", content=body)
+    problem = assert_problem(answer, 422, 19)
+    assert problem["errors"][0]["field"] == field
+    assert says in problem["errors"][0]["message"]
+    assert await worker(five, "idle") == before
+
+
+async def test_hiding_takes_a_worker_out_of_the_list_and_showing_puts_it_back(five: RunningGateway) -> None:
+    before = time.time()
+    told = await ask(five, "idle", hidden=True)
+    assert set(told) == {"worker_id", "hidden", "paused", "draining", "state", "updated_at"}
+    assert (told["worker_id"], told["hidden"], told["paused"]) == ("idle", True, False)
+    assert before <= told["updated_at"] <= time.time()
+    assert await listed(five) == ["busy"]
+    assert (await ask(five, "idle", hidden=True))["hidden"] is True
+    assert (await ask(five, "idle", hidden=False))["hidden"] is False
+    assert await listed(five) == ["busy", "idle"]
+
+
+async def test_a_patch_changes_only_what_it_names(five: RunningGateway) -> None:
+    await ask(five, "idle", hidden=True)
+    assert (await ask(five, "idle", paused=True))["hidden"] is True
+    told = await ask(five, "idle", hidden=False)
+    assert (told["hidden"], told["paused"]) == (False, True)
+
+
+async def test_who_has_stopped_is_not_asked_to_drain(five: RunningGateway) -> None:
+    told = await ask(five, "stopped", drain=True)
+    assert (told["draining"], told["state"]) == (False, "STOPPED_GRACEFUL")
+    assert (await ask(five, "gone", drain=True))["draining"] is True
+
+
+async def test_nobody_s_change_is_lost_however_they_meet(config: NatsBackendConfig) -> None:
+    """A worker that writes without a pause, and two gateways that change different things."""
+    async with connected(config) as connection:
+        now = time.time()
+        own = OwnRecord(connection, a_record("w", seen_at=now))
+        await own.save()
+        registry, other = WorkerRegistry(connection), WorkerRegistry(connection)
+
+        def setting(name: str, value: bool) -> Callable[[WorkerRecord], WorkerRecord]:
+            def change(record: WorkerRecord) -> WorkerRecord:
+                setattr(record, name, value)
+                return record
+
+            return change
+
+        async def working() -> None:
+            for number in range(60):
+                own.record.slots_busy = number
+                await own.save()
+
+        async def wishing(registry: WorkerRegistry, name: str) -> None:
+            for number in range(21):
+                wanted = number % 2 == 0
+                await registry.change("w", setting(name, wanted))
+                stored = await registry.get("w")
+                assert stored is not None
+                assert getattr(stored, name) is wanted
+
+        async with asyncio.TaskGroup() as group:
+            for step in (working(), wishing(registry, "hidden"), wishing(other, "paused")):
+                group.create_task(step)
+        await own.save()
+        stored = await registry.get("w")
+        assert stored is not None
+        assert (stored.hidden, stored.paused, stored.slots_busy) == (True, True, 59)
+
+
+async def test_who_has_changed_a_worker_sees_it_even_if_a_replica_lags(
+    five: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = five.inside.workers
+    read = WorkerRegistry._messages
+    late = await read(registry)
+    await ask(five, "idle", hidden=True)
+    reads: list[int] = []
+
+    async def lagging(self: WorkerRegistry) -> list[StreamMessage]:
+        if self is not registry:  # the sweep reads the registry, too
+            return await read(self)
+        reads.append(1)
+        return late if len(reads) < 3 else await read(self)
+
+    monkeypatch.setattr(WorkerRegistry, "_messages", lagging)
+    assert await listed(five) == ["busy"]
+    assert len(reads) == 3
+
+
+async def test_hidden_and_paused_survive_heartbeats_and_a_restart(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config):
+        await ask(gateway, hidden=True, paused=True)
+        since = (await worker(gateway))["last_heartbeat_at"]
+
+        async def heard_twice_since() -> bool:
+            heard = (await worker(gateway))["last_heartbeat_at"]
+            return bool(heard > since + 2 * config.worker_heartbeat_interval_sec)
+
+        await eventually(heard_twice_since, describe="the worker wrote its record again")
+        told = await worker(gateway)
+        assert (told["hidden"], told["paused"]) == (True, True)
+    async with serving_worker(config):
+        told = await worker_is(gateway, state="IDLE")
+        assert (told["hidden"], told["paused"]) == (True, True)
+
+
+async def test_without_nats_the_answer_is_503(own_nats: NatsServer, config: NatsBackendConfig) -> None:
+    config = replace(config, nats_url=own_nats.url)
+    async with running_gateway(config) as gateway:
+        assert await listed(gateway) == []
+        own_nats.stop()
+        answers: list[httpx.Response] = [
+            await gateway.http.get("/workers"),
+            await gateway.http.get("/workers/w"),
+            await gateway.http.patch("/workers/w", json={"hidden": True}),
+        ]
+        for answer in answers:
+            assert_problem(answer, 503, 3)

@@ -1,0 +1,329 @@
+"""The inbox: what waits for an answer, told as it changes, to whom it belongs, and never a decided wait."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pyoco_server.broker.jetstream import bucket_feed
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.human.inbox.inbox_hub import Inbox, InboxChange, LostTrack
+from pyoco_server.human.inbox.wait_items import item_of
+from pyoco_server.records.models import new_run_id
+from pyoco_server.records.wait_models import WaitRecord, WaitState
+from tests.support.broker.stored_waits import a_wait, ask, decide, decided
+from tests.support.event_reading import EventReading, reading_events
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.tenants import OPERATOR, Tenant, having_tenants
+from tests.support.running.workers import serving_worker
+from tests.support.waiting import NEVER_SEC, eventually
+
+
+def told(reading: EventReading) -> list[tuple[str, Any]]:
+    """Each event in short: its name, and the names of its waits."""
+    found = []
+    for event in reading.events:
+        data = json.loads(event.data)
+        if event.name == "open":
+            found.append(("open", {wait["name"] for wait in data["waits"]}))
+        elif event.name != "heartbeat":
+            found.append((event.name, data["wait"]["name"]))
+    return found
+
+
+def shown(reading: EventReading) -> set[str]:
+    """The waits that a client shows who has read all this."""
+    waits: set[str] = set()
+    for event in reading.events:
+        data = json.loads(event.data)
+        if event.name == "open":
+            waits = {wait["wait_id"] for wait in data["waits"]}
+            assert all(wait["state"] == "open" for wait in data["waits"])
+        elif event.name == "opened":
+            waits.add(data["wait"]["wait_id"])
+        elif event.name == "closed":
+            waits.discard(data["wait"]["wait_id"])
+    return waits
+
+
+async def reads(reading: EventReading, *expected: tuple[str, Any]) -> None:
+    await eventually(lambda: told(reading) == list(expected), describe=f"events {expected}")
+
+
+async def ready(gateway: RunningGateway) -> None:
+    await eventually(lambda: gateway.inside.inbox.begun, describe="the inbox can be followed")
+
+
+# Over HTTP
+
+
+async def test_first_all_that_is_open_then_each_change(gateway: RunningGateway) -> None:
+    await ready(gateway)
+    one, two = await ask(gateway.inside, "one", "two")
+    async with reading_events(gateway.http, "/waits/watch") as reading:
+        await reads(reading, ("open", {"one", "two"}))
+        await ask(gateway.inside, "three")
+        await reads(reading, ("open", {"one", "two"}), ("opened", "three"))
+        await decide(gateway.inside.wait_store, one)
+        await decide(gateway.inside.wait_store, two, WaitState.EXPIRED)
+        await reads(
+            reading, ("open", {"one", "two"}), ("opened", "three"), ("closed", "one"), ("closed", "two")
+        )
+        closed = json.loads(reading.events[-1].data)["wait"]
+        assert closed["state"] == "expired"
+    await eventually(lambda: gateway.inside.inbox.followers == 0, describe="nobody follows")
+
+
+async def test_a_change_is_told_at_once(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nothing is found by looking now and then: that would be too late.
+    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
+    async with running_gateway(config) as gateway:
+        await ready(gateway)
+        async with reading_events(gateway.http, "/waits/watch") as reading:
+            await reads(reading, ("open", set()))
+            for number in range(5):
+                await ask(gateway.inside, f"n{number}")
+                opened = [("opened", f"n{seen}") for seen in range(number + 1)]
+                await reads(reading, ("open", set()), *opened)
+
+
+async def test_who_comes_back_is_told_what_changed_meanwhile(gateway: RunningGateway) -> None:
+    await ready(gateway)
+    one, _ = await ask(gateway.inside, "one", "two")
+    async with reading_events(gateway.http, "/waits/watch") as reading:
+        await reads(reading, ("open", {"one", "two"}))
+        last = reading.events[-1].id
+    await decide(gateway.inside.wait_store, one)
+    await ask(gateway.inside, "three")
+    async with reading_events(gateway.http, "/waits/watch", headers={"Last-Event-ID": str(last)}) as reading:
+        await reads(reading, ("closed", "one"), ("opened", "three"))
+
+
+async def test_who_comes_back_without_a_place_is_told_all_that_is_open(gateway: RunningGateway) -> None:
+    await ready(gateway)
+    one, two = await ask(gateway.inside, "one", "two")
+    async with reading_events(gateway.http, "/waits/watch") as reading:
+        await reads(reading, ("open", {"one", "two"}))
+    await decide(gateway.inside.wait_store, one)
+    async with reading_events(gateway.http, "/waits/watch") as reading:
+        await reads(reading, ("open", {"two"}))
+        assert shown(reading) == {two.wait_id}
+
+
+@pytest.mark.parametrize("place", ["00000000-1", "{bucket}-0"])
+async def test_a_place_that_leads_nowhere_begins_with_all_that_is_open(
+    gateway: RunningGateway, place: str
+) -> None:
+    await ready(gateway)
+    await ask(gateway.inside, "one", "two")
+    await gateway.http.get("/waits")
+    # As if more had happened than is kept.
+    gateway.inside.inbox.begin(gateway.inside.wait_index.held.created, 2)
+    position = place.format(bucket=gateway.inside.inbox.position(0).bucket)
+    async with reading_events(gateway.http, "/waits/watch", headers={"Last-Event-ID": position}) as reading:
+        await reads(reading, ("open", {"one", "two"}))
+
+
+async def test_who_comes_to_another_gateway_goes_on_there(config: NatsBackendConfig) -> None:
+    async with running_gateway(config) as one, running_gateway(config) as other:
+        await ready(other)
+        await ready(one)
+        async with reading_events(one.http, "/waits/watch") as reading:
+            [first] = await ask(one.inside, "first")
+            await reads(reading, ("open", set()), ("opened", "first"))
+            last = reading.events[-1].id
+        await decide(one.inside.wait_store, first)
+        headers = {"Last-Event-ID": str(last)}
+        async with reading_events(other.http, "/waits/watch", headers=headers) as reading:
+            await reads(reading, ("closed", "first"))
+
+
+async def test_the_inbox_never_shows_a_decided_wait(gateway: RunningGateway) -> None:
+    """Watches begin while waits are answered; each shows in the end what is open, and nothing else."""
+    await ready(gateway)
+    left: list[WaitRecord] = []
+    for number in range(15):
+        answered, still_open = await ask(gateway.inside, f"a{number}", f"b{number}")
+        left.append(still_open)
+        answer = await gateway.http.post(f"/waits/{answered.wait_id}/respond", json={"payload": number})
+        assert answer.status_code == 200, answer.text
+        async with reading_events(gateway.http, "/waits/watch") as reading:
+            await eventually(lambda: reading.events, describe="the first event")
+            assert shown(reading) == {wait.wait_id for wait in left}
+
+
+async def test_when_the_index_is_made_anew_all_that_is_open_is_told_again(gateway: RunningGateway) -> None:
+    await ready(gateway)
+    await ask(gateway.inside, "one")
+    async with reading_events(gateway.http, "/waits/watch") as reading:
+        await reads(reading, ("open", {"one"}))
+        await gateway.inside.wait_index.begin("another bucket")
+        await reads(reading, ("open", {"one"}), ("open", {"one"}))
+
+
+async def test_a_silent_inbox_says_that_it_is_there(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.http_api.streams.sse.KEEPALIVE_SEC", 0.05)
+    await ready(gateway)
+    async with reading_events(gateway.http, "/waits/watch") as reading:
+        await eventually(lambda: len(reading.events) > 2, describe="two signs of life")
+    names = [event.name for event in reading.events]
+    assert names[0] == "open"
+    assert set(names[1:]) == {"heartbeat"}
+    assert len({event.id for event in reading.events}) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "field"),
+    [
+        ({"timeout_sec": "0"}, {}, "timeout_sec"),
+        ({"state": "open"}, {}, "state"),
+        ({}, {"Last-Event-ID": "x"}, "Last-Event-ID"),
+    ],
+)
+async def test_what_is_not_understood_is_refused(
+    gateway: RunningGateway, query: dict[str, str], headers: dict[str, str], field: str
+) -> None:
+    answer = await gateway.http.get("/waits/watch", params=query, headers=headers)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == field
+
+
+# With a worker
+
+
+async def test_a_question_of_a_run_comes_and_goes_with_its_answer(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    await ready(gateway)
+    async with (
+        serving_worker(config),
+        reading_events(gateway.http, "/waits/watch") as reading,
+    ):
+        run_id = await gateway.submit("ask")
+        await eventually(lambda: len(shown(reading)) == 1, describe="the question is there")
+        await gateway.reaches(run_id, "WAITING_HUMAN")
+        answer = await gateway.http.post("/resume", json={"runId": run_id, "payload": "yes"})
+        assert answer.status_code == 200, answer.text
+        await eventually(lambda: not shown(reading), describe="the question is gone")
+        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+        assert json.loads(reading.events[-1].data)["wait"]["state"] == "answered"
+
+
+async def test_a_question_goes_with_its_cancelled_run(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    await ready(gateway)
+    async with reading_events(gateway.http, "/waits/watch") as reading:
+        async with serving_worker(config):
+            run_id = await gateway.submit("ask")
+            await gateway.reaches(run_id, "WAITING_HUMAN")
+        await eventually(lambda: len(shown(reading)) == 1, describe="the question is there")
+        # No worker lives.
+        assert (await gateway.http.post(f"/runs/{run_id}/cancel")).status_code == 200
+        assert (await gateway.get(run_id))["status"] == "CANCELLED"
+        await eventually(lambda: not shown(reading), describe="the question is gone")
+        assert json.loads(reading.events[-1].data)["wait"]["state"] == "cancelled"
+
+
+# Tenants
+
+
+@pytest.fixture
+async def tenants(config: NatsBackendConfig) -> AsyncIterator[list[Tenant]]:
+    async with having_tenants(config, "acme", "rival", OPERATOR) as made:
+        yield made
+
+
+async def test_each_tenant_is_told_of_its_own_waits(tenants: list[Tenant]) -> None:
+    acme, rival, operator = tenants
+    await ready(acme)
+    [old] = await ask(acme.inside, "old", tenant_id="acme")
+    async with (
+        reading_events(acme.http, "/waits/watch") as of_acme,
+        reading_events(rival.http, "/waits/watch") as of_rival,
+        reading_events(operator.http, "/waits/watch") as of_operator,
+    ):
+        await reads(of_acme, ("open", {"old"}))
+        await reads(of_rival, ("open", set()))
+        await decide(acme.inside.wait_store, old)
+        await ask(acme.inside, "new", tenant_id="acme")
+        await ask(acme.inside, "rivals", tenant_id="rival")
+        await reads(of_acme, ("open", {"old"}), ("closed", "old"), ("opened", "new"))
+        await reads(of_rival, ("open", set()), ("opened", "rivals"))
+        changes = [("closed", "old"), ("opened", "new"), ("opened", "rivals")]
+        await reads(of_operator, ("open", {"old"}), *changes)
+        assert b"acme" not in of_rival.raw
+        assert old.run_id.encode() not in of_rival.raw
+
+
+async def test_who_comes_back_is_not_told_of_others(tenants: list[Tenant]) -> None:
+    acme, rival, _ = tenants
+    await ready(acme)
+    async with reading_events(rival.http, "/waits/watch") as reading:
+        await reads(reading, ("open", set()))
+        last = str(reading.events[-1].id)
+    await ask(acme.inside, "acmes", tenant_id="acme")
+    await ask(acme.inside, "rivals", tenant_id="rival")
+    async with reading_events(rival.http, "/waits/watch", headers={"Last-Event-ID": last}) as reading:
+        await reads(reading, ("opened", "rivals"))
+        assert b"acme" not in reading.raw
+
+
+# The hub alone
+
+
+def change(revision: int, wait: WaitRecord | None, before: WaitRecord | None = None) -> InboxChange:
+    return InboxChange(
+        revision, None if wait is None else item_of(wait), None if before is None else item_of(before)
+    )
+
+
+@pytest.fixture
+async def hub() -> Inbox:
+    inbox = Inbox(most_changes=3)
+    inbox.begin("a bucket", 10)
+    return inbox
+
+
+async def test_only_the_newest_changes_are_kept_and_who_is_further_behind_reads_again(hub: Inbox) -> None:
+    waits = [a_wait(new_run_id(), f"n{number}") for number in range(4)]
+    with hub.following(None) as slow, hub.following(None) as fast:
+        slow.position, fast.position = hub.position(10), hub.position(11)
+        hub.publish([change(11 + number, wait) for number, wait in enumerate(waits)])
+        assert [each.revision for each in await fast.next(0)] == [12, 13, 14]
+        with pytest.raises(LostTrack):
+            await slow.next(0)
+
+
+async def test_who_knows_more_than_was_told_hears_what_comes_behind_it(hub: Inbox) -> None:
+    """A list is as of a revision that the feed may tell a moment later."""
+    one, two = a_wait(new_run_id(), "one"), a_wait(new_run_id(), "two")
+    with hub.following(None) as follower:
+        follower.position = hub.position(11)
+        assert await follower.next(0) == []
+        hub.publish([change(11, one)])
+        assert await follower.next(0) == []
+        hub.publish([change(12, two)])
+        assert [each.revision for each in await follower.next(0)] == [12]
+
+
+async def test_a_wait_that_is_removed_closes_if_it_was_open(hub: Inbox) -> None:
+    was_open, was_decided = a_wait(new_run_id()), decided(a_wait(new_run_id()))
+    with hub.following(None) as follower:
+        follower.position = hub.position(10)
+        hub.publish([change(11, None, was_open), change(12, None, was_decided), change(13, None)])
+        [closed] = await follower.next(0)
+        assert (closed.revision, closed.opened) == (11, False)
+
+
+async def test_nobody_is_woken_for_what_others_have(hub: Inbox) -> None:
+    with hub.following("acme") as acme, hub.following("rival") as rival:
+        acme.position = rival.position = hub.position(10)
+        hub.publish([change(11, a_wait(new_run_id(), tenant_id="acme"))])
+        assert acme._stirred.is_set()
+        assert not rival._stirred.is_set()
+        assert [each.revision for each in await acme.next(0)] == [11]
+        assert await rival.next(0) == []

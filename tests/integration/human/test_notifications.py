@@ -1,0 +1,416 @@
+"""Notifications: told once where all is well, again where it is not, never more than the receiver needs."""
+
+import logging
+import re
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_notices import NOTIFY_CONSUMER
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.human.notifications import notifier as notifications
+from pyoco_server.human.notifications.notifier import Notifications, pause_after
+from pyoco_server.human.notifications.webhook import Outcome, Receiver, headers_of, signing_key
+from pyoco_server.records.wait_models import Actor, Decision, WaitEvent, WaitEventKind, WaitState
+from tests.support.broker.connections import connected
+from tests.support.broker.nats_server import NatsServer
+from tests.support.places import DOCS
+from tests.support.programs import SERVER, running
+from tests.support.running.gateway import running_gateway
+from tests.support.running.notifying import (
+    KEY,
+    all_done,
+    event_of,
+    has_consumer,
+    is_told,
+    notified,
+    opened,
+    telling,
+    wait_record,
+)
+from tests.support.waiting import eventually
+from tests.support.webhooks import Told, WebhookReceiver, webhook_receiver
+
+HIDDEN = ("the-proposal", "the-payload", "the-default", "the-note", "the-schema", "10.9.8.7", "the-browser")
+
+
+@pytest.fixture
+def receiver() -> Iterator[WebhookReceiver]:
+    with webhook_receiver() as found:
+        yield found
+
+
+@pytest.fixture
+def notifying(config: NatsBackendConfig, receiver: WebhookReceiver) -> NatsBackendConfig:
+    return notified(config, receiver)
+
+
+def verified(told: Told, secret: str) -> bool:
+    """The check of the guide: what it shows must work."""
+    page = (DOCS / "human-in-the-loop.md").read_text(encoding="utf-8")
+    [code] = [
+        code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "def is_genuine" in code
+    ]
+    shown: dict[str, Any] = {}
+    exec(code, shown)
+    return bool(shown["is_genuine"](told.headers, told.raw, secret))
+
+
+async def test_an_opened_wait_is_told_signed_and_with_a_link(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver
+) -> None:
+    wait = wait_record()
+    async with telling(notifying) as connection:
+        event = await opened(connection, wait)
+        [told] = await is_told(receiver)
+        await all_done(connection)
+    assert told.path == "/hooks/in"
+    assert told.headers["content-type"] == "application/json"
+    assert told.event_id == event.event_id
+    assert verified(told, KEY)
+    assert not verified(told, "another secret")
+    assert not verified(Told(told.path, told.headers, told.raw + b" "), KEY)
+    assert not verified(Told(told.path, {**told.headers, "webhook-timestamp": "1614265330"}, told.raw), KEY)
+    assert told.body == {
+        "event": {"id": event.event_id, "kind": "opened", "at": event.at, "by": None, "decision": None},
+        "wait": {
+            "wait_id": wait.wait_id,
+            "task": "approve",
+            "name": "human",
+            "message": "Is 120 EUR right?",
+            "assignees": ["ada"],
+            "arming": 1,
+            "created_at": wait.created_at,
+            "deadline_at": wait.deadline_at,
+            "state": "open",
+            "decided_at": None,
+        },
+        "run": {"run_id": wait.run_id, "flow_name": "invoice", "tag": "default", "tenant_id": "acme"},
+        "link": f"https://pyoco.example/#/waits/{wait.wait_id}",
+    }
+
+
+async def test_what_a_person_may_see_only_in_the_inbox_is_not_told(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver
+) -> None:
+    actor = Actor(tenant_id="acme", api_key_id="k1", name="Ada", ip="10.9.8.7", user_agent="the-browser")
+    wait = wait_record(
+        state=WaitState.ANSWERED,
+        decided_at=time.time(),
+        decided_by=actor,
+        decision=Decision.EDITED,
+        payload={"amount": "the-payload"},
+        note="the-note",
+    )
+    event = event_of(wait, WaitEventKind.ANSWERED, actor=actor, decision=Decision.EDITED)
+    async with telling(notifying) as connection:
+        await WaitStore(connection).create(wait)
+        await WaitEvents(connection).publish(event)
+        [told] = await is_told(receiver)
+    assert (told.body["event"]["by"], told.body["event"]["decision"]) == ("Ada", "edited")
+    assert told.body["wait"]["state"] == "answered"
+    assert not [word for word in HIDDEN if word.encode() in told.raw]
+
+
+async def test_opened_answered_and_expired_are_told_and_nothing_else(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver
+) -> None:
+    wait = wait_record()
+    async with telling(notifying) as connection:
+        await WaitStore(connection).create(wait)
+        for kind in WaitEventKind:
+            await WaitEvents(connection).publish(event_of(wait, kind))
+        told = await is_told(receiver, 3)
+        await all_done(connection)
+    assert {each.body["event"]["kind"] for each in told} == {"opened", "answered", "expired"}
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 429, 500])
+async def test_an_event_that_was_not_taken_is_told_again_under_its_id(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver, status: int
+) -> None:
+    receiver.statuses = [status, status]
+    async with telling(notifying) as connection:
+        event = await opened(connection)
+        told = await is_told(receiver, 3)
+        await all_done(connection)
+    assert receiver.ids() == [event.event_id] * 3
+    assert {each.path for each in told} == {"/hooks/in"}, "a redirect was followed"
+    assert len({each.raw for each in told}) == 1
+    assert all(verified(each, KEY) for each in told)
+
+
+def test_pauses_grow_up_to_a_limit() -> None:
+    pauses = [pause_after(tries) for tries in (1, 2, 3, 4, 5, 1000)]
+    assert all(2 ** (n - 1) / 2 <= pause <= 2 ** (n - 1) for n, pause in enumerate(pauses[:-1], 1))
+    assert 300 <= pauses[-1] <= 600
+
+
+async def test_a_receiver_that_does_not_answer_is_told_again(
+    config: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way: list[int] = [0]
+    outcomes: list[Outcome] = []
+    post = Receiver.post
+
+    async def counted(self: Receiver, event: WaitEvent, body: bytes) -> tuple[Outcome, str]:
+        under_way.append(under_way[-1] + 1)
+        outcome = await post(self, event, body)
+        under_way.append(under_way[-1] - 1)
+        outcomes.append(outcome[0])
+        return outcome
+
+    monkeypatch.setattr(Receiver, "post", counted)
+    impatient = notified(config, receiver, notify_timeout_sec=0.5)
+    receiver.answering.clear()
+    async with telling(impatient) as connection:
+        event = await opened(connection)
+        await eventually(lambda: len(receiver.told) > 1, describe="it is told again")
+        receiver.answering.set()
+        await all_done(connection)
+    assert set(receiver.ids()) == {event.event_id}
+    assert max(under_way) == 1, "two were under way at once"
+    assert (outcomes[0], outcomes[-1]) == (Outcome.FAILED, Outcome.DELIVERED)
+
+
+async def test_a_receiver_that_is_gone_is_not_told_again(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.statuses = [410]
+    async with telling(notifying) as connection:
+        first = await opened(connection)
+        await is_told(receiver)
+        await all_done(connection)
+        assert receiver.ids() == [first.event_id]
+        second = await opened(connection)
+        await is_told(receiver, 2)
+        await all_done(connection)
+    assert receiver.ids() == [first.event_id, second.event_id]
+    [line] = given_up(caplog)
+    assert "410" in line.getMessage()
+    assert line.__dict__["run_id"] == first.run_id
+    assert receiver.url not in caplog.text
+
+
+def given_up(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [line for line in caplog.records if line.__dict__.get("err_id") == "ERR-PYOCO-0041"]
+
+
+async def test_an_old_event_is_tried_once_and_then_given_up(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.statuses = [503, 503]
+    wait = wait_record()
+    too_old = time.time() - notifying.notify_max_age_sec - 1
+    async with telling(notifying) as connection:
+        await WaitStore(connection).create(wait)
+        await WaitEvents(connection).publish(event_of(wait, at=too_old))
+        await is_told(receiver)
+        await all_done(connection)
+    assert len(receiver.told) == 1
+    assert "503" in given_up(caplog)[0].getMessage()
+
+
+async def test_an_event_may_be_there_before_its_wait(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver
+) -> None:
+    wait = wait_record()
+    async with telling(notifying) as connection:
+        await WaitEvents(connection).publish(event_of(wait))
+
+        async def looked_at() -> bool:
+            stream = connection.config.wait_event_stream
+            info = await jetstream_api.call(connection, f"CONSUMER.INFO.{stream}.{NOTIFY_CONSUMER}")
+            return int(info["num_redelivered"]) > 0
+
+        await eventually(looked_at, describe="it was looked at, and left for later")
+        assert receiver.told == []
+        await WaitStore(connection).create(wait)
+        await is_told(receiver)
+        await all_done(connection)
+
+
+async def test_an_event_whose_wait_is_gone_is_left_out(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "_LOOKS_FOR_WAIT", 2)
+    async with telling(notifying) as connection:
+        await WaitEvents(connection).publish(event_of(wait_record()))
+        event = await opened(connection)
+        await is_told(receiver)
+        await all_done(connection)
+    assert receiver.ids() == [event.event_id]
+
+
+async def test_two_gateways_tell_each_event_once(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver
+) -> None:
+    async with telling(notifying) as connection, telling(notifying):
+        events = [await opened(connection) for _ in range(50)]
+        await is_told(receiver, 50)
+        await all_done(connection)
+    assert sorted(receiver.ids()) == sorted(event.event_id for event in events)
+
+
+async def test_a_receiver_that_hangs_holds_up_at_most_its_own_events(
+    config: NatsBackendConfig, receiver: WebhookReceiver
+) -> None:
+    """Eight at once, so that one slow answer does not delay the others."""
+    receiver.answering.clear()
+    async with telling(notified(config, receiver)) as connection:
+        for _ in range(9):
+            await opened(connection)
+        await is_told(receiver, 8)
+        receiver.answering.set()
+        await is_told(receiver, 9)
+        await all_done(connection)
+    assert len(set(receiver.ids())) == 9
+
+
+async def test_what_was_not_taken_before_nats_restarts_is_told_after_it(
+    config: NatsBackendConfig, receiver: WebhookReceiver, own_nats: NatsServer
+) -> None:
+    receiver.statuses = [500]
+    # Not more patient than it must be: what NATS has forgotten by its end comes again 5 s after this.
+    own = notified(replace(config, nats_url=own_nats.url), receiver, notify_timeout_sec=2.0)
+    async with telling(own) as connection:
+        first = await opened(connection)
+        await is_told(receiver)
+        own_nats.kill()
+        own_nats.start()
+
+        def is_back() -> bool:
+            return connection.times_connected == 2 and connection.ready
+
+        await eventually(is_back, describe="the connection is back")
+        second = await opened(connection)
+        both = {first.event_id, second.event_id}
+        await eventually(lambda: set(receiver.ids()[1:]) == both, describe="both are told after the restart")
+        await all_done(connection)
+    assert set(receiver.ids()) == both
+
+
+async def test_without_a_receiver_nothing_is_kept_for_one(
+    config: NatsBackendConfig, notifying: NatsBackendConfig, receiver: WebhookReceiver
+) -> None:
+    async with telling(notifying) as connection:
+        receiver.statuses = [500] * 3
+        await opened(connection)
+        await is_told(receiver)
+    async with connected(config) as connection:
+        nobody = Notifications(connection)
+        await nobody.start()
+
+        async def is_gone() -> bool:
+            return not await has_consumer(connection)
+
+        await eventually(is_gone, describe="the consumer is gone")
+        await nobody.close()
+        await opened(connection)
+    told_before = len(receiver.told)
+    receiver.statuses = []
+    async with telling(notifying) as connection:
+        event = await opened(connection)
+        await is_told(receiver, told_before + 1)
+        await all_done(connection)
+    assert receiver.ids()[told_before:] == [event.event_id]
+
+
+async def test_a_consumer_that_somebody_deleted_is_made_again(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver
+) -> None:
+    async with telling(notifying) as connection:
+        stream = connection.config.wait_event_stream
+        await jetstream_api.call(connection, f"CONSUMER.DELETE.{stream}.{NOTIFY_CONSUMER}")
+        # A pull that was lost with it is given up after more than 6 s.
+        await eventually(lambda: has_consumer(connection), describe="it is there again")
+        await opened(connection)
+        await is_told(receiver)
+
+
+async def test_a_gateway_killed_before_its_yes_leaves_the_event_to_the_next(
+    config: NatsBackendConfig, receiver: WebhookReceiver, tmp_path: Path
+) -> None:
+    settings = {
+        "PYOCO_NOTIFY_URL": receiver.url,
+        "PYOCO_NOTIFY_SECRET": KEY,
+        # The event is taken for lost 5 s after this; before that, the first one is killed.
+        "PYOCO_NOTIFY_TIMEOUT_SEC": "3",
+    }
+    command = ("up", "--port", "0", "--nats-url", config.nats_url)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    receiver.answering.clear()
+    async with connected(config) as connection:
+        with running(SERVER, *command, cwd=tmp_path / "a", **settings) as (first, _):
+            await eventually(lambda: has_consumer(connection), describe="the consumer is there")
+            event = await opened(connection)
+            await eventually(lambda: receiver.told, describe="the receiver was told")
+            first.send(signal.SIGKILL)
+            first.end()
+        told_by_first = len(receiver.told)
+        receiver.answering.set()
+        with running(SERVER, *command, cwd=tmp_path / "b", **settings) as (second, _):
+            await eventually(lambda: len(receiver.told) > told_by_first, describe="the next one tells it")
+            await all_done(connection)
+            second.send(signal.SIGTERM)
+            second.end()
+        assert receiver.url not in second.stdout + second.stderr
+    assert set(receiver.ids()) == {event.event_id}
+    assert receiver.told[0].body["event"] == receiver.told[-1].body["event"]
+
+
+async def test_the_metrics_tell_what_became_of_tries(
+    notifying: NatsBackendConfig, receiver: WebhookReceiver
+) -> None:
+    receiver.statuses = [500, 204, 410]
+    async with running_gateway(notifying) as gateway:
+        connection = gateway.inside.connection
+        await eventually(lambda: has_consumer(connection), describe="the consumer is there")
+        await opened(connection)
+        await is_told(receiver, 2)
+        await opened(connection)
+        await is_told(receiver, 3)
+        await all_done(connection)
+        page = (await gateway.http.get("/metrics")).text
+    for outcome in ("delivered", "failed", "given_up"):
+        assert f'pyoco_notifications_total{{outcome="{outcome}"}} 1.0' in page
+
+
+async def test_without_a_secret_nothing_is_signed(
+    config: NatsBackendConfig, receiver: WebhookReceiver
+) -> None:
+    async with telling(replace(config, notify_url=receiver.url)) as connection:
+        await opened(connection)
+        [told] = await is_told(receiver)
+    assert "webhook-signature" not in told.headers
+    assert told.body["link"] is None
+
+
+def test_the_signature_is_the_one_of_standard_webhooks() -> None:
+    """The example of its specification."""
+    key = signing_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    headers = headers_of("msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', key, 1614265330)
+    assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_a_secret_that_only_looks_encoded_is_a_text() -> None:
+    assert signing_key("whsec_not base64!") == b"whsec_not base64!"
+    assert signing_key("plain") == b"plain"
+
+
+async def test_nobody_there_is_a_failure_that_says_so(config: NatsBackendConfig) -> None:
+    receiver = Receiver(replace(config, notify_url="http://127.0.0.1:9/secret-path"))
+    outcome, why = await receiver.post(event_of(wait_record()), b"{}")
+    await receiver.close()
+    assert outcome == "failed"
+    assert "ConnectError" in why
+    assert "secret-path" not in why

@@ -1,0 +1,456 @@
+"""Time: who answers in time counts, each wait expires once, and what was left undone is done."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import stream_state
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
+from pyoco_server.errors.error_table import Lang
+from pyoco_server.human.answers.answering import Answer, Answers
+from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.wait_maintenance import WaitCaretaker
+from pyoco_server.human.wait_transitions import answered, expired, expiry_text, told_of
+from pyoco_server.records.models import RunStatus, TaskStatus, encode, job_of
+from pyoco_server.records.wait_models import Actor
+from pyoco_server.runs.explain.explain_texts import TEXTS
+from pyoco_server.runs.lifecycle.cancel_request import cancel_run
+from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from tests.support.broker.connections import connected
+from tests.support.broker.waits_in_bucket import SeenRuns, WaitsInBucket
+from tests.support.running.waiting_runs import WaitingRun, jobs_in_queue, waiting_run
+from tests.support.waiting import eventually
+
+ANN = Actor(name="ann")
+ONE = Answer(payload=1)
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(config, sweep_interval_sec=0.1)
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+async def test_the_explanation_of_a_run_that_nobody_answered_says_it_once(
+    connection: Connection, lang: Lang
+) -> None:
+    run = await waiting_run(connection)
+    told = TEXTS["failed_human_timeout"].message({"error": expiry_text(run.waits)}, lang)
+    assert told.lower().count("nobody") == 1
+    assert f"POST /runs/{run.run_id}/retry asks again" in told
+
+
+class Clock:
+    def __init__(self, now: float | None = None) -> None:
+        self.now = time.time() if now is None else now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Care:
+    """A caretaker, and what it sees."""
+
+    def __init__(self, connection: Connection, **options: Any) -> None:
+        self.waits = WaitsInBucket(connection)
+        self.runs = SeenRuns(connection)
+        self.taker = WaitCaretaker(connection, self.waits, self.runs, **options)
+
+    async def rounds(self, count: int = 2) -> None:
+        """Let it have looked at everything this often, from now on."""
+        await self.runs.look()
+        goal = self.taker.rounds + count + 1
+        await eventually(lambda: self.taker.rounds >= goal, describe="the caretaker has looked")
+
+
+@asynccontextmanager
+async def caring(connection: Connection, **options: Any) -> AsyncIterator[Care]:
+    care = Care(connection, **options)
+    await care.runs.look()
+    await care.taker.start()
+    try:
+        yield care
+    finally:
+        await care.taker.close()
+
+
+@asynccontextmanager
+async def seldom_looking(connection: Connection) -> AsyncIterator[Care]:
+    """A caretaker that has looked once, and does not look again: a deadline or a call wakes it up."""
+    slow = replace(connection.config, sweep_interval_sec=60.0)
+    async with connected(slow) as other, caring(other) as care:
+        await eventually(lambda: care.taker.rounds, describe="the first look")
+        care.taker._look_at = time.monotonic() + 3600
+        yield care
+
+
+async def ends(run: WaitingRun) -> None:
+    async def over() -> bool:
+        return (await run.now()).status.terminal
+
+    await eventually(over, describe="the run is over")
+
+
+async def dead_letters(connection: Connection) -> int:
+    return (await stream_state(connection, "PYOCO_DLQ")).messages
+
+
+# The moment of the deadline
+
+
+@pytest.mark.parametrize(("after_ms", "counts"), [(-1, True), (0, False), (1, False)])
+async def test_an_answer_counts_strictly_before_the_deadline(
+    connection: Connection, after_ms: int, counts: bool
+) -> None:
+    run = await waiting_run(connection)
+    answers = Answers(connection, clock=Clock(run.waits[0].deadline_at + after_ms / 1000))
+    if counts:
+        await answers.respond(run.wait_id, ONE, ANYBODY, ANN)
+    else:
+        with pytest.raises(WaitExpired):
+            await answers.respond(run.wait_id, ONE, ANYBODY, ANN)
+    assert (await run.wait()).state == ("answered" if counts else "expired")
+    assert len(await run.jobs()) == counts
+
+
+async def test_a_deadline_that_nobody_has_noticed_is_a_deadline(connection: Connection) -> None:
+    run = await waiting_run(connection, {"timeout_sec": -1}, {})
+    late, other = run.waits
+    with pytest.raises(WaitExpired):
+        await Answers(connection).respond(late.wait_id, ONE, ANYBODY, ANN)
+    assert await run.states() == ["expired", "cancelled"]
+    now = await run.now()
+    assert (now.status, now.reason) == (RunStatus.FAILED, "human_timeout")
+    assert now.error is not None
+    assert late.message in now.error
+    # Nothing went wrong with the other one: its answer is not needed any more.
+    assert now.tasks == {late.task: TaskStatus.FAILED, other.task: TaskStatus.CANCELLED}
+    assert (now.open_waits, now.wait_message, now.wait_deadline_at) == ([], None, None)
+    assert await dead_letters(connection) == 1
+    assert await run.kinds() == ["opened", "opened", "expired", "cancelled", "refused"]
+    for wait_id, error in ((late.wait_id, WaitExpired), (other.wait_id, WaitConflict)):
+        with pytest.raises(error):
+            await Answers(connection).respond(wait_id, ONE, ANYBODY, ANN)
+    assert await jobs_in_queue(connection) == []
+
+
+@pytest.mark.parametrize("default", [None, False, {"n": 0}])
+async def test_a_default_is_the_answer_of_those_who_say_nothing(
+    connection: Connection, default: object
+) -> None:
+    run = await waiting_run(connection, {"timeout_sec": -1, "default": default})
+    async with caring(connection):
+
+        async def continued() -> bool:
+            return bool(await run.jobs())
+
+        await eventually(continued, describe="the run goes on")
+    wait = await run.wait()
+    assert (wait.state, wait.resolved, wait.answer) == ("expired", True, default)
+    assert await run.now() == run.snapshot
+    with pytest.raises(WaitExpired):
+        await Answers(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
+
+
+# The caretaker's clock
+
+
+async def test_a_wait_expires_at_its_deadline_and_not_with_the_next_look(connection: Connection) -> None:
+    async with seldom_looking(connection) as care:
+        run = await waiting_run(connection, {"timeout_sec": 0.2})
+        care.taker.poke()
+        await ends(run)
+    wait = await run.wait()
+    assert wait.decided_at is not None
+    assert wait.deadline_at <= wait.decided_at
+    assert care.taker.rounds == 1
+    assert (await run.now()).reason == "human_timeout"
+
+
+async def test_a_timer_that_fires_early_is_set_again(connection: Connection) -> None:
+    clock = Clock()
+    run = await waiting_run(connection, {"timeout_sec": 0.05})
+    async with caring(connection, clock=clock) as care:
+        await eventually(lambda: time.time() > run.waits[0].deadline_at, describe="its time on other clocks")
+        await care.rounds()
+        assert await run.states() == ["open"]
+        clock.now = run.waits[0].deadline_at - 0.001
+        await care.rounds()
+        assert await run.states() == ["open"]
+        clock.now = run.waits[0].deadline_at
+        await ends(run)
+    assert (await run.wait()).decided_at == run.waits[0].deadline_at
+
+
+async def test_an_index_that_is_behind_expires_nothing_twice(connection: Connection) -> None:
+    class Behind(WaitsInBucket):
+        async def due(self, now: float, limit: int) -> list[str]:
+            return [run.wait_id for run in runs]
+
+    runs = [await waiting_run(connection, {"timeout_sec": timeout}) for timeout in (-1, 3600)]
+    care = Care(connection)
+    care.taker._index = Behind(connection)
+    await care.taker.start()
+    await ends(runs[0])
+    await care.rounds(3)
+    await care.taker.close()
+    assert await runs[0].kinds() == ["opened", "expired"]
+    # And nothing that is not due.
+    assert await runs[1].states() == ["open"]
+
+
+async def test_two_caretakers_expire_each_wait_once(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    soon = [await waiting_run(connection, {"timeout_sec": 0.3}, {"timeout_sec": 0.3}) for _ in range(30)]
+    async with connected(config) as other, caring(connection) as one, caring(other) as two:
+        for run in soon:
+            await ends(run)
+        await one.rounds()
+        await two.rounds()
+    for run in soon:
+        states = await run.states()
+        assert "expired" in states
+        assert set(states) <= {"expired", "cancelled"}
+        assert (await run.now()).reason == "human_timeout"
+        assert sorted(await run.kinds()) == sorted([*states, "opened", "opened"])
+    assert await dead_letters(connection) == len(soon)
+
+
+async def test_a_deadline_that_passed_while_all_were_down_is_one_expiry(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    runs = [await waiting_run(connection, {"timeout_sec": -3600}) for _ in range(40)]
+    async with connected(config) as other, caring(connection), caring(other):
+        for run in runs:
+            await ends(run)
+    for run in runs:
+        assert await run.kinds() == ["opened", "expired"]
+    assert await dead_letters(connection) == len(runs)
+
+
+async def test_more_waits_than_are_asked_for_at_once_all_expire(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.human.wait_maintenance._DUE", 7)
+    runs = [await waiting_run(connection, {"timeout_sec": -1}) for _ in range(30)]
+    async with caring(connection):
+        for run in runs:
+            await ends(run)
+
+
+async def test_one_that_cannot_be_dealt_with_does_not_keep_the_others_from_expiring(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = [await waiting_run(connection, {"timeout_sec": -1}) for _ in range(3)]
+    continue_run = Continuations.continue_run
+
+    async def mostly(self: Continuations, run_id: str) -> None:
+        if run_id == runs[1].run_id:
+            raise ValueError("what is this?")
+        await continue_run(self, run_id)
+
+    monkeypatch.setattr(Continuations, "continue_run", mostly)
+    async with caring(connection) as care:
+        for run in (runs[0], runs[2]):
+            await ends(run)
+        await care.rounds()
+    assert "cannot be dealt with" in caplog.text
+    assert not (await runs[1].now()).status.terminal
+
+
+async def test_an_outage_is_told_once(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = 0
+
+    async def away(self: WaitsInBucket, now: float, limit: int) -> list[str]:
+        nonlocal tries
+        tries += 1
+        raise NatsUnavailable("NATS is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WaitsInBucket, "due", away)
+        async with caring(connection):
+            await eventually(lambda: tries > 2, describe="it tries again")
+    assert sum("waits are not looked after" in text for text in caplog.messages) == 1
+
+
+# Cancel
+
+
+async def test_a_run_that_waits_is_cancelled_without_any_worker(connection: Connection) -> None:
+    async with seldom_looking(connection) as care:
+        run = await waiting_run(connection, {}, {}, timeout_sec=5.0)
+        await care.runs.look()
+        await cancel_run(connection, RunStore(connection), run.run_id, ANYBODY)
+        now = await run.now()
+        assert now.status is RunStatus.CANCELLED
+        assert set(now.tasks.values()) == {TaskStatus.CANCELLED}
+        assert (now.open_waits, now.wait_message) == ([], None)
+        await care.runs.look()
+
+        async def closed() -> bool:
+            return await run.states() == ["cancelled", "cancelled"]
+
+        await eventually(closed, describe="its waits are closed")
+    assert sorted(await run.kinds()) == ["cancelled", "cancelled", "opened", "opened"]
+    with pytest.raises(WaitConflict):
+        await Answers(connection).respond(run.waits[0].wait_id, ONE, ANYBODY, ANN)
+
+
+async def test_an_expiry_and_a_cancel_at_once_leave_one_end(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    runs = [await waiting_run(connection, {"timeout_sec": 0.2}, {}) for _ in range(30)]
+    async with connected(config) as other, caring(other) as care:
+        await eventually(lambda: time.time() > runs[-1].waits[0].deadline_at - 0.01, describe="the deadlines")
+        await asyncio.gather(
+            *(cancel_run(connection, RunStore(connection), run.run_id, ANYBODY) for run in runs)
+        )
+        for run in runs:
+            await ends(run)
+        await care.rounds()
+    for run in runs:
+        states, now = await run.states(), await run.now()
+        assert "open" not in states
+        if now.status is RunStatus.FAILED:
+            assert (now.reason, states[0]) == ("human_timeout", "expired")
+        else:
+            assert (now.status, now.reason) == (RunStatus.CANCELLED, None)
+        assert sorted(await run.kinds()) == sorted([*states, "opened", "opened"])
+
+
+async def test_a_cancel_wins_over_an_answer_that_was_not_followed_by_anything(connection: Connection) -> None:
+    run = await waiting_run(connection)
+    await decided_only(run)
+    await cancel_run(connection, RunStore(connection), run.run_id, ANYBODY)
+    async with caring(connection) as care:
+        await care.rounds()
+    assert (await run.now()).status is RunStatus.CANCELLED
+    assert await run.states() == ["answered"]
+    assert await run.jobs() == []
+
+
+# What was left undone
+
+
+async def decided_only(run: WaitingRun, *, late: bool = False) -> None:
+    """What a gateway leaves that is killed behind the one write that decides."""
+    store = WaitStore(run.connection)
+    wait = await store.get_from_leader(run.waits[0].wait_id)
+    assert wait is not None
+    now = time.time()
+    outcome = answered(wait.record, at=now, by=ANN, payload=1, decision=None, note=None, decision_id=None)
+    outcome = expired(wait.record, at=now) if late else outcome
+    await store.replace(outcome, wait.revision, outbox=[told_of(outcome)])
+
+
+async def test_an_answer_whose_gateway_died_makes_the_run_go_on(connection: Connection) -> None:
+    run = await waiting_run(connection, {}, {})
+    async with caring(connection) as care:
+        await care.rounds()
+        await decided_only(run)
+
+        async def continued() -> bool:
+            return len(await run.jobs()) == 1
+
+        await eventually(continued, describe="the run goes on")
+        await care.rounds()
+    assert await run.kinds() == ["opened", "opened", "answered"]
+    assert await run.states() == ["answered", "open"]
+    assert await run.now() == run.snapshot
+
+
+async def test_an_expiry_whose_gateway_died_ends_the_run(connection: Connection) -> None:
+    run = await waiting_run(connection, {}, {})
+    await decided_only(run, late=True)
+
+    async def closed() -> bool:
+        return await run.states() == ["expired", "cancelled"]
+
+    async with caring(connection):
+        await ends(run)
+        await eventually(closed, describe="nobody has to answer any more")
+    assert (await run.now()).reason == "human_timeout"
+
+
+async def test_a_job_that_nobody_has_claimed_is_not_published_again(connection: Connection) -> None:
+    """Not even when the server has forgotten its id: so it is published here without one."""
+    run = await waiting_run(connection)
+    await decided_only(run)
+    job = encode(job_of(run.snapshot, None))
+    sequence = await publish_acked(connection, "pyoco.work.default", job)
+    async with caring(connection) as care:
+        await care.rounds(5)
+        assert len(await run.jobs()) == 1
+        # Lost: then it is.
+        await jetstream_api.delete_message(connection, "PYOCO_WORK", sequence)
+
+        async def continued() -> bool:
+            return len(await run.jobs()) == 1
+
+        await eventually(continued, describe="the run has a job again")
+        await care.rounds(5)
+        assert len(await run.jobs()) == 1
+
+
+async def test_two_gateways_that_find_the_same_undone_do_it_once(
+    config: NatsBackendConfig, connection: Connection
+) -> None:
+    runs = [await waiting_run(connection) for _ in range(20)]
+    for run in runs:
+        await decided_only(run)
+    async with connected(config) as other, caring(connection) as one, caring(other) as two:
+        await one.rounds(3)
+        await two.rounds(3)
+    assert len(await jobs_in_queue(connection)) == len(runs)
+
+
+async def test_a_run_that_is_executed_or_waits_is_let_alone(connection: Connection) -> None:
+    waits = await waiting_run(connection)
+    goes_on = await waiting_run(connection)
+    await decided_only(goes_on)
+    await goes_on.becomes(status=RunStatus.RUNNING, delivery=(7, 1), open_waits=[])
+    asking = await waiting_run(connection, suspended=False)
+    async with caring(connection) as care:
+        await care.rounds(4)
+    assert await jobs_in_queue(connection) == []
+    assert [await waits.states(), await asking.states()] == [["open"], ["open"]]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_open_waits_of_runs_that_are_over_are_found(connection: Connection, gone: bool) -> None:
+    run = await waiting_run(connection, {}, {}, suspended=False)
+    await run.becomes(status=RunStatus.COMPLETED)
+    if gone:
+        stored = await RunStore(connection).get_from_leader(run.run_id)
+        assert stored is not None
+        await RunStore(connection).delete(run.run_id, revision=stored.revision)
+    async with caring(connection) as care:
+        await care.rounds()
+    assert await run.states() == ["cancelled", "cancelled"]
+
+
+async def test_waits_of_a_run_that_a_newer_gateway_wrote_stay_open(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = await waiting_run(connection)
+    strange = encode(structs.replace(run.snapshot, flow_name="x")).replace(b"WAITING_HUMAN", b"DREAMING")
+    await publish_acked(connection, f"$KV.pyoco_runs.{run.run_id}", strange)
+    await Continuations(connection).close_waits(run.run_id)
+    await Continuations(connection).continue_run(run.run_id)
+    assert await run.states() == ["open"]
+    assert "cannot be read stay open" in caplog.text

@@ -1,0 +1,296 @@
+"""The index of waits: what it answers, kept over restarts, and made anew whatever happens to it."""
+
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage
+from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import IndexNotReady
+from pyoco_server.human.inbox.wait_feed import WaitReader
+from pyoco_server.human.inbox.wait_index import FORM, SeenWait, WaitIndex
+from pyoco_server.human.inbox.wait_items import WaitFilter, item_of
+from pyoco_server.records.models import new_run_id
+from pyoco_server.records.wait_models import WaitRecord, WaitState
+from tests.support.broker.stored_waits import a_wait, ask, decide, decided
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.waiting import eventually
+
+BUCKET = "a bucket"
+
+
+@pytest.fixture
+async def index(tmp_path: Path) -> AsyncIterator[WaitIndex]:
+    """An index that is ready, and empty."""
+    made = WaitIndex(tmp_path)
+    await made.start()
+    await made.begin(BUCKET)
+    await made.complete()
+    yield made
+    await made.close()
+
+
+async def put(index: WaitIndex, *waits: WaitRecord) -> None:
+    for wait in waits:
+        revision = index.held.revision + 1
+        await index.apply([SeenWait(wait.wait_id, revision, item_of(wait))], upto=revision)
+
+
+def wait(name: str = "approve", **fields: Any) -> WaitRecord:
+    return a_wait(new_run_id(), name, **fields)
+
+
+async def names(gateway: RunningGateway, **query: Any) -> set[str]:
+    answer = await gateway.http.get("/waits", params=query)
+    assert answer.status_code == 200, answer.text
+    return {item["name"] for item in answer.json()["items"]}
+
+
+# What it answers
+
+
+async def test_the_due_are_the_open_ones_whose_deadline_is_over(index: WaitIndex) -> None:
+    late, later, coming = wait(deadline_at=2.0), wait(deadline_at=1.0), wait(deadline_at=10.0)
+    await put(index, late, later, coming, decided(wait(deadline_at=0.5)))
+    assert await index.due(9.0, 10) == [later.wait_id, late.wait_id]
+    assert await index.due(10.0, 10) == [later.wait_id, late.wait_id, coming.wait_id]
+    assert await index.due(9.0, 1) == [later.wait_id]
+    assert await index.next_deadline(0.0) == 1.0
+    # What is due and cannot be dealt with does not hide what comes next.
+    assert await index.next_deadline(2.0) == 10.0
+
+
+async def test_without_open_waits_there_is_no_deadline(index: WaitIndex) -> None:
+    assert await index.next_deadline(0.0) is None
+    one = wait(deadline_at=5.0)
+    await put(index, one)
+    assert await index.next_deadline(0.0) == 5.0
+    await put(index, decided(one, WaitState.EXPIRED))
+    assert await index.next_deadline(0.0) is None
+    assert await index.due(10.0, 10) == []
+
+
+async def test_it_knows_which_are_open(index: WaitIndex) -> None:
+    one, two = wait(), wait()
+    await put(index, one, two, decided(wait()))
+    assert await index.open_waits() == {one.wait_id, two.wait_id}
+
+
+async def test_a_decided_wait_replaces_the_open_one(index: WaitIndex) -> None:
+    one = wait()
+    await put(index, one, decided(one))
+    assert index.waits == 1
+    assert await index.count(WaitFilter(states=frozenset({WaitState.OPEN}))) == 0
+    assert await index.count(WaitFilter()) == 1
+    assert (await index.open_of(None)).count == 0
+
+
+async def test_nothing_is_told_of_other_tenants(index: WaitIndex) -> None:
+    await put(index, wait("a", tenant_id="acme", created_at=5.0), wait("n", created_at=1.0))
+    for tenant, expected in ((None, 2), ("acme", 1), ("rival", 0)):
+        assert (await index.list(WaitFilter(tenant=tenant), limit=10)).total == expected
+        items, _ = await index.all_open(tenant)
+        assert len(items) == expected
+        assert (await index.open_of(tenant)).count == expected
+    assert (await index.open_of("acme")).oldest_at == 5.0
+    assert (await index.open_of("rival")).oldest_at is None
+
+
+async def test_a_removed_wait_is_forgotten_and_what_was_known_is_told(index: WaitIndex) -> None:
+    one = wait()
+    await put(index, one)
+    [before] = await index.apply([SeenWait(one.wait_id, 2, None)], upto=2)
+    assert before == item_of(one)
+    assert index.waits == 0
+
+
+async def test_what_is_compared_and_dropped(index: WaitIndex) -> None:
+    one, two, three = wait("1"), wait("2"), wait("3")
+    await put(index, one, two, three)
+    assert await index.others(0, 3, [2], limit=10) == [(1, one.wait_id), (3, three.wait_id)]
+    assert await index.others(0, 3, [2], limit=1) == [(1, one.wait_id)]
+    assert [item.name for item in await index.drop([1])] == ["1"]
+    assert index.waits == 2
+
+
+async def test_the_memory_for_filling_it_is_given_back_when_it_is_full(index: WaitIndex) -> None:
+    """A gateway with ten thousand waits is hardly larger than one with none."""
+
+    async def cache_mb() -> float:
+        def read() -> int:
+            [(kib,)] = index._used()._db.execute("PRAGMA cache_size")
+            return -int(kib)
+
+        return await index._write(read) / 1024
+
+    assert await cache_mb() == 2
+    await index.begin("another bucket")
+    assert await cache_mb() == 64
+    await index.complete()
+    assert await cache_mb() == 2
+
+
+async def test_there_are_no_answers_before_all_is_read(tmp_path: Path) -> None:
+    made = WaitIndex(tmp_path)
+    await made.start()
+    try:
+        await made.begin(BUCKET)
+        for question in (made.next_deadline(0.0), made.open_waits(), made.due(1.0, 1)):
+            with pytest.raises(IndexNotReady):
+                await question
+    finally:
+        await made.close()
+
+
+async def test_ten_thousand_open_waits_are_asked_about_quickly(index: WaitIndex) -> None:
+    many = [wait(deadline_at=1e9 + number) for number in range(10_000)]
+    batch = [SeenWait(each.wait_id, number, item_of(each)) for number, each in enumerate(many, 1)]
+    await index.apply(batch, upto=len(batch))
+    # What it costs, in whatever thread, and not what else this machine does meanwhile.
+    began = time.process_time()
+    assert await index.next_deadline(0.0) == 1e9
+    assert len(await index.due(1e9 + 99, 1000)) == 100
+    assert (await index.list(WaitFilter(states=frozenset({WaitState.OPEN})), limit=50)).total == 10_000
+    assert time.process_time() - began < 1.0
+
+
+# Kept, and made anew
+
+
+@pytest.fixture
+def file(config: NatsBackendConfig) -> Path:
+    return Path(config.index_dir) / "waits-1.sqlite"
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The revisions that were read from the bucket, by all gateways of this test."""
+    revisions: list[int] = []
+    take = WaitReader.take
+
+    async def noting(self: WaitReader, batch: list[StreamMessage]) -> None:
+        revisions.extend(message.sequence for message in batch)
+        await take(self, batch)
+
+    monkeypatch.setattr(WaitReader, "take", noting)
+    return revisions
+
+
+async def test_after_a_restart_only_what_was_written_meanwhile_is_read(
+    config: NatsBackendConfig, taken: list[int]
+) -> None:
+    async with running_gateway(config) as gateway:
+        await ask(gateway.inside, "one", "two")
+        assert await names(gateway) == {"one", "two"}
+    taken.clear()
+    async with running_gateway(config) as gateway:
+        assert await names(gateway) == {"one", "two"}
+        assert taken == []
+        await ask(gateway.inside, "three")
+        assert await names(gateway) == {"one", "two", "three"}
+    assert taken == [3]
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def overwrite(file: Path) -> None:
+    file.write_bytes(b"no database " * 1000)
+
+
+def age(file: Path) -> None:
+    with sqlite3.connect(file) as db:
+        db.execute(f"PRAGMA user_version = {FORM.version + 1}")
+    db.close()
+
+
+@pytest.mark.parametrize("damage", [delete, overwrite, age])
+async def test_a_file_that_cannot_be_used_is_made_anew(
+    config: NatsBackendConfig, file: Path, damage: Callable[[Path], None]
+) -> None:
+    async with running_gateway(config) as gateway:
+        await ask(gateway.inside, "one", "two")
+        assert await names(gateway) == {"one", "two"}
+    damage(file)
+    async with running_gateway(config) as gateway:
+        assert await names(gateway) == {"one", "two"}
+
+
+async def test_a_file_that_is_deleted_meanwhile_is_made_anew(gateway: RunningGateway, file: Path) -> None:
+    await ask(gateway.inside, "one")
+    assert await names(gateway) == {"one"}
+    file.unlink()
+
+    async def there_again() -> bool:
+        return file.exists() and (await gateway.http.get("/waits")).status_code == 200
+
+    await eventually(there_again, describe="the file is made anew")
+    assert await names(gateway) == {"one"}
+
+
+async def test_a_bucket_that_is_made_anew_is_read_anew(gateway: RunningGateway) -> None:
+    await ask(gateway.inside, "old")
+    assert await names(gateway) == {"old"}
+    connection = gateway.inside.connection
+    await jetstream_api.call(connection, f"STREAM.DELETE.KV_{connection.config.waits_kv_bucket}")
+    await ensure_resources(connection)
+    await ask(gateway.inside, "new")
+    assert await names(gateway) == {"new"}
+
+
+async def test_what_cannot_be_read_is_not_listed_and_harms_nothing(gateway: RunningGateway) -> None:
+    [broken] = await ask(gateway.inside, "broken")
+    assert await names(gateway) == {"broken"}
+    prefix = f"$KV.{gateway.inside.config.waits_kv_bucket}."
+    for key in (broken.wait_id, "no-wait"):
+        await publish_acked(gateway.inside.connection, prefix + key, b"{}", {})
+    await ask(gateway.inside, "good")
+    assert await names(gateway) == {"good"}
+
+
+async def test_waits_whose_markers_are_gone_are_forgotten(gateway: RunningGateway) -> None:
+    one, _ = await ask(gateway.inside, "one", "two")
+    await ask(gateway.inside, "kept")
+    assert await names(gateway) == {"one", "two", "kept"}
+    # Nothing is left that says so.
+    await gateway.inside.wait_store.purge_run(one.run_id)
+
+    async def forgotten() -> bool:
+        return await names(gateway) == {"kept"}
+
+    await eventually(forgotten, describe="what is gone is not listed")
+
+
+async def test_two_gateways_list_the_same(config: NatsBackendConfig) -> None:
+    async with running_gateway(config) as one, running_gateway(config) as other:
+        for _ in range(5):
+            [asked] = await ask(one.inside, "asked")
+            assert await names(other) == {"asked"}
+            await decide(other.inside.wait_store, asked)
+            assert await names(one) == set()
+
+
+async def test_a_gateway_is_ready_when_its_waits_are_known(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def health() -> int:
+        return (await gateway.http.get("/health", params={"ready": "1"})).status_code
+
+    async def is_ready() -> bool:
+        return await health() == 200
+
+    async def stays_unready() -> None:
+        """Else the feed makes it ready once more when it looks the next time."""
+
+    await eventually(is_ready, describe="all is known")
+    monkeypatch.setattr(gateway.inside.wait_index, "complete", stays_unready)
+    monkeypatch.setattr(gateway.inside.wait_index, "ready", False)
+    assert await health() == 503

@@ -1,0 +1,476 @@
+"""Waits over HTTP: lists, one wait, answers, and the words of errors; the tests write what a worker would."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import UNSET, structs
+
+from pyoco_server.broker.client.connection import PayloadTooLarge
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsForbidden, NatsUnavailable
+from pyoco_server.human.answers.answering import Answers
+from pyoco_server.records.models import encode, new_run_id
+from pyoco_server.records.wait_models import WaitRecord, WaitState
+from tests.integration.submit.test_submit import queued_job
+from tests.support.broker.stored_runs import snapshot, write
+from tests.support.broker.stored_waits import ask, decide, waiting_run
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.tenants import OPERATOR, Tenant, a_key, having_tenants
+
+UNKNOWN_RUN = "00000000-0000-4000-8000-000000000000"
+WORDS = {"success", "error", "message"}
+
+
+def assert_worded(answer: httpx.Response, status: int, number: int, word: str) -> dict[str, Any]:
+    """A problem as all of them, and in the words of spec 4."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem: dict[str, Any] = answer.json()
+    assert problem["err_id"] == f"ERR-PYOCO-{number:04d}"
+    assert (problem["success"], problem["error"]) == (False, word)
+    assert problem["message"]
+    return problem
+
+
+async def listed(gateway: RunningGateway, **query: Any) -> list[str]:
+    return [item["name"] for item in (await page(gateway, **query))["items"]]
+
+
+async def page(gateway: RunningGateway, **query: Any) -> dict[str, Any]:
+    answer = await gateway.http.get("/waits", params=query)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def respond(gateway: RunningGateway, wait: WaitRecord, **body: Any) -> httpx.Response:
+    return await gateway.http.post(f"/waits/{wait.wait_id}/respond", json=body)
+
+
+# Lists
+
+
+async def test_open_waits_are_listed_the_next_deadline_first(gateway: RunningGateway) -> None:
+    now = time.time()
+    for name, left in (("later", 300.0), ("soon", 100.0), ("next", 200.0)):
+        await ask(gateway.inside, name, deadline_at=now + left)
+    assert await listed(gateway) == ["soon", "next", "later"]
+
+
+async def test_an_item_has_what_an_inbox_shows_and_not_what_may_be_large(gateway: RunningGateway) -> None:
+    [wait] = await ask(gateway.inside, "approve", proposal={"amount": 7}, assignees=["finance"])
+    [item] = (await page(gateway))["items"]
+    assert item["wait_id"] == wait.wait_id
+    assert (item["run_id"], item["flow_name"], item["task"]) == (wait.run_id, "invoices", "check")
+    assert (item["message"], item["state"], item["deadline_at"]) == ("approve?", "open", wait.deadline_at)
+    assert item["proposal_digest"] == wait.proposal_digest
+    assert item["assignees"] == ["finance"]
+    assert not {"proposal", "schema", "payload", "default"} & set(item)
+
+
+async def test_a_wait_that_was_decided_before_the_question_is_not_listed_as_open(
+    gateway: RunningGateway,
+) -> None:
+    for _ in range(10):
+        [wait] = await ask(gateway.inside)
+        assert (await respond(gateway, wait, payload=1)).status_code == 200
+        assert (await page(gateway))["items"] == []
+
+
+async def test_waits_are_listed_by_state(gateway: RunningGateway) -> None:
+    for state in WaitState:
+        [wait] = await ask(gateway.inside, state.value)
+        if state is not WaitState.OPEN:
+            await decide(gateway.inside.wait_store, wait, state)
+    assert await listed(gateway) == ["open"]
+    assert await listed(gateway, state="answered") == ["answered"]
+    assert await listed(gateway, state="EXPIRED,cancelled") == ["cancelled", "expired"]
+    assert await listed(gateway, state=["open", "answered"]) == ["answered", "open"]
+
+
+async def test_each_filter_leaves_out_the_others(gateway: RunningGateway) -> None:
+    fields = {"flow_name": "orders", "tag": "gpu", "task": "load", "assignees": ["ann", "bob"]}
+    [wanted] = await ask(gateway.inside, "wanted", **fields)
+    await ask(gateway.inside, "other", assignees=["an"])
+    for query in (
+        {"run_id": wanted.run_id},
+        {"flow": "orders"},
+        {"tag": "gpu"},
+        {"task": "load"},
+        {"assignee": "ann"},
+        {"flow": "orders", "assignee": "bob"},
+    ):
+        found = await page(gateway, **query)
+        assert [item["name"] for item in found["items"]] == ["wanted"], query
+        assert found["total"] == 1
+    assert await listed(gateway, flow="orders", assignee="an") == []
+
+
+@pytest.mark.parametrize("state", ["open", "open,answered"])
+async def test_pages_have_every_wait_once(gateway: RunningGateway, state: str) -> None:
+    now = time.time()
+    for number in range(7):
+        # Some at the same time: then their ids are in order.
+        await ask(gateway.inside, f"n{number}", created_at=now, deadline_at=now + 3600 + number // 3)
+    names: list[str] = []
+    query: dict[str, Any] = {"limit": 3, "state": state}
+    while True:
+        found = await page(gateway, **query)
+        names += [item["name"] for item in found["items"]]
+        assert found["total"] == 7
+        if found["next_cursor"] is None:
+            break
+        query["cursor"] = found["next_cursor"]
+    assert sorted(names) == [f"n{number}" for number in range(7)]
+
+
+async def test_a_cursor_is_good_for_its_own_query_only(gateway: RunningGateway) -> None:
+    await ask(gateway.inside, "one", "two")
+    cursor = (await page(gateway, limit=1))["next_cursor"]
+    for query in ({"state": "answered", "cursor": cursor}, {"cursor": cursor[:-2]}, {"cursor": "x"}):
+        answer = await gateway.http.get("/waits", params=query)
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["field"] == "cursor"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("state", "closed"),
+        ("state", ""),
+        ("run_id", "x"),
+        ("limit", "0"),
+        ("limit", "201"),
+        ("flow", ""),
+        ("tenant", "acme"),
+    ],
+)
+async def test_a_query_that_is_not_understood_is_refused_by_name(
+    gateway: RunningGateway, name: str, value: str
+) -> None:
+    answer = await gateway.http.get("/waits", params={name: value})
+    assert answer.status_code == 422
+    [problem] = answer.json()["errors"]
+    assert problem["field"] == name
+
+
+# One wait
+
+
+async def test_a_wait_is_told_with_all_that_happened_to_it(gateway: RunningGateway) -> None:
+    schema = {"type": "object", "required": ["ok"]}
+    [wait] = await ask(gateway.inside, "approve", schema=schema)
+    path = f"/waits/{wait.wait_id}"
+    before = (await gateway.http.get(path)).json()
+    assert (before["state"], before["schema"], before["message"]) == ("open", schema, "approve?")
+    assert "payload" not in before
+    refused = await respond(gateway, wait, payload={})
+    assert_worded(refused, 422, 39, "invalid_answer")
+    answer = await gateway.http.post(
+        f"{path}/respond", json={"payload": {"ok": True}}, headers={"User-Agent": "a test"}
+    )
+    assert answer.status_code == 200, answer.text
+    after = (await gateway.http.get(path)).json()
+    assert (after["state"], after["payload"]) == ("answered", {"ok": True})
+    assert after["decided_by"] == {"ip": "127.0.0.1", "user_agent": "a test"}
+    assert [event["kind"] for event in after["events"]] == ["refused", "answered"]
+    assert after["events"][0]["why"] == "invalid_answer"
+    assert after["events"][1]["actor"]["user_agent"] == "a test"
+
+
+async def test_the_events_of_a_wait_are_its_own(gateway: RunningGateway) -> None:
+    one, two = await ask(gateway.inside, "one", "two")
+    for wait in (one, two):
+        assert (await respond(gateway, wait, payload=1)).status_code == 200
+    events = (await gateway.http.get(f"/waits/{one.wait_id}")).json()["events"]
+    assert {event["wait_id"] for event in events} == {one.wait_id}
+
+
+@pytest.mark.parametrize("wait_id", [f"{UNKNOWN_RUN}.0123456789abcdef", UNKNOWN_RUN, "x", "*.>", "a.b.c"])
+async def test_what_is_not_there_is_not_found(gateway: RunningGateway, wait_id: str) -> None:
+    [wait] = await ask(gateway.inside)
+    anothers = f"{UNKNOWN_RUN}.{wait.wait_id.partition('.')[2]}"
+    for unknown in (wait_id, anothers):
+        assert_worded(await gateway.http.get(f"/waits/{unknown}"), 404, 35, "not_found")
+        answer = await gateway.http.post(f"/waits/{unknown}/respond", json={"payload": 1})
+        assert_worded(answer, 404, 35, "not_found")
+
+
+# Answers
+
+
+@pytest.mark.parametrize("payload", [None, False, 0, "", {}, [], {"note": "日本語"}])
+async def test_an_answer_may_be_anything_and_continues_the_run(
+    gateway: RunningGateway, payload: object
+) -> None:
+    [wait] = await ask(gateway.inside)
+    answer = await respond(gateway, wait, payload=payload, decision_id="click")
+    assert answer.status_code == 200, answer.text
+    receipt = answer.json()
+    assert (receipt["success"], receipt["repeated"]) == (True, False)
+    assert (receipt["wait_id"], receipt["run_id"]) == (wait.wait_id, wait.run_id)
+    assert (await gateway.http.get(f"/waits/{wait.wait_id}")).json()["payload"] == payload
+    job = await queued_job(gateway)
+    assert (job.run_id, job.generation) == (wait.run_id, 1)
+    again = await respond(gateway, wait, payload=payload, decision_id="click")
+    assert again.json() == {**receipt, "repeated": True}
+    other = await respond(gateway, wait, payload="other", decision_id="click")
+    assert "127.0.0.1" in assert_worded(other, 409, 36, "already_decided")["message"]
+
+
+async def test_a_proposal_is_approved_as_it_was_shown(gateway: RunningGateway) -> None:
+    [wait] = await ask(gateway.inside, "approve", proposal={"amount": 7})
+    changed = await respond(gateway, wait, decision="approved", digest="0" * 64)
+    assert_worded(changed, 412, 38, "proposal_changed")
+    answer = await respond(gateway, wait, decision="approved", digest=wait.proposal_digest, note="ok")
+    assert answer.json()["decision"] == "approved"
+
+
+async def test_a_wait_is_over_at_its_deadline(gateway: RunningGateway) -> None:
+    [wait] = await ask(gateway.inside, deadline_at=time.time() - 1)
+    assert_worded(await respond(gateway, wait, payload=1), 410, 37, "expired")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"", ""),
+        (b"not json", ""),
+        (b"[]", ""),
+        (b'{"payload": 1, "Payload": 2}', "Payload"),
+        (b'{"decision": "maybe"}', "decision"),
+        (b'{"payload": 1, "decision_id": ""}', "decision_id"),
+        (b'{"payload": ' + b"[" * 200 + b"]" * 200 + b"}", "payload"),
+        (b'{"payload": "' + b"x" * 2000 + b'"}', "payload"),
+    ],
+)
+async def test_a_body_that_is_not_understood_is_refused_and_the_wait_stays_open(
+    config: NatsBackendConfig, body: bytes, field: str
+) -> None:
+    async with running_gateway(replace(config, wait_answer_max_bytes=1024)) as gateway:
+        [wait] = await ask(gateway.inside)
+        answer = await gateway.http.post(f"/waits/{wait.wait_id}/respond", content=body)
+        problem = assert_worded(answer, 422, 2, "invalid_request")
+        assert problem["errors"][0]["field"] == field
+        assert await listed(gateway) == ["approve"]
+
+
+# By the run
+
+
+async def test_resume_answers_the_only_wait_of_a_run(gateway: RunningGateway) -> None:
+    [wait] = await ask(gateway.inside)
+    answer = await gateway.http.post(
+        "/resume", json={"runId": wait.run_id, "payload": {"decision": "approved"}}
+    )
+    assert (answer.status_code, answer.json()) == (200, {"runId": wait.run_id, "success": True})
+    shown = (await gateway.http.get(f"/waits/{wait.wait_id}")).json()
+    assert shown["payload"] == {"decision": "approved"}
+
+
+async def test_resume_does_not_guess_which_wait_is_meant(gateway: RunningGateway) -> None:
+    one, two = await ask(gateway.inside, "one", "two")
+    answer = await gateway.http.post("/resume", json={"runId": one.run_id, "payload": 1})
+    message = assert_worded(answer, 409, 36, "ambiguous_wait")["message"]
+    assert one.wait_id in message
+    assert two.wait_id in message
+
+
+async def test_resume_of_a_run_that_does_not_wait_is_a_conflict(gateway: RunningGateway) -> None:
+    [run_id] = await write(gateway.inside.runs, snapshot())
+    answer = await gateway.http.post("/resume", json={"runId": run_id, "payload": {}})
+    problem = assert_worded(answer, 409, 36, "invalid_state")
+    assert problem["message"] == "Run is not waiting_human"
+
+
+@pytest.mark.parametrize("run_id", [UNKNOWN_RUN, "x", "*", ""])
+async def test_resume_of_an_unknown_run_is_not_found(gateway: RunningGateway, run_id: str) -> None:
+    answer = await gateway.http.post("/resume", json={"runId": run_id, "payload": {}})
+    assert_worded(answer, 404, 5, "not_found")
+
+
+@pytest.mark.parametrize(("body", "field"), [({"runId": UNKNOWN_RUN}, "payload"), ({"payload": 1}, "runId")])
+async def test_resume_names_what_is_missing(
+    gateway: RunningGateway, body: dict[str, Any], field: str
+) -> None:
+    answer = await gateway.http.post("/resume", json=body)
+    assert assert_worded(answer, 422, 2, "invalid_request")["errors"][0]["field"] == field
+
+
+async def test_retry_is_for_runs_that_nobody_answered_in_time(gateway: RunningGateway) -> None:
+    now = time.time()
+    # Who asks again gives as much time as there was: an hour, so that it does not expire once more.
+    [wait] = await ask(gateway.inside, created_at=now - 3600, deadline_at=now + 0.2)
+    await gateway.reaches(wait.run_id, "FAILED")
+    answer = await gateway.http.post("/resume", json={"runId": wait.run_id, "payload": 1})
+    assert_worded(answer, 410, 37, "expired")
+    answer = await gateway.http.post(f"/runs/{wait.run_id}/retry")
+    assert answer.status_code == 200, answer.text
+    run = answer.json()
+    assert run["status"] == "WAITING_HUMAN"
+    assert "task_records" not in run
+    [again] = run["open_waits"]
+    assert again["wait_id"] != wait.wait_id
+    repeated = await gateway.http.post(f"/runs/{wait.run_id}/retry")
+    assert (repeated.status_code, repeated.json()["open_waits"]) == (200, run["open_waits"])
+    assert_worded(await respond(gateway, wait, payload=1), 410, 37, "expired")
+    assert_worded(await gateway.http.post(f"/runs/{UNKNOWN_RUN}/retry"), 404, 5, "not_found")
+
+
+# Runs that wait
+
+
+@pytest.mark.parametrize("status", ["waiting_human", "WAITING_HUMAN"])
+async def test_waiting_runs_are_listed_with_what_they_ask(gateway: RunningGateway, status: str) -> None:
+    one, _ = await ask(gateway.inside, "one", "two")
+    await write(gateway.inside.runs, snapshot())
+    [run] = (await gateway.http.get("/runs", params={"status": status})).json()
+    assert (run["run_id"], run["status"]) == (one.run_id, "WAITING_HUMAN")
+    assert (run["wait_message"], run["wait_deadline_at"], run["open_waits"]) == ("one?", one.deadline_at, 2)
+    [other] = (await gateway.http.get("/runs", params={"status": "pending"})).json()
+    assert (other["wait_message"], other["wait_deadline_at"], other["open_waits"]) == (None, None, 0)
+
+
+async def test_a_waiting_run_explains_itself(gateway: RunningGateway) -> None:
+    [wait] = await ask(gateway.inside)
+    told = (await gateway.http.get(f"/runs/{wait.run_id}/explain")).json()
+    [finding] = told["findings"]
+    assert (told["status"], finding["code"]) == ("WAITING_HUMAN", "waiting_human")
+    assert "approve?" in told["summary"]
+    assert finding["evidence"]["waits"][0]["wait_id"] == wait.wait_id
+    assert {action["request"] for action in finding["next"]["actions"]} >= {
+        f"GET /waits?run_id={wait.run_id}"
+    }
+
+
+# Metrics
+
+
+async def test_waits_are_counted(gateway: RunningGateway) -> None:
+    await ask(gateway.inside, created_at=time.time() - 100)
+    [wait] = await ask(gateway.inside)
+    await page(gateway)
+    assert (await respond(gateway, wait, payload=1)).status_code == 200
+    lines = (await gateway.http.get("/metrics")).text.splitlines()
+    assert "pyoco_waits_open 1.0" in lines
+    assert 'pyoco_waits_decided_total{state="answered"} 1.0' in lines
+    assert 'pyoco_waits_decided_total{state="expired"} 0.0' in lines
+    [age] = [line.split()[1] for line in lines if line.startswith("pyoco_waits_oldest_open_seconds ")]
+    assert 100 <= float(age) < 200
+
+
+# Tenants
+
+
+@pytest.fixture
+async def tenants(config: NatsBackendConfig) -> AsyncIterator[list[Tenant]]:
+    async with having_tenants(config, "acme", "rival", OPERATOR) as made:
+        yield made
+
+
+async def test_lists_totals_and_metrics_are_of_the_own_tenant(tenants: list[Tenant]) -> None:
+    acme, rival, operator = tenants
+    [wait] = await ask(acme.inside, "acmes", tenant_id="acme")
+    await ask(acme.inside, "nobodys")
+    for tenant, names in ((acme, ["acmes"]), (rival, []), (operator, ["acmes", "nobodys"])):
+        found = await page(tenant, run_id=wait.run_id) if tenant is rival else await page(tenant)
+        assert sorted(item["name"] for item in found["items"]) == names
+        assert found["total"] == len(names)
+        metrics = (await tenant.http.get("/metrics")).text.splitlines()
+        assert f"pyoco_waits_open {len(names)}.0" in metrics
+
+
+async def test_every_answer_names_the_key_that_gave_it(tenants: list[Tenant]) -> None:
+    acme, rival, _ = tenants
+    [wait] = await ask(acme.inside, tenant_id="acme")
+    resumed = {"runId": wait.run_id, "payload": 1}
+    assert_worded(await respond(rival, wait, payload=1), 404, 35, "not_found")
+    assert_worded(await rival.http.post("/resume", json=resumed), 404, 5, "not_found")
+    assert (await acme.http.post("/resume", json=resumed)).status_code == 200
+    shown = await acme.json(f"/waits/{wait.wait_id}")
+    assert shown["decided_by"]["api_key_id"] == acme.api_key_id
+    assert shown["decided_by"]["tenant_id"] == "acme"
+    assert [event["kind"] for event in shown["events"]] == ["answered"]
+
+
+async def test_only_an_assignee_answers(tenants: list[Tenant]) -> None:
+    acme, _, _ = tenants
+    async with a_key(acme, "acme") as colleague:
+        [wait] = await ask(acme.inside, tenant_id="acme", assignees=[colleague.api_key_id])
+        assert await listed(acme) == ["approve"]
+        assert_worded(await respond(acme, wait, payload=1), 403, 40, "not_assigned")
+        answer = await acme.http.post("/resume", json={"runId": wait.run_id, "payload": 1})
+        assert_worded(answer, 403, 40, "not_assigned")
+        assert (await respond(colleague, wait, payload=1)).status_code == 200
+
+
+async def test_the_body_of_an_error_is_json_with_the_words_of_the_draft(gateway: RunningGateway) -> None:
+    answer = await gateway.http.post("/resume", json={"runId": UNKNOWN_RUN, "payload": None})
+    assert set(json.loads(answer.content)) >= WORDS
+    assert not WORDS & set((await gateway.http.get(f"/runs/{UNKNOWN_RUN}")).json())
+
+
+async def test_who_is_refused_at_the_door_is_told_in_the_same_words(tenants: list[Tenant]) -> None:
+    acme, _, _ = tenants
+    [wait] = await ask(acme.inside, tenant_id="acme")
+    paths = (f"/waits/{wait.wait_id}/respond", "/resume", f"/runs/{wait.run_id}/retry")
+    async with httpx.AsyncClient(base_url=acme.http.base_url) as nobody:
+        for path in paths:
+            assert_worded(await nobody.post(path), 401, 14, "unauthorized")
+            assert_worded(await nobody.post(path, headers={"X-API-Key": "x"}), 403, 15, "forbidden")
+        assert_worded(await nobody.get("/waits"), 401, 14, "unauthorized")
+        assert not WORDS & set((await nobody.get("/runs")).json())
+
+
+@pytest.mark.parametrize("kind", [NatsUnavailable, NatsForbidden, PayloadTooLarge])
+async def test_every_trouble_with_nats_has_the_same_word(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, kind: type[NatsUnavailable]
+) -> None:
+    async def away(self: object, *args: object, **more: object) -> None:
+        raise kind("for a test")
+
+    monkeypatch.setattr(Answers, "resume", away)
+    answer = await gateway.http.post("/resume", json={"runId": UNKNOWN_RUN, "payload": None})
+    assert_worded(answer, 503, 3, "unavailable")
+
+
+async def test_who_answers_while_too_many_are_checked_is_told_when_to_come_again(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.human.answers.schema_checker._MOST_OF_ALL", 0)
+    [wait] = await ask(gateway.inside, schema={"type": "string", "pattern": "^a$"})
+    answer = await respond(gateway, wait, payload="a")
+    assert_worded(answer, 503, 43, "busy")
+    assert answer.headers["retry-after"] == "2"
+    shown = (await gateway.http.get(f"/waits/{wait.wait_id}")).json()
+    # It was not looked at: nothing has happened to the wait.
+    assert (shown["state"], shown["events"]) == ("open", [])
+
+
+async def test_what_was_decided_is_told_where_the_record_has_it_only_once(gateway: RunningGateway) -> None:
+    [wait] = await ask(gateway.inside, proposal={"amount": 1})
+    approval = {"decision": "approved", "digest": wait.proposal_digest}
+    assert (await respond(gateway, wait, **approval)).status_code == 200
+    stored = await gateway.inside.wait_store.get_from_leader(wait.wait_id)
+    assert stored is not None
+    assert stored.record.payload is UNSET
+    assert (await gateway.http.get(f"/waits/{wait.wait_id}")).json()["payload"] == {"amount": 1}
+    [late] = await ask(gateway.inside, default=None, deadline_at=time.time())
+    await respond(gateway, late, payload=1)
+    shown = (await gateway.http.get(f"/waits/{late.wait_id}")).json()
+    assert (shown["state"], shown["payload"]) == ("expired", None)
+
+
+async def test_a_list_has_the_schema_if_it_is_short(gateway: RunningGateway) -> None:
+    run, _ = waiting_run()
+    schemas = {"short": '{"type":"boolean"}', "long": encode({"description": "x" * 2000}).decode()}
+    for schema in schemas.values():
+        run = structs.replace(run, run_id=new_run_id(), wait_schema=schema)
+        await gateway.inside.runs.create(run)
+    items = (await gateway.http.get("/runs", params={"status": "waiting_human"})).json()
+    assert {item["wait_schema"] for item in items} == {schemas["short"], None}

@@ -1,0 +1,1 @@
+"""Lists, watches, logs and the index behind them."""

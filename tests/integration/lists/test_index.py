@@ -1,0 +1,466 @@
+"""The index of a gateway: kept, shared with nobody, and made anew whatever happens to it."""
+
+import asyncio
+import logging
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage
+from pyoco_server.broker.resources import ensure_resources
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import ConfigError
+from pyoco_server.http_api import create_app
+from pyoco_server.records.models import RunStatus
+from pyoco_server.runs.index import index_schema as schema
+from pyoco_server.runs.index.run_feed_reader import RunReader
+from pyoco_server.runs.index.run_index import RunIndex
+from tests.integration.lists.test_run_list import ids, listed
+from tests.support.broker.nats_server import NatsServer
+from tests.support.broker.stored_runs import ended, snapshot, write, write_many
+from tests.support.programs import SERVER, run_command
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.waiting import eventually
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a list is an old one when the machine stands still for a second."""
+    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 8.0)
+
+
+@pytest.fixture
+def file(config: NatsBackendConfig) -> Path:
+    return Path(config.index_dir) / "runs-1.sqlite"
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The revisions that were read from the bucket, by all gateways of this test."""
+    revisions: list[int] = []
+    take = RunReader.take
+
+    async def noting(self: RunReader, batch: list[StreamMessage]) -> None:
+        revisions.extend(message.sequence for message in batch)
+        await take(self, batch)
+
+    monkeypatch.setattr(RunReader, "take", noting)
+    return revisions
+
+
+def rebuilds(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "made anew" in record.getMessage()]
+
+
+# Kept over a restart
+
+
+async def test_after_a_restart_only_what_was_written_meanwhile_is_read(
+    config: NatsBackendConfig, taken: list[int]
+) -> None:
+    async with running_gateway(config) as gateway:
+        old = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+        assert await ids(gateway) == old[::-1]
+    taken.clear()
+    async with running_gateway(replace(config, index_dir=config.index_dir + "-other")) as other:
+        new = await write(other.inside.runs, ended(at=3.0))
+        assert await ids(other) == [*new, *old[::-1]]
+    assert taken == [1, 2, 3]
+    taken.clear()
+    async with running_gateway(config) as gateway:
+        assert await ids(gateway) == [*new, *old[::-1]]
+        assert taken == [3]
+
+
+async def test_open_runs_are_known_after_a_restart_without_reading_them_again(
+    config: NatsBackendConfig, taken: list[int]
+) -> None:
+    waiting = snapshot(timeout_sec=7.0)
+    async with running_gateway(config) as gateway:
+        await write(gateway.inside.runs, waiting, ended())
+        assert len(await ids(gateway)) == 2
+    taken.clear()
+    async with running_gateway(config) as gateway:
+        await gateway.inside.index.caught_up()
+        [run] = [run async for group in gateway.inside.sweeper._runs.groups() for run in group]
+        assert (run.run_id, run.revision, run.state.timeout_sec) == (waiting.run_id, 1, 7.0)
+        assert taken == []
+
+
+# Made anew
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def overwrite(file: Path) -> None:
+    file.write_bytes(b"no database " * 1000)
+
+
+def cut(file: Path) -> None:
+    with file.open("r+b") as content:
+        content.truncate(8192)
+
+
+def age(file: Path) -> None:
+    with sqlite3.connect(file) as db:
+        db.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+    db.close()
+
+
+@pytest.mark.parametrize("damage", [delete, overwrite, cut, age])
+async def test_a_file_that_cannot_be_used_is_made_anew_at_the_start(
+    config: NatsBackendConfig, file: Path, damage: Callable[[Path], None]
+) -> None:
+    async with running_gateway(config) as gateway:
+        written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(40)))
+        assert len(await ids(gateway)) == 40
+    damage(file)
+    async with running_gateway(config) as gateway:
+        assert await ids(gateway) == written[::-1]
+
+
+async def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(
+    gateway: RunningGateway, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    written = await write(gateway.inside.runs, ended(at=1.0))
+    assert await ids(gateway) == written
+    file.unlink()
+    await eventually(file.exists, describe="there is a file again")
+    await eventually(lambda: gateway.inside.index.ready, describe="it is filled again")
+    assert rebuilds(caplog) == ["the index of runs is made anew: its file was deleted"]
+    written += await write(gateway.inside.runs, ended(at=2.0))
+    assert await ids(gateway) == written[::-1]
+
+
+async def test_a_file_that_breaks_while_it_is_used_is_made_anew(
+    gateway: RunningGateway, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(200)))
+    assert len(await ids(gateway, limit=200)) == 200
+    with sqlite3.connect(file) as db:
+        db.execute("DROP TABLE docs")
+    db.close()
+
+    async def is_whole() -> bool:
+        answer = await gateway.http.get("/runs", params={"limit": 200})
+        assert answer.status_code in (200, 503), answer.text
+        return answer.status_code == 200 and [run["run_id"] for run in answer.json()] == written[::-1]
+
+    assert await eventually(is_whole, describe="all runs are listed again")
+    assert rebuilds(caplog)
+
+
+async def test_a_bucket_that_was_replaced_is_read_anew(
+    gateway: RunningGateway, config: NatsBackendConfig
+) -> None:
+    await write(gateway.inside.runs, ended(), ended(), ended())
+    assert len(await ids(gateway)) == 3
+    await jetstream_api.call(gateway.inside.connection, "STREAM.DELETE.KV_pyoco_runs")
+    await ensure_resources(gateway.inside.connection)
+    assert await listed(gateway) == []
+    # As many writes as before, so that the revision alone does not tell.
+    written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(3)))
+    assert await ids(gateway) == written[::-1]
+
+
+async def test_a_bucket_that_was_replaced_while_nobody_looked_is_read_anew(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    config = replace(config, nats_url=own_nats.url)
+    async with running_gateway(config) as gateway:
+        await write(gateway.inside.runs, ended(), ended())
+        assert len(await ids(gateway)) == 2
+        await jetstream_api.call(gateway.inside.connection, "STREAM.DELETE.KV_pyoco_runs")
+        await ensure_resources(gateway.inside.connection)
+        written = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0), ended(at=3.0))
+    async with running_gateway(config) as gateway:
+        assert await ids(gateway) == written[::-1]
+
+
+# Its folder
+
+
+async def test_gateways_whose_folder_is_deleted_end_up_with_a_file_each_again(
+    config: NatsBackendConfig, file: Path
+) -> None:
+    async with running_gateway(config) as first:
+        shutil.rmtree(file.parent)
+        async with running_gateway(config) as second:
+            await eventually(lambda: len(list(file.parent.glob("runs-*.sqlite"))) == 2, describe="two files")
+            written = await write(first.inside.runs, ended())
+            for each in (first, second):
+
+                async def is_right(each: RunningGateway = each) -> bool:
+                    return each.inside.index.ready and await ids(each) == written
+
+                assert await eventually(is_right, describe="it lists the run")
+
+
+async def test_two_gateways_with_one_folder_have_a_file_each(config: NatsBackendConfig) -> None:
+    async with running_gateway(config) as first, running_gateway(config) as second:
+        written = await write(first.inside.runs, ended())
+        assert await ids(first) == await ids(second) == written
+        files = sorted(path.name for path in Path(config.index_dir).glob("*.sqlite"))
+        assert files == ["runs-1.sqlite", "runs-2.sqlite", "waits-1.sqlite", "waits-2.sqlite"]
+        assert all(path.stat().st_mode & 0o077 == 0 for path in Path(config.index_dir).glob("*.sqlite"))
+
+
+async def test_a_folder_that_cannot_be_used_is_told_with_its_setting(
+    config: NatsBackendConfig, tmp_path: Path
+) -> None:
+    (tmp_path / "a-file").touch()
+    index = RunIndex(tmp_path / "a-file" / "index")
+    with pytest.raises(ConfigError, match="PYOCO_INDEX_DIR"):
+        await index.start()
+    await index.close()
+
+
+async def test_a_folder_may_have_any_name(config: NatsBackendConfig) -> None:
+    async with running_gateway(replace(config, index_dir=config.index_dir + "-50%25 #1?x")) as gateway:
+        written = await write(gateway.inside.runs, ended())
+        assert await ids(gateway) == written
+
+
+async def test_a_folder_that_cannot_be_used_for_a_while_is_tried_again(
+    gateway: RunningGateway, file: Path
+) -> None:
+    written = await write(gateway.inside.runs, ended())
+    assert await ids(gateway) == written
+    shutil.rmtree(file.parent)
+    file.parent.touch()
+
+    async def tells_of_it() -> bool:
+        answer = await gateway.http.get("/runs")
+        told = answer.json()
+        return answer.status_code == 503 and "PYOCO_INDEX_DIR" in told["detail"]
+
+    await eventually(tells_of_it, describe="it says which folder cannot be used")
+    answer = await gateway.http.get("/runs")
+    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
+    file.parent.unlink()
+    await eventually(lambda: gateway.inside.index.ready, describe="it is filled again")
+    assert await ids(gateway) == written
+
+
+async def test_a_file_that_another_program_uses_is_kept(
+    gateway: RunningGateway, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = await write(gateway.inside.runs, ended(at=1.0))
+    assert await ids(gateway) == old
+    writer = gateway.inside.index_file._writer
+    assert writer is not None
+    writer._db.execute("PRAGMA busy_timeout = 20")
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    new = await write(gateway.inside.runs, ended(at=2.0))
+    await eventually(
+        lambda: any("another program uses its file" in record.getMessage() for record in caplog.records),
+        describe="it was met",
+    )
+    assert gateway.inside.index.ready
+    other.execute("ROLLBACK")
+    other.close()
+
+    async def is_right() -> bool:
+        answer = await gateway.http.get("/runs")
+        return answer.status_code == 200 and [run["run_id"] for run in answer.json()] == [*new, *old]
+
+    await eventually(is_right, describe="it goes on")
+    assert rebuilds(caplog) == []
+
+
+# While the bucket is written faster than it is read
+
+
+class Turns(asyncio.Semaphore):
+    """One is needed for each batch that is read."""
+
+    # Where each batch that was read began: behind this revision.
+    read_behind: list[int]
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    """For batches of four writes at most."""
+    allowed = Turns(0)
+    allowed.read_behind = []
+    take = RunReader.take
+
+    async def held_back(self: RunReader, batch: list[StreamMessage]) -> None:
+        await allowed.acquire()
+        allowed.read_behind.append(self.held.revision)
+        await take(self, batch)
+
+    monkeypatch.setattr(RunReader, "take", held_back)
+    monkeypatch.setattr("pyoco_server.broker.jetstream.bucket_feed._BATCH", 4)
+    return allowed
+
+
+async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
+    gateway: RunningGateway, turns: Turns
+) -> None:
+    feed, store = gateway.inside.feed, gateway.inside.runs
+    await eventually(lambda: gateway.inside.index.ready, describe="there is an index")
+
+    async def grows(count: int) -> None:
+        await write(store, *(ended() for _ in range(count)))
+
+    async def is_read_until(reached: Callable[[], bool], describe: str) -> int:
+        """How far, when one batch after the other was read."""
+
+        def another_is_read() -> bool:
+            if not reached() and turns._waiters:
+                turns.release()
+            return reached()
+
+        await eventually(another_is_read, describe=describe)
+        return gateway.inside.index_file.held.revision
+
+    async def asked(tasks: asyncio.TaskGroup) -> asyncio.Task[None]:
+        question = tasks.create_task(feed.caught_up())
+        # The task has its first turn now, and asks in it; the sweep asks as well, whenever it likes.
+        await asyncio.sleep(0)
+        return question
+
+    await grows(8)
+    async with asyncio.TaskGroup() as tasks:
+        first = await asked(tasks)
+        await is_read_until(lambda: not feed._questions.new, "it looked how far there is to read")
+        await grows(8)
+        second = await asked(tasks)
+        await is_read_until(lambda: not feed._questions.new, "it looked again")
+        await grows(40)
+        # By the very batch that has the last of them; how batches begin is a matter of time.
+        assert await is_read_until(first.done, "the first is answered") >= 8 > turns.read_behind[-1]
+        assert not second.done()
+        assert await is_read_until(second.done, "the second is answered") >= 16 > turns.read_behind[-1]
+
+
+async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
+    gateway: RunningGateway, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 0.2)
+    turns.release()
+    written = await write(gateway.inside.runs, ended(at=1.0))
+    await eventually(lambda: gateway.inside.index_file.runs == 1, describe="it is read")
+    written += await write(gateway.inside.runs, ended(at=2.0))
+    answer = await gateway.http.get("/runs")
+    assert answer.status_code == 200, answer.text
+    assert [run["run_id"] for run in answer.json()] == written[:1]
+    assert answer.headers["x-pyoco-revision"].endswith("-1")
+    # The sweep asks the same way, and goes on.
+    await gateway.inside.index.caught_up()
+    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 8.0)
+    turns.release()
+    assert await ids(gateway) == written[::-1]
+
+
+# Readiness
+
+
+async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_gateway(config) as gateway:
+        await write_many(gateway.inside.runs, [ended(at=float(number)) for number in range(600)])
+    slowly = asyncio.Event()
+    take = RunReader.take
+
+    async def held_back(self: RunReader, batch: list[StreamMessage]) -> None:
+        await take(self, batch)
+        await slowly.wait()
+
+    monkeypatch.setattr(RunReader, "take", held_back)
+    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 0.1)
+    async with running_gateway(replace(config, index_dir=config.index_dir + "-new")) as gateway:
+        await eventually(lambda: gateway.inside.index_file.runs == 512, describe="a batch was read")
+        answer = await gateway.http.get("/runs")
+        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
+        assert "512 runs are read, at most 88 are to come" in answer.json()["detail"]
+        assert answer.headers["retry-after"]
+        health = await gateway.http.get("/health")
+        assert health.status_code == 200
+        assert health.json()["index"] == {"ready": False, "revision": 512, "behind": 88, "runs": 512}
+        assert (await gateway.http.get("/health", params={"ready": "1"})).status_code == 503
+        slowly.set()
+        await eventually(lambda: gateway.inside.index.ready, describe="it is ready")
+        health = await gateway.http.get("/health", params={"ready": "1"})
+        assert health.status_code == 200
+        assert health.json()["index"] == {"ready": True, "revision": 600, "behind": 0, "runs": 600}
+
+
+async def test_a_gateway_without_nats_is_not_ready_and_answers_all_the_same(
+    config: NatsBackendConfig,
+) -> None:
+    async with running_gateway(replace(config, nats_url="nats://127.0.0.1:1"), ready=False) as gateway:
+        assert (await gateway.http.get("/health")).status_code == 200
+        answer = await gateway.http.get("/health", params={"ready": "true"})
+        assert (answer.status_code, answer.json()["nats"]["ready"]) == (503, False)
+        assert (await gateway.http.get("/health", params={"ready": "perhaps"})).status_code == 422
+
+
+# What it is told
+
+
+async def test_what_is_no_run_is_logged_and_not_listed(
+    gateway: RunningGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    overwritten = ended(at=1.0)
+    [other] = await write(gateway.inside.runs, ended(at=2.0))
+    await write(gateway.inside.runs, overwritten)
+    assert len(await ids(gateway)) == 2
+    connection = gateway.inside.connection
+    strange = ended().run_id
+    await publish_acked(connection, f"$KV.pyoco_runs.{overwritten.run_id}", b"{nonsense")
+    await publish_acked(connection, f"$KV.pyoco_runs.{strange}", b'{"run_id": "\xff"}')
+    await publish_acked(connection, "$KV.pyoco_runs.not-a-run", b"{}")
+    assert await ids(gateway) == [other]
+    said = {getattr(record, "run_id", "") for record in caplog.records if record.levelno >= logging.WARNING}
+    assert said == {overwritten.run_id, strange, "not-a-run"}
+    written = await write(gateway.inside.runs, ended(at=3.0))
+    assert await ids(gateway) == [*written, other]
+
+
+async def test_the_event_loop_never_waits_for_sqlite(
+    config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every statement is executed in another thread than that of the event loop."""
+    loop_thread = threading.get_ident()
+    threads: set[int] = set()
+    connect = sqlite3.connect
+
+    def noting(*args: object, **options: object) -> sqlite3.Connection:
+        connection = connect(*args, **options)  # type: ignore[call-overload]
+        connection.set_trace_callback(lambda _: threads.add(threading.get_ident()))
+        return connection  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(sqlite3, "connect", noting)
+    async with running_gateway(replace(config, index_dir=config.index_dir + "-traced")) as traced:
+        await write(traced.inside.runs, ended(), snapshot(status=RunStatus.RUNNING))
+        await listed(traced, total="true", q="noop", include="full")
+        await traced.inside.index.counts()
+    assert threads
+    assert loop_thread not in threads
+
+
+def test_making_an_app_makes_no_file(config: NatsBackendConfig) -> None:
+    create_app(config)
+    assert not Path(config.index_dir).exists()
+
+
+def test_the_command_tells_of_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "a-file").touch()
+    folder = str(tmp_path / "a-file" / "index")
+    outcome = run_command(SERVER, "up", "--port", "0", cwd=tmp_path, PYOCO_INDEX_DIR=folder)
+    assert outcome.returncode == 1
+    assert f"PYOCO_INDEX_DIR={folder!r}" in outcome.stderr
+    assert "wanted a folder that can be written to" in outcome.stderr

@@ -1,0 +1,298 @@
+"""Watching a list of runs: what enters, changes and leaves it, from the very position that the list told."""
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.gateway import Gateway
+from pyoco_server.http_api.streams import sse
+from pyoco_server.records.models import RunStatus, new_run_id
+from pyoco_server.runs.watch.recent_changes import MOST_RUNS
+from pyoco_server.runs.watch.run_hub import RunChanges
+from tests.support.broker.nats_server import NatsServer
+from tests.support.broker.written_runs import written
+from tests.support.event_reading import EventReading, raw_answer, reading_events
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.samples.summaries import changed
+from tests.support.waiting import LIMIT_SEC, eventually
+
+CANCELLED, COMPLETED, FAILED, RUNNING = (
+    RunStatus.CANCELLED,
+    RunStatus.COMPLETED,
+    RunStatus.FAILED,
+    RunStatus.RUNNING,
+)
+
+
+@pytest.fixture
+async def gateway(gateway: RunningGateway) -> RunningGateway:
+    """One whose index is ready."""
+    await ready(gateway)
+    return gateway
+
+
+async def ready(gateway: RunningGateway) -> None:
+    await eventually(lambda: gateway.inside.changes.begun, describe="the feed has begun")
+
+
+def told(reading: EventReading) -> list[tuple[str, str]]:
+    """What happened to which run: its status, or `removed`."""
+    happened = []
+    for event in reading.events:
+        data = json.loads(event.data)
+        if event.name in ("snapshot", "removed"):
+            happened.append((data["run_id"], data.get("snapshot", {}).get("status", event.name)))
+    return happened
+
+
+def names(reading: EventReading) -> list[str]:
+    return [event.name for event in reading.events]
+
+
+async def tells(reading: EventReading, *expected: tuple[str, str]) -> None:
+    await eventually(lambda: told(reading) == list(expected), describe=f"told {expected}")
+
+
+async def listed(gateway: RunningGateway, **query: str) -> tuple[Any, str]:
+    answer = await gateway.http.get("/runs", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json(), answer.headers["X-Pyoco-Revision"]
+
+
+async def test_a_sign_of_life_comes_at_once_then_what_changes(gateway: RunningGateway) -> None:
+    old = await written(gateway.inside.connection)
+    await listed(gateway)
+    async with reading_events(gateway.http, "/runs/watch") as reading:
+        assert reading.response.headers["content-type"].startswith("text/event-stream")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
+        new = await written(gateway.inside.connection)
+        await tells(reading, (new.run_id, "PENDING"))
+        await old.becomes(COMPLETED)
+        await new.becomes(RUNNING)
+        await tells(reading, (new.run_id, "PENDING"), (old.run_id, "COMPLETED"), (new.run_id, "RUNNING"))
+        last = json.loads(reading.events[-1].data)
+        [item] = [item for item in (await listed(gateway))[0] if item["run_id"] == new.run_id]
+        assert last["snapshot"] == item
+        assert last.keys() == {"run_id", "snapshot", "ts"}
+
+
+async def test_nothing_is_lost_between_the_list_and_the_watch(gateway: RunningGateway) -> None:
+    connection = gateway.inside.connection
+    run, other = await written(connection), await written(connection)
+    items, position = await listed(gateway)
+    assert {item["run_id"] for item in items} == {run.run_id, other.run_id}
+    await run.becomes(RUNNING)
+    await run.becomes(COMPLETED)
+    new = await written(connection)
+    await listed(gateway)  # so that the gateway has read them
+    async with reading_events(gateway.http, "/runs/watch", params={"after": position}) as reading:
+        await tells(reading, (run.run_id, "COMPLETED"), (new.run_id, "PENDING"))
+        await other.is_removed()
+        await tells(reading, (run.run_id, "COMPLETED"), (new.run_id, "PENDING"), (other.run_id, "removed"))
+
+
+async def test_a_run_enters_the_list_and_leaves_it(gateway: RunningGateway) -> None:
+    connection = gateway.inside.connection
+    began_before = await written(connection)
+    await began_before.becomes(RUNNING)
+    _, position = await listed(gateway, status="RUNNING")
+    query = {"status": "RUNNING", "after": position}
+    async with reading_events(gateway.http, "/runs/watch", params=query) as reading:
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
+        run = await written(connection)
+        await run.becomes(RUNNING)
+        await tells(reading, (run.run_id, "RUNNING"))
+        await run.becomes(FAILED)
+        await tells(reading, (run.run_id, "RUNNING"), (run.run_id, "removed"))
+        await began_before.becomes(COMPLETED)
+        await tells(
+            reading,
+            (run.run_id, "RUNNING"),
+            (run.run_id, "removed"),
+            (began_before.run_id, "removed"),
+        )
+
+
+async def test_what_was_never_in_the_list_is_not_told(gateway: RunningGateway) -> None:
+    connection = gateway.inside.connection
+    async with (
+        reading_events(gateway.http, "/runs/watch", params={"status": "failed,cancelled"}) as failed,
+        reading_events(gateway.http, "/runs/watch", params={"flow": "other"}) as other,
+    ):
+        run = await written(connection)
+        await run.becomes(RUNNING)
+        await run.becomes(COMPLETED)
+        last = await written(connection, flow_name="other")
+        await last.becomes(CANCELLED)
+        await eventually(lambda: len(told(failed)) > 0, describe="the last one is told")
+        await eventually(lambda: (last.run_id, "CANCELLED") in told(other), describe="here as well")
+        assert told(failed) == [(last.run_id, "CANCELLED")]
+        assert {run_id for run_id, _ in told(other)} == {last.run_id}
+
+
+async def test_a_client_that_was_cut_off_goes_on_where_it_was(gateway: RunningGateway) -> None:
+    connection = gateway.inside.connection
+    _, position = await listed(gateway)
+    async with reading_events(gateway.http, "/runs/watch", params={"after": position}) as reading:
+        first, second = await written(connection), await written(connection)
+        await tells(reading, (first.run_id, "PENDING"), (second.run_id, "PENDING"))
+        had = reading.events[-1].id
+        assert had is not None
+    third = await written(connection)
+    await listed(gateway)
+    headers = {"Last-Event-ID": had}  # a browser sends its first address again
+    async with reading_events(
+        gateway.http, "/runs/watch", params={"after": position}, headers=headers
+    ) as reading:
+        await tells(reading, (third.run_id, "PENDING"))
+
+
+async def test_heartbeats_tell_the_position_too(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a client of a quiet list can go on, though many other runs have changed."""
+    monkeypatch.setattr(sse, "KEEPALIVE_SEC", 0.05)
+    async with reading_events(gateway.http, "/runs/watch", params={"flow": "quiet"}) as reading:
+        await written(gateway.inside.connection)
+        newest = str((await listed(gateway))[1])
+        await eventually(
+            lambda: any(event.id == newest for event in reading.events[-1:]),
+            describe="the newest position",
+        )
+        assert set(names(reading)) == {"heartbeat"}
+
+
+async def test_a_position_of_long_ago_is_answered_with_a_reset(gateway: RunningGateway) -> None:
+    changes = gateway.inside.changes
+    position = str(changes.newest)
+    for number in range(MOST_RUNS + 1):
+        await changes.publish([changed(new_run_id(), 1000 + number)])
+    async with reading_events(gateway.http, "/runs/watch", params={"after": position}) as reading:
+        await reading.is_over()
+        assert names(reading) == ["reset"]
+        assert reading.events[0].id is None
+
+
+async def test_a_position_of_another_bucket_is_answered_with_a_reset(gateway: RunningGateway) -> None:
+    answer = await gateway.http.get("/runs/watch", params={"after": "0badcafe-1"})
+    assert (answer.status_code, answer.text.count("event: "), answer.text.count("event: reset")) == (
+        200,
+        1,
+        1,
+    )
+
+
+async def test_a_client_that_does_not_read_is_told_to_list_again(gateway: RunningGateway) -> None:
+    changes, revision = gateway.inside.changes, 1000
+    async with (
+        raw_answer(gateway.http, "/runs/watch", buffer=2**10) as slow,
+        raw_answer(gateway.http, "/runs/watch", buffer=2**22) as fast,
+        asyncio.timeout(LIMIT_SEC),
+    ):
+        await slow.readuntil(b"event: heartbeat")
+        for _ in range(30):
+            batch = [changed(new_run_id(), revision + n, flow="x" * 200) for n in range(1000)]
+            revision += 1000
+            await changes.publish(batch)
+            # Another client reads all of it, and so the slow one had the time as well.
+            await fast.readuntil(b"-%d\n" % (revision - 1))
+        got = b""
+        while b"event: reset" not in got:
+            chunk = await slow.read(2**20)
+            assert chunk, "the stream has ended"
+            got += chunk
+        assert got.count(b"event: snapshot") < 25_000
+    await eventually(lambda: changes.followers == 0, describe="nobody follows")
+
+
+async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway) -> None:
+    async with reading_events(gateway.http, "/runs/watch", params={"timeout_sec": "1"}) as reading:
+        await reading.is_over()
+        assert set(names(reading)) == {"heartbeat"}
+    assert not gateway.inside.changes.live
+
+
+async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGateway) -> None:
+    changes, tasks_before = gateway.inside.changes, len(asyncio.all_tasks())
+    async with reading_events(gateway.http, "/runs/watch") as reading:
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
+        assert (changes.followers, changes.listening) == (1, True)
+    await eventually(lambda: changes.followers == 0, describe="nobody follows")
+    assert not changes.live
+    await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
+
+
+async def test_a_gateway_that_is_asked_to_end_ends_its_watches(gateway: RunningGateway) -> None:
+    async with reading_events(gateway.http, "/runs/watch") as reading:
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
+        gateway.inside.stopping.set()
+        await reading.is_over()
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"status": "SLEEPING"}, "status"),
+        ({"after": "4711"}, "after"),
+        ({"after": "'; --"}, "after"),
+        ({"timeout_sec": "0"}, "timeout_sec"),
+        ({"timeout_sec": "601"}, "timeout_sec"),
+        ({"updated_after": "soon"}, "updated_after"),
+        ({"limit": "5"}, "limit"),
+        ({"cursor": "x"}, "cursor"),
+        ({"folw": "etl"}, "folw"),
+    ],
+)
+async def test_a_bad_query_is_a_422_that_names_it(
+    gateway: RunningGateway, query: dict[str, str], field: str
+) -> None:
+    answer = await gateway.http.get("/runs/watch", params=query)
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert answer.json()["errors"][0]["field"] == field
+
+
+async def test_a_wrong_last_event_id_is_a_422(gateway: RunningGateway) -> None:
+    answer = await gateway.http.get("/runs/watch", headers={"Last-Event-ID": "x"})
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert answer.json()["errors"][0]["field"] == "Last-Event-ID"
+
+
+async def test_while_the_index_is_being_made_it_is_a_503(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunChanges, "begun", False)
+    answer = await gateway.http.get("/runs/watch")
+    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
+
+
+async def test_without_nats_it_is_a_503_and_a_watch_that_is_there_hears_on_after_the_outage(
+    config: NatsBackendConfig, own_nats: NatsServer
+) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        await ready(gateway)
+        inside: Gateway = gateway.inside
+        async with reading_events(gateway.http, "/runs/watch") as reading:
+            own_nats.kill()
+            await eventually(lambda: not inside.connection.state.up, describe="it is noticed")
+            answer = await gateway.http.get("/runs/watch")
+            assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+            own_nats.start()
+            await inside.connection.wait_ready(LIMIT_SEC)
+            run = await written(inside.connection)
+            await tells(reading, (run.run_id, "PENDING"))
+
+
+async def test_two_gateways_understand_each_others_positions(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with running_gateway(config) as other:
+        await ready(other)
+        run = await written(gateway.inside.connection)
+        _, position = await listed(gateway)
+        await run.becomes(RUNNING)
+        async with reading_events(other.http, "/runs/watch", params={"after": position}) as reading:
+            await tells(reading, (run.run_id, "RUNNING"))

@@ -1,0 +1,373 @@
+"""Following a log over server-sent events: every line once, at once, to the end; and nothing stays behind."""
+
+import asyncio
+import json
+import signal
+import threading
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from nats.aio.msg import Msg
+
+from pyoco_server.broker.stores.run_hints import RunWatch
+from pyoco_server.broker.stores.run_log_store import LogBatch, RunLogs
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.streams import sse
+from pyoco_server.records.models import RunStatus
+from pyoco_server.runs.watch import log_following
+from pyoco_server.runs.watch.log_reading import LogPage, LogReader
+from tests.support.broker.nats_server import NatsServer
+from tests.support.event_reading import reading_events
+from tests.support.programs import SERVER, running
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.printing_runs import PrintingRun, SyncPrintingRun, begun
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
+
+EVENTS = {"Accept": "text/event-stream"}
+
+
+@pytest.fixture(autouse=True)
+def _no_look_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower that has heard nothing reads now and then all the same: that must not hide a lost hint."""
+    monkeypatch.setattr(log_following, "_LONG_SILENCE_SEC", NEVER_SEC)
+
+
+@pytest.fixture
+async def run(gateway: RunningGateway) -> PrintingRun:
+    return await begun(gateway.inside.connection)
+
+
+def make_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def deaf(self: RunWatch, message: Msg) -> None:
+        pass
+
+    monkeypatch.setattr(RunWatch, "on_lines", deaf)
+    monkeypatch.setattr(RunWatch, "on_snapshot", deaf)
+
+
+def path_of(run: PrintingRun) -> str:
+    return f"/runs/{run.run_id}/logs"
+
+
+async def test_what_is_there_comes_first_then_what_is_printed_then_the_end(
+    gateway: RunningGateway, run: PrintingRun
+) -> None:
+    await run.prints("early", "still early")
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        assert reading.response.headers["content-type"].startswith("text/event-stream")
+        assert reading.response.headers["cache-control"] == "no-store"
+        await reading.reads("early", "still early")
+        await run.prints("late")
+        await reading.reads("early", "still early", "late")
+        assert (reading.end, reading.over) == (None, False)
+        await run.prints("last words")
+        await run.ends(RunStatus.FAILED)
+        await reading.is_over()
+        assert reading.texts == ["early", "still early", "late", "last words"]
+        assert reading.end == {"status": "FAILED"}
+        pages = (await gateway.http.get(path_of(run))).json()["lines"]
+        assert [json.loads(event.data) for event in reading.events[:-1]] == pages
+        assert [event.id for event in reading.events[:-1]] == [line["id"] for line in pages]
+
+
+async def test_the_events_look_as_the_standard_says(gateway: RunningGateway, run: PrintingRun) -> None:
+    await run.prints("a\u2028b")
+    await run.ends()
+    answer = await gateway.http.get(path_of(run), params={"follow": "1"})
+    line, end, rest = answer.text.split("\n\n")
+    id_, name, data = line.split("\n")
+    assert (name, rest) == ("event: line", "")
+    told = json.loads(data.removeprefix("data: "))
+    assert (id_, told["text"]) == (f"id: {told['id']}", "a\u2028b")
+    assert end == 'event: end\ndata: {"status":"COMPLETED"}'
+
+
+async def test_it_goes_on_behind_the_line_that_the_client_had_last(
+    gateway: RunningGateway, run: PrintingRun
+) -> None:
+    await run.prints("a", "b", "c")
+    await run.ends()
+    first, second, _ = [line["id"] for line in (await gateway.http.get(path_of(run))).json()["lines"]]
+
+    async def followed(query: dict[str, str], headers: dict[str, str]) -> list[str]:
+        async with reading_events(
+            gateway.http, path_of(run), params=query, headers={**EVENTS, **headers}
+        ) as reading:
+            await reading.is_over()
+            return reading.texts
+
+    assert await followed({"after": first}, {}) == ["b", "c"]
+    assert await followed({}, {"Last-Event-ID": second}) == ["c"]
+    assert await followed({"after": first}, {"Last-Event-ID": second}) == ["c"]
+    assert await followed({}, {"Last-Event-ID": ""}) == ["a", "b", "c"]
+    refused = await gateway.http.get(path_of(run), headers={**EVENTS, "Last-Event-ID": "nonsense"})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "Last-Event-ID")
+
+
+async def test_filters_hold_for_what_comes_as_well(gateway: RunningGateway, run: PrintingRun) -> None:
+    await run.prints("one", task="load")
+    query = {"task": "save", "search": "x"}
+    async with reading_events(gateway.http, path_of(run), params=query, headers=EVENTS) as reading:
+        await run.prints("no", task="save")
+        await run.prints("X", task="save")
+        await run.prints("x", task="load")
+        await run.ends()
+        await reading.is_over()
+        assert reading.texts == ["X"]
+
+
+async def test_a_long_log_is_sent_whole(gateway: RunningGateway, run: PrintingRun) -> None:
+    expected = [f"{batch}.{number}" for batch in range(6) for number in range(500)]
+    for batch in range(6):
+        await run.prints(*expected[batch * 500 : (batch + 1) * 500])
+    await run.ends()
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await reading.is_over()
+        assert reading.texts == expected
+
+
+async def test_silence_is_filled_with_comments(
+    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "KEEPALIVE_SEC", 0.05)
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await eventually(lambda: reading.raw.count(b": keepalive\n\n") > 2, describe="three keepalives")
+        await run.prints("a")
+        await reading.reads("a")
+
+
+async def test_while_nothing_happens_nothing_is_read(
+    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: Counter[int] = Counter()
+    page_of = LogReader.page
+
+    async def counted(self: LogReader, limit: int, *, ended: bool) -> LogPage:
+        pages[id(self)] += 1
+        return await page_of(self, limit, ended=ended)
+
+    monkeypatch.setattr(LogReader, "page", counted)
+    monkeypatch.setattr(sse, "KEEPALIVE_SEC", 0.05)
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await run.prints("a")
+        await reading.reads("a")
+        await run.prints("b")
+        await reading.reads("a", "b")
+        # What was there, what each hint brought, and after each whether there is more: at once, and three
+        # times within the next 1.3 s, since a hint may come before its line is stored.
+        await eventually(lambda: reading.raw.endswith(b": keepalive\n\n" * 40), describe="the looks are over")
+        looks = pages.total()
+        assert looks <= 11
+        await eventually(lambda: reading.raw.endswith(b": keepalive\n\n" * 80), describe="a long silence")
+        assert pages.total() == looks
+
+
+async def test_the_end_waits_for_a_replica_that_lags(
+    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_to_leader, lags = RunLogs.last_sequence, iter([1, 1, 1])
+
+    async def ahead(self: RunLogs, run_id: str) -> int:
+        return await known_to_leader(self, run_id) + next(lags, 0)
+
+    monkeypatch.setattr(RunLogs, "last_sequence", ahead)
+    await run.prints("a")
+    await run.ends()
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await reading.reads("a")
+        await reading.is_over()  # after 15 seconds it would look by itself
+        assert next(lags, None) is None
+
+
+async def test_a_hint_that_was_lost_delays_only(
+    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_deaf(monkeypatch)
+    monkeypatch.setattr(log_following, "_LONG_SILENCE_SEC", 0.1)
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await run.prints("a")
+        await reading.reads("a")
+        await run.ends()
+        await reading.is_over()
+        assert reading.end == {"status": "COMPLETED"}
+
+
+async def test_a_run_that_is_removed_ends_the_stream(gateway: RunningGateway, run: PrintingRun) -> None:
+    await run.prints("a")
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await reading.reads("a")
+        await run.is_removed()
+        await reading.is_over()
+        assert reading.end == {"status": None}
+
+
+def subscriptions(gateway: RunningGateway) -> int:
+    return len(gateway.inside.connection.client._subs)
+
+
+async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGateway, run: PrintingRun) -> None:
+    before, tasks_before = subscriptions(gateway), len(asyncio.all_tasks())
+    await run.prints("a")
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await reading.reads("a")
+        assert (len(gateway.inside.watches), subscriptions(gateway)) == (1, before + 2)
+    await eventually(lambda: len(gateway.inside.watches) == 0, describe="nobody watches")
+    await eventually(lambda: subscriptions(gateway) == before, describe="the subscriptions ended")
+    await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
+
+
+async def test_a_stream_that_ended_leaves_nothing_behind(gateway: RunningGateway, run: PrintingRun) -> None:
+    before = subscriptions(gateway)
+    await run.ends()
+    await gateway.http.get(path_of(run), headers=EVENTS)
+    assert (len(gateway.inside.watches), subscriptions(gateway)) == (0, before)
+
+
+async def test_an_outage_of_nats_loses_nothing(
+    config: NatsBackendConfig, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_following, "_LONG_SILENCE_SEC", 0.05)  # so that it looks during the outage, too
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        connection = gateway.inside.connection
+        run = await begun(connection)
+        await run.prints("before")
+        async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+            await reading.reads("before")
+            own_nats.kill()
+            await eventually(lambda: not connection.state.up, describe="the outage is noticed")
+            own_nats.start()
+            await connection.wait_ready(LIMIT_SEC)
+            await run.prints("after")
+            await reading.reads("before", "after")
+            await run.ends()
+            await reading.is_over()
+            assert reading.end == {"status": "COMPLETED"}
+
+
+async def test_a_connection_that_was_made_anew_is_subscribed_again(
+    gateway: RunningGateway, run: PrintingRun
+) -> None:
+    connection = gateway.inside.connection
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await eventually(lambda: len(gateway.inside.watches) == 1, describe="it watches")
+        first = connection.client
+        await first.close()
+        await eventually(lambda: connection.client is not first and connection.ready, describe="a new client")
+        await run.prints("a")
+        await reading.reads("a")
+        await run.ends()
+        await reading.is_over()
+
+
+async def test_the_end_that_came_during_an_outage_is_seen_after_it(
+    config: NatsBackendConfig, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the last lines nor the end were heard of: only the look after the reconnect finds them."""
+    make_deaf(monkeypatch)
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        run = await begun(gateway.inside.connection)
+        await run.prints("before")
+        async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+            await reading.reads("before")
+            await run.prints("unheard")
+            await run.ends()
+            assert reading.texts == ["before"]
+            own_nats.restart()
+            await reading.is_over()
+            assert (reading.texts, reading.end) == (["before", "unheard"], {"status": "COMPLETED"})
+
+
+async def test_a_client_that_does_not_read_is_not_read_ahead_for(
+    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines_read: Counter[int] = Counter()
+    page_of = LogReader.page
+
+    async def counted(self: LogReader, limit: int, *, ended: bool) -> LogPage:
+        page = await page_of(self, limit, ended=ended)
+        lines_read[id(self)] += len(page.lines)
+        return page
+
+    monkeypatch.setattr(LogReader, "page", counted)
+    text = "x" * 10_000
+    for _ in range(60):
+        await run.prints(*[text] * 50)
+    await run.ends()
+    address = urlsplit(str(gateway.http.base_url))
+    _, slow = await asyncio.open_connection(address.hostname, address.port, limit=2**10)
+    slow.write(f"GET {path_of(run)}?follow=1 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    async with asyncio.timeout(LIMIT_SEC):
+        await eventually(lambda: len(lines_read) == 1, describe="the slow one is served")
+        # Another client reads all of it meanwhile, and so the slow one had the time as well.
+        whole = await gateway.http.get(path_of(run), headers=EVENTS)
+    assert whole.content.count(b"event: line") == 3000
+    slow_count, whole_count = lines_read.values()
+    assert (slow_count < 2500, whole_count) == (True, 3000)
+    slow.close()
+    await eventually(lambda: len(gateway.inside.watches) == 0, describe="nobody watches")
+
+
+def test_a_gateway_that_is_asked_to_end_ends_its_streams(nats_url: str) -> None:
+    with running(SERVER, "up", "--port", "0", "--nats-url", nats_url) as (program, facts):
+        run = SyncPrintingRun(nats_url)
+        run.prints("a")
+        begun_reading, rest = threading.Event(), list[bytes]()
+
+        def read() -> None:
+            with httpx.stream(
+                "GET", f"{facts['url']}/runs/{run.run_id}/logs?follow=1", timeout=LIMIT_SEC
+            ) as answer:
+                for chunk in answer.iter_raw():
+                    rest.append(chunk)
+                    begun_reading.set()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        assert begun_reading.wait(LIMIT_SEC)
+        program.send(signal.SIGTERM)
+        assert program.end() == 0
+        reader.join(LIMIT_SEC)
+        assert not reader.is_alive()
+        assert b"event: end" not in b"".join(rest)
+        assert "Traceback" not in program.stdout + program.stderr
+        assert "ERROR" not in program.stdout + program.stderr
+
+
+async def test_a_hint_that_comes_before_its_line_is_stored_delays_only_a_moment(
+    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server tells subscribers before it stores: in a cluster, long before."""
+    read, early = RunLogs.read, iter([True, True])
+
+    async def read_too_early(self: RunLogs, run_id: str, **how: Any) -> list[LogBatch]:
+        return [] if next(early, False) else await read(self, run_id, **how)
+
+    await run.prints("a")
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await reading.reads("a")
+        monkeypatch.setattr(RunLogs, "read", read_too_early)
+        await run.prints("b")
+        await reading.reads("a", "b")
+
+
+async def test_the_second_of_two_lines_comes_soon_though_its_hint_was_heard_with_the_first(
+    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both hints wake the reader once; what it finds is only the first line."""
+    read, lags = RunLogs.read, iter([1, 1, 1])
+
+    async def read_one_behind(self: RunLogs, run_id: str, **how: Any) -> list[LogBatch]:
+        batches = await read(self, run_id, **how)
+        return batches[: len(batches) - next(lags, 0)]
+
+    await run.prints("a")
+    async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
+        await reading.reads("a")
+        monkeypatch.setattr(RunLogs, "read", read_one_behind)
+        await asyncio.gather(run.prints("b"), run.prints("c"))
+        await eventually(lambda: len(reading.texts) == 3, describe="both lines")
+        assert sorted(reading.texts) == ["a", "b", "c"]

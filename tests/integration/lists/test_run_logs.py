@@ -1,0 +1,179 @@
+"""`GET /runs/{run_id}/logs`: what a run printed, in pages."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import RunStatus
+from pyoco_server.runs.watch import log_reading
+from tests.support.broker.nats_server import NatsServer
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.printing_runs import PrintingRun, begun
+
+NO_RUN = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+async def run(gateway: RunningGateway) -> PrintingRun:
+    return await begun(gateway.inside.connection)
+
+
+async def logs(gateway: RunningGateway, run: PrintingRun, **query: Any) -> dict[str, Any]:
+    answer = await gateway.http.get(f"/runs/{run.run_id}/logs", params=query)
+    assert answer.status_code == 200, answer.text
+    page: dict[str, Any] = answer.json()
+    return page
+
+
+def texts(page: dict[str, Any]) -> list[str]:
+    return [line["text"] for line in page["lines"]]
+
+
+async def test_a_line_is_told_with_its_place_its_task_and_its_stream(
+    gateway: RunningGateway, run: PrintingRun
+) -> None:
+    await run.prints("one", "two")
+    await run.prints("lost", task=None, stream="note", attempt=2)
+    page = await logs(gateway, run)
+    assert page["run_id"] == run.run_id
+    first, second, third = page["lines"]
+    assert {name: second[name] for name in ("task", "stream", "text", "attempt")} == {
+        **{"task": "load", "stream": "stdout"},
+        **{"text": "two", "attempt": 1},
+    }
+    assert second["ts"] > 1_700_000_000
+    assert {name: third[name] for name in ("task", "stream", "text", "attempt")} == {
+        **{"task": None, "stream": "note"},
+        **{"text": "lost", "attempt": 2},
+    }
+    sequence = first["id"].partition("-")[0]
+    assert [first["id"], second["id"]] == [f"{sequence}-0", f"{sequence}-1"]
+    assert (page["next_after"], page["complete"]) == (third["id"], False)
+
+
+async def test_a_run_that_printed_nothing_is_answered_with_nothing(
+    gateway: RunningGateway, run: PrintingRun
+) -> None:
+    empty: dict[str, Any] = {"run_id": run.run_id, "lines": [], "next_after": None}
+    assert await logs(gateway, run) == {**empty, "complete": False}
+    await run.ends()
+    assert await logs(gateway, run) == {**empty, "complete": True}
+
+
+async def test_pages_go_on_behind_the_line_that_is_named(gateway: RunningGateway, run: PrintingRun) -> None:
+    await run.prints("a", "b", "c")
+    await run.prints("d")
+    first = await logs(gateway, run, limit=2)
+    assert texts(first) == ["a", "b"]
+    second = await logs(gateway, run, limit=2, after=first["next_after"])
+    assert texts(second) == ["c", "d"]
+    nothing = await logs(gateway, run, after=second["next_after"])
+    assert (nothing["lines"], nothing["next_after"]) == ([], second["next_after"])
+    await run.prints("e")
+    assert texts(await logs(gateway, run, after=nothing["next_after"])) == ["e"]
+
+
+async def test_a_log_is_complete_once_the_run_has_ended_and_nothing_is_left(
+    gateway: RunningGateway, run: PrintingRun
+) -> None:
+    await run.prints("a", "b")
+    await run.prints("c")
+    assert not (await logs(gateway, run))["complete"]
+    await run.ends(RunStatus.FAILED)
+    assert (await logs(gateway, run))["complete"]
+    assert (await logs(gateway, run, limit=3))["complete"]
+    assert not (await logs(gateway, run, limit=2))["complete"]
+    assert not (await logs(gateway, run, limit=1))["complete"]
+
+
+async def test_filters_choose_lines_by_task_stream_and_text(
+    gateway: RunningGateway, run: PrintingRun
+) -> None:
+    await run.prints("Alpha", "beta", task="load")
+    await run.prints("alpha again", task="save", stream="stderr")
+    await run.prints("2 lines were dropped", task=None, stream="note")
+    assert texts(await logs(gateway, run, task="save")) == ["alpha again"]
+    assert len(texts(await logs(gateway, run, task=["save", "load"]))) == 3
+    assert len(texts(await logs(gateway, run, stream=["stderr", "note"]))) == 2
+    assert texts(await logs(gateway, run, search="ALPHA")) == ["Alpha", "alpha again"]
+    assert texts(await logs(gateway, run, search="alpha", stream="stdout", task="load")) == ["Alpha"]
+    await run.ends()
+    page = await logs(gateway, run, task="none")
+    assert (page["lines"], page["complete"]) == ([], True)
+
+
+async def test_a_search_in_a_long_log_is_answered_in_parts(
+    gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reading, "MOST_BATCHES", 3)
+    monkeypatch.setattr(log_reading, "_BATCHES_AT_ONCE", 1)
+    for number in range(8):
+        await run.prints(f"line {number}")
+    await run.ends()
+    first = await logs(gateway, run, search="line 7")
+    assert (first["lines"], first["complete"]) == ([], False)
+    second = await logs(gateway, run, search="line 7", after=first["next_after"])
+    assert (second["lines"], second["complete"]) == ([], False)
+    third = await logs(gateway, run, search="line 7", after=second["next_after"])
+    assert (texts(third), third["complete"]) == (["line 7"], True)
+
+
+async def test_the_lines_of_other_runs_are_not_in_between(gateway: RunningGateway, run: PrintingRun) -> None:
+    other = await begun(gateway.inside.connection)
+    for number in range(3):
+        await run.prints(f"mine {number}")
+        await other.prints(f"other {number}")
+    assert texts(await logs(gateway, run, limit=2)) == ["mine 0", "mine 1"]
+    assert texts(await logs(gateway, other)) == ["other 0", "other 1", "other 2"]
+
+
+async def test_what_something_else_wrote_into_the_stream_is_passed_over(
+    gateway: RunningGateway, run: PrintingRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    await run.prints("before")
+    await gateway.inside.connection.request(f"pyoco.logs.{run.run_id}", b"\xff no lines")
+    await run.prints("after")
+    assert texts(await logs(gateway, run)) == ["before", "after"]
+    assert "holds no log lines" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "value", "wanted"),
+    [
+        ({"stream": "stdin"}, "stream[0]", "'stdin'", "'stdout', 'stderr' or 'note'"),
+        ({"after": "12"}, "after", "'12'", "the id of a line, such as 12-0"),
+        ({"limit": "0"}, "limit", "'0'", "greater than or equal to 1"),
+        ({"limit": "5001"}, "limit", "'5001'", "less than or equal to 5000"),
+        ({"limit": "many"}, "limit", "'many'", "valid integer"),
+        ({"search": "x" * 201}, "search", "'xxx", "at most 200 characters"),
+        ({"follow": "maybe"}, "follow", "'maybe'", "valid boolean"),
+    ],
+    ids=str,
+)
+async def test_a_bad_query_is_refused_with_the_field_the_value_and_the_cure(
+    gateway: RunningGateway, run: PrintingRun, query: dict[str, str], field: str, value: str, wanted: str
+) -> None:
+    answer = await gateway.http.get(f"/runs/{run.run_id}/logs", params=query)
+    problem = answer.json()
+    assert (answer.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0002")
+    (error,) = problem["errors"]
+    assert error["field"] == field
+    assert error["value"].startswith(value)
+    assert wanted in error["message"]
+
+
+@pytest.mark.parametrize("run_id", [NO_RUN, "x", "a.b", "*"])
+@pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
+async def test_the_log_of_no_run_is_a_404(gateway: RunningGateway, run_id: str, accept: str) -> None:
+    answer = await gateway.http.get(f"/runs/{run_id}/logs", headers={"Accept": accept})
+    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+
+
+@pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
+async def test_without_nats_it_is_a_503(config: NatsBackendConfig, own_nats: NatsServer, accept: str) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        own_nats.stop()
+        answer = await gateway.http.get(f"/runs/{NO_RUN}/logs", headers={"Accept": accept})
+        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")

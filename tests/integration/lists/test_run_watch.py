@@ -1,0 +1,418 @@
+"""Watching a run: its newest snapshot at once, each change soon, to its end; and nothing stays behind."""
+
+import asyncio
+import json
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import Raw
+
+from pyoco_server.broker.jetstream import bucket_feed, jetstream_api
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.streams import sse
+from pyoco_server.records.models import RunStatus, new_run_id
+from pyoco_server.runs.index.run_feed_reader import RunReader
+from tests.support.broker.nats_server import NatsServer
+from tests.support.broker.written_runs import WrittenRun, written
+from tests.support.event_reading import EventReading, raw_answer, reading_events
+from tests.support.programs import SERVER, running
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.printing_runs import SyncPrintingRun
+from tests.support.running.workers import serving_worker
+from tests.support.samples.summaries import changed
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
+
+COMPLETED, FAILED, RUNNING = RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.RUNNING
+
+
+@pytest.fixture
+async def run(gateway: RunningGateway) -> WrittenRun:
+    return await written(gateway.inside.connection)
+
+
+def path_of(run: WrittenRun) -> str:
+    return f"/runs/{run.run_id}/watch"
+
+
+def told(reading: EventReading) -> list[dict[str, Any]]:
+    """The data of each snapshot so far."""
+    return [json.loads(event.data) for event in reading.events if event.name == "snapshot"]
+
+
+def statuses(reading: EventReading) -> list[str]:
+    return [data["snapshot"]["status"] for data in told(reading)]
+
+
+def names(reading: EventReading) -> list[str]:
+    return [event.name for event in reading.events]
+
+
+async def tells(reading: EventReading, *expected: str) -> None:
+    await eventually(lambda: statuses(reading) == list(expected), describe=f"told {expected}")
+
+
+async def test_the_newest_snapshot_comes_first_then_each_change_then_the_end(
+    gateway: RunningGateway, run: WrittenRun
+) -> None:
+    opened_at = time.time()
+    async with reading_events(gateway.http, path_of(run)) as reading:
+        assert reading.response.headers["content-type"].startswith("text/event-stream")
+        assert reading.response.headers["cache-control"] == "no-store"
+        await tells(reading, "PENDING")
+        await run.becomes(RUNNING, tasks={"load": "RUNNING"})
+        await tells(reading, "PENDING", "RUNNING")
+        assert not reading.over
+        await run.becomes(COMPLETED)
+        await reading.is_over()
+        assert statuses(reading) == ["PENDING", "RUNNING", "COMPLETED"]
+        assert [event.id for event in reading.events][-1] == str(run.revision)
+        stored = await gateway.get(run.run_id)
+        last = told(reading)[-1]
+        assert last["run_id"] == run.run_id
+        assert opened_at <= last["ts"] <= time.time()
+        assert last["snapshot"].items() <= stored.items()
+        assert "task_records" not in last["snapshot"]
+
+
+async def test_the_events_look_as_the_standard_says(gateway: RunningGateway, run: WrittenRun) -> None:
+    await run.becomes(FAILED, error="a\u2028b")
+    answer = await gateway.http.get(path_of(run))
+    event, rest = answer.text.split("\n\n")
+    id_, name, data = event.split("\n")
+    assert (id_, name, rest) == (f"id: {run.revision}", "event: snapshot", "")
+    assert json.loads(data.removeprefix("data: "))["snapshot"]["error"] == "a\u2028b"
+
+
+async def test_a_change_is_told_without_waiting_for_the_next_look(
+    gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
+    async with reading_events(gateway.http, path_of(run)) as reading:
+        for number in range(1, 12):
+            await eventually(lambda: len(told(reading)) >= number, describe="it is told")  # noqa: B023
+            await run.becomes(RUNNING, attempt=number)
+            await eventually(lambda: len(told(reading)) > number, describe="it is told")  # noqa: B023
+
+
+async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
+    gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hints = gateway.inside.feed._hints
+    settle = hints.settle
+
+    async def too_late_to_hear_of_it() -> bool:
+        if hints.wanted and run.snapshot.status is not RUNNING:
+            await run.becomes(RUNNING)
+        return await settle()
+
+    await eventually(lambda: gateway.inside.index_file.runs == 1, describe="all is quiet")
+    # So seldom that a change which is told soon cannot have been found by the usual look.
+    monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
+    monkeypatch.setattr(hints, "settle", too_late_to_hear_of_it)
+    async with reading_events(gateway.http, path_of(run)) as reading:
+        await eventually(lambda: "RUNNING" in statuses(reading), describe="it is told")
+
+
+@pytest.fixture
+async def may_begin(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Until it is set, no index begins to be filled but the one that the gateway has by now."""
+    await eventually(lambda: gateway.inside.index.ready, describe="there is an index")
+    allowed = asyncio.Event()
+    begin = RunReader.begin
+
+    async def held_back(self: RunReader, created: str) -> None:
+        await allowed.wait()
+        await begin(self, created)
+
+    monkeypatch.setattr(RunReader, "begin", held_back)
+    return allowed
+
+
+async def test_the_end_is_told_that_a_new_index_is_read_with(
+    gateway: RunningGateway, config: NatsBackendConfig, run: WrittenRun, may_begin: asyncio.Event
+) -> None:
+    async with reading_events(gateway.http, path_of(run)) as reading:
+        await tells(reading, "PENDING")
+        (Path(config.index_dir) / "runs-1.sqlite").unlink()
+        await eventually(lambda: not gateway.inside.index.ready, describe="it is given up")
+        await run.becomes(COMPLETED)
+        counted = gateway.inside.changes.newest
+        may_begin.set()
+        await reading.is_over()
+        assert statuses(reading) == ["PENDING", "COMPLETED"]
+        assert gateway.inside.changes.newest.revision >= counted.revision
+
+
+async def test_the_end_is_told_by_a_gateway_that_has_no_index_yet(
+    gateway: RunningGateway, config: NatsBackendConfig, run: WrittenRun, may_begin: asyncio.Event
+) -> None:
+    elsewhere = replace(config, index_dir=config.index_dir + "-new")
+    async with (
+        running_gateway(elsewhere) as other,
+        reading_events(other.http, path_of(run)) as reading,
+    ):
+        await tells(reading, "PENDING")
+        assert not other.inside.index.ready
+        await run.becomes(COMPLETED)
+        may_begin.set()
+        await reading.is_over()
+        assert statuses(reading) == ["PENDING", "COMPLETED"]
+
+
+async def test_a_run_that_vanishes_without_a_word_ends_its_watch_and_resets_its_lists(
+    gateway: RunningGateway, run: WrittenRun
+) -> None:
+    async with (
+        reading_events(gateway.http, path_of(run)) as reading,
+        reading_events(gateway.http, "/runs/watch") as of_list,
+    ):
+        await tells(reading, "PENDING")
+        await eventually(lambda: gateway.inside.index_file.runs == 1, describe="it is listed")
+        subject = f"$KV.pyoco_runs.{run.run_id}"
+        await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", subject)
+        await reading.is_over()
+        assert names(reading) == ["snapshot", "removed"]
+        await of_list.is_over()
+        assert names(of_list)[-1] == "reset"
+
+
+async def test_a_run_from_its_submission_to_its_end(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    run_id = await gateway.submit("chain")
+    async with reading_events(gateway.http, f"/runs/{run_id}/watch") as reading:
+        async with serving_worker(config):
+            await reading.is_over()
+        order = ["PENDING", "RUNNING", "COMPLETED"]
+        seen = statuses(reading)
+        assert seen == sorted(seen, key=order.index)
+        assert (seen[0], seen[-1]) == ("PENDING", "COMPLETED")
+        assert len({event.id for event in reading.events}) == len(seen)
+
+
+@pytest.mark.parametrize("include", ["records", "full", "all"])
+async def test_records_come_where_they_are_wanted(
+    gateway: RunningGateway, run: WrittenRun, include: str
+) -> None:
+    async with (
+        reading_events(gateway.http, path_of(run), params={"include": include}) as with_records,
+        reading_events(gateway.http, path_of(run)) as without,
+    ):
+        await run.becomes(COMPLETED, task_records={"load": Raw(b'{"output": 7}')})
+        await with_records.is_over()
+        await without.is_over()
+        assert told(with_records)[-1]["snapshot"]["task_records"] == {"load": {"output": 7}}
+        assert "task_records" not in told(without)[-1]["snapshot"]
+
+
+async def test_since_leaves_out_a_snapshot_that_is_no_newer(gateway: RunningGateway, run: WrittenRun) -> None:
+    at = (await gateway.get(run.run_id))["updated_at"]
+    async with (
+        reading_events(gateway.http, path_of(run), params={"since": at}) as same,
+        reading_events(gateway.http, path_of(run), params={"since": at - 1}) as older,
+    ):
+        await eventually(lambda: names(same) == ["heartbeat"], describe="a sign of life at once")
+        await tells(older, "PENDING")
+        await run.becomes(RUNNING)
+        await tells(same, "RUNNING")
+        await tells(older, "PENDING", "RUNNING")
+
+
+async def test_it_goes_on_behind_the_snapshot_that_the_client_had_last(
+    gateway: RunningGateway, run: WrittenRun
+) -> None:
+    first = str(run.revision)
+    async with reading_events(gateway.http, path_of(run), headers={"Last-Event-ID": first}) as reading:
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life at once")
+        await run.becomes(RUNNING)
+        await tells(reading, "RUNNING")
+    async with reading_events(gateway.http, path_of(run), headers={"Last-Event-ID": first}) as reading:
+        await tells(reading, "RUNNING")
+    async with reading_events(gateway.http, path_of(run), headers={"Last-Event-ID": ""}) as reading:
+        await tells(reading, "RUNNING")
+
+
+async def test_the_end_is_always_told(gateway: RunningGateway, run: WrittenRun) -> None:
+    """A client that was cut off does not know whether it has got all of it."""
+    await run.becomes(COMPLETED)
+    answer = await gateway.http.get(
+        path_of(run), params={"since": time.time() + 60}, headers={"Last-Event-ID": str(run.revision)}
+    )
+    assert answer.text.count("event: ") == answer.text.count("event: snapshot") == 1
+
+
+async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway, run: WrittenRun) -> None:
+    began = time.monotonic()
+    async with reading_events(gateway.http, path_of(run), params={"timeout_sec": 1}) as reading:
+        await reading.is_over()
+        assert time.monotonic() - began > 0.9
+        assert names(reading)[0] == "snapshot"
+    assert gateway.inside.changes.followers == 0
+
+
+async def test_silence_is_filled_with_heartbeats(
+    gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "KEEPALIVE_SEC", 0.05)
+    async with reading_events(gateway.http, path_of(run)) as reading:
+        await eventually(lambda: names(reading).count("heartbeat") > 2, describe="three heartbeats")
+        beat = next(event for event in reading.events if event.name == "heartbeat")
+        assert json.loads(beat.data).keys() == {"run_id", "ts"}
+        await run.becomes(RUNNING)
+        await tells(reading, "PENDING", "RUNNING")
+
+
+async def test_a_run_that_is_removed_ends_the_watch_and_says_so(
+    gateway: RunningGateway, run: WrittenRun
+) -> None:
+    async with reading_events(gateway.http, path_of(run)) as reading:
+        await tells(reading, "PENDING")
+        await run.is_removed()
+        await reading.is_over()
+        assert names(reading) == ["snapshot", "removed"]
+        assert json.loads(reading.events[-1].data)["run_id"] == run.run_id
+
+
+async def test_a_write_that_was_refused_is_never_told(gateway: RunningGateway, run: WrittenRun) -> None:
+    """Who subscribes to the bucket's subjects hears of it like of any other."""
+    async with reading_events(gateway.http, path_of(run)) as reading:
+        await tells(reading, "PENDING")
+        await run.becomes(RUNNING)
+        await run.loses_a_race(FAILED)
+        await run.loses_a_race(RunStatus.CANCELLED)
+        await tells(reading, "PENDING", "RUNNING")
+        await run.becomes(COMPLETED)
+        await reading.is_over()
+        assert statuses(reading) == ["PENDING", "RUNNING", "COMPLETED"]
+
+
+async def test_a_change_by_another_gateway_is_told(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    run_id = await gateway.submit("chain")
+    async with (
+        running_gateway(config) as other,
+        reading_events(gateway.http, f"/runs/{run_id}/watch") as reading,
+    ):
+        await tells(reading, "PENDING")
+        assert (await other.http.post(f"/runs/{run_id}/cancel")).status_code == 200
+        await reading.is_over()
+        assert statuses(reading)[-1] == "CANCELLED"
+
+
+@pytest.mark.parametrize("run_id", ["00000000-0000-4000-8000-000000000000", "no-uuid", "a.b", "*"])
+async def test_a_run_that_does_not_exist_is_a_404(gateway: RunningGateway, run_id: str) -> None:
+    answer = await gateway.http.get(f"/runs/{run_id}/watch")
+    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+    assert gateway.inside.changes.followers == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"include": "everything"}, "include[0]"),
+        ({"since": "-1"}, "since"),
+        ({"since": "nan"}, "since"),
+        ({"since": "yesterday"}, "since"),
+        ({"timeout_sec": "0"}, "timeout_sec"),
+        ({"timeout_sec": "601"}, "timeout_sec"),
+        ({"timeout_sec": "1.5"}, "timeout_sec"),
+    ],
+)
+async def test_bad_input_is_a_422_that_names_it(
+    gateway: RunningGateway, run: WrittenRun, query: dict[str, str], field: str
+) -> None:
+    answer = await gateway.http.get(path_of(run), params=query)
+    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+    assert answer.json()["errors"][0]["field"] == field
+
+
+async def test_a_wrong_last_event_id_is_a_422(gateway: RunningGateway, run: WrittenRun) -> None:
+    answer = await gateway.http.get(path_of(run), headers={"Last-Event-ID": "1-x"})
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "Last-Event-ID")
+
+
+async def test_without_nats_it_is_a_503(config: NatsBackendConfig, own_nats: NatsServer) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        own_nats.kill()
+        answer = await gateway.http.get(f"/runs/{new_run_id()}/watch")
+        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+        assert gateway.inside.changes.followers == 0
+        own_nats.start()
+
+
+async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGateway, run: WrittenRun) -> None:
+    changes, tasks_before = gateway.inside.changes, len(asyncio.all_tasks())
+    async with reading_events(gateway.http, path_of(run)) as reading:
+        await tells(reading, "PENDING")
+        assert (changes.followers, changes.live) == (1, True)
+    await eventually(lambda: changes.followers == 0, describe="nobody follows")
+    assert not changes.live
+    await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
+
+
+async def test_a_client_that_does_not_read_costs_one_snapshot(
+    gateway: RunningGateway, run: WrittenRun
+) -> None:
+    changes, flow = gateway.inside.changes, "x" * 100_000
+    async with (
+        raw_answer(gateway.http, path_of(run), buffer=2**13) as slow,
+        raw_answer(gateway.http, path_of(run), buffer=2**20) as fast,
+        asyncio.timeout(LIMIT_SEC),
+    ):
+        await slow.readuntil(b"event: snapshot")
+        for revision in range(10_000, 10_300):  # 30 MB, which no socket buffers
+            await changes.publish([changed(run.run_id, revision, RUNNING, flow=flow)])
+            # Another client reads each of them, and so the slow one had the time as well.
+            await fast.readuntil(b"id: %d\n" % revision)
+        await changes.publish([changed(run.run_id, 20_000, COMPLETED)])
+        got = b""
+        while b"id: 20000\n" not in got:
+            got += await slow.read(2**20)
+        assert 0 < got.count(b"event: snapshot") < 150
+    await eventually(lambda: changes.followers == 0, describe="nobody follows")
+
+
+async def test_an_outage_of_nats_loses_nothing(config: NatsBackendConfig, own_nats: NatsServer) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        connection = gateway.inside.connection
+        run = await written(connection)
+        async with reading_events(gateway.http, path_of(run)) as reading:
+            await tells(reading, "PENDING")
+            own_nats.kill()
+            await eventually(lambda: not connection.state.up, describe="the outage is noticed")
+            own_nats.start()
+            await connection.wait_ready(LIMIT_SEC)
+            await run.becomes(RUNNING)
+            await tells(reading, "PENDING", "RUNNING")
+            await run.becomes(COMPLETED)
+            await reading.is_over()
+
+
+def test_a_gateway_that_is_asked_to_end_ends_its_watches(nats_url: str) -> None:
+    with running(SERVER, "up", "--port", "0", "--nats-url", nats_url) as (program, facts):
+        run = SyncPrintingRun(nats_url)
+        begun_reading, rest = threading.Event(), list[bytes]()
+
+        def read() -> None:
+            with httpx.stream("GET", f"{facts['url']}/runs/{run.run_id}/watch", timeout=LIMIT_SEC) as answer:
+                for chunk in answer.iter_raw():
+                    rest.append(chunk)
+                    begun_reading.set()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        assert begun_reading.wait(LIMIT_SEC)
+        program.send(signal.SIGTERM)
+        assert program.end() == 0
+        reader.join(LIMIT_SEC)
+        assert not reader.is_alive()
+        assert b"".join(rest).count(b"event: ") == 1
+        assert "Traceback" not in program.stdout + program.stderr
+        assert "ERROR" not in program.stdout + program.stderr

@@ -1,0 +1,148 @@
+"""Markers of deleted keys that were removed from a bucket are forgotten, and no list waits for that."""
+
+from collections import Counter
+from functools import partial
+from typing import Any, ClassVar, Final
+
+import pytest
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream import feed_history, jetstream_api, removed_keys
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.stream_reads import last_sequence
+from pyoco_server.records.models import new_run_id
+from pyoco_server.runs.sweep.open_runs import OpenRuns
+from tests.integration.lists.test_run_list import ids
+from tests.support.broker.stored_runs import ended, write
+from tests.support.broker.stored_waits import ask
+from tests.support.running.gateway import RunningGateway
+from tests.support.waiting import NEVER_SEC, eventually
+
+MARKER: Final = {"KV-Operation": "DEL"}
+
+
+class CountedId(str):
+    """Counts how often one of these was looked up."""
+
+    __slots__ = ()
+    lookups: ClassVar[int] = 0
+
+    def __hash__(self) -> int:
+        CountedId.lookups += 1
+        return super().__hash__()
+
+
+async def delete_unknown_keys(connection: Connection, bucket: str, keys: list[str]) -> None:
+    for key in keys:
+        await publish_acked(connection, f"$KV.{bucket}.{key}", b"", MARKER)
+
+
+def test_the_cost_of_forgetting_a_marker_does_not_grow_with_their_number() -> None:
+    runs = OpenRuns()
+    markers = [CountedId(number) for number in range(2000)]
+    for run_id in markers:
+        runs.remember_marker(run_id)
+    CountedId.lookups = 0
+    for start in range(0, len(markers), 20):
+        runs.forget_markers(markers[start : start + 20])
+    assert not runs.markers
+    assert CountedId.lookups <= 5 * len(markers)
+
+
+def test_a_marker_that_was_seen_again_is_a_young_one() -> None:
+    runs = OpenRuns()
+    for run_id in ("first", "second"):
+        runs.remember_marker(run_id)
+    taken = runs.take_markers(older_than_sec=-1.0, most=2)
+    runs.remember_marker("first")
+    seen_at = runs.markers["first"]
+    runs.put_back_markers(taken)
+    assert list(runs.markers) == ["second", "first"]
+    assert runs.markers["first"] == seen_at
+    runs.remember_marker("second")
+    assert list(runs.markers) == ["first", "second"]
+
+
+async def test_a_list_does_not_wait_until_the_leader_was_asked_for_every_marker(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = gateway.inside.connection
+    await delete_unknown_keys(connection, "pyoco_runs", [new_run_id() for _ in range(40)])
+    assert await ids(gateway) == []
+    assert gateway.inside.index_file.marked == 40
+    asked: list[str] = []
+
+    async def counted(connection: Connection, stream: str, subject: str) -> int:
+        asked.append(subject)
+        return await last_sequence(connection, stream, subject)
+
+    monkeypatch.setattr(removed_keys, "last_sequence", counted)
+    monkeypatch.setattr(removed_keys, "_MARKERS", 4)
+    monkeypatch.setattr(removed_keys, "_ROUND_SEC", NEVER_SEC)
+    await jetstream_api.purge(connection, "KV_pyoco_runs", "$KV.pyoco_runs.>")
+    written = await write(gateway.inside.runs, ended(at=1.0))
+    assert await ids(gateway) == written
+    await eventually(lambda: asked, describe="the first markers are asked for")
+    assert await ids(gateway) == written
+    assert len(asked) <= 8
+
+
+async def test_all_markers_that_were_removed_are_forgotten_in_the_end(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removed_keys, "_MARKERS", 4)
+    monkeypatch.setattr(removed_keys, "_ROUND_SEC", 0.0)
+    connection = gateway.inside.connection
+    deleted = [new_run_id() for _ in range(30)]
+    await delete_unknown_keys(connection, "pyoco_runs", deleted)
+    assert await ids(gateway) == []
+    for run_id in deleted[:20]:
+        await jetstream_api.purge(connection, "KV_pyoco_runs", f"$KV.pyoco_runs.{run_id}")
+    markers = gateway.inside.sweeper._runs.markers
+    await eventually(lambda: list(markers) == deleted[20:], describe="the removed markers are forgotten")
+    assert gateway.inside.index_file.marked == 10
+
+
+async def open_names(gateway: RunningGateway) -> set[str]:
+    answer = await gateway.http.get("/waits")
+    return {item["name"] for item in answer.json()["items"]}
+
+
+async def test_a_wait_that_was_removed_without_a_marker_is_found_beside_markers(
+    gateway: RunningGateway,
+) -> None:
+    connection = gateway.inside.connection
+    [vanished, _] = await ask(gateway.inside, "vanished", "kept")
+    keys = [f"{new_run_id()}.{number:016x}" for number in range(5)]
+    await delete_unknown_keys(connection, "pyoco_waits", keys)
+    assert await open_names(gateway) == {"vanished", "kept"}
+    await jetstream_api.purge(connection, "KV_pyoco_waits", f"$KV.pyoco_waits.{vanished.wait_id}")
+
+    async def is_right() -> bool:
+        return await open_names(gateway) == {"kept"}
+
+    await eventually(is_right, describe="the removed wait is not listed any more")
+
+
+async def test_few_questions_show_that_a_bucket_of_many_markers_has_the_history_that_was_read(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = gateway.inside.connection
+    keys = [f"{new_run_id()}.{number:016x}" for number in range(200)]
+    await delete_unknown_keys(connection, "pyoco_waits", keys)
+    await gateway.inside.waits.caught_up()
+    await jetstream_api.purge(connection, "KV_pyoco_waits", f"$KV.pyoco_waits.{keys[-1]}")
+    asked: Counter[str] = Counter()
+    for name in ("place_at", "newest_place", "next_place"):
+        counting = partial(_counted, asked, getattr(feed_history, name))
+        monkeypatch.setattr(feed_history, name, counting)
+    connection.interruptions += 1
+    await gateway.inside.waits.caught_up()
+    assert 0 < asked["KV_pyoco_waits"] <= 50
+
+
+async def _counted(
+    asked: Counter[str], ask: Any, connection: Connection, stream: str, *given: Any, **more: Any
+) -> Any:
+    asked[stream] += 1
+    return await ask(connection, stream, *given, **more)

@@ -1,0 +1,45 @@
+"""A watch that is asked for when its gateway has just started: it waits for the index, as a list does."""
+
+import asyncio
+from types import ModuleType
+
+import pytest
+from starlette.requests import Request
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.streams import list_watch_routes as list_watch
+from pyoco_server.http_api.streams import wait_watch_routes as wait_watch
+from pyoco_server.human.inbox.wait_feed import WaitReader
+from pyoco_server.runs.index.run_feed_reader import RunReader
+from tests.support.event_reading import reading_events
+from tests.support.running.gateway import running_gateway
+from tests.support.waiting import eventually
+
+
+@pytest.mark.parametrize(
+    ("path", "endpoint", "reader"),
+    [("/runs/watch", list_watch, RunReader), ("/waits/watch", wait_watch, WaitReader)],
+)
+async def test_it_begins_as_soon_as_the_index_is_made(
+    config: NatsBackendConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    endpoint: ModuleType,
+    reader: type[RunReader | WaitReader],
+) -> None:
+    asked = asyncio.Event()
+    begin = reader.begin
+
+    async def when_asked(self: RunReader | WaitReader, created: str) -> None:
+        await asked.wait()
+        await begin(self, created)  # type: ignore[arg-type]
+
+    def asking(request: Request) -> Gateway:
+        asked.set()
+        return gateway_of(request)
+
+    monkeypatch.setattr(reader, "begin", when_asked)
+    monkeypatch.setattr(endpoint, "gateway_of", asking)
+    async with running_gateway(config) as gateway, reading_events(gateway.http, path) as reading:
+        await eventually(lambda: reading.events, describe="the first event")

@@ -1,0 +1,1 @@
+"""Submit, cancel, rerun, bulk operations, dead letters."""

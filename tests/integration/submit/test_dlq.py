@@ -1,0 +1,293 @@
+"""Dead letters over HTTP: found, read, replayed as new runs, deleted."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.stores import dead_letters
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import DeadLetter, RunStatus, new_run_id
+from pyoco_server.runs.bulk import dead_letter_reading
+from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter, letter_page, matching_letters
+from tests.integration.gateway.test_http_errors import assert_problem
+from tests.integration.submit.test_rerun import YAML, end
+from tests.integration.submit.test_submit import queued_job
+from tests.support.broker.nats_server import NatsServer
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.workers import serving_worker
+
+
+def letter(**fields: Any) -> DeadLetter:
+    given = {"timestamp": 1000.0, "reason": "execution_error", "error": "ValueError: it broke", **fields}
+    return DeadLetter(**given)
+
+
+async def put(gateway: RunningGateway, *letters: DeadLetter) -> None:
+    for each in letters:
+        await gateway.inside.letters.publish(each, tag=each.tag or "default")
+
+
+async def dlq(gateway: RunningGateway, **query: Any) -> dict[str, Any]:
+    answer = await gateway.http.get("/dlq", params=query)
+    assert answer.status_code == 200, answer.text
+    page: dict[str, Any] = answer.json()
+    return page
+
+
+async def seqs(gateway: RunningGateway, **query: Any) -> list[int]:
+    page = await dlq(gateway, **query)
+    assert page["next_cursor"] is None
+    return [item["seq"] for item in page["items"]]
+
+
+async def test_a_fresh_server_has_none(gateway: RunningGateway) -> None:
+    assert await dlq(gateway) == {"items": [], "next_cursor": None}
+
+
+async def test_a_run_that_failed_leaves_one(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+    submitted_at = time.time()
+    async with serving_worker(config):
+        run_id = (await gateway.ends(await gateway.submit("failing", tags=["night"])))["run_id"]
+    [item] = (await dlq(gateway))["items"]
+    assert submitted_at <= item.pop("timestamp") <= time.time()
+    assert "it broke" in item.pop("error")
+    assert item == {
+        "seq": 1,
+        "reason": "execution_error",
+        "run_id": run_id,
+        "flow_name": "failing",
+        "tag": "default",
+        "tags": ["night"],
+        "worker_id": "worker",
+        "num_delivered": 1,
+        "subject": "pyoco.work.default",
+        "tenant_id": None,
+        "replayable": True,
+    }
+    one = await gateway.http.get("/dlq/1")
+    assert one.json() == (await dlq(gateway))["items"][0]
+
+
+RUN_ID = new_run_id()
+LETTERS = (
+    letter(run_id=RUN_ID, flow_name="etl", worker_id="w1", timestamp=1000.0),
+    letter(reason="flow_not_found", error="no flow 'x'", flow_name="report", tag="gpu", timestamp=2000.0),
+    letter(reason="invalid_job", error=None, timestamp=3000.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, [3, 2, 1]),
+        ({"reason": "invalid_job"}, [3]),
+        ({"reason": "invalid_job, execution_error"}, [3, 1]),
+        ({"reason": "nothing_such"}, []),
+        ({"tag": "gpu"}, [2]),
+        ({"tag": "default"}, [3, 1]),
+        ({"flow": "etl"}, [1]),
+        ({"run_id": RUN_ID}, [1]),
+        ({"worker": "w1"}, [1]),
+        ({"since": "2000"}, [3, 2]),
+        ({"until": "2000"}, [2, 1]),
+        ({"since": "1500", "until": "2500.5"}, [2]),
+        ({"q": "BROKE"}, [1]),
+        ({"q": RUN_ID[:13]}, [1]),
+        ({"q": "repor"}, [2]),
+        ({"q": "w1", "tag": "gpu"}, []),
+    ],
+)
+async def test_filters(gateway: RunningGateway, query: dict[str, str], found: list[int]) -> None:
+    await put(gateway, *LETTERS)
+    assert await seqs(gateway, **query) == found
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"tag": "*"}, "tag"),
+        ({"reason": ",,"}, "reason"),
+        ({"reason": ""}, "reason"),
+        ({"tag": "a.b"}, "tag"),
+        ({"run_id": "1"}, "run_id"),
+        ({"since": "yesterday"}, "since"),
+        ({"until": "-1"}, "until"),
+        ({"since": "nan"}, "since"),
+        ({"since": "inf"}, "since"),
+        ({"q": ""}, "q"),
+        ({"q": "x" * 201}, "q"),
+        ({"limit": "0"}, "limit"),
+        ({"limit": "201"}, "limit"),
+        ({"cursor": "abc"}, "cursor"),
+        ({"cursor": "0"}, "cursor"),
+        ({"cursor": str(2**64)}, "cursor"),
+        ({"raeson": "timeout"}, "raeson"),
+        ([("tag", "a"), ("tag", "b")], "tag"),
+    ],
+)
+async def test_a_query_that_is_not_understood(gateway: RunningGateway, query: Any, field: str) -> None:
+    [error] = assert_problem(await gateway.http.get("/dlq", params=query), 422, 17)["errors"]
+    assert error["field"] == field
+
+
+async def test_pages_stay_right_while_letters_come_and_go(gateway: RunningGateway) -> None:
+    await put(gateway, *(letter(error=str(number)) for number in range(7)))
+    first = await dlq(gateway, limit=2)
+    await put(gateway, letter(error="new"))
+    assert (await gateway.http.delete("/dlq/4")).status_code == 200
+    second = await dlq(gateway, limit=2, cursor=first["next_cursor"])
+    # The one where the next page begins.
+    assert (await gateway.http.delete("/dlq/3")).status_code == 200
+    third = await dlq(gateway, limit=2, cursor=second["next_cursor"])
+    pages = [[item["seq"] for item in page["items"]] for page in (first, second, third)]
+    assert (pages, third["next_cursor"]) == ([[7, 6], [5, 3], [2, 1]], None)
+
+
+async def test_a_stream_with_gaps_is_read_to_its_end(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_NARROW", 2)
+    monkeypatch.setattr(dead_letters, "_BATCH", 2)
+    letters = gateway.inside.letters
+    await put(gateway, *(letter(tag="gpu" if number % 5 == 0 else "cpu") for number in range(1, 31)))
+    for seq in (1, 2, 11, 12, 13, 14, 30):
+        await letters.delete(seq)
+    everything = [seq for seq in range(29, 2, -1) if seq not in (11, 12, 13, 14)]
+    assert await seqs(gateway) == everything
+    assert await seqs(gateway, tag="gpu") == [25, 20, 15, 10, 5]
+    found = await matching_letters(letters, LetterFilter(tag="gpu"), limit=3)
+    assert [seq for seq, _ in found] == [25, 20, 15]
+
+
+async def test_one_page_reads_no_more_than_it_may(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_NARROW", 4)
+    monkeypatch.setattr(dead_letter_reading, "_PAGE_READS", 4)
+    await put(gateway, letter(flow_name="rare"), *(letter() for _ in range(9)))
+    wanted = LetterFilter(flow="rare")
+    before, found, pages = None, [], 0
+    while pages == 0 or before is not None:
+        page = await letter_page(gateway.inside.letters, wanted, before=before, limit=5)
+        found += [stored.seq for stored in page.letters]
+        before, pages = page.before, pages + 1
+    assert (found, pages) == ([1], 3)
+
+
+async def test_something_else_in_the_stream_is_shown_as_such(gateway: RunningGateway) -> None:
+    published_at = time.time()
+    await publish_acked(gateway.inside.connection, "pyoco.dlq.default", b"\xffnonsense")
+    [item] = (await dlq(gateway))["items"]
+    assert (item["reason"], item["tag"], item["replayable"]) == ("unreadable", "default", False)
+    assert published_at <= item["timestamp"] <= time.time()
+    assert (await gateway.http.get("/dlq/1")).json()["reason"] == "unreadable"
+
+
+@pytest.mark.parametrize("seq", ["1", "0", "-1", "x", "9" * 30, "1.5", "١"])
+@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
+async def test_a_letter_that_is_not_there(gateway: RunningGateway, method: str, seq: str) -> None:
+    path = f"/dlq/{seq}/replay" if method == "POST" else f"/dlq/{seq}"
+    assert_problem(await gateway.http.request(method, path), 404, 27)
+
+
+async def test_a_deleted_letter_is_gone_and_its_run_is_not(gateway: RunningGateway) -> None:
+    run_id = await end(gateway, await gateway.submit("chain"))
+    await put(gateway, letter(run_id=run_id), letter())
+    answer = await gateway.http.delete("/dlq/1")
+    assert answer.json() == {"seq": 1, "deleted": True}
+    assert await seqs(gateway) == [2]
+    assert_problem(await gateway.http.delete("/dlq/1"), 404, 27)
+    assert (await gateway.get(run_id))["status"] == "FAILED"
+
+
+async def test_a_replay_is_a_new_run_of_the_same_work(gateway: RunningGateway) -> None:
+    origin = await end(gateway, (await gateway.submit_yaml(YAML, tag="gpu")).json()["run_id"])
+    await put(gateway, letter(run_id=origin, tag="gpu"))
+    answer = await gateway.http.post("/dlq/1/replay")
+    assert answer.status_code == 200, answer.text
+    accepted = answer.json()
+    assert accepted == {
+        "seq": 1,
+        "run_id": accepted["run_id"],
+        "status": "PENDING",
+        "origin_run_id": origin,
+        "deleted": False,
+    }
+    run = await gateway.get(accepted["run_id"])
+    assert (run["tag"], run["rerun_mode"], run["params"]) == ("gpu", "start", {"x": 41})
+    assert await Journal(gateway.inside.connection).source(accepted["run_id"]) == YAML
+    job = await queued_job(gateway)
+    assert (job.run_id, job.workflow_yaml) == (accepted["run_id"], YAML)
+    assert await seqs(gateway) == [1]
+
+
+async def test_a_replay_from_what_failed_that_removes_the_letter(gateway: RunningGateway) -> None:
+    origin = await end(gateway, await gateway.submit("chain"))
+    await put(gateway, letter(run_id=origin))
+    answer = await gateway.http.post("/dlq/1/replay", json={"mode": "failed", "delete": True})
+    assert answer.json()["deleted"] is True
+    assert (await gateway.get(answer.json()["run_id"]))["rerun_mode"] == "failed"
+    assert await seqs(gateway) == []
+
+
+class TestNotReplayable:
+    async def refused(self, gateway: RunningGateway, about: DeadLetter, **body: Any) -> str:
+        await put(gateway, about)
+        detail: str = assert_problem(await gateway.http.post("/dlq/1/replay", json=body), 409, 28)["detail"]
+        assert await seqs(gateway) == [1]
+        return detail
+
+    async def test_it_names_no_run(self, gateway: RunningGateway) -> None:
+        assert "names no run" in await self.refused(gateway, letter(reason="invalid_job"), delete=True)
+
+    async def test_its_run_is_gone(self, gateway: RunningGateway) -> None:
+        run_id = new_run_id()
+        assert f"run {run_id} of dead letter 1 is not stored" in await self.refused(
+            gateway, letter(run_id=run_id), delete=True
+        )
+
+    async def test_its_run_id_is_nonsense(self, gateway: RunningGateway) -> None:
+        assert "is not stored" in await self.refused(gateway, letter(run_id="a.*"))
+
+    async def test_its_flow_yaml_is_gone(self, gateway: RunningGateway) -> None:
+        run_id = await end(gateway, (await gateway.submit_yaml(YAML)).json()["run_id"])
+        await Journal(gateway.inside.connection).remove(run_id)
+        assert "flow.yaml" in await self.refused(gateway, letter(run_id=run_id))
+
+    async def test_its_run_has_not_ended(self, gateway: RunningGateway) -> None:
+        run_id = await gateway.submit("noop")
+        assert "is PENDING" in await self.refused(gateway, letter(run_id=run_id))
+
+    async def test_nothing_failed_in_it(self, gateway: RunningGateway) -> None:
+        run_id = await gateway.submit("noop")
+        stored = await gateway.inside.runs.get(run_id)
+        assert stored is not None
+        done = structs.replace(stored.snapshot, status=RunStatus.COMPLETED, tasks={"a": "SUCCEEDED"})
+        await gateway.inside.runs.replace(done, revision=stored.revision)
+        assert "nothing failed" in await self.refused(gateway, letter(run_id=run_id), mode="failed")
+
+
+@pytest.mark.parametrize(
+    "body", [{"mode": "task"}, {"mode": "begin"}, {"mode": None}, {"delete": "yes"}, {"x": 1}]
+)
+async def test_a_replay_that_makes_no_sense(gateway: RunningGateway, body: dict[str, Any]) -> None:
+    await put(gateway, letter(run_id=RUN_ID))
+    [error] = assert_problem(await gateway.http.post("/dlq/1/replay", json=body), 422, 2)["errors"]
+    assert error["field"] == next(iter(body))
+
+
+async def test_without_nats_every_answer_is_503(own_nats: NatsServer, config: NatsBackendConfig) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        own_nats.kill()
+        for method, path in (
+            ("GET", "/dlq"),
+            ("GET", "/dlq/1"),
+            ("DELETE", "/dlq/1"),
+            ("POST", "/dlq/1/replay"),
+        ):
+            assert_problem(await gateway.http.request(method, path), 503, 3)

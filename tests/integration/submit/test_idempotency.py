@@ -1,0 +1,432 @@
+"""One run per idempotency key: repeated, raced for, and left half-way by whoever dies."""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.stores.idempotency_keys import IdempotencyKey, IdempotencyKeys, KeyRecord, StoredKey
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.records.models import Job, RunSnapshot, RunStatus, pending_snapshot
+from pyoco_server.runs.lifecycle import idempotency
+from pyoco_server.runs.lifecycle.idempotency import KeyedRuns, payload_digest
+from pyoco_server.runs.lifecycle.submission import new_job
+from pyoco_server.runs.lifecycle.withdrawal import remove_unbegun
+from tests.integration.gateway.test_http_errors import assert_problem, no_run_exists
+from tests.integration.gateway.test_outage import stored_run_ids
+from tests.support.broker.journals import journalled_runs
+from tests.support.broker.nats_server import NatsServer
+from tests.support.inspection import queue_is_empty
+from tests.support.programs import SERVER, running
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.workers import serving_worker
+from tests.support.waiting import LIMIT_SEC, eventually
+
+KEY = "order-4711"
+YAML = "version: 1\nflow: {graph: load}\ntasks:\n  load: {callable: 'm:load'}\n"
+
+
+async def post(gateway: RunningGateway, key: str = KEY, **fields: Any) -> httpx.Response:
+    body = {"flow_name": "noop", **fields}
+    return await gateway.http.post("/runs", json=body, headers={"Idempotency-Key": key})
+
+
+async def run_of(gateway: RunningGateway, key: str = KEY, **fields: Any) -> str:
+    """What a client does: send it until it is answered."""
+
+    async def accepted() -> str | None:
+        try:
+            answer = await post(gateway, key, **fields)
+        except httpx.TransportError:
+            return None
+        assert answer.status_code in (200, 503), answer.text
+        return answer.json()["run_id"] if answer.status_code == 200 else None
+
+    return await eventually(accepted, describe=f"{key} is accepted")
+
+
+async def jobs_on_queue(gateway: RunningGateway) -> int:
+    context = gateway.inside.connection.client.jetstream()
+    return (await context.stream_info(gateway.inside.config.work_stream)).state.messages
+
+
+async def left_half_way(gateway: RunningGateway, job: Job, key: str = KEY, *, age_sec: float) -> StoredKey:
+    """The key as a gateway leaves it that is killed before it has stored the run."""
+    record = KeyRecord(run_id=job.run_id, digest=payload_digest(job), touched_at=time.time() - age_sec)
+    return await IdempotencyKeys(gateway.inside.connection).create(IdempotencyKey(key), record)
+
+
+async def test_a_repeated_submission_is_answered_with_the_first_run(gateway: RunningGateway) -> None:
+    first = await post(gateway, params={"a": 1, "b": {"c": 2, "d": 3}})
+    again = await post(gateway, params={"b": {"d": 3, "c": 2}, "a": 1})
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert first.json() == again.json() == {"run_id": first.json()["run_id"], "status": "PENDING"}
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    assert await stored_run_ids(gateway) == {first.json()["run_id"]}
+    assert await jobs_on_queue(gateway) == 1
+
+
+async def test_other_keys_and_none_are_other_runs(gateway: RunningGateway) -> None:
+    answers = [await post(gateway), await post(gateway, "order-4712")]
+    answers += [await gateway.http.post("/runs", json={"flow_name": "noop"}) for _ in range(2)]
+    assert len({answer.json()["run_id"] for answer in answers}) == 4
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"flow_name": "other"}, {"params": {"a": 2}}, {"tag": "gpu"}, {"tags": ["x"]}, {"timeout_sec": 5}],
+    ids=lambda other: next(iter(other)),
+)
+async def test_another_payload_is_refused(gateway: RunningGateway, other: dict[str, Any]) -> None:
+    first = await post(gateway, params={"a": 1})
+    problem = assert_problem(await post(gateway, **{"params": {"a": 1}, **other}), 409, 26)
+    assert KEY in problem["detail"]
+    assert first.json()["run_id"] in problem["detail"]
+    assert await stored_run_ids(gateway) == {first.json()["run_id"]}
+
+
+async def test_what_a_run_gets_by_default_is_the_same_as_saying_it(gateway: RunningGateway) -> None:
+    first = await post(gateway)
+    again = await post(gateway, tag="default", tags=["default"], params={}, timeout_sec=None)
+    assert again.json() == first.json()
+
+
+async def test_a_flow_yaml_has_a_key_too(gateway: RunningGateway) -> None:
+    async def post_yaml(source: str) -> httpx.Response:
+        return await gateway.http.post(
+            "/runs/yaml",
+            files={"workflow": ("flow.yaml", source)},
+            data={"flow_name": "noop"},
+            headers={"Idempotency-Key": KEY},
+        )
+
+    first, again = await post_yaml(YAML), await post_yaml(YAML)
+    assert (again.json(), again.headers["idempotent-replayed"]) == (first.json(), "true")
+    assert_problem(await post_yaml(YAML + "# edited\n"), 409, 26)
+    assert_problem(await post(gateway), 409, 26)
+    assert await journalled_runs(gateway) == await stored_run_ids(gateway) == {first.json()["run_id"]}
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 256, "ключ".encode(), b"caf\xe9", "tab\tbed"])
+async def test_a_header_that_is_no_key_is_refused(gateway: RunningGateway, key: str | bytes) -> None:
+    raw = key.encode() if isinstance(key, str) else key
+    answer = await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=[(b"Idempotency-Key", raw)])
+    [error] = assert_problem(answer, 422, 2)["errors"]
+    assert error["field"] == "Idempotency-Key"
+    assert "1 to 255 visible ASCII characters" in error["message"]
+    assert await no_run_exists(gateway)
+
+
+async def test_two_keys_at_once_are_refused(gateway: RunningGateway) -> None:
+    headers = [("Idempotency-Key", "one"), ("Idempotency-Key", "two")]
+    answer = await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
+    [error] = assert_problem(answer, 422, 2)["errors"]
+    assert (error["field"], "more than once" in error["message"]) == ("Idempotency-Key", True)
+
+
+@pytest.mark.parametrize("key", ["!", "~" * 255, "*.>", "a.b.c"])
+async def test_any_visible_text_is_a_key(gateway: RunningGateway, key: str) -> None:
+    first = await post(gateway, key)
+    assert (await post(gateway, key)).json() == first.json()
+
+
+async def test_a_refused_submission_uses_no_key_up(gateway: RunningGateway) -> None:
+    assert_problem(await post(gateway, params={"text": "x" * 200_000}), 422, 2)
+    assert (await post(gateway)).status_code == 200
+
+
+async def test_keys_are_forgotten_after_their_time(gateway: RunningGateway) -> None:
+    context = gateway.inside.connection.client.jetstream()
+    kept_sec = (await context.stream_info("KV_pyoco_idempotency")).config.max_age
+    assert kept_sec == gateway.inside.config.idempotency_ttl_sec == 24 * 3600
+
+
+async def test_fifty_at_once_on_two_gateways_are_one_run(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with running_gateway(config) as other:
+        answers = await asyncio.gather(*(post(each) for each in [gateway, other] * 25))
+    assert {answer.status_code for answer in answers} == {200}
+    run_ids = {answer.json()["run_id"] for answer in answers}
+    assert len(run_ids) == 1
+    assert sum("idempotent-replayed" not in answer.headers for answer in answers) == 1
+    assert await stored_run_ids(gateway) == run_ids
+    assert await jobs_on_queue(gateway) == 1
+
+
+async def test_others_wait_until_the_first_run_really_exists(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = gateway.inside.submitter._queue
+    publish, reached, go_on = queue.publish, asyncio.Event(), asyncio.Event()
+
+    async def slow_publish(job: Job, *, run_revision: int, encoded: bytes) -> None:
+        reached.set()
+        await go_on.wait()
+        await publish(job, run_revision=run_revision, encoded=encoded)
+
+    monkeypatch.setattr(queue, "publish", slow_publish)
+    first = asyncio.create_task(post(gateway))
+    await reached.wait()
+    second = asyncio.create_task(post(gateway))
+    done, _ = await asyncio.wait([first, second], timeout=0.3)
+    assert not done, "the second was answered although the first run was not queued yet"
+    go_on.set()
+    assert (await first).json() == (await second).json()
+
+
+async def test_who_waits_in_vain_is_told_to_try_again(gateway: RunningGateway) -> None:
+    await left_half_way(gateway, new_job(flow_name="noop", tag="default"), age_sec=0)
+    answer = await post(gateway)
+    assert "is under way" in assert_problem(answer, 503, 3)["detail"]
+    assert answer.headers["retry-after"] == "1"
+    assert await stored_run_ids(gateway) == set()
+
+
+async def test_a_gateway_killed_before_its_run_was_stored_leaves_a_usable_key(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency, "ABANDONED_SEC", 600.0)
+    lost = new_job(flow_name="noop", tag="default")
+    await left_half_way(gateway, lost, age_sec=0)
+    assert (await post(gateway)).status_code == 503
+    # As if that long had passed.
+    monkeypatch.setattr(idempotency, "ABANDONED_SEC", 0.0)
+    run_id = await run_of(gateway)
+    assert run_id != lost.run_id
+    assert await stored_run_ids(gateway) == {run_id}
+    assert (await post(gateway)).json()["run_id"] == run_id
+
+
+async def test_an_abandoned_key_may_begin_anew_with_another_payload(gateway: RunningGateway) -> None:
+    await left_half_way(gateway, new_job(flow_name="noop", tag="default"), age_sec=60)
+    assert (await post(gateway, params={"a": 1})).status_code == 200
+    assert_problem(await post(gateway), 409, 26)
+
+
+async def test_a_run_that_was_stored_and_not_accepted_is_replaced(gateway: RunningGateway) -> None:
+    """Its job may be on the queue or not: it cannot be told, so the run that nobody was told of goes."""
+    lost = new_job(flow_name="noop", tag="default", workflow_yaml=YAML.encode())
+    await left_half_way(gateway, lost, age_sec=60)  # with another payload, which nobody was told of either
+    await gateway.inside.submitter._journal.keep_source(lost.run_id, YAML)
+    await gateway.inside.runs.create(pending_snapshot(lost))
+    answers = await asyncio.gather(*(post(gateway) for _ in range(10)))
+    [run_id] = {answer.json()["run_id"] for answer in answers}
+    assert run_id != lost.run_id
+    assert await stored_run_ids(gateway) == {run_id}
+    assert await journalled_runs(gateway) == set()
+
+
+@pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.COMPLETED, RunStatus.CANCELLED])
+async def test_a_run_that_has_begun_is_the_run_of_its_key(gateway: RunningGateway, status: RunStatus) -> None:
+    begun = new_job(flow_name="noop", tag="default")
+    await left_half_way(gateway, begun, age_sec=60)
+    await gateway.inside.runs.create(structs.replace(pending_snapshot(begun), status=status))
+    answers = await asyncio.gather(*(post(gateway) for _ in range(10)))
+    assert {answer.json()["run_id"] for answer in answers} == {begun.run_id}
+    assert await stored_run_ids(gateway) == {begun.run_id}
+    assert await jobs_on_queue(gateway) == 0
+
+
+async def test_a_gateway_that_slept_answers_no_run_that_was_replaced_meanwhile(
+    config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency, "ABANDONED_SEC", 0.2)
+    queue = gateway.inside.submitter._queue
+    publish, asleep, wake_up = queue.publish, asyncio.Event(), asyncio.Event()
+
+    async def sleeping_publish(job: Job, *, run_revision: int, encoded: bytes) -> None:
+        asleep.set()
+        await wake_up.wait()
+        await publish(job, run_revision=run_revision, encoded=encoded)
+
+    monkeypatch.setattr(queue, "publish", sleeping_publish)
+    async with running_gateway(config) as other:
+        first = asyncio.create_task(post(gateway))
+        await asleep.wait()
+        run_id = await run_of(other)
+        wake_up.set()
+        assert_problem(await first, 503, 3)
+        monkeypatch.undo()
+        assert (await post(gateway)).json()["run_id"] == run_id
+        async with serving_worker(config):
+            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+            assert await eventually(lambda: queue_is_empty(gateway), describe="no job is left")
+    assert await stored_run_ids(gateway) == {run_id}
+
+
+async def test_a_snapshot_that_comes_after_its_key_was_settled_is_refused(gateway: RunningGateway) -> None:
+    slept = new_job(flow_name="noop", tag="default")
+    held = await left_half_way(gateway, slept, age_sec=60)
+    run_id = await run_of(gateway)
+    with pytest.raises(RevisionConflict):
+        await gateway.inside.runs.create(pending_snapshot(slept))
+    with pytest.raises(RevisionConflict):
+        await KeyedRuns(gateway.inside.connection).accept(held)
+    assert await stored_run_ids(gateway) == {run_id}
+
+
+async def test_a_run_cannot_be_accepted_any_more_while_it_is_being_removed(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept = new_job(flow_name="noop", tag="default")
+    held = await left_half_way(gateway, slept, age_sec=60)
+    await gateway.inside.runs.create(pending_snapshot(slept))
+    refused = asyncio.Event()
+
+    async def with_a_sleeper_that_wakes_up(*arguments: Any) -> RunSnapshot | None:
+        with pytest.raises(RevisionConflict):
+            await KeyedRuns(gateway.inside.connection).accept(held)
+        refused.set()
+        return await remove_unbegun(*arguments)
+
+    monkeypatch.setattr(idempotency, "remove_unbegun", with_a_sleeper_that_wakes_up)
+    assert await run_of(gateway) != slept.run_id
+    assert refused.is_set()
+
+
+async def test_a_failed_submission_frees_its_key_at_once(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only after the seconds that a key may be left untouched."""
+    refused: list[str] = []
+
+    async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
+        refused.append(job.run_id)
+        monkeypatch.undo()
+        raise NatsUnavailable("lost")
+
+    monkeypatch.setattr(gateway.inside.submitter._queue, "publish", lost)
+    assert_problem(await post(gateway), 503, 3)
+    again = await post(gateway)
+    assert again.status_code == 200
+    assert again.json()["run_id"] not in refused
+    assert await stored_run_ids(gateway) == {again.json()["run_id"]}
+    assert await jobs_on_queue(gateway) == 1
+
+
+async def test_a_run_whose_acceptance_was_stored_unheard_is_not_withdrawn(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = gateway.inside.submitter._keys
+    accept = keys.accept
+
+    async def unheard(held: StoredKey) -> None:
+        await accept(held)
+        raise NatsUnavailable("the answer was lost")
+
+    monkeypatch.setattr(keys, "accept", unheard)
+    first = await post(gateway)
+    assert first.status_code == 200
+    assert "ERR-PYOCO-0004" not in err_ids(caplog)
+    again = await post(gateway)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.json() == first.json()
+    assert await stored_run_ids(gateway) == {again.json()["run_id"]}
+
+
+def err_ids(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [getattr(record, "err_id", "") for record in caplog.records]
+
+
+@pytest.mark.parametrize("way", ["kill", "pause"])
+async def test_retries_over_an_outage_of_nats_make_one_run_each(
+    config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    config = replace(config, nats_url=own_nats.url)
+    keys = [f"key-{number}" for number in range(120)]
+    refused: list[str] = []
+    under_way = asyncio.Event()
+
+    async def client(gateway: RunningGateway, other: RunningGateway, numbers: list[str]) -> dict[str, str]:
+        accepted: dict[str, str] = {}
+        for key in numbers:
+            answer = await post(gateway, key)
+            if answer.status_code == 200:
+                accepted[key] = answer.json()["run_id"]
+            else:
+                refused.append(key)
+                accepted[key] = await run_of(other, key)
+            # Whoever was told of a run is told of the same one for ever.
+            assert await run_of(other, key) == accepted[key]
+            under_way.set()
+        return accepted
+
+    async def disturb() -> None:
+        await under_way.wait()
+        if way == "pause":
+            with own_nats.paused():
+                await asyncio.sleep(2.5)
+        else:
+            await asyncio.to_thread(own_nats.kill)
+            await asyncio.to_thread(own_nats.start)
+
+    async with running_gateway(config) as one, running_gateway(config) as two:
+        pairs = [(one, two), (two, one)] * 6
+        answers, _ = await asyncio.gather(
+            asyncio.gather(*(client(*pair, keys[n::12]) for n, pair in enumerate(pairs))), disturb()
+        )
+        told = {key: run_id for accepted in answers for key, run_id in accepted.items()}
+        assert refused, "the outage was not felt"
+        assert len(set(told.values())) == len(keys)
+
+        async def only_they_exist() -> bool:
+            return await stored_run_ids(one) == set(told.values())
+
+        await eventually(only_they_exist, describe="one run per key")
+
+
+async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every key is sent to a gateway that dies, then to another one; each run is executed once."""
+    monkeypatch.setattr(idempotency, "ABANDONED_SEC", 2.5)
+    keys = [f"key-{number}" for number in range(150)]
+    executed = tmp_path / "executed"
+    answered: dict[str, str] = {}
+
+    def fields(key: str) -> dict[str, Any]:
+        return {"flow_name": "counting", "params": {"counter": str(executed / key), "seconds": 0}}
+
+    with running(SERVER, "up", "--port", "0", "--nats-url", config.nats_url, cwd=tmp_path) as (program, told):
+        async with httpx.AsyncClient(base_url=told["url"], timeout=LIMIT_SEC) as http:
+            dying = RunningGateway(http, gateway.inside)
+
+            async def send(numbers: list[str]) -> None:
+                for key in numbers:
+                    try:
+                        answered[key] = (await post(dying, key, **fields(key))).json()["run_id"]
+                    # AttributeError: what anyio makes of a connection that uvloop lost in the making.
+                    except (httpx.TransportError, AttributeError):
+                        return
+                    if len(answered) == len(keys) // 2:
+                        program.process.kill()
+
+            await run_of(dying, "first", flow_name="noop", tag="nobody")  # it is ready now
+            await asyncio.gather(*(send(keys[n::16]) for n in range(16)))
+    assert len(keys) // 2 <= len(answered) < len(keys)
+
+    executed.mkdir()
+    told_now = {key: await run_of(gateway, key, **fields(key)) for key in keys}
+    assert {key: told_now[key] for key in answered} == answered
+    async with serving_worker(config, concurrency=2):
+        ended = [await gateway.ends(run_id) for run_id in told_now.values()]
+        assert Counter(run["status"] for run in ended) == {"COMPLETED": len(keys)}
+
+        async def no_other_job() -> bool:
+            return await jobs_on_queue(gateway) == 1  # of "first", which nobody serves
+
+        await eventually(no_other_job, describe="no job is left")
+    assert len(await stored_run_ids(gateway)) == len(keys) + 1
+    assert {path.name: path.read_text() for path in executed.iterdir()} == dict.fromkeys(keys, "executed\n")

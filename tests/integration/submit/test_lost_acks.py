@@ -1,0 +1,449 @@
+"""Writes whose answer is lost, and writes that fail half-way: what the client is told is what was done.
+
+Each test has one answer of NATS lost, behind the write or in place of it, and then repeats the request as a
+client does.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.jetstream.object_store import ObjectStore
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.stores.bulk_records import BulkItem, BulkRecord, BulkRecords, StoredBulk
+from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.human.continuation import Continuations
+from pyoco_server.human.reopening import retry_run
+from pyoco_server.records.models import Job, pending_snapshot
+from pyoco_server.records.wait_models import Actor, WaitRecord
+from pyoco_server.runs.lifecycle import cancel_request as cancel
+from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.runs.lifecycle.withdrawal import Withdrawer
+from tests.integration.gateway.test_http_errors import assert_problem
+from tests.integration.gateway.test_outage import stored_run_ids
+from tests.integration.human.test_wait_retry import failed_run
+from tests.integration.submit.test_dlq import letter, put, seqs
+from tests.integration.submit.test_rerun import end
+from tests.support.broker.connections import connected
+from tests.support.broker.stored_waits import decide
+from tests.support.broker.worker_records import a_record, put_record
+from tests.support.running.bulk_operations import begin, counts, ended_runs, ends, get, looking_on, origins
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.waiting_runs import waiting_run
+from tests.support.running.workers import serving_worker
+from tests.support.samples.wheels import wheel_bytes
+from tests.support.waiting import LIMIT_SEC, eventually
+
+LOST = "the answer was lost"
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(config, sweep_interval_sec=0.2)
+
+
+def unheard(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, stored: bool = True
+) -> Callable[[], int]:
+    """Has the next call of the method fail, behind the write or in place of it; how often that was."""
+    method: Callable[..., Awaitable[Any]] = getattr(owner, name)
+    failures = 0
+
+    async def once(*args: Any, **kwargs: Any) -> Any:
+        nonlocal failures
+        if failures:
+            return await method(*args, **kwargs)
+        failures += 1
+        if stored:
+            await method(*args, **kwargs)
+        raise NatsUnavailable(LOST)
+
+    monkeypatch.setattr(owner, name, once)
+    return lambda: failures
+
+
+async def failed_letter(gateway: RunningGateway) -> str:
+    """A run that failed, with dead letter 1."""
+    run_id = await end(gateway, await gateway.submit("chain"))
+    await put(gateway, letter(run_id=run_id, flow_name="chain"))
+    return run_id
+
+
+class TestSubmit:
+    @pytest.fixture(autouse=True)
+    def _killed_behind_its_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing is done in the background, as if the gateway were killed with each answer."""
+
+        async def never(_: Withdrawer) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(Withdrawer, "_next", never)
+
+    @pytest.mark.parametrize("key", [None, "order-1"])
+    async def test_a_refused_submission_is_withdrawn_before_it_is_answered(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
+    ) -> None:
+        jobs: list[Job] = []
+
+        async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
+            jobs.append(job)
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(gateway.inside.submitter._queue, "publish", lost)
+        headers = {} if key is None else {"Idempotency-Key": key}
+        answer = await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
+        assert "Idempotency-Key" not in assert_problem(answer, 503, 3)["detail"]
+        assert await stored_run_ids(gateway) == set()
+        with pytest.raises(RevisionConflict):
+            await gateway.inside.runs.create(pending_snapshot(jobs[0]))
+
+    async def test_a_run_that_a_worker_has_begun_is_accepted_although_an_answer_was_lost(
+        self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        queue = gateway.inside.submitter._queue
+        publish = queue.publish
+
+        async def heard_by_a_worker_only(job: Job, *, run_revision: int, encoded: bytes) -> None:
+            await publish(job, run_revision=run_revision, encoded=encoded)
+            await gateway.ends(job.run_id)
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(queue, "publish", heard_by_a_worker_only)
+        # The test's worker takes as long as it takes.
+        monkeypatch.setattr(gateway.inside.submitter._budget, "seconds", LIMIT_SEC)
+        async with serving_worker(config):
+            run_id = await gateway.submit("noop")
+        assert (await gateway.get(run_id))["status"] == "COMPLETED"
+
+    async def test_a_refusal_that_cannot_be_made_certain_says_so(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def away(*_: Any, **__: Any) -> None:
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(gateway.inside.submitter._queue, "publish", away)
+        monkeypatch.setattr(RunStore, "get_from_leader", away)
+        answer = await gateway.http.post("/runs", json={"flow_name": "noop"})
+        detail = assert_problem(answer, 503, 3)["detail"]
+        assert "whether it was stored is not known" in detail
+        assert "Idempotency-Key" in detail
+
+
+class TestBulk:
+    async def test_a_refused_operation_never_begins_and_its_repetition_runs_once(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_ids = await ended_runs(gateway, 2)
+        create = BulkRecords.create
+        refused: list[StoredBulk] = []
+
+        async def unheard_create(self: BulkRecords, record: BulkRecord, items: list[BulkItem]) -> StoredBulk:
+            stored = await create(self, record, items)
+            if refused:
+                return stored
+            refused.append(stored)
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(BulkRecords, "create", unheard_create)
+        query, body = {"status": "FAILED"}, {"expected_count": 2}
+        with looking_on(gateway):
+            assert_problem(await gateway.http.post("/bulk/rerun", params=query, json=body), 503, 3)
+        answer = await gateway.http.post("/bulk/rerun", params=query, json=body)
+        assert answer.status_code == 200, answer.text
+        operation = answer.json()["operation"]
+        assert counts(await ends(gateway, operation)) == ("COMPLETED", 2, 0, 0)
+        assert await origins(gateway, await stored_run_ids(gateway)) == dict.fromkeys(run_ids, 1)
+        listed = (await gateway.http.get("/bulk")).json()["items"]
+        assert [each["bulk_id"] for each in listed] == [operation["bulk_id"]]
+        # Nor does a write that was on its way.
+        with pytest.raises(RevisionConflict):
+            await create(gateway.inside.bulk_records, refused[0].record, [])
+
+    async def test_an_operation_that_another_gateway_has_begun_is_accepted(
+        self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await put(gateway, letter())
+        create = BulkRecords.create
+
+        async def carried_out_unheard(
+            self: BulkRecords, record: BulkRecord, items: list[BulkItem]
+        ) -> StoredBulk:
+            await create(self, record, items)
+            await ends(gateway, {"bulk_id": record.bulk_id})
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(BulkRecords, "create", carried_out_unheard)
+        async with running_gateway(config):
+            answer = await gateway.http.post("/dlq/delete", json={"expected_count": 1})
+        assert answer.status_code == 200, answer.text
+        assert counts(answer.json()["operation"]) == ("COMPLETED", 1, 0, 0)
+
+    @pytest.mark.parametrize("key", [None, "bulk-1"])
+    async def test_an_operation_that_was_seen_to_have_begun_is_accepted_whatever_fails_after_that(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
+    ) -> None:
+        await put(gateway, letter())
+        create, get_record = BulkRecords.create, BulkRecords.get
+        reads = 0
+
+        async def begun_unheard(self: BulkRecords, record: BulkRecord, items: list[BulkItem]) -> StoredBulk:
+            stored = await create(self, record, items)
+            started = structs.replace(record, started_at=1.0)
+            await self.replace(started, revision=stored.revision)
+            raise NatsUnavailable(LOST)
+
+        async def answered_once(self: BulkRecords, bulk_id: str) -> StoredBulk | None:
+            nonlocal reads
+            reads += 1
+            if reads > 1:
+                raise NatsUnavailable(LOST)
+            return await get_record(self, bulk_id)
+
+        headers = {} if key is None else {"Idempotency-Key": key}
+        with looking_on(gateway), monkeypatch.context() as patched:
+            patched.setattr(BulkRecords, "create", begun_unheard)
+            patched.setattr(BulkRecords, "get", answered_once)
+            answer = await gateway.http.post("/dlq/delete", json={"expected_count": 1}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["operation"]["started_at"] == 1.0
+
+    async def test_a_refused_operation_that_has_begun_by_the_time_nats_is_back_is_stopped(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await put(gateway, *(letter() for _ in range(3)))
+        records, created = gateway.inside.bulk_records, asyncio.Event()
+        create, found = BulkRecords.create, BulkRecords.get
+        refused: list[StoredBulk] = []
+
+        async def unheard_create(self: BulkRecords, record: BulkRecord, items: list[BulkItem]) -> StoredBulk:
+            refused.append(await create(self, record, items))
+            created.set()
+            raise NatsUnavailable(LOST)
+
+        async def away_at_first(self: BulkRecords, bulk_id: str) -> StoredBulk | None:
+            if created.is_set():
+                created.clear()
+                # Meanwhile another gateway takes its first items.
+                started = structs.replace(refused[0].record, started_at=1.0)
+                await records.replace(started, revision=refused[0].revision)
+                raise NatsUnavailable(LOST)
+            return await found(self, bulk_id)
+
+        monkeypatch.setattr(BulkRecords, "create", unheard_create)
+        monkeypatch.setattr(BulkRecords, "get", away_at_first)
+        with looking_on(gateway):
+            assert_problem(await gateway.http.post("/dlq/delete", json={"expected_count": 3}), 503, 3)
+
+            async def stopped() -> bool:
+                return bool((await get(gateway, refused[0].record.bulk_id))["state"] == "STOPPED")
+
+            await eventually(stopped, describe="the operation is stopped")
+        assert await seqs(gateway) == [3, 2, 1]
+
+
+class TestReplay:
+    async def test_a_letter_that_cannot_be_removed_is_said_and_its_run_accepted(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        origin = await failed_letter(gateway)
+        failures = unheard(monkeypatch, DeadLetters, "delete", stored=False)
+        answer = await gateway.http.post("/dlq/1/replay", json={"delete": True})
+        assert (answer.status_code, failures()) == (200, 1)
+        assert (answer.json()["origin_run_id"], answer.json()["deleted"]) == (origin, False)
+        assert await seqs(gateway) == [1]
+        assert await origins(gateway, await stored_run_ids(gateway)) == {origin: 1}
+
+    @pytest.mark.parametrize("stored", [True, False], ids=["deleted", "kept"])
+    async def test_a_deletion_whose_answer_was_lost_says_what_became_of_the_letter(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    ) -> None:
+        await put(gateway, letter())
+        unheard(monkeypatch, DeadLetters, "delete", stored=stored)
+        answer = await gateway.http.delete("/dlq/1")
+        assert answer.status_code == (200 if stored else 503)
+        assert await seqs(gateway) == ([] if stored else [1])
+
+
+class TestWheel:
+    @pytest.mark.parametrize("stored", [True, False], ids=["deleted", "kept"])
+    async def test_a_deletion_whose_answer_was_lost_says_what_became_of_the_wheel(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    ) -> None:
+        name = "greetings-0.1.0-py3-none-any.whl"
+        uploaded = await gateway.http.post("/wheels", files={"wheel": (name, wheel_bytes())})
+        assert uploaded.status_code == 200, uploaded.text
+        unheard(monkeypatch, ObjectStore, "_write_info", stored=stored)
+        answer = await gateway.http.delete(f"/wheels/{name}")
+        assert answer.status_code == (200 if stored else 503)
+        assert len((await gateway.http.get("/wheels")).json()) == (0 if stored else 1)
+
+    async def test_an_upload_whose_answer_was_lost_is_answered(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name = "greetings-0.1.0-py3-none-any.whl"
+        failures = unheard(monkeypatch, ObjectStore, "_write_info")
+        uploaded = await gateway.http.post("/wheels", files={"wheel": (name, wheel_bytes())})
+        assert (uploaded.status_code, failures()) == (200, 1)
+        assert len((await gateway.http.get("/wheels")).json()) == 1
+
+
+class TestCancel:
+    async def test_a_cancel_whose_answer_was_lost_is_answered(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_id = await gateway.submit("noop")
+        failures = unheard(monkeypatch, RunStore, "replace")
+        answer = await gateway.http.post(f"/runs/{run_id}/cancel", json={"reason": "a typo"})
+        assert (answer.status_code, failures()) == (200, 1)
+        assert (answer.json()["status"], answer.json()["cancel_reason"]) == ("CANCELLING", "a typo")
+        assert (await gateway.get(run_id))["status"] == "CANCELLED"
+
+    async def test_a_cancel_that_was_not_stored_is_refused_and_changes_nothing(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_id = await gateway.submit("noop")
+        unheard(monkeypatch, RunStore, "replace", stored=False)
+        assert_problem(await gateway.http.post(f"/runs/{run_id}/cancel"), 503, 3)
+        assert (await gateway.get(run_id))["status"] == "PENDING"
+
+    async def test_a_refusal_that_cannot_be_looked_up_may_be_repeated(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run_id = await gateway.submit("noop")
+        with monkeypatch.context() as patched:
+            unheard(patched, RunStore, "replace")
+
+            async def in_vain(read: Coroutine[Any, Any, Any], failure: NatsUnavailable) -> None:
+                read.close()
+                raise failure
+
+            patched.setattr(cancel, "look_again", in_vain)
+            assert_problem(await gateway.http.post(f"/runs/{run_id}/cancel"), 503, 3)
+        answer = await gateway.http.post(f"/runs/{run_id}/cancel")
+        assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLING")
+
+
+class TestStop:
+    @pytest.mark.parametrize("stored", [True, False], ids=["stopped", "running"])
+    async def test_a_stop_whose_answer_was_lost_says_what_became_of_the_operation(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    ) -> None:
+        await put(gateway, letter())
+        with looking_on(gateway):
+            operation = await begin(gateway, "/dlq/delete", expected_count=1)
+            failures = unheard(monkeypatch, BulkRecords, "replace", stored=stored)
+            answer = await gateway.http.post(f"/bulk/{operation['bulk_id']}/stop")
+            assert (answer.status_code, failures()) == (200 if stored else 503, 1)
+            kept = await get(gateway, operation["bulk_id"])
+        assert kept["state"] == ("STOPPED" if stored else "RUNNING")
+
+
+class TestWorker:
+    @pytest.mark.parametrize("stored", [True, False], ids=["stored", "unchanged"])
+    async def test_a_change_whose_answer_was_lost_says_what_became_of_it(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
+    ) -> None:
+        await put_record(gateway.inside.connection, a_record("w", seen_at=time.time()))
+        failures = unheard(monkeypatch, gateway.inside.workers._bucket, "update", stored=stored)
+        answer = await gateway.http.patch("/workers/w", json={"paused": True, "drain": True})
+        assert (answer.status_code, failures()) == (200 if stored else 503, 1)
+        worker = (await gateway.http.get("/workers/w")).json()
+        assert (worker["paused"], worker["draining"]) == (stored, stored)
+        listed = (await gateway.http.get("/workers", params={"scope": "all"})).json()
+        assert [each["paused"] for each in listed] == [stored]
+
+
+class TestAnswer:
+    @pytest.mark.parametrize("way", ["respond", "resume"])
+    async def test_an_answer_whose_acknowledgement_was_lost_counts_and_its_run_continues(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, way: str
+    ) -> None:
+        run = await waiting_run(gateway.inside.connection)
+        failures = unheard(monkeypatch, WaitStore, "replace")
+        if way == "respond":
+            answer = await gateway.http.post(f"/waits/{run.wait_id}/respond", json={"payload": 1})
+        else:
+            answer = await gateway.http.post("/resume", json={"runId": run.run_id, "payload": 1})
+        assert (answer.status_code, failures()) == (200, 1), answer.text
+        assert await run.states() == ["answered"]
+        assert len(await run.jobs()) == 1
+        assert await run.kinds() == ["opened", "answered"]
+
+    async def test_an_answer_that_was_not_stored_is_refused_and_counts_when_it_is_repeated(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = await waiting_run(gateway.inside.connection)
+        unheard(monkeypatch, WaitStore, "replace", stored=False)
+        path, body = f"/waits/{run.wait_id}/respond", {"payload": 1}
+        assert (await gateway.http.post(path, json=body)).status_code == 503
+        assert await run.states() == ["open"]
+        assert (await gateway.http.post(path, json=body)).status_code == 200
+
+    async def test_an_answer_of_somebody_else_is_not_taken_for_the_own_one(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = await waiting_run(gateway.inside.connection)
+        replace_wait = WaitStore.replace
+        lost = False
+
+        async def overtaken(store: WaitStore, record: WaitRecord, revision: int, **options: Any) -> int:
+            nonlocal lost
+            if lost:
+                return await replace_wait(store, record, revision, **options)
+            lost = True
+            await decide(store, run.waits[0])
+            raise NatsUnavailable(LOST)
+
+        monkeypatch.setattr(WaitStore, "replace", overtaken)
+        path, body = f"/waits/{run.wait_id}/respond", {"payload": 1}
+        assert [(await gateway.http.post(path, json=body)).status_code for _ in range(2)] == [503, 409]
+
+    async def test_a_late_answer_is_told_so_although_the_answer_to_the_expiry_was_lost(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = await waiting_run(gateway.inside.connection)
+        monkeypatch.setattr(gateway.inside.answers, "_clock", lambda: run.waits[0].deadline_at)
+        failures = unheard(monkeypatch, WaitStore, "replace")
+        answer = await gateway.http.post(f"/waits/{run.wait_id}/respond", json={"payload": 1})
+        assert (answer.status_code, failures()) == (410, 1)
+        assert (await run.now()).status == "FAILED"
+
+
+class TestRetry:
+    async def test_a_retry_that_closes_what_is_still_open_goes_on_although_an_answer_was_lost(
+        self, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def died_before(*_: object) -> None:
+            """As the gateway that failed the run, and left its other wait open."""
+
+        async with connected(config) as connection:
+            with monkeypatch.context() as patched:
+                patched.setattr(Continuations, "close_waits", died_before)
+                run = await failed_run(connection, {})
+            assert await run.states() == ["expired", "open"]
+            failures = unheard(monkeypatch, WaitStore, "replace")
+            again = await retry_run(connection, run.run_id, ANYBODY, Actor())
+            assert (again.status, failures()) == ("WAITING_HUMAN", 1)
+            assert await run.states() == ["expired", "cancelled"]
+
+    @pytest.mark.parametrize("write", [(RunStore, "replace"), (WaitStore, "create")], ids=["run", "wait"])
+    async def test_a_retry_whose_answer_was_lost_is_answered_and_asks_once(
+        self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, write: tuple[type, str]
+    ) -> None:
+        run = await failed_run(gateway.inside.connection)
+        failures = unheard(monkeypatch, *write)
+        answers = [await gateway.http.post(f"/runs/{run.run_id}/retry") for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [200, 200]
+        assert failures() == 1
+        assert {answer.json()["status"] for answer in answers} == {"WAITING_HUMAN"}
+        assert answers[0].json()["open_waits"] == answers[1].json()["open_waits"]
+        assert len(await WaitStore(gateway.inside.connection).of_run_from_leader(run.run_id)) == 2

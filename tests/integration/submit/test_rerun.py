@@ -1,0 +1,291 @@
+"""Rerunning: a new run of the same work, which points to its origin and begins with what it may reuse."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.records.models import DeadLetter, Job, JournalEntry, RunStatus, TaskStatus
+from tests.integration.gateway.test_http_errors import assert_problem
+from tests.integration.gateway.test_outage import stored_run_ids
+from tests.integration.submit.test_submit import queued_job
+from tests.support.broker.journals import journalled_runs
+from tests.support.running.gateway import RunningGateway
+from tests.support.running.workers import serving_worker
+from tests.support.waiting import eventually
+
+YAML = """version: 1
+flow: {graph: load, defaults: {x: 41}}
+tasks:
+  load: {callable: "tests.flows.basics:load"}
+"""
+FAILED_TASKS = {"load": TaskStatus.SUCCEEDED, "clean": TaskStatus.FAILED, "store": TaskStatus.PENDING}
+
+
+async def end(
+    gateway: RunningGateway,
+    run_id: str,
+    status: RunStatus = RunStatus.FAILED,
+    tasks: dict[str, TaskStatus] = FAILED_TASKS,
+) -> str:
+    """Let the run have ended, as its worker would have written it."""
+    stored = await gateway.inside.runs.get(run_id)
+    assert stored is not None
+    ended = structs.replace(stored.snapshot, status=status, tasks=tasks)
+    await gateway.inside.runs.replace(ended, revision=stored.revision)
+    return run_id
+
+
+async def rerun(gateway: RunningGateway, run_id: str, **body: Any) -> dict[str, Any]:
+    answer = await gateway.http.post(f"/runs/{run_id}/rerun", json=body)
+    assert answer.status_code == 200, answer.text
+    accepted: dict[str, Any] = answer.json()
+    return accepted
+
+
+def entry(task: str) -> JournalEntry:
+    return JournalEntry(key=f"{task}||0", task=task, attempt=1, started_at=1.0, ended_at=2.0, output=b"1")
+
+
+async def test_a_rerun_is_the_same_work_as_a_new_run(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config, tags=["gpu"]):
+        origin = await gateway.ends(
+            await gateway.submit("chain", params={"x": 4}, tag="gpu", tags=["night"], timeout_sec=60)
+        )
+        answer = await gateway.http.post(f"/runs/{origin['run_id']}/rerun")
+        assert answer.status_code == 200
+        accepted = answer.json()
+        assert accepted == {
+            "run_id": accepted["run_id"],
+            "status": "PENDING",
+            "origin_run_id": origin["run_id"],
+        }
+        assert accepted["run_id"] != origin["run_id"]
+        run = await gateway.ends(accepted["run_id"])
+    same = ("status", "flow_name", "params", "tag", "tags", "timeout_sec", "tasks")
+    assert {name: run[name] for name in same} == {name: origin[name] for name in same}
+    assert run["status"] == "COMPLETED"
+    assert (run["origin_run_id"], run["rerun_mode"], run["rerun_task"]) == (origin["run_id"], "start", None)
+    assert run["submitted_at"] > origin["submitted_at"]
+    assert (await gateway.get(origin["run_id"]))["updated_at"] == origin["updated_at"]
+
+
+async def test_a_rerun_of_a_flow_yaml_runs_the_same_file(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with serving_worker(config):
+        first = await gateway.ends((await gateway.submit_yaml("\ufeff" + YAML)).json()["run_id"])
+        second = await gateway.ends((await rerun(gateway, first["run_id"]))["run_id"])
+        third = await gateway.ends((await rerun(gateway, second["run_id"]))["run_id"])
+    for run in (first, second, third):
+        assert run["status"] == "COMPLETED", run["error"]
+        assert run["task_records"]["load"]["output"] == 42
+        assert await Journal(gateway.inside.connection).source(run["run_id"]) == YAML
+    digests = {(run["workflow_yaml_sha256"], run["workflow_yaml_bytes"]) for run in (first, second, third)}
+    assert len(digests) == 1
+    assert (second["origin_run_id"], third["origin_run_id"]) == (first["run_id"], second["run_id"])
+
+
+@pytest.mark.parametrize("body", [{"mode": "failed"}, {"mode": "task", "task": "clean"}])
+async def test_a_rerun_that_goes_on_has_the_journal_of_its_origin(
+    gateway: RunningGateway, body: dict[str, str]
+) -> None:
+    journal = Journal(gateway.inside.connection)
+    origin = await end(gateway, (await gateway.submit_yaml(YAML)).json()["run_id"])
+    entries = [entry("load"), entry("big")]
+    for each in entries:
+        await journal.append(origin, each)
+    run_id = (await rerun(gateway, origin, **body))["run_id"]
+    assert await journal.entries(origin) == entries
+    copied = await journal.entries(run_id)
+    assert [(each.key, each.output) for each in copied] == [(each.key, each.output) for each in entries]
+    assert await journal.source(run_id) == YAML
+    run, job = await gateway.get(run_id), await queued_job(gateway)
+    for record in (run, structs.asdict(job)):
+        assert (record["rerun_mode"], record["rerun_task"]) == (body["mode"], body.get("task"))
+        assert record["origin_run_id"] == origin
+    assert (job.run_id, job.workflow_yaml) == (run_id, YAML)
+
+
+async def test_a_rerun_from_the_start_reuses_nothing(gateway: RunningGateway) -> None:
+    journal = Journal(gateway.inside.connection)
+    origin = await end(gateway, await gateway.submit("chain"))
+    await journal.append(origin, entry("load"))
+    run_id = (await rerun(gateway, origin, mode="start"))["run_id"]
+    assert await journal.entries(run_id) == []
+
+
+@pytest.mark.parametrize("status", [RunStatus.FAILED, RunStatus.CANCELLED])
+async def test_a_run_that_did_not_complete_goes_on_from_what_failed(
+    gateway: RunningGateway, status: RunStatus
+) -> None:
+    origin = await end(gateway, await gateway.submit("chain"), status)
+    assert (await rerun(gateway, origin, mode="failed"))["origin_run_id"] == origin
+
+
+async def test_a_completed_run_has_nothing_that_failed(gateway: RunningGateway) -> None:
+    tasks = dict.fromkeys(FAILED_TASKS, TaskStatus.SUCCEEDED)
+    origin = await end(gateway, await gateway.submit("chain"), RunStatus.COMPLETED, tasks)
+    answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
+    [error] = assert_problem(answer, 422, 2)["errors"]
+    assert (error["field"], error["value"]) == ("mode", "'failed'")
+    assert "use 'start', or 'task'" in error["message"]
+    await rerun(gateway, origin, mode="task", task="store")
+
+
+async def test_a_completed_run_that_went_on_without_a_task_tries_that_task_again(
+    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
+) -> None:
+    book = tmp_path / "book"
+    async with serving_worker(config):
+        origin = await gateway.ends(
+            await gateway.submit("failing-aside", params={"book": str(book), "times": 2})
+        )
+        assert (origin["status"], origin["tasks"]["flaky"]) == ("COMPLETED", "FAILED")
+        assert sorted(book.read_text().split()) == ["other", "try"]
+        run = await gateway.ends((await rerun(gateway, origin["run_id"], mode="failed"))["run_id"])
+        assert run["status"] == "COMPLETED", run["error"]
+        assert run["tasks"] == {"flaky": "SUCCEEDED", "other": "SUCCEEDED"}
+        assert sorted(book.read_text().split()) == ["other", "try", "try"]
+
+
+@pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.CANCELLING])
+async def test_a_run_that_has_not_ended_is_not_repeated(gateway: RunningGateway, status: RunStatus) -> None:
+    origin = await end(gateway, await gateway.submit("chain"), status)
+    for mode in ("start", "failed"):
+        answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": mode})
+        assert f"is {status}; wait for its end" in assert_problem(answer, 409, 25)["detail"]
+    assert await stored_run_ids(gateway) == {origin}
+
+
+async def test_an_unknown_task_is_named_with_those_there_are(gateway: RunningGateway) -> None:
+    origin = await end(gateway, await gateway.submit("chain"))
+    answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "task", "task": "claen"})
+    [error] = assert_problem(answer, 422, 2)["errors"]
+    assert (error["field"], error["value"]) == ("task", "'claen'")
+    assert "Did you mean 'clean'? It has 'load', 'clean', 'store'" in error["message"]
+
+
+async def test_of_very_many_tasks_only_some_are_named(gateway: RunningGateway) -> None:
+    tasks = {f"t{number}": TaskStatus.SUCCEEDED for number in range(500)}
+    origin = await end(gateway, await gateway.submit("chain"), tasks=tasks)
+    answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "task", "task": "none"})
+    [error] = assert_problem(answer, 422, 2)["errors"]
+    assert error["message"].endswith("'t19', …")
+
+
+async def test_a_run_whose_tasks_did_not_fit_its_snapshot_takes_any_task(gateway: RunningGateway) -> None:
+    origin = await end(gateway, await gateway.submit("chain"), tasks={})
+    assert (await rerun(gateway, origin, mode="task", task="anything"))["origin_run_id"] == origin
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "message"),
+    [
+        ({"mode": "task"}, "task", "needs the name of the task"),
+        ({"mode": "start", "task": "load"}, "task", "use mode 'task', or leave the task out"),
+        ({"mode": "failed", "task": "load"}, "task", "use mode 'task', or leave the task out"),
+        ({"task": "load"}, "task", "use mode 'task', or leave the task out"),
+        ({"mode": "task", "task": ""}, "task", "length >= 1"),
+        ({"mode": "begin"}, "mode", "wanted one of start, failed, task"),
+        ({"mode": None}, "mode", "wanted one of start, failed, task"),
+        ({"form": "start"}, "form", "unknown field"),
+        ([], "", "Expected `object`"),
+    ],
+)
+async def test_a_wish_that_makes_no_sense_is_refused(
+    gateway: RunningGateway, body: Any, field: str, message: str
+) -> None:
+    origin = await end(gateway, await gateway.submit("chain"))
+    answer = await gateway.http.post(f"/runs/{origin}/rerun", json=body)
+    [error] = assert_problem(answer, 422, 2)["errors"]
+    assert error["field"] == field
+    assert message in error["message"]
+    assert await stored_run_ids(gateway) == {origin}
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"task": "' + b"x" * 20_000 + b'"}'])
+async def test_a_body_that_is_none_is_refused(gateway: RunningGateway, content: bytes) -> None:
+    origin = await end(gateway, await gateway.submit("chain"))
+    assert_problem(await gateway.http.post(f"/runs/{origin}/rerun", content=content), 422, 2)
+
+
+@pytest.mark.parametrize("run_id", ["nope", "a.*", "*", ">", "00000000-0000-4000-8000-000000000000"])
+async def test_an_unknown_run_is_not_found(gateway: RunningGateway, run_id: str) -> None:
+    await end(gateway, await gateway.submit("chain"))
+    assert_problem(await gateway.http.post(f"/runs/{run_id}/rerun"), 404, 5)
+
+
+@pytest.mark.parametrize("mode", ["start", "failed"])
+async def test_a_flow_yaml_that_is_gone_is_said(gateway: RunningGateway, mode: str) -> None:
+    origin = await end(gateway, (await gateway.submit_yaml(YAML)).json()["run_id"])
+    await Journal(gateway.inside.connection).remove(origin)
+    answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": mode})
+    assert "submit the file again" in assert_problem(answer, 409, 25)["detail"]
+
+
+async def test_a_rerun_that_fails_half_way_leaves_no_journal_behind(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = await end(gateway, await gateway.submit("chain"))
+    await Journal(gateway.inside.connection).append(origin, entry("load"))
+    copied: set[str] = set()
+
+    async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
+        copied.update(await journalled_runs(gateway))
+        raise NatsUnavailable("lost")
+
+    monkeypatch.setattr(gateway.inside.submitter._queue, "publish", lost)
+    answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
+    assert_problem(answer, 503, 3)
+    assert len(copied) == 2, "the journal was not copied before the job was published"
+
+    async def only_the_origin_is_left() -> bool:
+        return await stored_run_ids(gateway) == await journalled_runs(gateway) == {origin}
+
+    await eventually(only_the_origin_is_left, describe="the rerun is withdrawn")
+
+
+# Runs that have waited for people
+
+
+async def has_waited(gateway: RunningGateway) -> str:
+    """A run that has waited twice, and then failed."""
+    run_id = await end(gateway, await gateway.submit("chain", params={"x": 1}))
+    stored = await gateway.inside.runs.get(run_id)
+    assert stored is not None
+    waited = structs.replace(stored.snapshot, generation=2, reason="execution_error")
+    await gateway.inside.runs.replace(waited, revision=stored.revision)
+    return run_id
+
+
+@pytest.mark.parametrize(
+    "wish", [{"mode": "start"}, {"mode": "failed"}, {"mode": "task", "task": "load"}, None]
+)
+async def test_the_repetition_of_a_run_that_has_waited_is_executed(
+    config: NatsBackendConfig, gateway: RunningGateway, wish: dict[str, str] | None
+) -> None:
+    """Without a wish: by its dead letter."""
+    run_id = await has_waited(gateway)
+    if wish is None:
+        letters = DeadLetters(gateway.inside.connection)
+        letter = DeadLetter(timestamp=1.0, reason="execution_error", error="x", run_id=run_id, tag="default")
+        await letters.publish(letter, tag="default")
+        [item] = (await gateway.http.get("/dlq")).json()["items"]
+        answer = await gateway.http.post(f"/dlq/{item['seq']}/replay")
+        assert answer.status_code == 200, answer.text
+        accepted = answer.json()
+    else:
+        accepted = await rerun(gateway, run_id, **wish)
+    async with serving_worker(config):
+        run = await gateway.ends(accepted["run_id"])
+    assert (run["status"], run["origin_run_id"]) == ("COMPLETED", run_id)
+    # It is another run, and has not waited for anybody.
+    assert run["generation"] == 0

@@ -1,0 +1,117 @@
+"""What a submission stores: the run's limit, its flow.yaml, and nothing at all when it fails."""
+
+from typing import Any
+
+import pytest
+
+from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.records.models import Job, decode_job
+from tests.integration.gateway.test_http_errors import assert_problem, no_run_exists
+from tests.integration.gateway.test_outage import stored_run_ids
+from tests.support.broker.journals import journalled_runs
+from tests.support.running.gateway import RunningGateway
+from tests.support.waiting import eventually
+
+YAML = "version: 1\nflow: {graph: load, defaults: {x: 1}}\ntasks:\n  load: {callable: 'm:load'}\n# あ\n"
+
+
+async def queued_job(gateway: RunningGateway) -> Job:
+    """The newest job on the queue."""
+    context = gateway.inside.connection.client.jetstream()
+    info = await context.stream_info(gateway.inside.config.work_stream)
+    message = await context.get_msg(gateway.inside.config.work_stream, info.state.last_seq)
+    assert message.data is not None
+    return decode_job(message.data)
+
+
+async def test_a_run_has_no_limit_unless_one_is_asked_for(gateway: RunningGateway) -> None:
+    run_id = await gateway.submit("noop")
+    assert (await gateway.get(run_id))["timeout_sec"] is None
+    assert (await queued_job(gateway)).timeout_sec is None
+
+
+@pytest.mark.parametrize("limit", [0.5, 30, 2_592_000])
+async def test_the_limit_of_a_run_is_in_its_snapshot_and_its_job(
+    gateway: RunningGateway, limit: float
+) -> None:
+    run_id = await gateway.submit("noop", timeout_sec=limit)
+    assert (await gateway.get(run_id))["timeout_sec"] == limit
+    assert (await queued_job(gateway)).timeout_sec == limit
+    answer = await gateway.submit_yaml(YAML, timeout_sec=str(limit))
+    assert (await gateway.get(answer.json()["run_id"]))["timeout_sec"] == limit
+    assert (await queued_job(gateway)).timeout_sec == limit
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2_592_001, "30", True, [1]])
+async def test_a_limit_that_is_none_is_refused(gateway: RunningGateway, limit: Any) -> None:
+    answer = await gateway.http.post("/runs", json={"flow_name": "noop", "timeout_sec": limit})
+    [error] = assert_problem(answer, 422, 2)["errors"]
+    assert (error["field"], error["value"]) == ("timeout_sec", repr(limit))
+    assert "more than 0 and at most 2592000" in error["message"]
+    assert await no_run_exists(gateway)
+
+
+@pytest.mark.parametrize("limit", ["0", "nan", "inf", "1e400", "null", "", "soon", "2592001"])
+async def test_a_limit_in_a_form_that_is_none_is_refused(gateway: RunningGateway, limit: str) -> None:
+    [error] = assert_problem(await gateway.submit_yaml(YAML, timeout_sec=limit), 422, 2)["errors"]
+    assert (error["field"], error["value"]) == ("timeout_sec", repr(limit))
+    assert await no_run_exists(gateway)
+
+
+async def test_a_form_field_stays_the_text_it_is(gateway: RunningGateway) -> None:
+    answer = await gateway.submit_yaml(YAML, flow_name="null", tag="null", timeout_sec="5")
+    run = await gateway.get(answer.json()["run_id"])
+    assert (run["flow_name"], run["tag"], run["timeout_sec"]) == ("null", "null", 5)
+
+
+async def test_the_flow_yaml_of_a_run_is_kept_and_a_json_run_keeps_nothing(gateway: RunningGateway) -> None:
+    await gateway.submit("noop")
+    assert await journalled_runs(gateway) == set()
+    run_id = (await gateway.submit_yaml("\ufeff" + YAML)).json()["run_id"]
+    assert await Journal(gateway.inside.connection).source(run_id) == YAML
+
+
+async def test_a_failed_submission_leaves_neither_run_nor_flow_yaml(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: set[str] = set()
+
+    async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
+        kept.update(await journalled_runs(gateway))
+        raise NatsUnavailable("lost")
+
+    monkeypatch.setattr(gateway.inside.submitter._queue, "publish", lost)
+    assert_problem(await gateway.submit_yaml(YAML), 503, 3)
+    assert kept, "the file was not kept before the job was published"
+
+    async def nothing_is_left() -> bool:
+        return not await stored_run_ids(gateway) and not await journalled_runs(gateway)
+
+    await eventually(nothing_is_left, describe="the submission is withdrawn")
+
+
+async def test_a_withdrawn_id_never_comes_back(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot that was still on its way when its run was withdrawn must not be stored afterwards."""
+    store = gateway.inside.submitter._store
+    create, late = store.create, []
+
+    async def lost(snapshot: Any, *, encoded: bytes) -> int:
+        late.append(snapshot)
+        raise NatsUnavailable("lost")
+
+    monkeypatch.setattr(store, "create", lost)
+    assert_problem(await gateway.http.post("/runs", json={"flow_name": "noop"}), 503, 3)
+    [snapshot] = late
+
+    async def forbidden() -> bool:
+        context = gateway.inside.connection.client.jetstream()
+        return bool((await context.stream_info("KV_pyoco_runs")).state.messages == 1)
+
+    await eventually(forbidden, describe="the run is withdrawn")
+    with pytest.raises(RevisionConflict):
+        await create(snapshot)
+    assert await stored_run_ids(gateway) == set()

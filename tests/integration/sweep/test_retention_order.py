@@ -1,0 +1,239 @@
+"""Retention deletes the key of a run first: a run that was taken up again meanwhile is complete.
+
+What a gateway that died in between has left is removed by another one.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import RunNotFound
+from pyoco_server.human.closing import event_of
+from pyoco_server.human.reopening import retry_run
+from pyoco_server.records.models import JournalEntry, LogLine, RunStatus
+from pyoco_server.records.wait_models import Actor, WaitEventKind
+from pyoco_server.runs.lifecycle.tenancy import ANYBODY
+from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.sweep.retention import Retention
+from tests.integration.gateway.test_http_errors import assert_problem
+from tests.integration.human.test_wait_retry import failed_run
+from tests.integration.submit.test_rerun import end, entry
+from tests.support.broker.connections import connected
+from tests.support.broker.stored_runs import ended, write
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.waiting_runs import WaitingRun
+from tests.support.waiting import eventually
+
+ANN = Actor(name="ann")
+LIMIT_SEC = 90.0
+# What retention does to one run, each by the store that does it.
+STEPS = {
+    "key": ("_store", "delete"),
+    "journal": ("_journal", "remove"),
+    "logs": ("_logs", "remove"),
+    "waits": ("_waits", "remove_run"),
+    "events": ("_wait_events", "remove_run"),
+}
+
+
+class Died(BaseException):
+    """As by kill -9."""
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    return replace(config, run_retention_sec=0.000001)
+
+
+def before(retention: Retention, step: str, act: Callable[[], Awaitable[None]]) -> None:
+    """Have something happen right before this step."""
+    owner, name = STEPS[step]
+    store = getattr(retention, owner)
+    original = getattr(store, name)
+
+    async def stepped(*args: Any, **kwargs: Any) -> Any:
+        await act()
+        return await original(*args, **kwargs)
+
+    setattr(store, name, stepped)
+
+
+async def dies() -> None:
+    raise Died
+
+
+async def remove_ended(retention: Retention) -> int:
+    return sum([count async for count in retention.remove_ended()])
+
+
+async def remove_traces(retention: Retention) -> None:
+    async for _ in retention.remove_traces():
+        pass
+
+
+async def unanswered_run(connection: Connection) -> WaitingRun:
+    """A run that can be retried, with something in every stream."""
+    run = await failed_run(connection)
+    await Journal(connection).append(run.run_id, entry("load"))
+    await RunLogs(connection).publish(run.run_id, [LogLine(ts=1.0, stream="stdout", text="hello")])
+    return run
+
+
+async def remains(connection: Connection, run_id: str) -> dict[str, int]:
+    """How many messages each stream has about the run."""
+    found = {}
+    for stream in ("KV_pyoco_runs", "PYOCO_JOURNAL", "PYOCO_LOGS", "KV_pyoco_waits", "PYOCO_WAIT_EVENTS"):
+        info = await connection.client.jetstream().stream_info(stream, subjects_filter=">")
+        found[stream] = sum(
+            count for subject, count in (info.state.subjects or {}).items() if run_id in subject
+        )
+    return {stream: count for stream, count in found.items() if count}
+
+
+# Somebody takes the run up again
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_run_that_is_retried_meanwhile_keeps_everything_or_is_not_found(
+    connection: Connection, step: str
+) -> None:
+    run = await unanswered_run(connection)
+    retention = Retention(connection, OpenRuns())
+    retried: list[str] = []
+
+    async def retry() -> None:
+        try:
+            retried.append((await retry_run(connection, run.run_id, ANYBODY, ANN)).status)
+        except RunNotFound:
+            retried.append("not found")
+
+    before(retention, step, retry)
+    removed = await remove_ended(retention)
+    if step == "key":
+        assert (retried, removed) == ([RunStatus.WAITING_HUMAN], 0)
+        awaited = {wait.wait_id for wait in (await run.now()).open_waits or []}
+        stored = await WaitStore(connection).of_run_from_leader(run.run_id)
+        assert awaited
+        assert awaited <= {wait.record.wait_id for wait in stored}
+        assert await Journal(connection).entries(run.run_id) == [entry("load")]
+        assert await RunLogs(connection).last_sequence(run.run_id)
+    else:
+        assert (retried, removed) == (["not found"], 1)
+        assert set(await remains(connection, run.run_id)) == {"KV_pyoco_runs", "KV_pyoco_waits"}
+
+
+@pytest.mark.parametrize("step", ["key", "journal", "logs"])
+async def test_a_rerun_of_a_half_removed_run_reuses_all_of_it_or_nothing(
+    config: NatsBackendConfig, step: str
+) -> None:
+    async with running_gateway(replace(config, run_retention_sec=0.0)) as gateway:
+        journal = Journal(gateway.inside.connection)
+        origin = await end(gateway, await gateway.submit("chain"))
+        await journal.append(origin, entry("load"))
+        async with connected(config) as connection:
+            retention = Retention(connection, OpenRuns())
+            before(retention, step, dies)
+            with pytest.raises(Died):
+                await remove_ended(retention)
+        answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
+        if step == "key":
+            assert answer.status_code == 200, answer.text
+            assert len(await journal.entries(answer.json()["run_id"])) == 1
+        else:
+            assert_problem(answer, 404, 5)
+
+
+async def test_an_origin_that_is_removed_while_its_journal_is_copied_is_not_repeated(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_gateway(replace(config, run_retention_sec=0.0)) as gateway:
+        inside = gateway.inside
+        origin = await end(gateway, await gateway.submit("chain"))
+        for task in ("load", "clean"):
+            await Journal(inside.connection).append(origin, entry(task))
+        read_entries, copies = Journal.entries, []
+
+        async def removed_before(journal: Journal, run_id: str) -> list[JournalEntry]:
+            """Retention is quicker than the copy, which reads what is left."""
+            stored = await inside.runs.get_from_leader(origin)
+            assert stored is not None
+            await inside.runs.delete(origin, revision=stored.revision)
+            await journal.remove(origin)
+            await journal.append(origin, entry("load"))
+            copies.append(run_id)
+            return await read_entries(journal, run_id)
+
+        monkeypatch.setattr(Journal, "entries", removed_before)
+        answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
+        assert_problem(answer, 404, 5)
+        assert copies == [origin]
+        info = await inside.connection.client.jetstream().stream_info("PYOCO_JOURNAL", subjects_filter=">")
+        assert set(info.state.subjects or {}) == {f"pyoco.journal.{origin}"}
+
+
+# The gateway dies
+
+
+@pytest.mark.parametrize("step", ["journal", "logs", "waits", "events"])
+async def test_what_a_dead_gateway_left_of_a_deleted_run_is_removed_by_another(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    async with connected(config) as connection:
+        run = await unanswered_run(connection)
+        retention = Retention(connection, OpenRuns())
+        before(retention, step, dies)
+        with pytest.raises(Died):
+            await remove_ended(retention)
+        assert await RunStore(connection).get_from_leader(run.run_id) is None
+    defaults = Retention.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "marker_sec", 0.0)
+    # It has no index: the marker in the bucket is all that it can know.
+    async with running_gateway(replace(config, sweep_interval_sec=0.1)) as gateway:
+        await nothing_remains(gateway, run.run_id)
+
+
+async def test_a_gateway_that_dies_while_it_removes_the_marker_leaves_nothing(connection: Connection) -> None:
+    """The waits' own markers lead to the events, and are removed after them."""
+    run = await unanswered_run(connection)
+    runs = OpenRuns()
+    retention = Retention(connection, runs, marker_sec=-1.0)
+    assert await remove_ended(retention) == 1
+    late = await WaitEvents(connection).of_run(run.run_id)
+    assert late == []
+    await WaitEvents(connection).publish(event_of(run.waits[0], WaitEventKind.CANCELLED))
+    runs.remember_marker(run.run_id)
+    before(retention, "events", dies)
+    with pytest.raises(Died):
+        await remove_traces(retention)
+    runs = OpenRuns()
+    runs.remember_marker(run.run_id)
+    await remove_traces(Retention(connection, runs, marker_sec=-1.0))
+    assert await remains(connection, run.run_id) == {}
+
+
+async def nothing_remains(gateway: RunningGateway, run_id: str) -> None:
+    async def is_clean() -> bool:
+        return not await remains(gateway.inside.connection, run_id)
+
+    assert await eventually(is_clean, describe="nothing of the run is left")
+
+
+async def test_a_marker_of_a_run_that_is_there_again_removes_nothing(connection: Connection) -> None:
+    """As after a backup was restored that is older than the removal."""
+    [run_id] = await write(RunStore(connection), ended())
+    await Journal(connection).append(run_id, entry("load"))
+    runs = OpenRuns()
+    runs.remember_marker(run_id)
+    await remove_traces(Retention(connection, runs, marker_sec=-1.0))
+    assert await remains(connection, run_id) == {"KV_pyoco_runs": 1, "PYOCO_JOURNAL": 1}
+    assert await RunStore(connection).exists(run_id)

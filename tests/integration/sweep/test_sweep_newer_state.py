@@ -1,0 +1,121 @@
+"""A run that is written while a round of the sweep looks at its older state stays under observation."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.stores.run_store import StoredRun
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import RunStatus
+from pyoco_server.runs.sweep.open_runs import OpenRuns, RunState
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.sweeping import (
+    DeadWorker,
+    _no_submissions,
+    advisories,
+    config,
+    messages_in_queue,
+    rounds,
+    store_without_job,
+)
+from tests.support.waiting import eventually
+
+__all__ = ["_no_submissions", "config"]
+
+pytestmark = pytest.mark.usefixtures("_no_submissions")
+
+LIMIT_SEC = 90.0
+
+
+def inside_the_round(gateway: RunningGateway, act: Callable[[], Awaitable[None]]) -> asyncio.Event:
+    """Have it done once, between the look at the open runs and the acts on them; the event says when."""
+    queued = gateway.inside.sweeper._left_alone._queued
+    look, done = queued.look, asyncio.Event()
+
+    async def look_and_act() -> AsyncIterator[None]:
+        async for _ in look():
+            yield
+        if not done.is_set():
+            await act()
+            await gateway.inside.index.caught_up()
+            done.set()
+
+    queued.look = look_and_act  # type: ignore[method-assign]
+    return done
+
+
+async def passed(done: asyncio.Event) -> None:
+    async with asyncio.timeout(LIMIT_SEC):
+        await done.wait()
+
+
+async def test_a_run_whose_last_worker_dies_during_a_round_is_ended(config: NatsBackendConfig) -> None:
+    config = replace(config, consumer_max_deliver=1)
+    async with running_gateway(config) as gateway:
+        job = await store_without_job(gateway)
+
+        async def job_comes_late_and_its_worker_dies() -> None:
+            await WorkQueue(gateway.inside.connection).publish_continuation(job)
+            await DeadWorker(config).take()
+
+        await passed(inside_the_round(gateway, job_comes_late_and_its_worker_dies))
+        run = await gateway.ends(job.run_id)
+        assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
+
+        async def is_settled() -> bool:
+            return await advisories(gateway) == 0
+
+        assert await eventually(is_settled, describe="the advisory is dealt with")
+
+
+async def test_the_newer_state_is_not_dropped_with_the_older_one(config: NatsBackendConfig) -> None:
+    async with running_gateway(config) as gateway:
+        job = await store_without_job(gateway)
+        store, open_runs = gateway.inside.runs, gateway.inside.sweeper._runs
+
+        async def is_written() -> None:
+            stored = await store.get_from_leader(job.run_id)
+            assert stored is not None
+            waiting = structs.replace(stored.snapshot, status=RunStatus.WAITING_HUMAN)
+            await store.replace(waiting, revision=stored.revision)
+
+        await passed(inside_the_round(gateway, is_written))
+        await rounds(gateway, 2)
+        assert job.run_id in open_runs
+
+
+async def test_a_run_that_could_not_be_dealt_with_is_tried_again(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_gateway(config) as gateway:
+        mender = gateway.inside.sweeper._mender
+        give_job, failures = mender.give_job, ["the first time"]
+
+        async def fails_once(stored: StoredRun) -> str | None:
+            if failures:
+                raise ValueError(failures.pop())
+            return await give_job(stored)
+
+        monkeypatch.setattr(mender, "give_job", fails_once)
+        await store_without_job(gateway)
+
+        async def has_a_job() -> bool:
+            return await messages_in_queue(gateway) == 1
+
+        assert await eventually(has_a_job, describe="its job is in the queue")
+    assert [record.exc_text for record in caplog.records if "cannot deal with a run" in record.message] != []
+
+
+def test_only_the_revision_that_was_looked_at_is_forgotten() -> None:
+    runs = OpenRuns()
+    state = RunState(status="RUNNING", heartbeat_at=1.0)
+    runs.take("r", 2, state)
+    runs.forget("r", 1)
+    assert "r" in runs
+    runs.forget("r", 2)
+    assert "r" not in runs
+    runs.forget("r", 2)

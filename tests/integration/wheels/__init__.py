@@ -1,0 +1,1 @@
+"""The wheel registry."""

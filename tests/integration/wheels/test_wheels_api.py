@@ -1,0 +1,493 @@
+"""The registry of wheels over HTTP, against a real NATS."""
+
+import asyncio
+import hashlib
+import io
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from pyoco_server.broker.jetstream.object_store import CHUNK_BYTES
+from pyoco_server.broker.jetstream.stream_reads import stream_state
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.routes import wheel_routes as wheels
+from pyoco_server.http_client import AsyncPyocoHttpClient
+from tests.support.broker.nats_server import NatsServer
+from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.samples.wheel_uploads import registered, upload
+from tests.support.samples.wheels import wheel_bytes
+from tests.support.waiting import LIMIT_SEC, eventually
+
+NAME = "greetings-0.1.0-py3-none-any.whl"
+# Large enough for a temporary file.
+CUT_OFF = f'--x\r\nContent-Disposition: form-data; name="wheel"; filename="{NAME}"\r\n\r\n'.encode() + bytes(
+    2**21
+)
+
+
+async def names(gateway: RunningGateway) -> list[str]:
+    answer = await gateway.http.get("/wheels")
+    assert answer.status_code == 200, answer.text
+    return [wheel["name"] for wheel in answer.json()]
+
+
+async def chunks_of(gateway: RunningGateway) -> dict[str, int]:
+    """How many chunks are stored, by object."""
+    state = await stream_state(gateway.inside.connection, "OBJ_pyoco_wheels", subjects="$O.pyoco_wheels.C.>")
+    return state.subjects
+
+
+def problem(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["err_id"]
+
+
+def large_wheel(size: int = 5 * CHUNK_BYTES + 77) -> bytes:
+    noise = b"".join(hashlib.sha512(b"%d" % number).digest() for number in range(size // 64 + 1))
+    return wheel_bytes(files={"data.bin": noise[:size]})
+
+
+async def test_an_empty_registry_is_an_answer(gateway: RunningGateway) -> None:
+    assert await names(gateway) == []
+    assert (await gateway.http.get("/wheels/history")).json() == []
+
+
+async def test_a_wheel_is_registered_listed_downloaded_and_deleted(gateway: RunningGateway) -> None:
+    content = large_wheel()
+    before = time.time() - 1
+    told = await registered(gateway, content=content, tags="cpu, linux,cpu")
+    assert told == {
+        "name": NAME,
+        "size_bytes": len(content),
+        "bucket": "pyoco_wheels",
+        "nuid": told["nuid"],
+        "modified": told["modified"],
+        "sha256_hex": hashlib.sha256(content).hexdigest(),
+        "tags": ["cpu", "linux"],
+    }
+    assert before < told["modified"] < time.time() + 1
+    [listed] = (await gateway.http.get("/wheels")).json()
+    assert listed == {**told, "modified": listed["modified"]}
+    download = await gateway.http.get(f"/wheels/{NAME}")
+    assert (download.status_code, download.content) == (200, content)
+    assert download.headers["content-type"] == "application/octet-stream"
+    assert download.headers["content-disposition"] == f'attachment; filename="{NAME}"'
+    gone = await gateway.http.delete(f"/wheels/{NAME}")
+    assert gone.json() == {"name": NAME, "deleted": True}
+    assert await names(gateway) == []
+    assert await chunks_of(gateway) == {}
+    for method in ("GET", "DELETE"):
+        assert problem(await gateway.http.request(method, f"/wheels/{NAME}")) == (404, "ERR-PYOCO-0023")
+
+
+async def test_other_nats_tools_read_our_wheels_and_their_objects_are_no_wheels(
+    gateway: RunningGateway,
+) -> None:
+    store = await gateway.inside.connection.client.jetstream().object_store("pyoco_wheels")
+    await store.put("notes.txt", b"not a wheel")
+    content = large_wheel()
+    await registered(gateway, content=content)
+    target = io.BytesIO()
+    await store.get(NAME, writeinto=target)
+    assert target.getvalue() == content
+    assert await names(gateway) == [NAME]
+    assert problem(await gateway.http.delete("/wheels/notes.txt")) == (404, "ERR-PYOCO-0023")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "start", "stop"),
+    [
+        ("bytes=0-0", 0, 1),
+        ("bytes=5-9", 5, 10),
+        (f"bytes={CHUNK_BYTES - 1}-{CHUNK_BYTES}", CHUNK_BYTES - 1, CHUNK_BYTES + 1),
+        (f"bytes={4 * CHUNK_BYTES + 3}-", 4 * CHUNK_BYTES + 3, None),
+        ("bytes=-10", -10, None),
+        ("bytes=7-99999999999", 7, None),
+        ("Bytes = 7 - 8", 7, 9),
+    ],
+)
+async def test_a_range_is_what_was_asked_for(
+    gateway: RunningGateway, wanted: str, start: int, stop: int | None
+) -> None:
+    content = large_wheel()
+    # In turns, so that neither has its chunks in a row.
+    await asyncio.gather(
+        registered(gateway, content=content),
+        registered(
+            gateway, "other", content=wheel_bytes("other", files={"o.bin": content[: 3 * CHUNK_BYTES]})
+        ),
+    )
+    part = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": wanted})
+    assert (part.status_code, part.content) == (206, content[start:stop])
+    first = start % len(content)
+    last = first + len(content[start:stop]) - 1
+    assert part.headers["content-range"] == f"bytes {first}-{last}/{len(content)}"
+    assert part.headers["content-length"] == str(len(content[start:stop]))
+
+
+@pytest.mark.parametrize("unclear", ["bytes=1-2,5-6", "lines=1-2", "bytes=", "bytes=-", "bytes=9-3", "x"])
+async def test_what_is_no_single_range_is_answered_with_the_whole(
+    gateway: RunningGateway, unclear: str
+) -> None:
+    await registered(gateway)
+    answer = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": unclear})
+    assert (answer.status_code, answer.content) == (200, wheel_bytes())
+
+
+async def test_a_range_behind_the_end_is_refused_and_a_changed_file_is_sent_whole(
+    gateway: RunningGateway,
+) -> None:
+    await registered(gateway)
+    size = len(wheel_bytes())
+    for beyond in (f"bytes={size}-", "bytes=-0"):
+        refused = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": beyond})
+        assert problem(refused) == (416, "ERR-PYOCO-0002")
+        assert refused.headers["content-range"] == f"bytes */{size}"
+    tag = (await gateway.http.get(f"/wheels/{NAME}")).headers["etag"]
+    for known, status in ((tag, 206), ('"another"', 200)):
+        answer = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": "bytes=1-", "If-Range": known})
+        assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("greetings", "0.1.0"), ("greetings", "0.1.0")),
+        (("greetings", "0.10.0"), ("greetings", "0.9.0")),
+        (("greetings", "1.0"), ("greetings", "1.0rc1")),
+        (("greetings", "1.0"), ("greetings", "1.0.0")),
+        (("greetings", "2!1.0"), ("greetings", "9.0")),
+        (("my_tools", "1.0"), ("My.Tools", "1.0")),
+    ],
+)
+async def test_a_version_that_is_not_newer_is_refused(
+    gateway: RunningGateway, first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    await registered(gateway, *first)
+    refused = await upload(gateway, *second, replace="true")
+    assert problem(refused) == (409, "ERR-PYOCO-0022")
+    assert first[1] in refused.json()["detail"]
+    assert len(await names(gateway)) == 1
+    assert len(await chunks_of(gateway)) == 1
+
+
+async def test_versions_go_up_and_packages_do_not_disturb_each_other(gateway: RunningGateway) -> None:
+    for name, version in (("b", "1.0rc1"), ("b", "1.0"), ("a", "0.1"), ("b", "1.0.post1"), ("a", "0.10")):
+        await registered(gateway, name, version)
+    assert [each.split("-py3")[0] for each in await names(gateway)] == [
+        *("a-0.1", "a-0.10"),
+        *("b-1.0rc1", "b-1.0", "b-1.0.post1"),
+    ]
+    # What was deleted does not count any more.
+    await gateway.http.delete("/wheels/a-0.10-py3-none-any.whl")
+    again = await registered(gateway, "a", "0.10")
+    assert again["name"] == "a-0.10-py3-none-any.whl"
+
+
+async def test_of_two_uploads_of_one_version_at_two_gateways_one_is_refused(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
+    async with running_gateway(config) as second:
+        for number in range(5):
+            version = f"0.{number + 1}.0"
+            answers = await asyncio.gather(
+                upload(gateway, version=version),
+                upload(second, version=version, platform="py2.py3-none-any"),
+                upload(second, f"other{number}", version),
+            )
+            assert sorted(answer.status_code for answer in answers[:2]) == [200, 409]
+            assert answers[2].status_code == 200, answers[2].text
+    assert len(await names(gateway)) == 10
+    assert len(await chunks_of(gateway)) == 10
+
+
+@pytest.mark.parametrize(
+    ("file_name", "hint"),
+    [
+        ("greetings.zip", "wanted a wheel's own name"),
+        ("greetings-0.1.0.whl", "wanted a wheel's own name"),
+        ("greetings-x.y-py3-none-any.whl", "wanted a wheel's own name"),
+        ("../greetings-0.1.0-py3-none-any.whl", "wanted a wheel's own name"),
+        ("greetings-0.1.0-py3-none-any.whl\n", "wanted a wheel's own name"),
+        ("ご挨拶-0.1.0-py3-none-any.whl", "wanted a wheel's own name"),
+        (f"{'g' * 300}-0.1.0-py3-none-any.whl", "wanted a wheel's own name"),
+        ("", "the file is missing"),
+    ],
+)
+async def test_a_name_that_is_no_wheels_name_is_refused(
+    gateway: RunningGateway, file_name: str, hint: str
+) -> None:
+    answer = await gateway.http.post("/wheels", files={"wheel": (file_name, wheel_bytes())})
+    assert problem(answer) == (422, "ERR-PYOCO-0002")
+    [error] = answer.json()["errors"]
+    assert (error["field"], hint in error["message"]) == ("wheel", True)
+
+
+async def test_a_file_that_is_not_what_its_name_says_is_refused_and_nothing_is_stored(
+    gateway: RunningGateway,
+) -> None:
+    answer = await upload(gateway, version="0.2.0", content=wheel_bytes(version="0.1.0"))
+    assert problem(answer) == (422, "ERR-PYOCO-0002")
+    [error] = answer.json()["errors"]
+    assert error["field"] == "wheel"
+    assert error["value"] == "'greetings-0.2.0-py3-none-any.whl'"
+    assert "must not be renamed" in error["message"]
+    assert await chunks_of(gateway) == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"tags": "a.b"}, "tags"),
+        ({"tags": ",".join(f"t{number}" for number in range(51))}, "tags"),
+        ({"replace": "perhaps"}, "replace"),
+        ({"color": "red"}, "color"),
+    ],
+)
+async def test_a_bad_field_is_named(gateway: RunningGateway, fields: dict[str, str], field: str) -> None:
+    answer = await gateway.http.post("/wheels", files={"wheel": (NAME, wheel_bytes())}, data=fields)
+    assert problem(answer) == (422, "ERR-PYOCO-0002")
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+    assert await names(gateway) == []
+
+
+async def test_what_is_no_form_with_one_wheel_is_refused(gateway: RunningGateway) -> None:
+    one = ("wheel", (NAME, wheel_bytes()))
+    for body in (
+        {"content": wheel_bytes()},
+        {"data": {"wheel": "text"}, "files": {}},
+        {"files": [("workflow", (NAME, wheel_bytes()))]},
+        {"files": [one, one]},
+        {"content": b"--x\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}},
+        {"content": CUT_OFF, "headers": {"content-type": "multipart/form-data; boundary=x"}},
+    ):
+        answer = await gateway.http.post("/wheels", **body)
+        assert problem(answer) == (422, "ERR-PYOCO-0002"), body
+
+
+async def test_a_wheel_over_the_limit_is_refused_while_it_is_read(
+    config: NatsBackendConfig,
+) -> None:
+    sent = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal sent
+        yield f'--x\r\nContent-Disposition: form-data; name="wheel"; filename="{NAME}"\r\n\r\n'.encode()
+        while sent < 4 * 1024**3:
+            sent += 1024 * 1024
+            yield bytes(1024 * 1024)
+
+    async with running_gateway(replace(config, wheel_max_bytes=1024 * 1024)) as gateway:
+        head = {"content-type": "multipart/form-data; boundary=x"}
+        try:
+            answer = await gateway.http.post("/wheels", content=body(), headers=head)
+        except (httpx.WriteError, httpx.ReadError, httpx.RemoteProtocolError):
+            # It hung up on somebody who does not read its answer.
+            answer = None
+        assert sent < 512 * 1024 * 1024
+        if answer is not None:
+            assert problem(answer) == (413, "ERR-PYOCO-0002")
+        exactly = wheel_bytes(files={"data.bin": b""})
+        small = replace(config, wheel_max_bytes=len(exactly))
+    async with running_gateway(small) as gateway:
+        assert (await upload(gateway, content=exactly)).status_code == 200
+        refused = await upload(gateway, version="0.2.0", content=exactly + b"\0")
+        assert problem(refused) == (413, "ERR-PYOCO-0002")
+        assert "PYOCO_WHEEL_MAX_BYTES" in refused.json()["detail"]
+        assert [error["field"] for error in refused.json()["errors"]] == ["wheel"]
+
+
+async def never_ending() -> AsyncIterator[bytes]:
+    """The beginning of an upload, and no more."""
+    yield CUT_OFF[:1000]
+    await asyncio.Event().wait()
+
+
+FORM = {"content-type": "multipart/form-data; boundary=x"}
+
+
+async def test_when_all_places_are_taken_an_upload_is_refused_at_once_and_taken_later(
+    gateway: RunningGateway,
+) -> None:
+    uploads = gateway.inside.uploads
+    slow = [
+        asyncio.create_task(gateway.http.post("/wheels", content=never_ending(), headers=FORM))
+        for _ in range(4)
+    ]
+    await eventually(uploads.locked, describe="four uploads are under way")
+    try:
+        async with asyncio.timeout(LIMIT_SEC):
+            busy = await upload(gateway)
+    finally:
+        for task in slow:
+            task.cancel()
+        await asyncio.wait(slow)
+    assert problem(busy) == (503, "ERR-PYOCO-0042")
+    assert busy.headers["retry-after"] == "10"
+    await eventually(lambda: not uploads.locked(), describe="those who left made room")
+    await registered(gateway)
+
+
+async def test_an_upload_that_takes_too_long_gives_its_place_back(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheels, "_UPLOAD_SEC", 0.3)
+    url = gateway.http.base_url
+    # Not by httpx, which reads no answer before it has sent everything.
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    head = "POST /wheels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
+    writer.write(f"{head}Content-Type: {FORM['content-type']}\r\n\r\n".encode() + CUT_OFF[:1000])
+    async with asyncio.timeout(LIMIT_SEC):
+        answer = (await reader.read()).decode()
+    writer.close()
+    assert answer.startswith("HTTP/1.1 422 ")
+    assert "the body did not come within 0.3 s" in answer
+    assert "connection: close" in answer.lower()
+
+
+async def test_only_the_head_of_a_download(gateway: RunningGateway) -> None:
+    content = large_wheel()
+    told = await registered(gateway, content=content)
+    head = await gateway.http.head(f"/wheels/{NAME}")
+    assert (head.status_code, head.content) == (200, b"")
+    whole = await gateway.http.get(f"/wheels/{NAME}")
+    for name in ("content-length", "content-type", "content-disposition", "accept-ranges", "etag"):
+        assert head.headers[name] == whole.headers[name]
+    assert head.headers["etag"] == f'"{told["nuid"]}"'
+    part = await gateway.http.head(f"/wheels/{NAME}", headers={"Range": "bytes=10-19"})
+    assert (part.status_code, part.headers["content-length"]) == (206, "10")
+    assert (await gateway.http.head("/wheels/none-1-py3-none-any.whl")).status_code == 404
+    health = await gateway.http.head("/health")
+    assert (health.status_code, health.content) == (200, b"")
+
+
+async def test_a_download_of_what_is_deleted_meanwhile_is_cut_off_and_told_in_one_line(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await registered(gateway, content=large_wheel())
+    read = gateway.inside.wheels.read
+
+    async def cut_off(*args: Any, **options: Any) -> AsyncIterator[bytes]:
+        yield await anext(read(*args, **options))
+        raise gateway.inside.connection.unavailable("it is incomplete: it was deleted")
+
+    monkeypatch.setattr(gateway.inside.wheels, "read", cut_off)
+    with pytest.raises(httpx.RemoteProtocolError):
+        await gateway.http.get(f"/wheels/{NAME}")
+    ours = [record for record in caplog.records if record.name.startswith("pyoco_server")]
+    assert [
+        record.getMessage().partition(":")[0] for record in ours if "download" in record.getMessage()
+    ] == [f"the download of {NAME} was cut off"]
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def test_the_history_tells_who_did_what_from_where(gateway: RunningGateway) -> None:
+    first = await registered(gateway, tags="gpu")
+    heads = {
+        "X-Forwarded-For": "203.0.113.7, 10.0.0.1",
+        "X-Real-IP": "203.0.113.7",
+        "User-Agent": "u" * 2000,
+    }
+    await gateway.http.delete(f"/wheels/{NAME}", headers=heads)
+    await registered(gateway, "other", replace="false")
+    third, second, oldest = (await gateway.http.get("/wheels/history")).json()
+    assert [event["action"] for event in (third, second, oldest)] == ["upload", "delete", "upload"]
+    assert len({event["event_id"] for event in (third, second, oldest)}) == 3
+    assert third["occurred_at"] >= second["occurred_at"] >= oldest["occurred_at"]
+    assert (oldest["replace"], second["replace"], third["replace"]) == (True, None, False)
+    for event in (oldest, second):
+        assert (event["wheel_name"], event["tags"]) == (NAME, ["gpu"])
+        assert (event["size_bytes"], event["sha256_hex"]) == (first["size_bytes"], first["sha256_hex"])
+        assert event["actor"] == {"tenant_id": None, "api_key_id": None}
+    assert second["source"] == {
+        "remote_addr": "127.0.0.1",
+        "x_forwarded_for": "203.0.113.7, 10.0.0.1",
+        "x_real_ip": "203.0.113.7",
+        "user_agent": "u" * 500,
+        "host": str(gateway.http.base_url.netloc, "ascii"),
+        "scheme": "http",
+    }
+
+
+async def test_the_history_is_filtered(gateway: RunningGateway) -> None:
+    for number in range(3):
+        await registered(gateway, version=f"0.{number}")
+    await gateway.http.delete("/wheels/greetings-0.1-py3-none-any.whl")
+
+    async def told(**query: Any) -> list[tuple[str, str]]:
+        answer = await gateway.http.get("/wheels/history", params=query)
+        return [(event["action"], event["wheel_name"].split("-")[1]) for event in answer.json()]
+
+    assert await told(limit=2) == [("delete", "0.1"), ("upload", "0.2")]
+    assert await told(action="upload") == [("upload", "0.2"), ("upload", "0.1"), ("upload", "0.0")]
+    assert await told(wheel_name="greetings-0.1-py3-none-any.whl") == [("delete", "0.1"), ("upload", "0.1")]
+    assert await told(wheel_name="greetings-0.1-py3-none-any.whl", action="delete") == [("delete", "0.1")]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=501", "limit"),
+        ("limit=many", "limit"),
+        ("action=rename", "action"),
+        ("wheel_name=notes.txt", "wheel_name"),
+        ("wheel_name=", "wheel_name"),
+        ("color=red", "color"),
+    ],
+)
+async def test_a_bad_query_of_the_history_is_named(gateway: RunningGateway, query: str, field: str) -> None:
+    answer = await gateway.http.get(f"/wheels/history?{query}")
+    assert problem(answer) == (422, "ERR-PYOCO-0002")
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
+
+
+async def test_without_nats_it_says_so(config: NatsBackendConfig, own_nats: NatsServer) -> None:
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        own_nats.stop()
+        answers = [
+            await gateway.http.get("/wheels"),
+            await gateway.http.get("/wheels/history"),
+            await upload(gateway),
+            await gateway.http.get(f"/wheels/{NAME}"),
+            await gateway.http.delete(f"/wheels/{NAME}"),
+        ]
+        assert {problem(answer) for answer in answers} == {(503, "ERR-PYOCO-0003")}
+
+
+async def test_a_short_outage_does_not_end_an_upload(config: NatsBackendConfig, own_nats: NatsServer) -> None:
+    content = large_wheel(200 * CHUNK_BYTES)
+    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+        store = gateway.inside.wheels._store
+        stored = store._store_chunk
+
+        async def with_an_outage(nuid: str, number: int, chunk: bytes) -> None:
+            if number == 50:
+                await asyncio.to_thread(own_nats.restart)
+            await stored(nuid, number, chunk)
+
+        store._store_chunk = with_an_outage  # type: ignore[method-assign]
+        told = await registered(gateway, content=content)
+        assert told["sha256_hex"] == hashlib.sha256(content).hexdigest()
+        assert (await gateway.http.get(f"/wheels/{NAME}")).content == content
+
+
+async def test_the_client_library_does_all_of_it(gateway: RunningGateway, tmp_path: Any) -> None:
+    content = large_wheel()
+    (tmp_path / NAME).write_bytes(content)
+    progress: list[tuple[int, int]] = []
+    async with AsyncPyocoHttpClient(str(gateway.http.base_url)) as client:
+        told = await client.upload_wheel(
+            tmp_path / NAME, tags=["a", "b"], on_progress=lambda done, of: progress.append((done, of))
+        )
+        assert told["tags"] == ["a", "b"]
+        assert progress[-1] == (len(content), len(content))
+        assert [wheel["name"] for wheel in await client.list_wheels()] == [NAME]
+        target = io.BytesIO()
+        assert await client.download_wheel(NAME, target) == len(content)
+        assert target.getvalue() == content
+        assert (await client.delete_wheel(NAME))["deleted"]
+        assert [event["action"] for event in await client.wheel_history(5)] == ["delete", "upload"]

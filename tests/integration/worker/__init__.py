@@ -1,0 +1,1 @@
+"""Workers: claims, journals, hand-over."""

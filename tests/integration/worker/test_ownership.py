@@ -1,0 +1,259 @@
+"""Claims and fenced writes on a real bucket: one owner, no lost word, no change after the end."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import Job, RunSnapshot, RunStatus, TaskStatus, encode, pending_snapshot
+from pyoco_server.runs.lifecycle.ownership import (
+    DuplicateJob,
+    OwnedRun,
+    RunEnded,
+    RunGone,
+    RunTaken,
+    claim,
+    merge,
+    settle,
+)
+from pyoco_server.runs.lifecycle.submission import new_job
+from tests.support.broker.connections import connected
+
+
+class Store(RunStore):
+    """The runs, and the queue of their jobs."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.connection = connection
+        self.queue = WorkQueue(connection)
+
+    async def queued(self, job: Job) -> int:
+        """Publish a message of the job; its sequence."""
+        return await publish_acked(self.connection, f"pyoco.work.{job.tag}", encode(job))
+
+
+@pytest.fixture
+async def store(config: NatsBackendConfig) -> AsyncIterator[Store]:
+    async with connected(config) as connection:
+        yield Store(connection)
+
+
+async def stored_job(store: Store) -> tuple[Job, int]:
+    job = new_job(flow_name="flow", tag="default")
+    return job, await store.create(pending_snapshot(job))
+
+
+async def claimed(
+    store: Store, job: Job, delivery: tuple[int, int], *, revision: int | None = None, worker: str = "w"
+) -> OwnedRun:
+    return await claim(
+        store,
+        store.queue,
+        job,
+        delivery=delivery,
+        expected_revision=revision,
+        worker_id=worker,
+        max_bytes=100_000,
+    )
+
+
+def running(snapshot: RunSnapshot) -> RunSnapshot:
+    return structs.replace(snapshot, tasks={"a": TaskStatus.RUNNING})
+
+
+def completed(snapshot: RunSnapshot) -> RunSnapshot:
+    return structs.replace(snapshot, status=RunStatus.COMPLETED)
+
+
+async def request_cancel(store: RunStore, run_id: str) -> None:
+    stored = await store.get_from_leader(run_id)
+    assert stored is not None
+    await store.replace(
+        structs.replace(
+            stored.snapshot, status=RunStatus.CANCELLING, cancel_requested_at=5.0, cancel_requested_by="me"
+        ),
+        revision=stored.revision,
+    )
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["revision told", "revision read"])
+async def test_a_pending_run_is_claimed(store: Store, told: bool) -> None:
+    job, revision = await stored_job(store)
+    owned = await claimed(store, job, (1, 1), revision=revision if told else None)
+    stored = await store.get_from_leader(job.run_id)
+    assert stored is not None
+    assert stored.snapshot == owned.snapshot
+    assert (stored.snapshot.status, stored.snapshot.attempt) == (RunStatus.RUNNING, 1)
+
+
+async def test_a_later_delivery_takes_over_and_fences_the_earlier_owner(store: Store) -> None:
+    job, revision = await stored_job(store)
+    stale = await claimed(store, job, (1, 1), revision=revision, worker="paused")
+    current = await claimed(store, job, (1, 2), worker="successor")
+    assert current.snapshot.attempt == 2
+    with pytest.raises(RunTaken, match="successor"):
+        await stale.write(completed)
+    await current.write(running)
+    with pytest.raises(RunTaken):
+        await stale.write(running)
+    await current.write(completed)
+
+
+async def test_an_earlier_delivery_that_wakes_up_late_cannot_claim(store: Store) -> None:
+    job, revision = await stored_job(store)
+    await claimed(store, job, (7, 2))
+    for stale in ((7, 1), (7, 2)):
+        with pytest.raises(RunTaken):
+            await claimed(store, job, stale, revision=revision)
+
+
+async def test_a_second_message_cannot_claim_while_the_first_is_in_the_queue(store: Store) -> None:
+    job, revision = await stored_job(store)
+    first, second, third = [await store.queued(job) for _ in range(3)]
+    await claimed(store, job, (second, 1), revision=revision)
+    for beside in (first, third):
+        with pytest.raises(DuplicateJob):
+            await claimed(store, job, (beside, 1), revision=revision)
+    # Somebody purged it: then another message is the run's job, wherever it stands.
+    await store.queue.remove(second)
+    owned = await claimed(store, job, (first, 1))
+    assert (owned.snapshot.attempt, owned.snapshot.delivery) == (2, (first, 1))
+
+
+async def test_a_message_of_another_run_under_the_same_sequence_is_not_this_run_s(store: Store) -> None:
+    job, revision = await stored_job(store)
+    another, _ = await stored_job(store)
+    sequence = await store.queued(another)
+    await claimed(store, job, (sequence, 1), revision=revision)
+    assert (await claimed(store, job, (sequence + 1, 1))).snapshot.attempt == 2
+
+
+async def test_an_ended_run_is_never_claimed_nor_written(store: Store) -> None:
+    job, revision = await stored_job(store)
+    owned = await claimed(store, job, (1, 1), revision=revision)
+    await owned.write(completed)
+    with pytest.raises(RunEnded):
+        await owned.write(running)
+    with pytest.raises(RunEnded):
+        await claimed(store, job, (1, 2))
+    stored = await store.get(job.run_id)
+    assert stored is not None
+    assert stored.snapshot.status is RunStatus.COMPLETED
+
+
+async def test_a_withdrawn_run_is_not_claimed(store: Store) -> None:
+    job, revision = await stored_job(store)
+    await store.delete(job.run_id, revision=revision)
+    with pytest.raises(RunGone):
+        await claimed(store, job, (1, 1), revision=revision)
+    assert await store.get(job.run_id) is None
+
+
+async def test_a_cancel_request_survives_progress_writes(store: Store) -> None:
+    job, revision = await stored_job(store)
+    owned = await claimed(store, job, (1, 1), revision=revision)
+    await request_cancel(store, job.run_id)
+    written = await owned.write(running)
+    assert written.status is RunStatus.CANCELLING
+    assert written.cancel_requested_by == "me"
+    assert written.tasks == {"a": TaskStatus.RUNNING}
+    assert (await owned.write(completed)).status is RunStatus.CANCELLED
+
+
+async def test_a_run_cancelled_before_it_began_is_claimed_as_cancelling(store: Store) -> None:
+    job, revision = await stored_job(store)
+    await request_cancel(store, job.run_id)
+    owned = await claimed(store, job, (1, 1), revision=revision)
+    assert owned.snapshot.status is RunStatus.CANCELLING
+
+
+statuses = st.sampled_from(list(RunStatus))
+
+
+def some_snapshot(status: RunStatus, cancelled: bool, delivery: tuple[int, int]) -> RunSnapshot:
+    base = pending_snapshot(new_job(flow_name="f", tag="t"))
+    return structs.replace(
+        base, status=status, cancel_requested_at=1.0 if cancelled else None, delivery=delivery
+    )
+
+
+@given(mine=statuses, stored=statuses, cancelled=st.booleans(), same_owner=st.booleans())
+def test_merging_never_revives_never_steals_never_forgets_a_cancel(
+    mine: RunStatus, stored: RunStatus, cancelled: bool, same_owner: bool
+) -> None:
+    my_snapshot = some_snapshot(mine, False, (1, 1))
+    theirs = some_snapshot(stored, cancelled, (1, 1) if same_owner else (1, 2))
+    if stored.terminal:
+        with pytest.raises(RunEnded):
+            merge(my_snapshot, theirs)
+    elif not same_owner:
+        with pytest.raises(RunTaken):
+            merge(my_snapshot, theirs)
+    else:
+        merged = merge(my_snapshot, theirs)
+        assert not merged.status.terminal
+        assert (merged.cancel_requested_at is not None) == cancelled
+
+
+@given(status=statuses, cancelled=st.booleans())
+def test_settling_is_idempotent_and_ends_a_cancelled_run_as_cancelled(
+    status: RunStatus, cancelled: bool
+) -> None:
+    settled = settle(some_snapshot(status, cancelled, (1, 1)))
+    assert settle(settled) == settled
+    assert settled.status.terminal == status.terminal
+    if cancelled:
+        assert settled.status in {RunStatus.CANCELLING, RunStatus.CANCELLED}
+
+
+async def test_a_run_that_was_not_begun_becomes_what_it_was(store: Store) -> None:
+    job, revision = await stored_job(store)
+    owned = await claimed(store, job, (7, 1), revision=revision)
+    assert await owned.unclaim()
+    stored = await store.get(job.run_id)
+    assert stored is not None
+    assert structs.replace(stored.snapshot, updated_at=job.submitted_at) == pending_snapshot(job)
+    again = await claimed(store, job, (7, 2), worker="next")
+    assert (again.snapshot.attempt, again.snapshot.status) == (1, RunStatus.RUNNING)
+
+
+async def test_a_cancel_is_not_forgotten_by_a_run_that_was_not_begun(store: Store) -> None:
+    job, revision = await stored_job(store)
+    owned = await claimed(store, job, (7, 1), revision=revision)
+    stored = await store.get(job.run_id)
+    assert stored is not None
+    wished = structs.replace(stored.snapshot, status=RunStatus.CANCELLING, cancel_requested_at=1.0)
+    await store.replace(wished, revision=stored.revision)
+    assert not await owned.unclaim()
+    assert (owned.snapshot.status, owned.snapshot.delivery) == (RunStatus.CANCELLING, (7, 1))
+
+
+async def test_the_owner_before_is_not_made_the_owner_again(store: Store) -> None:
+    job, revision = await stored_job(store)
+    earlier = await claimed(store, job, (7, 1), revision=revision, worker="paused")
+    owned = await claimed(store, job, (7, 2), worker="next")
+    assert await owned.unclaim()
+    with pytest.raises(RunTaken):
+        await earlier.refresh()
+
+
+async def test_an_owner_that_has_learned_of_its_successor_cannot_write_over_it_either(store: Store) -> None:
+    """Whoever asked may keep it to itself: the recorder of a run only stops."""
+    job, revision = await stored_job(store)
+    earlier = await claimed(store, job, (7, 1), revision=revision, worker="paused")
+    await claimed(store, job, (7, 2), worker="next")
+    with pytest.raises(RunTaken):
+        await earlier.refresh()
+    with pytest.raises(RunTaken):
+        await earlier.write(lambda snapshot: snapshot)
+    stored = await store.get(job.run_id)
+    assert stored is not None
+    assert (stored.snapshot.attempt, stored.snapshot.worker_id) == (2, "next")

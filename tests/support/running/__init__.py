@@ -1,0 +1,1 @@
+"""Gateways, workers and runs under test."""

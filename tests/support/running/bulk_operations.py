@@ -1,0 +1,134 @@
+"""Bulk operations as a client drives them, and gateways that stop or die in the middle of one."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pyoco_server.broker.stores.bulk_records import BulkItem, BulkRecord
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import Job, RunStatus, pending_snapshot
+from pyoco_server.runs.bulk.bulk_steps import Step
+from pyoco_server.runs.lifecycle.submission import new_job
+from tests.support.running.gateway import RunningGateway
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def config(config: NatsBackendConfig) -> NatsBackendConfig:
+    """A gateway that is killed is followed soon."""
+    return replace(config, sweep_interval_sec=0.2)
+
+
+async def dry_run(gateway: RunningGateway, path: str, query: Any = None, **options: Any) -> dict[str, Any]:
+    answer = await gateway.http.post(path, params=query, json={"dry_run": True, **options})
+    assert answer.status_code == 200, answer.text
+    counted: dict[str, Any] = answer.json()
+    assert (counted["dry_run"], counted["operation"]) == (True, None)
+    return counted
+
+
+async def begin(gateway: RunningGateway, path: str, query: Any = None, **body: Any) -> dict[str, Any]:
+    answer = await gateway.http.post(path, params=query, json=body)
+    assert answer.status_code == 200, answer.text
+    begun: dict[str, Any] = answer.json()
+    assert (begun["dry_run"], begun["token"]) == (False, None)
+    operation: dict[str, Any] = begun["operation"]
+    return operation
+
+
+async def get(gateway: RunningGateway, bulk_id: str) -> dict[str, Any]:
+    answer = await gateway.http.get(f"/bulk/{bulk_id}")
+    assert answer.status_code == 200, answer.text
+    record: dict[str, Any] = answer.json()
+    return record
+
+
+async def ends(gateway: RunningGateway, operation: dict[str, Any]) -> dict[str, Any]:
+    async def ended() -> dict[str, Any] | None:
+        record = await get(gateway, operation["bulk_id"])
+        return record if record["state"] != "RUNNING" else None
+
+    return await eventually(ended, describe="the bulk operation has ended")
+
+
+def counts(record: dict[str, Any]) -> tuple[str, int, int, int]:
+    return record["state"], record["done"], record["skipped"], record["failed"]
+
+
+async def ended_runs(gateway: RunningGateway, count: int, **fields: Any) -> set[str]:
+    """Runs that have FAILED, as their workers would have written them; nothing is in the queue."""
+    run_ids = set()
+    jobs = [new_job(flow_name="chain", tag="default") for _ in range(count)]
+
+    async def store(job: Job) -> None:
+        ended = structs.replace(pending_snapshot(job), status=RunStatus.FAILED, **fields)
+        await gateway.inside.runs.create(ended)
+        run_ids.add(job.run_id)
+
+    for start in range(0, count, 100):
+        await asyncio.gather(*(store(job) for job in jobs[start : start + 100]))
+    return run_ids
+
+
+async def origins(gateway: RunningGateway, run_ids: Iterable[str]) -> Counter[str | None]:
+    """How often each origin was repeated."""
+    found: Counter[str | None] = Counter()
+    for run_id in run_ids:
+        stored = await gateway.inside.runs.get(run_id)
+        assert stored is not None
+        found[stored.snapshot.origin_run_id] += 1
+    del found[None]
+    return found
+
+
+class Held:
+    """Has a gateway stop before the item that comes after so many others."""
+
+    def __init__(self, gateway: RunningGateway, *, after: int) -> None:
+        self.reached = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.taken = 0
+        self._begun = 0
+        self._after = after
+        steps = gateway.inside.bulk._steps
+        self._take = steps.take
+        steps.take = self._held_take  # type: ignore[method-assign]
+
+    async def _held_take(self, record: BulkRecord, item: BulkItem) -> Step:
+        self._begun += 1
+        if self._begun > self._after:
+            self.reached.set()
+            await self.go_on.wait()
+        step = await self._take(record, item)
+        self.taken += 1
+        return step
+
+
+@contextmanager
+def looking_on(gateway: RunningGateway) -> Iterator[None]:
+    """Has a gateway leave bulk operations to others: it would take a new one when it hears of it first."""
+    lease = gateway.inside.bulk.lease
+    hold = lease.hold
+
+    async def not_yet() -> bool:
+        return False
+
+    lease.hold = not_yet  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        lease.hold = hold  # type: ignore[method-assign]
+
+
+async def die(gateway: RunningGateway) -> None:
+    """End its work on bulk operations as a kill would: nothing is recorded, nothing handed over."""
+    task = gateway.inside.bulk._task
+    assert task is not None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

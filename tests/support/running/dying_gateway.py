@@ -1,0 +1,84 @@
+"""A gateway that kills itself in the middle of its work: a kill from outside may come too late.
+
+`python -m tests.support.running.dying_gateway <moment> <count> <arguments of pyoco-server>`: at the call of
+this number of the method that `MOMENTS` names, such as after the first job that is published.
+"""
+
+import itertools
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from pyoco_server.broker.jetstream.object_store import ObjectStore
+from pyoco_server.broker.queue.work_queue import WorkQueue
+from pyoco_server.broker.stores.bulk_records import BulkRecords
+from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.broker.stores.idempotency_keys import IdempotencyKeys
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.cli.server.server_command import main
+from pyoco_server.human.answers.answering import Answers
+from pyoco_server.records.wait_models import WaitEventKind, WaitState
+from pyoco_server.runs.bulk.bulk_steps import BulkSteps
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A step of the gateway's work: it dies behind it, or in its place."""
+
+    owner: type
+    name: str
+    # The same method is used for other things, too.
+    counts: Callable[..., bool] = lambda *_: True
+    before: bool = False
+
+    def die(self, at: int) -> None:
+        """Have the call of this number, of those that count, be the last thing that this process does."""
+        step: Callable[..., Awaitable[Any]] = getattr(self.owner, self.name)
+        numbers = itertools.count(1)
+
+        @wraps(step)
+        async def last(*args: Any, **options: Any) -> Any:
+            is_last = self.counts(*args) and next(numbers) == at
+            if is_last and self.before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            done = await step(*args, **options)
+            if is_last:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return done
+
+        setattr(self.owner, self.name, last)
+
+
+MOMENTS: dict[str, Moment] = {
+    "chunk": Moment(ObjectStore, "_store_chunk"),
+    "item": Moment(BulkSteps, "take"),
+    "key held": Moment(IdempotencyKeys, "create"),
+    "key accepted": Moment(IdempotencyKeys, "replace"),
+    "part of a bulk operation": Moment(BulkRecords, "_create_part"),
+    "bulk operation": Moment(BulkRecords, "create"),
+    "progress of a bulk operation": Moment(BulkRecords, "replace"),
+    "run created": Moment(RunStore, "create"),
+    "run replaced": Moment(RunStore, "replace"),
+    "job": Moment(WorkQueue, "publish"),
+    "letter deleted": Moment(DeadLetters, "delete"),
+    "wait event": Moment(WaitEvents, "publish"),
+    "wait": Moment(WaitStore, "create"),
+    "answer checked": Moment(Answers, "_decide", before=True),
+    "answer stored": Moment(
+        WaitStore, "replace", lambda _, record, *rest: record.state is WaitState.ANSWERED
+    ),
+    "answer reported": Moment(WaitEvents, "publish", lambda _, event: event.kind is WaitEventKind.ANSWERED),
+    "run queued": Moment(WorkQueue, "publish_continuation"),
+    "repeated": Moment(Answers, "_follow", before=True),
+}
+
+
+if __name__ == "__main__":
+    MOMENTS[sys.argv.pop(1)].die(at=int(sys.argv.pop(1)))
+    main()

@@ -1,0 +1,74 @@
+"""Running a flow as an executor does, in this process: with a journal, and without a worker around it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyoco import Flow
+
+from pyoco_server.records.models import JournalEntry, LogLine
+from pyoco_server.records.wait_models import Question, WaitRecord, encode
+from pyoco_server.worker.child.task_output import TaskOutput
+from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
+from pyoco_server.worker.engine.task_calls import RetryPauses
+from pyoco_server.worker.ipc.protocol import Outcome, Run
+
+NO_PAUSES = RetryPauses(0.0, 0.0)
+
+
+class FlowUnderTest:
+    """Executes a flow again and again, each time with the journal that it is given."""
+
+    def __init__(
+        self, flow: Flow, *, pauses: RetryPauses = NO_PAUSES, max_value_bytes: int = 1 << 20
+    ) -> None:
+        self._flow = flow
+        self._pauses = pauses
+        self._max_value_bytes = max_value_bytes
+        self.written: list[JournalEntry] = []
+        self.asked: list[Question] = []
+        self.stuck: list[Outcome] = []
+        self.lines: list[LogLine] = []
+
+    def prepare(
+        self,
+        params: dict[str, Any] | None = None,
+        journal: Sequence[JournalEntry] = (),
+        *,
+        attempt: int = 1,
+        rerun_task: str | None = None,
+        waits: Sequence[WaitRecord] = (),
+    ) -> FlowRun:
+        run = Run(
+            run_id="r",
+            flow_name=self._flow.name,
+            params=b"{}",
+            attempt=attempt,
+            journal=list(journal),
+            rerun_task=rerun_task,
+            waits=encode(list(waits)) if waits else b"",
+        )
+        return FlowRun(run, self._flow, dict(params or {}), self.listener())
+
+    def listener(self) -> RunListener:
+        output = TaskOutput(self.lines.extend, line_limit=1000, run_limit=100_000)
+        return RunListener(
+            finished=self.written.append,
+            asked=self.asked.append,
+            stuck=lambda outcome, _: self.stuck.append(outcome()),
+            tail_of=output.tail_of,
+            note=output.note,
+            watchers=[output],
+            limits=[],
+            pauses=self._pauses,
+            max_value_bytes=self._max_value_bytes,
+        )
+
+    def execute(
+        self,
+        params: dict[str, Any] | None = None,
+        journal: Sequence[JournalEntry] = (),
+        **how: Any,
+    ) -> Outcome:
+        outcome = self.prepare(params, journal, **how).execute()
+        assert outcome is not None
+        return outcome

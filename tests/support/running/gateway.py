@@ -1,0 +1,97 @@
+"""A real gateway in the test's own process, reached over real HTTP."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from anyio.from_thread import start_blocking_portal
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
+from pyoco_server.http_api.gateway import Gateway
+from tests.support.waiting import LIMIT_SEC, eventually
+
+
+@dataclass(frozen=True)
+class RunningGateway:
+    """The gateway, and an HTTP client for it."""
+
+    http: httpx.AsyncClient
+    inside: Gateway
+
+    async def submit(self, flow_name: str, **fields: Any) -> str:
+        answer = await self.http.post("/runs", json={"flow_name": flow_name, **fields})
+        assert answer.status_code == 200, answer.text
+        run_id: str = answer.json()["run_id"]
+        return run_id
+
+    async def submit_yaml(self, source: str | bytes, **fields: str) -> httpx.Response:
+        fields = {"flow_name": "from-yaml", **fields}
+        return await self.http.post("/runs/yaml", files={"workflow": ("flow.yaml", source)}, data=fields)
+
+    async def get(self, run_id: str, include: str | None = None) -> dict[str, Any]:
+        query = {"include": include} if include else {}
+        answer = await self.http.get(f"/runs/{run_id}", params=query)
+        assert answer.status_code == 200, answer.text
+        run: dict[str, Any] = answer.json()
+        return run
+
+    async def reaches(self, run_id: str, *statuses: str) -> dict[str, Any]:
+        """The run once it has one of the statuses."""
+
+        async def there() -> dict[str, Any] | None:
+            run = await self.get(run_id, include="records")
+            return run if run["status"] in statuses else None
+
+        return await eventually(there, describe=f"run {run_id} is {' or '.join(statuses)}")
+
+    async def ends(self, run_id: str) -> dict[str, Any]:
+        return await self.reaches(run_id, "COMPLETED", "FAILED", "CANCELLED")
+
+
+@asynccontextmanager
+async def running_gateway(
+    config: NatsBackendConfig, *, ready: bool = True, port: int = 0
+) -> AsyncIterator[RunningGateway]:
+    app = create_app(config)
+    # asyncio turns Nagle's delay off only for sockets that say which protocol they speak.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", proxy_headers=False)
+        )
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        await eventually(lambda: server.started, describe="the gateway has started")
+        port = listening.getsockname()[1]
+        gateway: Gateway = app.state.gateway
+        try:
+            if ready:
+                await gateway.connection.wait_ready(LIMIT_SEC)
+            # Without TLS: to read the certificates for it takes longer than all of the start.
+            async with httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{port}", timeout=LIMIT_SEC, verify=False
+            ) as http:
+                yield RunningGateway(http, gateway)
+        finally:
+            # As a signal does: streams that are followed would hold the server up.
+            gateway.stopping.set()
+            server.should_exit = True
+            await serving
+
+
+@contextmanager
+def gateway_beside(nats_url: str, folder: Path) -> Iterator[str]:
+    """The address of a gateway in a thread, for a test without an event loop; it keeps its files there."""
+    config = NatsBackendConfig(nats_url=nats_url, index_dir=str(folder / "index"), load_dotenv=False)
+    with (
+        start_blocking_portal(backend_options={"use_uvloop": True}) as portal,
+        portal.wrap_async_context_manager(running_gateway(config)) as gateway,
+    ):
+        yield str(gateway.http.base_url).rstrip("/")

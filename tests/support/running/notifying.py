@@ -1,0 +1,123 @@
+"""What tells of waits, without the rest of a gateway; and events for it to tell."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream import jetstream_api
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_notices import NOTIFY_CONSUMER
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.human.notifications.notifier import Notifications
+from pyoco_server.records.models import new_run_id
+from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord, wait_id_of
+from tests.support.broker.connections import connected
+from tests.support.waiting import eventually
+from tests.support.webhooks import Told, WebhookReceiver
+
+KEY = "correct horse battery staple"
+
+
+def notified(config: NatsBackendConfig, receiver: WebhookReceiver, **settings: Any) -> NatsBackendConfig:
+    timeout_sec: float = settings.pop("notify_timeout_sec", 300.0)
+    found = replace(
+        config, notify_url=receiver.url, notify_secret=KEY, public_url="https://pyoco.example/", **settings
+    )
+    # Longer than the setting allows: a receiver is not told again because the machine stands still.
+    object.__setattr__(found, "notify_timeout_sec", timeout_sec)
+    return found
+
+
+def wait_record(**fields: Any) -> WaitRecord:
+    run_id = new_run_id()
+    return WaitRecord(
+        wait_id=wait_id_of(run_id, "approve||0", "human", 1),
+        run_id=run_id,
+        flow_name="invoice",
+        tag="default",
+        node="approve||0",
+        task="approve",
+        name="human",
+        message="Is 120 EUR right?",
+        created_at=time.time(),
+        deadline_at=time.time() + 3600,
+        tenant_id="acme",
+        assignees=["ada"],
+        schema={"type": "object", "description": "the-schema"},
+        proposal={"amount": "the-proposal"},
+        default="the-default",
+        **fields,
+    )
+
+
+def event_of(wait: WaitRecord, kind: WaitEventKind = WaitEventKind.OPENED, **fields: Any) -> WaitEvent:
+    return WaitEvent(
+        event_id=f"{wait.wait_id}.{kind}",
+        kind=kind,
+        wait_id=wait.wait_id,
+        run_id=wait.run_id,
+        at=fields.pop("at", time.time()),
+        tenant_id=wait.tenant_id,
+        **fields,
+    )
+
+
+async def has_consumer(connection: Connection) -> bool:
+    stream = connection.config.wait_event_stream
+    try:
+        await jetstream_api.call(connection, f"CONSUMER.INFO.{stream}.{NOTIFY_CONSUMER}")
+    except jetstream_api.ApiRefused as refused:
+        if refused.code == jetstream_api.NOT_FOUND:
+            return False
+        raise
+    return True
+
+
+async def undone(connection: Connection) -> int:
+    """Events that wait to be told, or to be told again."""
+    stream = connection.config.wait_event_stream
+    info = await jetstream_api.call(connection, f"CONSUMER.INFO.{stream}.{NOTIFY_CONSUMER}")
+    return int(info["num_pending"] + info["num_ack_pending"])
+
+
+async def all_done(connection: Connection) -> None:
+    """Asked once the last event was told: the server counts an event a moment after it has taken it."""
+
+    async def done() -> bool:
+        return await undone(connection) == 0
+
+    await eventually(done, describe="everything has been told or given up")
+
+
+@asynccontextmanager
+async def telling(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+    """A part of a gateway that tells, once it will hear of every event."""
+    async with connected(config) as connection:
+        notifications = Notifications(connection)
+        await notifications.start()
+        try:
+            await eventually(lambda: has_consumer(connection), describe="the consumer is there")
+            yield connection
+        finally:
+            await notifications.close()
+
+
+async def opened(connection: Connection, wait: WaitRecord | None = None) -> WaitEvent:
+    wait = wait or wait_record()
+    await WaitStore(connection).create(wait)
+    event = event_of(wait)
+    await WaitEvents(connection).publish(event)
+    return event
+
+
+async def is_told(receiver: WebhookReceiver, times: int = 1) -> list[Told]:
+    def enough() -> bool:
+        return len(receiver.told) >= times
+
+    await eventually(enough, describe=f"the receiver was told {times} times")
+    assert len(receiver.told) == times, receiver.ids()
+    return receiver.told

@@ -1,0 +1,131 @@
+"""Runs that wait for people, written into the buckets by the test itself: without any worker."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import UNSET, structs
+
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.stream_reads import read_batch
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.human.closing import event_of
+from pyoco_server.records.models import Job, RunSnapshot, RunStatus, TaskStatus, decode_job
+from pyoco_server.records.wait_models import (
+    WaitEvent,
+    WaitEventKind,
+    WaitRecord,
+    digest_of,
+    wait_id_of,
+)
+from pyoco_server.runs.lifecycle.waiting_state import waiting
+from tests.support.broker.stored_runs import snapshot
+
+PLACES = ("approve", "check", "sign", "pay", "send", "file", "tell", "keep", "post", "end")
+
+
+def wait_of(
+    run: RunSnapshot, task: str = "approve", *, timeout_sec: float = 3600.0, **fields: Any
+) -> WaitRecord:
+    """An open wait of this run, asked now."""
+    node, name, arming = f"{task}||1", fields.pop("name", "human"), fields.pop("arming", 1)
+    now = time.time()
+    proposal = fields.get("proposal", UNSET)
+    wait = WaitRecord(
+        wait_id=wait_id_of(run.run_id, node, name, arming),
+        run_id=run.run_id,
+        flow_name=run.flow_name,
+        tag=run.tag,
+        tenant_id=run.tenant_id,
+        node=node,
+        task=task,
+        name=name,
+        arming=arming,
+        message=f"May I {task}?",
+        created_at=now,
+        deadline_at=now + timeout_sec,
+        proposal_digest=None if proposal is UNSET else digest_of(proposal),
+    )
+    return structs.replace(wait, **fields)
+
+
+@dataclass
+class WaitingRun:
+    """A run as it was when it began to wait."""
+
+    connection: Connection
+    snapshot: RunSnapshot
+    waits: list[WaitRecord] = field(default_factory=list)
+
+    @property
+    def run_id(self) -> str:
+        return self.snapshot.run_id
+
+    @property
+    def wait_id(self) -> str:
+        [wait] = self.waits
+        return wait.wait_id
+
+    async def now(self) -> RunSnapshot:
+        stored = await RunStore(self.connection).get_from_leader(self.run_id)
+        assert stored is not None
+        return stored.snapshot
+
+    async def wait(self, wait_id: str | None = None) -> WaitRecord:
+        stored = await WaitStore(self.connection).get_from_leader(wait_id or self.wait_id)
+        assert stored is not None
+        return stored.record
+
+    async def states(self) -> list[str]:
+        """Of the waits, in the order in which they were asked."""
+        return [(await self.wait(wait.wait_id)).state.value for wait in self.waits]
+
+    async def events(self) -> list[WaitEvent]:
+        return await WaitEvents(self.connection).of_run(self.run_id)
+
+    async def kinds(self) -> list[str]:
+        return [event.kind.value for event in await self.events()]
+
+    async def jobs(self) -> list[Job]:
+        """Its jobs in the queue."""
+        return [job for job in await jobs_in_queue(self.connection) if job.run_id == self.run_id]
+
+    async def becomes(self, **fields: Any) -> None:
+        """Somebody else writes the run."""
+        store = RunStore(self.connection)
+        stored = await store.get_from_leader(self.run_id)
+        assert stored is not None
+        await store.replace(structs.replace(stored.snapshot, **fields), revision=stored.revision)
+
+
+async def jobs_in_queue(connection: Connection) -> list[Job]:
+    found: list[Job] = []
+    after = 0
+    while batch := await read_batch(connection, connection.config.work_stream, "pyoco.work.>", after=after):
+        found += [decode_job(message.data) for message in batch]
+        after = batch[-1].sequence
+    return found
+
+
+async def waiting_run(
+    connection: Connection, *waits: dict[str, Any], suspended: bool = True, **fields: Any
+) -> WaitingRun:
+    """A run that waits for each of these; one that is not suspended yet is still RUNNING."""
+    begun = snapshot(status=RunStatus.RUNNING, start_time=time.time(), **fields)
+    asked = [
+        wait_of(begun, **{"task": task, **wait}) for task, wait in zip(PLACES, waits or ({},), strict=False)
+    ]
+    run = begun
+    if suspended:
+        run = waiting(begun, asked, {wait.task: TaskStatus.WAITING for wait in asked})
+    store = WaitStore(connection)
+    events = WaitEvents(connection)
+    await asyncio.gather(
+        RunStore(connection).create(run),
+        *(store.create(wait) for wait in asked),
+        *(events.publish(event_of(wait, WaitEventKind.OPENED)) for wait in asked),
+    )
+    return WaitingRun(connection, run, asked)

@@ -1,0 +1,48 @@
+"""Real workers for tests: with executor processes, serving until the test leaves."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pyoco.core.models import Flow
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.ipc.protocol import Setup
+from tests.support.places import FLOWS
+
+
+@asynccontextmanager
+async def idle_worker(
+    config: NatsBackendConfig, flow: Flow, *, worker_id: str = "worker"
+) -> AsyncIterator[PyocoNatsWorker]:
+    """A worker inside this process that does only what the test has it do, closed however the test ends."""
+    worker = await PyocoNatsWorker.connect(config, flow_resolver=lambda _: flow, worker_id=worker_id)
+    try:
+        yield worker
+    finally:
+        await worker.close()
+
+
+@asynccontextmanager
+async def serving_worker(
+    config: NatsBackendConfig,
+    *,
+    concurrency: int = 1,
+    worker_id: str = "worker",
+    tags: list[str] | None = None,
+    flows: Path = FLOWS,
+) -> AsyncIterator[PyocoNatsWorker]:
+    setup = Setup.from_config(config, flows=str(flows))
+    worker = await PyocoNatsWorker.connect_processes(
+        config, setup, concurrency=concurrency, worker_id=worker_id, tags=tags
+    )
+    stop = asyncio.Event()
+    serving = asyncio.create_task(worker.serve(stop))
+    try:
+        yield worker
+    finally:
+        stop.set()
+        await serving
+        await worker.close()

@@ -1,0 +1,1 @@
+"""Tests that need no NATS server and start no process: seconds in all."""

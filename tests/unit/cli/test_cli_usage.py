@@ -1,0 +1,259 @@
+"""What every command does with a command line it cannot understand, and what its help promises."""
+
+import contextlib
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.main import get_command
+
+from pyoco_server import __version__, admin_cli
+from pyoco_server.cli import client_command as client
+from pyoco_server.cli import worker_command as worker
+from pyoco_server.cli.entry import exit_code_of
+from pyoco_server.cli.options import run_params as params
+from pyoco_server.cli.server import server_command as server
+from pyoco_server.cli.views.console import printable
+from pyoco_server.system.system_language import system_language
+from tests.support.commands import call_client, call_command
+from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER, run_command
+
+APPS = {
+    "pyoco-server": server.app,
+    "pyoco-worker": worker.app,
+    "pyoco-client": client.app,
+    "pyoco-server-admin": admin_cli.app,
+}
+MODULES = {
+    "pyoco-server": SERVER,
+    "pyoco-worker": WORKER,
+    "pyoco-client": CLIENT,
+    "pyoco-server-admin": ADMIN,
+}
+A_RUN = "00000000-0000-4000-8000-000000000000"
+
+
+def commands() -> list[tuple[str, Any]]:
+    """Every command with its full name, `pyoco-client` itself as well as `pyoco-client dlq list`."""
+    return [each for program, app in APPS.items() for each in _with_commands(program, get_command(app))]
+
+
+def _with_commands(name: str, command: Any) -> list[tuple[str, Any]]:
+    below = getattr(command, "commands", {}).items()
+    return [(name, command), *(each for word, sub in below for each in _with_commands(f"{name} {word}", sub))]
+
+
+WRONG = {
+    "pyoco-client sumbit": "No such command 'sumbit'",
+    "pyoco-client submit": "Missing option '--flow-name'",
+    "pyoco-client submit --flow-name": "Option '--flow-name' requires an argument",
+    "pyoco-client submit --flow-nam x": "No such option: --flow-nam",
+    "pyoco-client submit --flow-name x y": "unexpected extra argument",
+    "pyoco-client submit --flow-name x --param y": "'y' has no name and value; wanted key=value",
+    "pyoco-client submit --flow-name x --param =1": "wanted key=value",
+    "pyoco-client submit --flow-name x --params '{'": "'{' is not JSON",
+    "pyoco-client submit --flow-name x --params '[1]'": "holds [1]; wanted an object",
+    "pyoco-client submit --flow-name x --params '{\"a\": NaN}'": "NaN is not a JSON value",
+    "pyoco-client submit --flow-name x --params-file none.yaml": "cannot read none.yaml: No such file",
+    "pyoco-client submit --flow-name x --params-file bad.json": "bad.json is not JSON: ",
+    "pyoco-client submit --flow-name x --params-file bad.yaml": "bad.yaml is neither JSON nor YAML: ",
+    "pyoco-client submit --flow-name x --params-file date.yaml": "a date needs quotes",
+    "pyoco-client submit --flow-name x --params-file list.yaml": "holds ['a']; wanted an object",
+    "pyoco-client submit --flow-name x --timeout-sec 3": "add --wait",
+    "pyoco-client submit --flow-name x --wait --timeout-sec -1": "--timeout-sec",
+    "pyoco-client submit --flow-name x --output xml": "--output",
+    "pyoco-client submit-yaml --flow-name x --workflow-file none.yaml": "none.yaml",
+    "pyoco-client submit --flow-name x --param a=\udcff": "is not UTF-8 text",
+    "pyoco-client submit --flow-name x --param 'a=\"\\ud800\"'": "is not UTF-8 text",
+    'pyoco-client submit --flow-name x --params \'{"a": ["\\ud800"]}\'': "is not UTF-8 text",
+    "pyoco-client submit --flow-name x --params-file surrogate.json": "is not UTF-8 text",
+    "pyoco-client submit --flow-name \udcff": "Invalid value for '--flow-name': '\\udcff' is not UTF-8 text",
+    "pyoco-client submit --flow-name x --tag \udcff": "is not UTF-8 text",
+    "pyoco-client submit --flow-name x --tags \udcff": "is not UTF-8 text",
+    "pyoco-client submit --flow-name x --server 'http://[::1'": "'http://[::1' is no address of a gateway",
+    "pyoco-client submit --flow-name x --server http://\udcff": "'http://\\udcff' is no address of a gateway",
+    "pyoco-client submit --flow-name x --server localhost": "'localhost' is no address of a gateway",
+    "pyoco-client submit --flow-name x --api-key ключ": "the API key has a character that an HTTP header",
+    "pyoco-client get": "Missing option '--run-id'",
+    "pyoco-client get --run-id ''": "'': wanted the id of a run",
+    "pyoco-client get --run-id ../health": "'../health': wanted the id of a run",
+    f"pyoco-client get --run-id {A_RUN} --include \udcff": "is not UTF-8 text",
+    "pyoco-client tasks --run-id ''": "'': wanted the id of a run",
+    "pyoco-client tasks": "Missing option '--run-id'",
+    "pyoco-client list --status DONE": "'DONE': wanted one of PENDING, RUNNING",
+    "pyoco-client list --updated-after yesterday": "'yesterday': wanted an age such as 30m",
+    "pyoco-client list --limit 0": "--limit",
+    "pyoco-client list --limit 5 --all": "--all has no limit",
+    "pyoco-client list --sort color": "'color' is not one of 'updated_at'",
+    "pyoco-client list --flow \udcff": "is not UTF-8 text",
+    "pyoco-client list-vnext --limit 201": "--limit",
+    f"pyoco-client watch --run-id {A_RUN} --output table": "'table' is not one of 'status', 'json'",
+    f"pyoco-client watch --run-id {A_RUN} --timeout-sec -1": "--timeout-sec",
+    "pyoco-client explain --run-id x": "'x': wanted the id of a run",
+    "pyoco-client workers --state GONE": "'GONE': wanted one of RUNNING, IDLE",
+    "pyoco-client workers --limit 501": "--limit",
+    "pyoco-client worker --pause": "Missing option '--worker-id'",
+    "pyoco-client worker --worker-id w --pause --resume": "--pause and --resume are opposites",
+    "pyoco-client dlq lst": "No such command 'lst'",
+    "pyoco-client dlq list --limit 5 --all": "--all has no limit",
+    "pyoco-client dlq get --seq 0": "--seq",
+    "pyoco-client dlq replay --yes": "which letters? Give --seq",
+    "pyoco-client dlq replay --seq 1 --flow x": "--seq names one letter",
+    "pyoco-client dlq delete --seq 1 --dry-run": "--seq names one letter",
+    "pyoco-client bulk cancel --yes": "which runs? Give at least one filter",
+    "pyoco-client bulk rerun --from middle --flow x": "'middle' is not one of 'start', 'failed'",
+    "pyoco-client bulk get": "Missing option '--bulk-id'",
+    "pyoco-server op": "No such command 'op'",
+    "pyoco-server up --port 70000": "--port",
+    "pyoco-server up --dashboard-lang fr": "PYOCO_DASHBOARD_LANG='fr': wanted one of auto, ja, en",
+    "pyoco-server up --nats-url http://x": "PYOCO_NATS_URL='http://x'",
+    "pyoco-server up --nats-port 4222": "need --with-nats-bootstrap",
+    "pyoco-server up --with-nats-bootstrap --nats-url nats://x:1": "leave it or --with-nats-bootstrap out",
+    "pyoco-server dev --flows none": "--flows",
+    "pyoco-server dev --concurrency 0": "--concurrency",
+    "pyoco-worker --flows none": "--flows",
+    "pyoco-worker --flows . --resolver a:b": "leave one of them out",
+    "pyoco-worker --resolver a.b": "wanted module:function",
+    "pyoco-worker --tag a.b": "'a.b': wanted 1 to 64 letters",
+    "pyoco-worker --tags a,b.c": "'b.c': wanted 1 to 64 letters",
+    "pyoco-worker --worker-id 'a b'": "'a b': wanted 1 to 128 letters",
+    "pyoco-worker --concurrency 0": "--concurrency",
+    "pyoco-server-admin api-keys": "No such command 'api-keys'",
+}
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files that the command lines of this module name."""
+    (tmp_path / "flows").mkdir()
+    for name, text in {
+        "flow.yaml": "flow: {graph: a}",
+        "params.yaml": "{}",
+        "bad.json": "{'a': 1}",
+        "bad.yaml": "a: [1",
+        "date.yaml": "when: 2026-01-01",
+        "list.yaml": "[a]",
+        "surrogate.json": '{"a": "\\ud800"}',
+    }.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "mypackage-1.2.0-py3-none-any.whl").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    for name in ("LC_ALL", "LC_MESSAGES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("in_folder")
+@pytest.mark.parametrize(("line", "complaint"), WRONG.items(), ids=map(ascii, WRONG))
+def test_a_usage_error_is_exit_code_1_with_the_cause_and_an_example(
+    line: str, complaint: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program, *arguments = shlex.split(line)
+    assert exit_code_of(APPS[program], program, arguments) == 1
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("ERR-PYOCO-0018 ")
+    assert complaint in said.err
+    assert re.search(rf"^  Example: {program}\b", said.err, re.MULTILINE)
+    assert re.search(rf"^  Help: {program}.* --help$", said.err, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("pyoco-server", ["up", "--port", "x"]),
+        ("pyoco-worker", ["--tag", "a.b"]),
+        ("pyoco-client", ["submit"]),
+        ("pyoco-server-admin", ["what"]),
+    ],
+)
+def test_the_programs_themselves_exit_with_1(program: str, arguments: list[str]) -> None:
+    done = run_command(MODULES[program], *arguments)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "ERR-PYOCO-0018" in done.stderr
+
+
+def test_a_bad_setting_is_a_usage_error_that_names_key_and_value() -> None:
+    for module, arguments in ((SERVER, ["up"]), (WORKER, []), (CLIENT, ["get", "--run-id", A_RUN])):
+        done = call_command(module, *arguments, PYOCO_LOG_LEVEL="LOUD", PYOCO_CONSUMER_MAX_DELIVER="many")
+        assert done.returncode == 1
+        assert "PYOCO_LOG_LEVEL='LOUD': wanted one of DEBUG" in done.stderr
+        assert "PYOCO_CONSUMER_MAX_DELIVER='many': wanted a whole number" in done.stderr
+
+
+def test_usage_errors_speak_the_language_of_the_terminal() -> None:
+    done = call_client("submit", LC_ALL="ja_JP.UTF-8")
+    assert done.stderr.startswith("ERR-PYOCO-0018 CLI引数が不正です（入力形式を確認してください）: ")
+
+
+@pytest.mark.parametrize("program", MODULES)
+def test_every_program_tells_its_version(program: str) -> None:
+    done = call_command(MODULES[program], "--version")
+    assert (done.returncode, done.stdout) == (0, f"{program} {__version__}\n")
+
+
+def test_a_program_without_arguments_shows_its_help() -> None:
+    for module, code in ((CLIENT, 1), (SERVER, 1), (ADMIN, 1)):
+        done = call_command(module)
+        assert done.returncode == code
+        assert "Usage: " in done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("in_folder")
+@pytest.mark.parametrize(("name", "command"), commands(), ids=[name for name, _ in commands()])
+def test_help_shows_examples_and_each_can_be_understood(name: str, command: Any) -> None:
+    _, *lines = command.epilog.replace("\b\n", "").splitlines()
+    assert lines
+    for line in lines:
+        program, *words = shlex.split(line.replace("$RUN_ID", A_RUN))
+        named = get_command(APPS[program])
+        while words and words[0] in getattr(named, "commands", {}):
+            named = named.commands[words.pop(0)]  # type: ignore[attr-defined]
+        with contextlib.suppress(typer.Exit):  # --version is done as soon as it is read
+            named.make_context(name, words)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a=1", 1),
+        ("a=1.5", 1.5),
+        ("a=true", True),
+        ("a=null", None),
+        ('a={"b": [1]}', {"b": [1]}),
+        ('a="1"', "1"),
+        ("a=Ada", "Ada"),
+        ("a=", ""),
+        ("a=b=c", "b=c"),
+        ("a=NaN", "NaN"),
+        ("a= x ", " x "),
+        (" a =x", "x"),
+    ],
+)
+def test_a_param_is_json_where_it_can_be_and_text_otherwise(text: str, value: object) -> None:
+    assert params.from_pair(text) == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("environ", "language"),
+    [
+        ({}, "en"),
+        ({"LANG": "ja_JP.UTF-8"}, "ja"),
+        ({"LANG": "en_US.UTF-8"}, "en"),
+        ({"LC_MESSAGES": "ja_JP.UTF-8", "LANG": "en_US.UTF-8"}, "ja"),
+        ({"LC_ALL": "C", "LC_MESSAGES": "ja_JP.UTF-8", "LANG": "ja_JP.UTF-8"}, "en"),
+        ({"LC_ALL": "", "LANG": "ja"}, "ja"),
+    ],
+)
+def test_the_language_goes_by_the_variables_that_other_programs_go_by(
+    environ: dict[str, str], language: str
+) -> None:
+    assert system_language(environ) == language
+
+
+def test_control_characters_are_made_visible() -> None:
+    assert printable("a\tb\nc\x1b[31m\x9b\x07") == "a\tb\nc\ufffd[31m\ufffd\ufffd"

@@ -1,0 +1,401 @@
+"""Settings: each with its default, read from the environment, and checked wherever it comes from."""
+
+import dataclasses
+import pickle
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
+from pyoco_server.errors import ConfigError
+from pyoco_server.records.models import TAG_PATTERN
+
+BY_NAME = {row.name: row for row in SETTINGS}
+
+# Spec 1, appendix I, and spec 2, section 6.
+CONTRACT_DEFAULTS: dict[str, object] = {
+    "PYOCO_NATS_URL": "nats://127.0.0.1:4222",
+    "PYOCO_WORK_SUBJECT_PREFIX": "pyoco.work",
+    "PYOCO_DEFAULT_TAG": "default",
+    "PYOCO_RUNS_KV_BUCKET": "pyoco_runs",
+    "PYOCO_WORKERS_KV_BUCKET": "pyoco_workers",
+    "PYOCO_HTTP_AUTH_MODE": "none",
+    "PYOCO_HTTP_API_KEY_HEADER": "X-API-Key",
+    "PYOCO_AUTH_KV_BUCKET": "pyoco_auth",
+    "PYOCO_AUTH_PEPPER": "",
+    "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": 1.0,
+    "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC": 5.0,
+    "PYOCO_WORKERS_KV_TTL_SEC": 15.0,
+    "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": 20.0,
+    "PYOCO_CANCEL_GRACE_PERIOD_SEC": 30.0,
+    "PYOCO_CONSUMER_ACK_WAIT_SEC": 30.0,
+    "PYOCO_CONSUMER_MAX_DELIVER": 20,
+    "PYOCO_CONSUMER_MAX_ACK_PENDING": 200,
+    "PYOCO_ACK_PROGRESS_INTERVAL_SEC": 10.0,
+    "PYOCO_DLQ_STREAM": "PYOCO_DLQ",
+    "PYOCO_DLQ_SUBJECT_PREFIX": "pyoco.dlq",
+    "PYOCO_DLQ_PUBLISH_EXECUTION_ERROR": True,
+    "PYOCO_DLQ_MAX_AGE_SEC": 604800,
+    "PYOCO_DLQ_MAX_MSGS": 100000,
+    "PYOCO_DLQ_MAX_BYTES": 536870912,
+    "PYOCO_MAX_RUN_SNAPSHOT_BYTES": 262144,
+    "PYOCO_WORKFLOW_YAML_MAX_BYTES": 262144,
+    "PYOCO_WHEEL_OBJECT_STORE_BUCKET": "pyoco_wheels",
+    "PYOCO_WHEEL_MAX_BYTES": 536870912,
+    "PYOCO_WHEEL_SYNC_ENABLED": False,
+    "PYOCO_WHEEL_SYNC_DIR": ".pyoco/wheels",
+    "PYOCO_WHEEL_SYNC_INTERVAL_SEC": 10.0,
+    "PYOCO_WHEEL_INSTALL_TIMEOUT_SEC": 180.0,
+    "PYOCO_WHEEL_HISTORY_KV_BUCKET": "pyoco_wheel_history",
+    "PYOCO_WHEEL_HISTORY_TTL_SEC": 7776000,
+    "PYOCO_DASHBOARD_LANG": "auto",
+    "PYOCO_LOAD_DOTENV": True,
+    "PYOCO_ENV_FILE": ".env",
+    "PYOCO_LOG_LEVEL": "INFO",
+    "PYOCO_LOG_FORMAT": "json",
+    "PYOCO_LOG_UTC": True,
+    "PYOCO_LOG_INCLUDE_TRACEBACK": True,
+}
+OWN_DEFAULTS: dict[str, object] = {
+    "PYOCO_WORK_STREAM": "PYOCO_WORK",
+    "PYOCO_NATS_REPLICAS": 1,
+    "PYOCO_WORKER_RECORD_RETENTION_SEC": 604800.0,
+    "PYOCO_NATS_DATA_DIR": ".pyoco/nats",
+    "PYOCO_NATS_REQUEST_TIMEOUT_SEC": 1.5,
+    "PYOCO_NATS_USER": "",
+    "PYOCO_NATS_PASSWORD": "",
+    "PYOCO_NATS_NKEY_SEED_FILE": "",
+    "PYOCO_NATS_CREDS_FILE": "",
+    "PYOCO_NATS_TLS_CA_FILE": "",
+    "PYOCO_NATS_TLS_CERT_FILE": "",
+    "PYOCO_NATS_TLS_KEY_FILE": "",
+    "PYOCO_HTTP_ALLOWED_HOSTS": "",
+    "PYOCO_HTTP_RATE_LIMIT": 0.0,
+    "PYOCO_HTTP_RATE_LIMIT_BURST": 100,
+    "PYOCO_HTTP_TLS_CERT_FILE": "",
+    "PYOCO_HTTP_TLS_KEY_FILE": "",
+    "PYOCO_RUN_DIR": ".pyoco/runs",
+    "PYOCO_WORKER_CONCURRENCY": 1,
+    "PYOCO_CALLABLE_ALLOW": "",
+    "PYOCO_DRAIN_TIMEOUT_SEC": 30.0,
+    "PYOCO_SERVER": "http://127.0.0.1:8000",
+    "PYOCO_API_KEY": "",
+    "PYOCO_HTTP_OPERATOR_TENANT": "",
+    "PYOCO_RUN_RETENTION_SEC": 0.0,
+    "PYOCO_WAITS_KV_BUCKET": "pyoco_waits",
+    "PYOCO_WAIT_EVENT_STREAM": "PYOCO_WAIT_EVENTS",
+    "PYOCO_WAIT_EVENT_SUBJECT_PREFIX": "pyoco.wait_events",
+    "PYOCO_WAIT_EVENT_MAX_AGE_SEC": 31_536_000,
+    "PYOCO_WAIT_TIMEOUT_SEC": 86400.0,
+    "PYOCO_WAIT_ANSWER_MAX_BYTES": 262144,
+    "PYOCO_PUBLIC_URL": "",
+    "PYOCO_NOTIFY_URL": "",
+    "PYOCO_NOTIFY_SECRET": "",
+    "PYOCO_NOTIFY_TIMEOUT_SEC": 10.0,
+    "PYOCO_NOTIFY_MAX_AGE_SEC": 86400,
+    "PYOCO_INDEX_DIR": ".pyoco/index",
+    "PYOCO_OTEL_ENABLED": False,
+    "PYOCO_JOURNAL_STREAM": "PYOCO_JOURNAL",
+    "PYOCO_JOURNAL_SUBJECT_PREFIX": "pyoco.journal",
+    "PYOCO_JOURNAL_VALUE_MAX_BYTES": 67108864,
+    "PYOCO_IDEMPOTENCY_KV_BUCKET": "pyoco_idempotency",
+    "PYOCO_IDEMPOTENCY_TTL_SEC": 86400,
+    "PYOCO_RUN_LOG_STREAM": "PYOCO_LOGS",
+    "PYOCO_RUN_LOG_SUBJECT_PREFIX": "pyoco.logs",
+    "PYOCO_RUN_LOG_MAX_AGE_SEC": 604800,
+    "PYOCO_RUN_LOG_MAX_BYTES": 536870912,
+    "PYOCO_RUN_LOG_LINE_MAX_BYTES": 16384,
+    "PYOCO_RUN_LOG_RUN_MAX_BYTES": 10485760,
+    "PYOCO_SWEEP_INTERVAL_SEC": 5.0,
+    "PYOCO_LEASE_KV_BUCKET": "pyoco_leases",
+    "PYOCO_ADVISORY_STREAM": "PYOCO_ADVISORIES",
+    "PYOCO_TASK_RETRY_BASE_SEC": 0.5,
+    "PYOCO_TASK_RETRY_MAX_SEC": 60.0,
+    "PYOCO_BULK_KV_BUCKET": "pyoco_bulk",
+    "PYOCO_BULK_TTL_SEC": 604800,
+}
+
+
+def from_env(**environ: str) -> NatsBackendConfig:
+    """The configuration of exactly these variables, whatever file lies in the working directory."""
+    return NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": "0", **environ})
+
+
+def complaint(**environ: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        from_env(**environ)
+    return str(caught.value)
+
+
+def test_every_setting_of_the_contract_exists_with_its_default() -> None:
+    defaults = {row.name: row.default for row in SETTINGS}
+    assert defaults == CONTRACT_DEFAULTS | OWN_DEFAULTS
+    assert {name: type(value) for name, value in defaults.items()} == {
+        name: type(value) for name, value in (CONTRACT_DEFAULTS | OWN_DEFAULTS).items()
+    }
+
+
+@pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.name)
+def test_a_row_is_derived_from_its_field_and_explains_itself(row: Setting) -> None:
+    assert row.name == "PYOCO_" + row.field.upper()
+    assert getattr(NatsBackendConfig(), row.field) == row.default
+    assert row.accepts(row.default)
+    assert row.help.endswith(".")
+    assert row.group
+    assert row.wanted
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    assert from_env() == dataclasses.replace(NatsBackendConfig(), load_dotenv=False)
+
+
+def test_without_an_argument_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
+    monkeypatch.setenv("PYOCO_DEFAULT_TAG", "from-process")
+    assert NatsBackendConfig.from_env().default_tag == "from-process"
+
+
+def test_an_empty_variable_counts_as_not_set() -> None:
+    assert from_env(PYOCO_CONSUMER_MAX_DELIVER="", PYOCO_NATS_URL="") == from_env()
+
+
+def texts(pattern: str) -> st.SearchStrategy[str]:
+    return st.from_regex(pattern, fullmatch=True)
+
+
+NAMES = texts(r"[A-Za-z0-9_-]{1,40}")
+FORMS: dict[str, st.SearchStrategy[str]] = {
+    "PYOCO_NATS_URL": texts(r"(nats|tls)://[a-z]{1,9}(:[1-9][0-9]{0,3})?(,wss?://u:p@[a-z]{1,9})?"),
+    **dict.fromkeys(
+        ("PYOCO_SERVER", "PYOCO_PUBLIC_URL", "PYOCO_NOTIFY_URL"),
+        texts(r"https?://[a-z]{1,9}(:[1-9][0-9]{0,3})?/?"),
+    ),
+}
+
+
+def good_values(row: Setting) -> st.SearchStrategy[Any]:
+    low = row.minimum if row.minimum is not None else row.above
+    if row.kind == "int":
+        return st.integers(int(low or 0), int(row.maximum) if row.maximum is not None else None)
+    if row.kind == "float":
+        return st.floats(
+            low, row.maximum, exclude_min=row.above is not None, allow_nan=False, allow_infinity=False
+        )
+    if row.kind == "bool":
+        return st.booleans()
+    return st.sampled_from(row.choices) if row.choices else FORMS.get(row.name, NAMES)
+
+
+@pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.name)
+@given(data=st.data())
+def test_a_good_value_written_as_text_is_read_back(row: Setting, data: st.DataObject) -> None:
+    value = data.draw(good_values(row))
+    assert row.accepts(value)
+    assert row.parse(str(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [(word, True) for word in ("1", "true", "YES", "On", " true ")]
+    + [(word, False) for word in ("0", "false", "NO", "Off")],
+)
+def test_words_for_yes_and_no(text: str, value: bool) -> None:
+    assert from_env(PYOCO_WHEEL_SYNC_ENABLED=text).wheel_sync_enabled is value
+
+
+def test_a_choice_is_read_in_any_case() -> None:
+    config = from_env(PYOCO_LOG_LEVEL="debug", PYOCO_LOG_FORMAT="TEXT")
+    assert (config.log_level, config.log_format) == ("DEBUG", "text")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "PYOCO_CONSUMER_ACK_WAIT_SEC",
+            "abc",
+            "PYOCO_CONSUMER_ACK_WAIT_SEC='abc': wanted a number of seconds, at least 1 (default 30.0)",
+        ),
+        (
+            "PYOCO_CONSUMER_ACK_WAIT_SEC",
+            "0.5",
+            "PYOCO_CONSUMER_ACK_WAIT_SEC=0.5: wanted a number of seconds, at least 1 (default 30.0)",
+        ),
+        (
+            "PYOCO_NATS_REQUEST_TIMEOUT_SEC",
+            "2.1",
+            "PYOCO_NATS_REQUEST_TIMEOUT_SEC=2.1: "
+            "wanted a number of seconds, more than 0, at most 2 (default 1.5)",
+        ),
+        (
+            "PYOCO_CONSUMER_MAX_DELIVER",
+            "2.5",
+            "PYOCO_CONSUMER_MAX_DELIVER='2.5': wanted a whole number, at least 1 (default 20)",
+        ),
+        (
+            "PYOCO_WHEEL_MAX_BYTES",
+            "1GB",
+            "PYOCO_WHEEL_MAX_BYTES='1GB': wanted a whole number of bytes, at least 1 (default 536870912)",
+        ),
+        (
+            "PYOCO_LOG_UTC",
+            "maybe",
+            "PYOCO_LOG_UTC='maybe': wanted one of 1, 0, true, false, yes, no, on, off (default 1)",
+        ),
+        (
+            "PYOCO_HTTP_AUTH_MODE",
+            "basic",
+            "PYOCO_HTTP_AUTH_MODE='basic': wanted one of none, api_key (default none)",
+        ),
+        (
+            "PYOCO_DEFAULT_TAG",
+            "a.b",
+            "PYOCO_DEFAULT_TAG='a.b': wanted 1 to 64 letters, digits, _ and - (default default)",
+        ),
+        (
+            "PYOCO_SERVER",
+            "localhost:8000",
+            "PYOCO_SERVER='localhost:8000': "
+            "wanted a URL such as http://127.0.0.1:8000 (default http://127.0.0.1:8000)",
+        ),
+    ],
+)
+def test_a_bad_value_is_named_with_what_was_wanted(name: str, text: str, message: str) -> None:
+    assert complaint(**{name: text}) == f"A command-line argument or setting is not valid: {message}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(
+            (row.name, text)
+            for row in SETTINGS
+            if row.kind == "float"
+            for text in ("nan", "inf", "-inf", "1e999")
+        ),
+        *((row.name, "-1") for row in SETTINGS if row.kind in ("int", "float")),
+        ("PYOCO_NATS_REQUEST_TIMEOUT_SEC", "0"),
+        ("PYOCO_NATS_REPLICAS", "6"),
+        ("PYOCO_NATS_URL", "http://127.0.0.1:4222"),
+        ("PYOCO_NATS_URL", "nats://"),
+        ("PYOCO_NATS_URL", "nats://h:99999"),
+        ("PYOCO_NATS_URL", "nats://h:0"),
+        ("PYOCO_NATS_URL", "nats://[::1"),
+        ("PYOCO_NATS_URL", "nats://a:1,http://b:2"),
+        ("PYOCO_RUNS_KV_BUCKET", "pyoco.runs"),
+        ("PYOCO_RUNS_KV_BUCKET", "runs\n"),
+        ("PYOCO_WORK_SUBJECT_PREFIX", "pyoco..work"),
+        ("PYOCO_WORK_SUBJECT_PREFIX", "pyoco.>"),
+        ("PYOCO_HTTP_API_KEY_HEADER", "X API Key"),
+        ("PYOCO_HTTP_OPERATOR_TENANT", "ops team"),
+        ("PYOCO_HTTP_OPERATOR_TENANT", "ops.team"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", "http://gateway"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", "gateway,pyoco.example.com/runs"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", "*gateway"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", "*.example.com:8000"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", "gateway pyoco"),
+        ("PYOCO_HTTP_ALLOWED_HOSTS", " , "),
+        ("PYOCO_NATS_DATA_DIR", "  "),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        from_env(**{name: text})
+    assert [problem.field for problem in caught.value.problems] == [name]
+
+
+@pytest.mark.parametrize(
+    "hosts", ["*", "gateway, pyoco.example.com ,*.inner.example", "gateway:8000,[::1]:8000,10.0.0.1", "a_b-c"]
+)
+def test_names_of_hosts_are_taken(hosts: str) -> None:
+    assert from_env(PYOCO_HTTP_ALLOWED_HOSTS=hosts).http_allowed_hosts == hosts
+
+
+def test_all_bad_values_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        from_env(PYOCO_LOG_LEVEL="loud", PYOCO_CONSUMER_MAX_DELIVER="many", PYOCO_NATS_REPLICAS="0")
+    assert {problem.field for problem in caught.value.problems} == {
+        "PYOCO_LOG_LEVEL",
+        "PYOCO_CONSUMER_MAX_DELIVER",
+        "PYOCO_NATS_REPLICAS",
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"ack_progress_interval_sec": 30.0},
+            "PYOCO_ACK_PROGRESS_INTERVAL_SEC=30.0: wanted less than PYOCO_CONSUMER_ACK_WAIT_SEC=30.0",
+        ),
+        (
+            {"worker_heartbeat_interval_sec": 60.0},
+            "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC=60.0: "
+            "wanted less than PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC=20.0",
+        ),
+        (
+            {"dlq_stream": "PYOCO_WORK"},
+            "PYOCO_DLQ_STREAM='PYOCO_WORK': wanted another name than PYOCO_WORK_STREAM='PYOCO_WORK'",
+        ),
+        (
+            {"auth_kv_bucket": "pyoco_runs"},
+            "PYOCO_AUTH_KV_BUCKET='pyoco_runs': wanted another name than PYOCO_RUNS_KV_BUCKET='pyoco_runs'",
+        ),
+        (
+            {"dlq_subject_prefix": "pyoco.work.dead"},
+            "PYOCO_DLQ_SUBJECT_PREFIX='pyoco.work.dead': "
+            "wanted a prefix apart from PYOCO_WORK_SUBJECT_PREFIX='pyoco.work': their subjects overlap",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        NatsBackendConfig(**values)
+    assert str(caught.value).endswith(f"not valid: {message}")
+
+
+def test_prefixes_that_only_begin_alike_do_not_overlap() -> None:
+    assert NatsBackendConfig(dlq_subject_prefix="pyoco.workdead").dlq_subject_prefix == "pyoco.workdead"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("consumer_max_deliver", True),
+        ("consumer_max_deliver", 2.0),
+        ("consumer_ack_wait_sec", "30"),
+        ("log_utc", 1),
+        ("nats_url", None),
+        ("log_level", "info"),
+    ],
+)
+def test_values_given_in_code_are_checked_too(field: str, value: object) -> None:
+    given_in_code: dict[str, Any] = {field: value}
+    with pytest.raises(ConfigError) as caught:
+        NatsBackendConfig(**given_in_code)
+    assert [problem.field for problem in caught.value.problems] == ["PYOCO_" + field.upper()]
+
+
+def test_a_whole_number_may_stand_for_seconds() -> None:
+    assert NatsBackendConfig(consumer_ack_wait_sec=60).consumer_ack_wait_sec == 60
+
+
+def test_replace_makes_a_checked_copy() -> None:
+    config = NatsBackendConfig()
+    assert dataclasses.replace(config, default_tag="gpu").default_tag == "gpu"
+    with pytest.raises(ConfigError):
+        dataclasses.replace(config, default_tag="g.p.u")
+
+
+def test_a_configuration_survives_the_way_between_processes() -> None:
+    config = NatsBackendConfig(default_tag="gpu")
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+@given(st.text(alphabet="ab.-_ \n", max_size=70))
+def test_the_default_tag_takes_what_a_run_takes_as_its_tag(tag: str) -> None:
+    row = BY_NAME["PYOCO_DEFAULT_TAG"]
+    assert row.accepts(tag) == (re.fullmatch(TAG_PATTERN.strip("^$"), tag) is not None)

@@ -1,0 +1,135 @@
+"""Where settings come from and what they show: the environment file, unknown variables, secrets."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.config import NatsBackendConfig, safe_url
+from pyoco_server.errors import ConfigError
+from tests.unit.config.test_config import complaint, from_env
+
+
+class TestEnvironmentFile:
+    @pytest.fixture(autouse=True)
+    def _inside_an_empty_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+
+    def test_it_is_read_from_the_working_directory(self) -> None:
+        Path(".env").write_text("# settings\nPYOCO_DEFAULT_TAG=from-file\nOTHER=1\n", encoding="utf-8")
+        assert NatsBackendConfig.from_env({}).default_tag == "from-file"
+
+    def test_it_may_begin_with_a_byte_order_mark(self) -> None:
+        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\n", encoding="utf-8-sig")
+        assert NatsBackendConfig.from_env({}).default_tag == "from-file"
+
+    def test_the_real_environment_wins(self) -> None:
+        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\nPYOCO_NATS_REPLICAS=3\n", encoding="utf-8")
+        config = NatsBackendConfig.from_env({"PYOCO_DEFAULT_TAG": "real"})
+        assert (config.default_tag, config.nats_replicas) == ("real", 3)
+
+    def test_an_empty_real_variable_wins_too(self) -> None:
+        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\n", encoding="utf-8")
+        assert NatsBackendConfig.from_env({"PYOCO_DEFAULT_TAG": ""}).default_tag == "default"
+
+    @pytest.mark.parametrize("off", ["0", "false", "off"])
+    def test_it_is_left_alone_when_switched_off(self, off: str) -> None:
+        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\n", encoding="utf-8")
+        assert NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": off}).default_tag == "default"
+
+    def test_the_default_file_may_be_missing(self) -> None:
+        assert NatsBackendConfig.from_env({}) == NatsBackendConfig()
+
+    def test_a_file_that_was_named_is_read(self) -> None:
+        Path("team.env").write_text("PYOCO_DEFAULT_TAG=team\n", encoding="utf-8")
+        config = NatsBackendConfig.from_env({"PYOCO_ENV_FILE": "team.env"})
+        assert (config.default_tag, config.env_file) == ("team", "team.env")
+
+    @pytest.mark.parametrize("content", [None, b"PYOCO_DEFAULT_TAG=\xff\n"])
+    def test_a_file_that_was_named_must_be_readable(self, content: bytes | None) -> None:
+        if content is not None:
+            Path("team.env").write_bytes(content)
+        with pytest.raises(ConfigError, match=r"PYOCO_ENV_FILE='team.env': wanted a readable file \("):
+            NatsBackendConfig.from_env({"PYOCO_ENV_FILE": "team.env"})
+
+    def test_a_default_file_that_cannot_be_read_is_told(self) -> None:
+        Path(".env").mkdir()
+        with pytest.raises(ConfigError, match=r"PYOCO_ENV_FILE='.env': wanted a readable file \("):
+            NatsBackendConfig.from_env({})
+
+    def test_its_bad_values_are_told_like_any_other(self) -> None:
+        Path(".env").write_text("PYOCO_LOG_LEVEL=loud\n", encoding="utf-8")
+        with pytest.raises(ConfigError, match="PYOCO_LOG_LEVEL='loud'"):
+            NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": "1"})
+
+    def test_a_bad_switch_is_told_and_reads_nothing(self) -> None:
+        Path(".env").write_text("PYOCO_LOG_LEVEL=loud\n", encoding="utf-8")
+        with pytest.raises(ConfigError) as caught:
+            NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": "perhaps"})
+        assert [problem.field for problem in caught.value.problems] == ["PYOCO_LOAD_DOTENV"]
+
+
+class TestUnknownVariables:
+    def test_a_typing_mistake_is_met_with_the_nearest_name(self, caplog: pytest.LogCaptureFixture) -> None:
+        from_env(PYOCO_NATS_ULR="nats://h:1")
+        assert caplog.messages == [
+            "PYOCO_NATS_ULR is not a setting of this product and has no effect; did you mean PYOCO_NATS_URL?"
+        ]
+        assert caplog.records[0].levelno == logging.WARNING
+
+    def test_nothing_is_guessed_when_nothing_is_near(self, caplog: pytest.LogCaptureFixture) -> None:
+        from_env(PYOCO_QQQQ="1")
+        assert caplog.messages == ["PYOCO_QQQQ is not a setting of this product and has no effect"]
+
+    def test_its_value_is_not_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+        from_env(PYOCO_AUTH_PEPER="hunter22")
+        assert "PYOCO_AUTH_PEPPER" in caplog.text
+        assert "hunter22" not in caplog.text
+
+    def test_other_programs_and_the_engine_are_left_alone(self, caplog: pytest.LogCaptureFixture) -> None:
+        from_env(HOME="/home/x", PYOCO_DISCOVERY_MODULES="my.tasks", PYOCO_CUTE="1")
+        assert caplog.messages == []
+
+
+class TestSecrets:
+    CONFIG = NatsBackendConfig(nats_url="nats://alice:hunter22@h:4222", auth_pepper="cayenne99")
+
+    def test_repr_shows_none(self) -> None:
+        shown = repr(self.CONFIG)
+        assert "nats_url='nats://h:4222'" in shown
+        assert "auth_pepper='[redacted]'" in shown
+        for secret in ("alice", "hunter22", "cayenne99"):
+            assert secret not in shown
+
+    def test_a_complaint_shows_none(self) -> None:
+        told = complaint(PYOCO_NATS_URL="nats://alice:hunter22@h:99999999", PYOCO_AUTH_PEPPER="  ")
+        assert "PYOCO_NATS_URL='nats://h:99999999'" in told
+        assert "PYOCO_AUTH_PEPPER='[redacted]'" in told
+        assert "hunter22" not in told
+
+    def test_the_values_themselves_are_whole(self) -> None:
+        assert self.CONFIG.nats_url == "nats://alice:hunter22@h:4222"
+        assert self.CONFIG.auth_pepper == "cayenne99"
+
+    @pytest.mark.parametrize(
+        ("url", "safe"),
+        [
+            ("nats://127.0.0.1:4222", "nats://127.0.0.1:4222"),
+            ("nats://token@h:4222", "nats://h:4222"),
+            ("nats://u:p@ss/word@h:4222", "nats://h:4222"),
+            ("tls://u:p,w@a:1,tls://u:p@b:2", "tls://a:1,tls://b:2"),
+            ("u:p@h", "h"),
+        ],
+    )
+    def test_safe_url(self, url: str, safe: str) -> None:
+        assert safe_url(url) == safe
+
+    @given(user=st.text(), password=st.text())
+    def test_safe_url_keeps_nothing_of_any_password(self, user: str, password: str) -> None:
+        assert safe_url(f"nats://{user}:{password}@h:1") == "nats://h:1"
+
+    def test_a_list_of_servers_is_told_apart(self) -> None:
+        config = NatsBackendConfig(nats_url="nats://u:p,w@a:1, nats://b:2")
+        assert config.nats_servers == ["nats://u:p,w@a:1", "nats://b:2"]

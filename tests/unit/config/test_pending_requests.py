@@ -1,0 +1,103 @@
+"""One timer for all requests that wait: each still has its own time."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from pyoco_server.aio import deadline_timer
+from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.pending_requests import PendingRequests
+from tests.support.clocks import SetLoop
+
+TIMEOUT_SEC = 0.2
+
+
+class Late(Exception):
+    pass
+
+
+def use_clock(monkeypatch: pytest.MonkeyPatch, clock: SetLoop) -> None:
+    monkeypatch.setattr(deadline_timer, "asyncio", SimpleNamespace(get_running_loop=lambda: clock))
+
+
+@pytest.fixture
+def pending() -> PendingRequests:
+    return PendingRequests(TIMEOUT_SEC, Late)
+
+
+async def test_each_request_has_its_full_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SetLoop()
+    use_clock(monkeypatch, clock)
+    made_at: dict[str, float] = {}
+    ended_at: dict[str, float] = {}
+
+    def late(subject: str) -> Late:
+        ended_at[subject] = clock.time()
+        return Late(subject)
+
+    pending = PendingRequests(TIMEOUT_SEC, late)
+    answers: list[asyncio.Future[Message]] = []
+    for number in range(5):
+        made_at[f"s{number}"] = clock.time()
+        answers.append(pending.add(str(number), f"s{number}"))
+        clock.advance(0.03)
+    clock.advance(1.0)
+    for number, answer in enumerate(answers):
+        with pytest.raises(Late, match=f"s{number}"):
+            await answer
+    waits = {subject: ended_at[subject] - made_at[subject] for subject in made_at}
+    assert waits == pytest.approx(dict.fromkeys(made_at, TIMEOUT_SEC))
+
+
+async def test_a_process_that_stood_still_reads_the_answers_that_wait_before_it_fails_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SetLoop()
+    use_clock(monkeypatch, clock)
+    pending = PendingRequests(TIMEOUT_SEC, Late)
+    answered, lost = pending.add("1", "answered"), pending.add("2", "lost")
+    clock.stand_still(90.0)
+    assert not answered.done()
+    assert not lost.done()
+    message = Message("s", "", b"", b"data")
+    assert pending.answer("1", message)
+    clock.advance(deadline_timer._POSTPONED_SEC)
+    assert await answered is message
+    with pytest.raises(Late, match="lost"):
+        await lost
+
+
+async def test_the_error_names_the_subject(pending: PendingRequests) -> None:
+    with pytest.raises(Late, match="a subject"):
+        await pending.add("1", "a subject")
+
+
+async def test_an_answered_request_does_not_hide_the_next_one_that_is_late(pending: PendingRequests) -> None:
+    message = Message("s", "", b"", b"data")
+    first, second = pending.add("1", "first"), pending.add("2", "second")
+    assert pending.answer("1", message)
+    assert await first is message
+    pending.remove("1")
+    with pytest.raises(Late, match="second"):
+        await second
+
+
+async def test_a_second_answer_and_one_to_nobody_change_nothing(pending: PendingRequests) -> None:
+    first, second = Message("s", "", b"", b"1"), Message("s", "", b"", b"2")
+    answer = pending.add("1", "s")
+    assert pending.answer("1", first)
+    assert pending.answer("1", second)
+    assert await answer is first
+    pending.remove("1")
+    assert not pending.answer("1", second)
+    pending.close()
+
+
+async def test_all_that_wait_fail_together(pending: PendingRequests) -> None:
+    answers = [pending.add(str(number), "s") for number in range(3)]
+    pending.fail(lambda: ConnectionError("lost"))
+    for answer in answers:
+        with pytest.raises(ConnectionError, match="lost"):
+            await answer
+    pending.close()

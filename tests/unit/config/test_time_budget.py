@@ -1,0 +1,121 @@
+"""One timer for all blocks: each has its own time, and a cancellation by somebody else stays one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pyoco_server.aio import deadline_timer
+from pyoco_server.aio.time_budget import TimeBudget
+from tests.support.clocks import SetLoop
+
+SECONDS = 0.2
+STEP_SEC = 0.01
+
+
+class Clock(SetLoop):
+    async def passes(self, seconds: float) -> None:
+        """Let time pass step by step, with turns for everybody after each."""
+        for _ in range(round(seconds / STEP_SEC)):
+            self.advance(STEP_SEC)
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of the budgets: how busy this machine is does not count."""
+    clock = Clock()
+
+    class AsyncioOfTheClock:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(asyncio, name)
+
+        def get_running_loop(self) -> Clock:
+            return clock
+
+    monkeypatch.setattr(deadline_timer, "asyncio", AsyncioOfTheClock())
+    return clock
+
+
+@pytest.fixture
+async def budget() -> AsyncIterator[TimeBudget]:
+    budget = TimeBudget(SECONDS)
+    yield budget
+    budget.close()
+
+
+async def _seconds_until_it_is_up(budget: TimeBudget, clock: Clock) -> float:
+    began = clock.time()
+    with pytest.raises(TimeoutError), budget.block():
+        await asyncio.Event().wait()
+    # It was the block that was ended, not the task.
+    assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+    return clock.time() - began
+
+
+def _is_its_time(seconds: float) -> bool:
+    rounding = STEP_SEC / 1000
+    return SECONDS - rounding <= seconds <= SECONDS + STEP_SEC + rounding
+
+
+async def test_each_block_has_its_full_time_and_no_more(budget: TimeBudget, clock: Clock) -> None:
+    tasks = []
+    for _ in range(5):
+        tasks.append(asyncio.create_task(_seconds_until_it_is_up(budget, clock)))
+        await asyncio.sleep(0)
+        await clock.passes(0.03)
+    await clock.passes(2 * SECONDS)
+    assert all(task.done() for task in tasks)
+    assert all(_is_its_time(task.result()) for task in tasks), [task.result() for task in tasks]
+
+
+async def test_a_block_that_ends_in_time_is_left_alone_and_hides_no_other(
+    budget: TimeBudget, clock: Clock
+) -> None:
+    with budget.block():
+        await asyncio.sleep(0)
+    late = asyncio.create_task(_seconds_until_it_is_up(budget, clock))
+    await asyncio.sleep(0)
+    await clock.passes(SECONDS / 2)
+    with budget.block():
+        await asyncio.sleep(0)
+    await clock.passes(SECONDS)
+    assert late.done()
+    assert _is_its_time(late.result())
+    # The timer of a block that is long over ends nobody.
+    await clock.passes(SECONDS * 1.5)
+
+
+async def test_a_cancellation_by_somebody_else_stays_one(budget: TimeBudget) -> None:
+    async def wait() -> None:
+        with budget.block():
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_cancellation_in_the_moment_its_time_is_up_stays_one() -> None:
+    budget = TimeBudget(0)
+
+    async def wait() -> None:
+        with budget.block():
+            # The time is up while nobody else has a turn.
+            asyncio.current_task().cancel()  # type: ignore[union-attr]
+            budget._expire(asyncio.get_running_loop().time())
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(wait())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    budget.close()
+
+
+async def test_an_error_of_the_block_passes_through(budget: TimeBudget) -> None:
+    with pytest.raises(KeyError), budget.block():
+        raise KeyError

@@ -1,0 +1,169 @@
+"""The graph of a flow.yaml at submit: each problem is found where it is written, however it is written."""
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyoco_server.runs.flow_yaml import check_flow_yaml
+from tests.support.samples.flow_yaml import TASKS, each_parser, flow, problems_of, text_at, the_problem  # noqa: F401 - a fixture
+
+pytestmark = pytest.mark.usefixtures("each_parser")
+
+
+class TestGraph:
+    @pytest.mark.parametrize(
+        ("graph", "pointed", "words"),
+        [
+            ("load >> svae", "svae", "there is no task 'svae'; did you mean 'save'?"),
+            ("load >> n: svae", "svae", "did you mean 'save'?"),
+            ("load >> whatever", "whatever", "declare it under 'tasks'"),
+            ("load >> tidy", "tidy", "write pipe(tidy)"),
+            ("load >> pipe(tdiy)", "tdiy", "did you mean 'tidy'?"),
+            ('load >> pipe("tdiy")', '"tdiy"', "did you mean 'tidy'?"),
+            ("switch(on=a){x: svae; default: load}", "svae", "no task 'svae'"),
+            ("switch(on=a){svae: n: svae; load: load}", "svae; load", "no task 'svae'"),
+            ("switch(on=a){x: 'load >> \"'}", "\"'}", "unterminated string"),
+            ("switch(on=a){x: 'load >> svae'}", "svae'", "no task 'svae'"),
+            ('switch(on=a){x: "switch(on=b){y: \\"load >> svae\\"}"}', 'svae\\"}"', "no task 'svae'"),
+            ("switch(on=a){x: 'load >> >>'}", ">>'}", "expected term"),
+            ("switch(on=a){x: load; x: save}", "x: save", "the case 'x' is there twice"),
+            ("switch(on=a){1: load; '1': save}", "'1': save", "the case '1' is there twice"),
+            (
+                "switch(on=a){default: load; default: save}",
+                "default: save",
+                "the case 'default' is there twice",
+            ),
+            ("switch(on=a){}", "switch", "switch must define at least one case"),
+            ("switch(on=a, over=b){x: load}", "over", "switch() has no argument 'over'"),
+            ("foreach(over=a, itme=b){load}", "itme", "did you mean 'item'?"),
+            ("repeat(count=1, count=2){load}", "count=2", "is there twice"),
+            ("repeat(cuont=1){load}", "{", "requires 'count='"),
+            ("repaet(count=1){load}", "repaet", "did you mean 'repeat'?"),
+            ("repeat(count=1, collect=lst){load}", "lst", "unsupported collect mode 'lst'"),
+            ("until(cond=a, max_iter=0){load}", "0", "max_iter must be a positive integer"),
+            ("until(cond=a, max_iter=x){load}", "x", "max_iter must be a positive integer"),
+            ("foreach(over=a, item='1x'){load}", "'1x'", "item must be an identifier"),
+            ("foreach(over='[1, 2]'){load}", "'[1, 2]'", "unsupported expression"),
+            ("until(cond='$ctx.a > len($ctx.b)'){load}", "'$ctx.a", "only $ctx/$env references"),
+            ("until(cond='$ctx.a >'){load}", "'$ctx.a", "invalid syntax"),
+            ("repeat(count={{ }}){load}", "{{", "cannot be empty"),
+            ("load > save", "> save", "use '>>' only"),
+            ("load save", "save", "expected '>>' or the end but got a name"),
+            ("load >> ", "", "expected term"),
+            ("load & save", "& save", "Python flow only"),
+            ("load >> my-task", "-task", "letters, digits and '_'"),
+            ("repeat(count=1){}", "}", "a task is missing before '}'"),
+            ("n: load >> n: save", "save", "two nodes are called 'n'"),
+            ("save: load >> save", "save", "two nodes are called 'save'"),
+            ("load >> save >> load", "load", "would wait for itself"),
+            ("pipe(tidy) >> pipe(tidy)", "clean", "would wait for itself"),
+        ],
+    )
+    def test_refused_where_it_is_written(self, graph: str, pointed: str, words: str) -> None:
+        source = f"flow:\n  graph: |\n    {graph}\npipes:\n  tidy: clean\n{TASKS}"
+        problem = the_problem(source)
+        assert words.lower() in problem.message.lower()
+        assert problem.field == ("pipes.tidy" if pointed == "clean" else "flow.graph")
+        assert text_at(source, problem).startswith(pointed)
+
+    @pytest.mark.parametrize(
+        "expression",
+        [
+            "$ctx.params.a ** 2",
+            "2 ** 100 > $ctx.params.a",
+            "$ctx.params.n * 'x'",
+            "('a' + 'b') * $ctx.params.n == 'ab'",
+            "($ctx.params.a or 'b') * 9",
+            "b'x' * $ctx.params.n",
+            "'%999999999d' % $ctx.params.n",
+        ],
+    )
+    def test_operators_without_a_bound(self, expression: str) -> None:
+        for graph in (
+            f'until(cond="{expression}"){{load}}',
+            f"repeat(count={{{{ {expression} }}}}){{load}}",
+            f'switch(on="{expression}"){{x: load}}',
+            f'load >> foreach(over="{expression}"){{load}}',
+        ):
+            assert "no bound" in the_problem(flow(graph)).message
+
+    def test_operators_with_a_bound(self) -> None:
+        expression = "$ctx.params.n * 3 % 2 == 1 and ($ctx.params.a == 'x') * 1 > 0"
+        assert check_flow_yaml(flow(f'until(cond="{expression}"){{load}}').encode())
+
+    def test_pipes_in_a_circle(self) -> None:
+        problem = the_problem(flow("pipe(a)", pipes={"a": "load >> pipe(b)", "b": "pipe(a)"}))
+        assert "a -> b -> a" in problem.message
+        assert problem.field == "pipes.b"
+
+    def test_a_problem_in_a_pipe_is_found_in_the_pipe(self) -> None:
+        source = f"pipes:\n  tidy: >-\n    clean\n    >> svae\nflow: {{graph: pipe(tidy)}}{TASKS}"
+        problem = the_problem(source)
+        assert problem.field == "pipes.tidy"
+        assert text_at(source, problem) == "svae"
+
+    def test_pipes_that_are_not_used_are_not_looked_at(self) -> None:
+        assert check_flow_yaml(flow("load", pipes={"broken": "((("}).encode()).pipes == {}
+
+
+class TestPlaces:
+    """A position in the decoded graph leads back to the place in the file, in every way of writing it."""
+
+    @pytest.mark.parametrize(
+        "written",
+        [
+            "load >> tpyo",
+            "load\n    >> tpyo\n    >> save",
+            "'load >> tpyo'",
+            "'switch(on=''x''){a: load;\n\n    b: tpyo}'",
+            "'''x''' # not a graph, see below",
+            '"load >> tpyo"',
+            r'"switch(on=\"x\"){\n\ta: load;\x20\u0020b: tpyo}"',
+            '"load \\\n     >> tpyo"',
+            '"load\\n>> \\\n    \\ tpyo"',
+            "|\n    load\n      >> tpyo",
+            "|2-  # with an indentation of its own\n     load >> tpyo",
+            "|+\n\n    # tpyo in a comment\n    load >>\n\n    tpyo\n\n",
+            ">\n    load >>\n    tpyo",
+            ">-\n    load\n\n      >>\n\n    tpyo\n    >> save",
+            "&anchor load >> tpyo",
+            "&anchor |\n    load >> tpyo",
+            "!!str &anchor 'load >> tpyo'",
+            '&anchor # a "comment" with \\xZZ\n    "load >> tpyo"',
+            "'日本語: load >> tpyo'",
+        ],
+    )
+    def test_in_every_style(self, written: str) -> None:
+        if "not a graph" in written:
+            source = f"flow:\n  graph: {written}\n{TASKS}"
+            assert text_at(source, the_problem(source)).startswith("''x")
+            return
+        source = f"flow:\n  graph: {written}\n{TASKS}"
+        problem = next(problem for problem in problems_of(source) if problem.value == "'tpyo'")
+        assert text_at(source, problem).startswith("tpyo")
+
+    def test_behind_an_alias(self) -> None:
+        source = f"pipes: {{p: &g load >> tpyo}}\nflow: {{graph: *g}}\n{TASKS}"
+        assert text_at(source, the_problem(source)).startswith("tpyo")
+
+    @settings(deadline=None)
+    @given(
+        names=st.lists(st.sampled_from(["load", "clean", "s1: save", "pipe(p)", "{"]), max_size=12),
+        at=st.integers(0, 12),
+        glue=st.lists(
+            st.sampled_from([" >> ", "\n>> ", " >>\n\n  ", "\t>> # note\n"]), min_size=14, max_size=14
+        ),
+        style=st.sampled_from([None, "'", '"', "|", ">"]),
+        width=st.integers(10, 60),
+    )
+    def test_however_pyyaml_writes_it(
+        self, names: list[str], at: int, glue: list[str], style: str | None, width: int
+    ) -> None:
+        terms = ["repeat(count=2){load}" if name == "{" else name for name in names]
+        terms.insert(at, "tpyo")
+        graph = terms[0] + "".join(joint + term for joint, term in zip(glue, terms[1:], strict=False))
+        document = {"flow": {"graph": graph}, "pipes": {"p": "clean"}, "tasks": {"load": {"callable": "m:f"}}}
+        source = yaml.safe_dump(document, default_style=style, width=width)
+        pointing = [problem for problem in problems_of(source) if problem.value == "'tpyo'"]
+        assert [text_at(source, problem)[:4] for problem in pointing] == ["tpyo"]

@@ -1,0 +1,193 @@
+"""Answers are checked without holding up the gateway, whatever the schema is."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pyoco_server.errors import AnswersBusy, InvalidAnswer
+from pyoco_server.human.answers.schema_checker import SchemaChecker
+from tests.support.processes import is_alive
+from tests.support.waiting import eventually
+
+ENDLESS = {"type": "string", "pattern": "^(a+)+$"}
+SLOW_VALUE = "a" * 40 + "!"
+
+
+@asynccontextmanager
+async def having_checker(limit_sec: float) -> AsyncIterator[SchemaChecker]:
+    checker = SchemaChecker(limit_sec=limit_sec)
+    try:
+        yield checker
+    finally:
+        await checker.close()
+
+
+@pytest.fixture
+async def checker() -> AsyncIterator[SchemaChecker]:
+    async with having_checker(0.5) as checker:
+        yield checker
+
+
+@pytest.fixture
+async def patient() -> AsyncIterator[SchemaChecker]:
+    """For checks that are to be answered, however much else goes on here."""
+    async with having_checker(10) as checker:
+        yield checker
+
+
+async def refusal(
+    checker: SchemaChecker, value: Any, schema: dict[str, Any] | bool, whose: str = "ann"
+) -> str:
+    with pytest.raises(InvalidAnswer) as refused:
+        await checker.check(value, schema, at="payload", whose=whose)
+    return str(refused.value)
+
+
+def pids(checker: SchemaChecker) -> list[int]:
+    """Of the processes that it has."""
+    return [process.pid for process in checker._processes if process.pid is not None]
+
+
+@dataclass
+class LoopTurns:
+    """How often the loop came round, and how long its own thread has worked between two turns at most."""
+
+    count: int = 0
+    longest_sec: float = 0.0
+
+    async def keep_counting(self) -> None:
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0.01)
+            self.count += 1
+            self.longest_sec, last = max(self.longest_sec, time.thread_time() - last), time.thread_time()
+
+
+@asynccontextmanager
+async def loop_goes_on() -> AsyncIterator[None]:
+    turns = LoopTurns()
+    counting = asyncio.create_task(turns.keep_counting())
+    yield
+    counting.cancel()
+    # A loop that waits for the answer and does nothing else has no turn meanwhile.
+    assert turns.count > 2
+    # A tenth of what the check itself would take.
+    assert turns.longest_sec < 1.0
+
+
+async def test_a_pattern_that_never_ends_is_refused_and_the_loop_goes_on(checker: SchemaChecker) -> None:
+    async with loop_goes_on():
+        said = await refusal(checker, SLOW_VALUE, ENDLESS)
+    assert "takes longer than 0.5 s to check: simplify it" in said
+
+
+async def test_a_schema_that_multiplies_with_the_answer_is_not_tried_in_the_gateway(
+    checker: SchemaChecker,
+) -> None:
+    """Small, and each word of it harmless: 8 kB that take many seconds."""
+    branches = [{"type": "string", "minLength": number} for number in range(150)]
+    schema = {"items": {"anyOf": [*branches, {"type": "integer"}]}}
+    async with loop_goes_on():
+        said = await refusal(checker, [1] * 1500, schema)
+        assert "takes longer than 0.5 s" in said
+        few = {"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}
+        assert "payload.1" in await refusal(checker, ["a", 1], few)
+    assert pids(checker)
+
+
+async def test_slow_schemas_of_one_hold_up_nobody_else(checker: SchemaChecker) -> None:
+    """Each takes half a second to be given up: all of them together several."""
+    await checker.check("a", ENDLESS, at="payload", whose="bob")
+    slow = [asyncio.create_task(refusal(checker, SLOW_VALUE, ENDLESS)) for _ in range(8)]
+    await asyncio.sleep(0)
+    await checker.check("a", ENDLESS, at="payload", whose="bob")
+    # In their time rather than by the clock: four of them take two seconds.
+    assert sum(task.done() for task in slow) < 4
+    assert not slow[-1].done()
+    assert all("takes longer" in said for said in await asyncio.gather(*slow))
+    # Of one owner one at a time: the others need no process of their own.
+    assert len(pids(checker)) <= 2
+
+
+async def test_who_comes_when_too_many_wait_already_is_told_to_come_again(checker: SchemaChecker) -> None:
+    slow = [asyncio.create_task(refusal(checker, SLOW_VALUE, ENDLESS)) for _ in range(10)]
+    await asyncio.sleep(0)
+    with pytest.raises(AnswersBusy) as busy:
+        await checker.check("a", ENDLESS, at="payload", whose="ann")
+    assert busy.value.headers["Retry-After"] == "2"
+    await checker.check("a", ENDLESS, at="payload", whose="bob")
+    await asyncio.gather(*slow)
+    # And then there is room again.
+    await checker.check("a", ENDLESS, at="payload", whose="ann")
+
+
+async def test_the_next_answer_is_checked_by_another_process() -> None:
+    async with having_checker(2) as checker:
+        await refusal(checker, SLOW_VALUE, ENDLESS)
+        assert "payload='b'" in await refusal(checker, "b", ENDLESS)
+        await checker.check("aaa", ENDLESS, at="payload", whose="ann")
+
+
+async def test_a_check_that_nobody_waits_for_any_more_does_not_answer_the_next_one(
+    patient: SchemaChecker,
+) -> None:
+    await patient.check("a", ENDLESS, at="payload", whose="ann")
+    checking = asyncio.create_task(patient.check(SLOW_VALUE, ENDLESS, at="payload", whose="ann"))
+    await asyncio.sleep(0.05)
+    checking.cancel()
+    await asyncio.gather(checking, return_exceptions=True)
+    assert "payload='b'" in await refusal(patient, "b", ENDLESS)
+
+
+async def test_a_plain_schema_needs_no_process(checker: SchemaChecker) -> None:
+    assert "payload='x'" in await refusal(checker, "x", {"type": "integer"})
+    await checker.check(3, {"type": "integer"}, at="payload", whose="ann")
+    form = {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}, "why": {}}}
+    await checker.check({"ok": True, "why": "as agreed"}, form, at="payload", whose="ann")
+    assert pids(checker) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        ([1] * 200, {"items": {"type": "integer"}}),
+        (1, {"properties": {f"p{number}": {"type": "integer"} for number in range(30)}}),
+        ("x" * 5000, {"type": "string"}),
+    ],
+    ids=["many values", "a long schema", "a long value"],
+)
+async def test_what_is_much_is_checked_elsewhere(
+    patient: SchemaChecker, value: Any, schema: dict[str, Any]
+) -> None:
+    await patient.check(value, schema, at="payload", whose="ann")
+    assert len(pids(patient)) == 1
+
+
+async def test_a_schema_that_is_none_is_told_as_such(checker: SchemaChecker) -> None:
+    for schema in ({"type": "nonsense"}, {"pattern": "("}):
+        assert "no answer can be checked against the schema of this wait" in await refusal(checker, 1, schema)
+
+
+async def test_the_process_ends_with_the_checker() -> None:
+    checker = SchemaChecker(limit_sec=10)
+    await checker.check("a", ENDLESS, at="payload", whose="ann")
+    [pid] = pids(checker)
+    assert is_alive(pid)
+    await checker.close()
+    assert not is_alive(pid)
+
+
+async def test_a_process_that_has_died_is_replaced(patient: SchemaChecker) -> None:
+    await patient.check("a", ENDLESS, at="payload", whose="ann")
+    [pid] = pids(patient)
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: not is_alive(pid), describe="the process has ended")
+    await patient.check("a", ENDLESS, at="payload", whose="ann")
+    assert pids(patient) != [pid]

@@ -1,0 +1,80 @@
+"""The short way to `POST /runs` is like the framework's own, as far as anybody can tell."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message
+
+from pyoco_server.errors import NatsUnavailable
+from pyoco_server.http_api.middleware.submit_fast_path import ShortWay
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+async def around(scope: Any, receive: Any, send: Any) -> None:
+    await Response(b"the long way")(scope, receive, send)
+
+
+async def answer_of(endpoint: Endpoint, *, method: str = "POST", path: str = "/runs") -> tuple[int, bytes]:
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "headers": [],
+        "app": Starlette(),
+    }
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    short = ShortWay(around, method="POST", path="/runs", endpoint=endpoint)
+    await short(scope, receive, send)
+    return sent[0]["status"], sent[1]["body"]
+
+
+async def accept(request: Request) -> Response:
+    assert request.scope["endpoint"] is accept
+    return Response(b"accepted")
+
+
+async def test_the_endpoint_is_called_at_once() -> None:
+    assert await answer_of(accept) == (200, b"accepted")
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/runs"), ("POST", "/runs/"), ("POST", "/runs/yaml")])
+async def test_everything_else_takes_the_long_way(method: str, path: str) -> None:
+    assert await answer_of(accept, method=method, path=path) == (200, b"the long way")
+
+
+async def test_an_error_of_ours_is_answered_as_a_problem() -> None:
+    async def fail(request: Request) -> Response:
+        raise NatsUnavailable("it is away")
+
+    status, body = await answer_of(fail)
+    assert status == 503
+    assert msgspec.json.decode(body)["err_id"] == NatsUnavailable.error.err_id
+
+
+async def test_a_client_that_has_left_is_no_error_of_ours() -> None:
+    async def read(request: Request) -> Response:
+        await request.body()
+        raise AssertionError("there is no body")
+
+    assert (await answer_of(read))[0] == 400
+
+
+async def test_any_other_error_goes_on_to_who_answers_for_it() -> None:
+    async def fail(request: Request) -> Response:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await answer_of(fail)

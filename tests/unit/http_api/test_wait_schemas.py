@@ -1,0 +1,156 @@
+"""Schemas of answers: what is one, what is wrong with a value, and that nothing is ever fetched."""
+
+import socket
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.human.answers.answer_schemas import check_schema, problems_of
+from pyoco_server.records.wait_models import canonical, digest_of
+
+INVOICE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "amount": {"type": "number", "minimum": 0},
+        "lines": {"type": "array", "items": {"$ref": "#/$defs/line"}},
+        "due": {"type": "string", "format": "date-time"},
+    },
+    "required": ["amount", "due"],
+    "additionalProperties": False,
+    "$defs": {"line": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}},
+}
+DUE = "2026-11-15T12:00:00Z"
+
+
+def told(value: Any, schema: dict[str, Any] | bool, at: str = "") -> dict[str, str]:
+    return {problem.field: problem.message for problem in problems_of(value, schema, at=at)}
+
+
+@pytest.mark.parametrize(
+    "schema", [True, {}, INVOICE, {"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}]
+)
+def test_a_schema_is_taken(schema: dict[str, Any] | bool) -> None:
+    check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "strin"}, "type is not JSON Schema"),
+        ({"properties": {"a": {"minimum": "1"}}}, "properties.a.minimum is not JSON Schema"),
+        ({"$ref": "https://example.com/schema.json"}, "nothing at 'https"),
+        ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "'#/\\$defs/none'"),
+        ({"items": {"anyOf": [{"$dynamicRef": "#gone"}]}}, "within the schema"),
+        ({"pattern": "("}, "pattern is not JSON Schema"),
+    ],
+)
+def test_what_is_no_schema_is_refused_with_its_place(schema: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        check_schema(schema)
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(5000):
+        schema = {"items": schema}
+    with pytest.raises(ValueError, match="nested too deeply"):
+        check_schema(schema)
+
+
+def test_a_property_may_be_called_like_a_reference() -> None:
+    schema = {"properties": {"$ref": {"type": "string"}}, "const": {"$ref": "https://example.com/x"}}
+    check_schema(schema)
+    assert told({"$ref": "https://example.com/x"}, schema) == {}
+
+
+def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("somebody wants to connect")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    remote = {"$ref": "http://example.com/schema.json"}
+    with pytest.raises(ValueError, match="nothing at"):
+        check_schema(remote)
+    assert "nothing is there" in told(1, remote, "payload")["payload"]
+
+
+def test_each_field_is_named_by_its_path() -> None:
+    value = {"amount": -1, "lines": [{"text": "a"}, {}, {"text": 3}], "due": "tomorrow"}
+    found = told(value, INVOICE, "payload")
+    assert set(found) == {"payload.amount", "payload.due", "payload.lines.1.text", "payload.lines.2.text"}
+    assert found["payload.lines.1.text"] == "this is missing"
+    assert "minimum" in found["payload.amount"]
+    assert "date-time" in found["payload.due"]
+    assert set(told({}, INVOICE)) == {"amount", "due"}
+    assert "extra" in told({"amount": 1, "due": DUE, "extra": 1}, INVOICE, "payload")["payload"]
+    assert told({"amount": 1, "due": DUE}, INVOICE) == {}
+
+
+def test_of_several_forms_the_nearest_is_told_of() -> None:
+    either = {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"a": {"type": "integer"}}}]}
+    assert set(told({"a": "x"}, either, "payload")) == {"payload.a"}
+
+
+@pytest.mark.parametrize(
+    ("moment", "right"),
+    [
+        (DUE, True),
+        ("2026-11-15t12:00:00.25z", True),
+        ("2026-11-15T12:00:00+09:00", True),
+        ("2026-02-30T12:00:00Z", False),
+        ("2026-11-15 12:00:00Z", False),
+        ("2026-11-15T12:00:00", False),
+        ("", False),
+    ],
+)
+def test_moments(moment: str, right: bool) -> None:
+    assert (told(moment, {"format": "date-time"}) == {}) is right
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", {}, []])
+def test_empty_values_are_values(value: Any) -> None:
+    assert told(value, True) == told(value, {}) == {}
+    assert told(value, {"enum": [None, False, 0, "", {}, []]}) == {}
+    assert set(told(value, False, "payload")) == {"payload"}
+
+
+def test_a_long_value_is_not_repeated_in_full() -> None:
+    [problem] = problems_of("x" * 100_000, {"type": "integer"}, at="payload")
+    assert len(problem.message) <= 300
+    assert problem.value is not None
+    assert len(problem.value) <= 80
+
+
+def test_many_problems_are_enough() -> None:
+    assert len(problems_of(["x"] * 1000, {"items": {"type": "integer"}})) == 20
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_a_value_is_the_same_however_its_keys_are_ordered(value: Any) -> None:
+    def turned(value: Any) -> Any:
+        match value:
+            case dict():
+                return {name: turned(value[name]) for name in reversed(value)}
+            case list():
+                return [turned(each) for each in value]
+        return value
+
+    assert canonical(turned(value)) == canonical(value)
+
+
+def test_a_character_is_the_same_in_either_form_of_unicode() -> None:
+    composed, taken_apart = "\u00e9", "e\u0301"
+    # As keys they sort differently beside an f.
+    assert canonical({composed: 1, "f": [composed]}) == canonical({"f": [taken_apart], taken_apart: 1})
+    assert digest_of(["\n\u0301"]) != digest_of(["\n"])
+    assert canonical("ﬁ") != canonical("fi")

@@ -1,0 +1,328 @@
+"""Why a run is where it is: the rules alone, from facts to findings."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw, structs
+
+from pyoco_server.broker.queue.queue_position import JobPlace, Standing, TagQueue
+from pyoco_server.broker.queue.work_queue import DeliveryLimits
+from pyoco_server.records.models import Reason, RerunMode, RunStatus, TaskStatus, WorkerRecord, WorkerState
+from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask
+from tests.support.samples.explain_facts import (
+    MANNERS,
+    NOW,
+    busy,
+    cancelling,
+    codes,
+    facts,
+    only,
+    queue,
+    run,
+    running,
+    waiting,
+    worker,
+)
+
+
+class TestPending:
+    def test_nobody_ever_served_the_tag(self) -> None:
+        found = facts(run(), worker(tags=["cpu"]), worker("w2", tags=["cpu", "io"]))
+        assert codes(found) == ["no_worker_for_tag", "waiting_in_queue"]
+        assert only(found, "no_worker_for_tag") == {"tag": "gpu", "served_tags": ["cpu", "io"]}
+
+    def test_a_dead_worker_serves_no_tag(self) -> None:
+        found = facts(run(), worker(tags=["cpu"], last_seen_at=NOW - 100))
+        assert only(found, "no_worker_for_tag")["served_tags"] == []
+
+    @pytest.mark.parametrize(
+        "gone", [worker(last_seen_at=NOW - 100), worker(state=WorkerState.STOPPED_GRACEFUL)]
+    )
+    def test_those_who_served_it_are_gone(self, gone: WorkerRecord) -> None:
+        found = facts(run(), gone)
+        assert codes(found) == ["workers_gone", "waiting_in_queue"]
+        [told] = only(found, "workers_gone")["workers"]
+        assert (told["worker_id"], told["state"]) == ("w1", found.state_of(gone))
+
+    def test_the_last_one_that_was_seen_is_named_first(self) -> None:
+        found = facts(run(), worker("old", last_seen_at=NOW - 900), worker("new", last_seen_at=NOW - 90))
+        assert [each["worker_id"] for each in only(found, "workers_gone")["workers"]] == ["new", "old"]
+
+    def test_a_hidden_worker_that_is_gone_has_served_the_tag_all_the_same(self) -> None:
+        assert codes(facts(run(), worker(hidden=True, last_seen_at=NOW - 100)))[0] == "workers_gone"
+
+    def test_a_hidden_worker_that_lives_takes_runs(self) -> None:
+        assert codes(facts(run(), worker(hidden=True))) == ["about_to_start"]
+
+    @pytest.mark.parametrize("wish", [{"paused": True}, {"drain_requested_at": NOW - 5}])
+    def test_every_living_worker_takes_no_runs(self, wish: dict[str, Any]) -> None:
+        found = facts(run(), worker(**wish), worker("w2", last_seen_at=NOW - 100))
+        assert codes(found) == ["workers_paused", "waiting_in_queue"]
+        [told] = only(found, "workers_paused")["workers"]
+        assert (told["worker_id"], told["paused"], told["draining"]) == (
+            "w1",
+            "paused" in wish,
+            "paused" not in wish,
+        )
+
+    def test_one_that_is_not_paused_is_enough(self) -> None:
+        assert codes(facts(run(), worker(paused=True), worker("w2"))) == ["about_to_start"]
+
+    def test_no_worker_can_start_an_executor(self) -> None:
+        found = facts(run(), worker(executor_error="no module named 'flows'"), worker("p", paused=True))
+        assert codes(found) == ["executors_failing", "waiting_in_queue"]
+        [told] = only(found, "executors_failing")["workers"]
+        assert (told["worker_id"], told["executor_error"]) == ("w1", "no module named 'flows'")
+
+    def test_one_worker_that_can_start_an_executor_is_enough(self) -> None:
+        assert codes(facts(run(), worker(executor_error="broken"), worker("w2"))) == ["about_to_start"]
+
+    def test_all_slots_are_busy_and_with_what(self) -> None:
+        found = facts(
+            run(),
+            busy("w1", "a", "b"),
+            busy("w2", "c"),
+            worker("paused", paused=True),
+            place=JobPlace(Standing.WAITING, 3),
+            queue=queue(waiting=9),
+        )
+        assert codes(found) == ["all_slots_busy", "waiting_in_queue"]
+        evidence = only(found, "all_slots_busy")
+        assert (evidence["slots"], evidence["worker_count"]) == (3, 2)
+        assert [each["run_ids"] for each in evidence["workers"]] == [["a", "b"], ["c"]]
+        waiting = only(found, "waiting_in_queue")
+        assert waiting == {"position": 3, "waiting": 9, "waiting_sec": 20.0}
+
+    def test_of_very_many_workers_only_some_are_named(self) -> None:
+        found = facts(run(), *(busy(f"w{number}", "x") for number in range(50)))
+        evidence = only(found, "all_slots_busy")
+        assert (len(evidence["workers"]), evidence["worker_count"], evidence["slots"]) == (10, 50, 50)
+
+    def test_as_many_are_in_work_as_the_queue_allows(self) -> None:
+        found = facts(run(), worker(slots=4, slots_busy=2), queue=queue(in_work=2, in_work_limit=2))
+        assert codes(found) == ["in_work_limit_reached", "waiting_in_queue"]
+        assert only(found, "in_work_limit_reached") == {"tag": "gpu", "limit": 2}
+
+    def test_a_queue_without_a_limit_has_none_to_reach(self) -> None:
+        found = facts(run(), worker(), queue=queue(in_work=500, in_work_limit=-1))
+        assert codes(found) == ["about_to_start"]
+
+    def test_the_queue_was_paused(self) -> None:
+        found = facts(run(), worker(), queue=queue(paused=True))
+        assert codes(found) == ["queue_paused", "waiting_in_queue"]
+
+    def test_others_come_first(self) -> None:
+        found = facts(run(), worker(), place=JobPlace(Standing.WAITING, 2), queue=queue(waiting=5))
+        assert codes(found) == ["waiting_in_queue"]
+
+    def test_the_next_one_is_about_to_start(self) -> None:
+        found = facts(run(), worker("free"), busy("w2", "x"))
+        assert codes(found) == ["about_to_start"]
+        assert only(found, "about_to_start")["workers"] == ["free"]
+
+    def test_a_queue_too_long_to_tell_the_position(self) -> None:
+        found = facts(run(), worker(), place=JobPlace(Standing.UNKNOWN), queue=queue(waiting=99_999))
+        assert codes(found) == ["far_back_in_queue"]
+        assert only(found, "far_back_in_queue")["waiting"] == 99_999
+
+    def test_its_job_is_missing(self) -> None:
+        found = facts(run(), place=JobPlace(Standing.ABSENT), queue=queue(waiting=0))
+        assert codes(found) == ["job_missing"]
+        assert only(found, "job_missing")["mended_within_sec"] == 2 * MANNERS.sweep_sec
+
+    def test_a_job_that_is_just_being_published_is_not_missed(self) -> None:
+        young = structs.replace(run(), submitted_at=NOW - 1)
+        assert codes(facts(young, worker(), place=JobPlace(Standing.ABSENT))) == ["about_to_start"]
+
+    def test_its_job_was_delivered_and_not_begun(self) -> None:
+        found = facts(run(), worker(), place=JobPlace(Standing.DELIVERED))
+        assert codes(found) == ["delivered_not_begun"]
+        assert only(found, "delivered_not_begun")["ack_wait_sec"] == 30.0
+
+    def test_who_is_to_take_a_job_that_was_handed_back(self) -> None:
+        found = facts(run(), worker(state=WorkerState.STOPPED_GRACEFUL), place=JobPlace(Standing.DELIVERED))
+        assert codes(found) == ["delivered_not_begun", "workers_gone"]
+
+
+class TestRunning:
+    def test_a_worker_executes_it(self) -> None:
+        snapshot = running(
+            tasks={"load": TaskStatus.SUCCEEDED, "clean": TaskStatus.RUNNING, "store": TaskStatus.PENDING}
+        )
+        found = facts(
+            snapshot,
+            busy(last_progress_at=NOW - 9),
+            last_finished=FinishedTask("load", NOW - 8),
+            last_output_at=NOW - 3,
+        )
+        assert codes(found) == ["executing"]
+        assert only(found, "executing") == {
+            "worker_id": "w1",
+            "last_heartbeat_at": NOW - 0.5,
+            "running_tasks": ["clean"],
+            "finished_tasks": 1,
+            "task_count": 3,
+            "last_finished_task": "load",
+            "last_finished_at": NOW - 8,
+            "quiet_sec": 8.0,
+            "last_output_at": NOW - 3,
+            "worker_last_progress_at": NOW - 9,
+        }
+
+    def test_the_first_task_is_quiet_since_the_start(self) -> None:
+        found = facts(running(tasks={"load": TaskStatus.RUNNING}), busy())
+        assert only(found, "executing")["quiet_sec"] == 15.0
+
+    def test_nothing_runs_for_the_moment(self) -> None:
+        assert codes(facts(running(), busy())) == ["between_tasks"]
+
+    def test_a_worker_whose_record_is_not_there_yet_is_believed_by_its_heartbeat(self) -> None:
+        assert codes(facts(running())) == ["between_tasks"]
+
+    def test_a_clock_that_runs_ahead_makes_no_negative_spans(self) -> None:
+        ahead = running(tasks={"load": TaskStatus.RUNNING}, start_time=NOW + 30, heartbeat_at=NOW + 30)
+        assert only(facts(ahead, busy(last_seen_at=NOW + 30)), "executing")["quiet_sec"] == 0.0
+
+    @pytest.mark.parametrize(
+        ("owner", "code"),
+        [
+            (busy(last_seen_at=NOW - 100), "worker_disconnected"),
+            (busy(), "heartbeat_overdue"),
+            (worker(), "handed_back"),
+            (None, "worker_unknown"),
+        ],
+    )
+    def test_its_heartbeat_is_late(self, owner: WorkerRecord | None, code: str) -> None:
+        silent = running(heartbeat_at=NOW - 12)
+        found = facts(silent, worker("other"), *([owner] if owner else []))
+        assert codes(found)[0] == code
+        evidence = only(found, code)
+        assert (evidence["worker_id"], evidence["silent_sec"], evidence["ack_wait_sec"]) == ("w1", 12.0, 30.0)
+
+    def test_a_worker_that_stopped_does_not_execute_whatever_the_heartbeat_says(self) -> None:
+        found = facts(running(), worker(state=WorkerState.STOPPED_GRACEFUL), worker("other"))
+        assert codes(found) == ["worker_stopped"]
+
+    def test_nobody_is_there_to_take_it_over(self) -> None:
+        found = facts(running(heartbeat_at=NOW - 50), busy(last_seen_at=NOW - 50))
+        assert codes(found) == ["worker_disconnected", "workers_gone"]
+
+    @pytest.mark.parametrize(
+        ("wish", "code"),
+        [({"paused": True}, "worker_paused"), ({"drain_requested_at": NOW}, "worker_draining")],
+    )
+    def test_its_worker_takes_no_more_runs(self, wish: dict[str, Any], code: str) -> None:
+        assert codes(facts(running(), busy(**wish))) == ["between_tasks", code]
+
+    def test_it_was_begun_before(self) -> None:
+        found = facts(running(attempt=3, delivery=(7, 5)), busy())
+        assert codes(found) == ["between_tasks", "later_attempt"]
+        assert only(found, "later_attempt") == {"attempt": 3, "delivery": 5, "max_deliver": 20, "left": 15}
+
+    def test_nothing_comes_after_this_attempt(self) -> None:
+        assert codes(facts(running(attempt=3, delivery=(7, 20)), busy())) == ["between_tasks", "last_attempt"]
+
+    def test_without_a_limit_no_attempt_is_the_last(self) -> None:
+        unlimited = TagQueue(limits=DeliveryLimits(30.0, -1), waiting=0, in_work=1, in_work_limit=200)
+        found = facts(running(attempt=9, delivery=(7, 9)), busy(), queue=unlimited)
+        assert only(found, "later_attempt")["left"] is None
+
+    @pytest.mark.parametrize(("timeout", "left"), [(60.0, 45.0), (5.0, 0.0)])
+    def test_it_has_a_time_limit(self, timeout: float, left: float) -> None:
+        found = facts(running(timeout_sec=timeout), busy())
+        evidence = only(found, "time_limit")
+        assert (evidence["left_sec"], evidence["ends_at"]) == (left, NOW - 15 + timeout)
+
+    def test_the_time_that_its_owners_have_counted_is_what_is_used(self) -> None:
+        found = facts(running(timeout_sec=60.0, heartbeat_at=NOW - 2, used_sec=50.0), busy())
+        assert only(found, "time_limit")["ends_at"] == NOW + 8
+
+    def test_what_it_has_waited_for_people_does_not_count(self) -> None:
+        found = facts(running(timeout_sec=60.0, waited_sec=1000.0), busy())
+        assert only(found, "time_limit")["ends_at"] == NOW - 15 + 60 + 1000
+
+
+class TestWaitingHuman:
+    def test_it_says_what_is_asked_and_until_when(self) -> None:
+        found = facts(waiting(300.0, 100.0))
+        assert codes(found) == ["waiting_human"]
+        evidence = only(found, "waiting_human")
+        assert [wait["task"] for wait in evidence["waits"]] == ["ask0", "ask1"]
+        assert (evidence["wait_count"], evidence["message"]) == (2, "question 0?")
+        assert (evidence["waiting_sec"], evidence["left_sec"]) == (600.0, 100.0)
+
+    def test_nobody_has_answered_in_time(self) -> None:
+        assert codes(facts(waiting(300.0, 0.0))) == ["human_deadline_over"]
+
+    def test_of_many_waits_some_are_named(self) -> None:
+        evidence = only(facts(waiting(*range(1, 31))), "waiting_human")
+        assert (len(evidence["waits"]), evidence["wait_count"]) == (10, 30)
+
+
+class TestCancelling:
+    def test_its_worker_has_time_to_stop_it(self) -> None:
+        found = facts(cancelling(cancel_requested_at=NOW - 10, cancel_reason="typo"), busy())
+        assert codes(found) == ["cancel_grace"]
+        evidence = only(found, "cancel_grace")
+        assert (evidence["grace_left_sec"], evidence["reason"]) == (20.0, "typo")
+
+    def test_the_time_is_over(self) -> None:
+        assert codes(facts(cancelling(cancel_requested_at=NOW - 31), busy())) == ["cancel_overdue"]
+
+    def test_its_worker_is_gone(self) -> None:
+        silent = cancelling(cancel_requested_at=NOW - 10, heartbeat_at=NOW - 50)
+        found = facts(silent, busy(last_seen_at=NOW - 50))
+        assert codes(found) == ["cancel_without_worker"]
+        assert only(found, "cancel_without_worker")["worker"] == "worker_disconnected"
+
+    def test_nobody_had_begun_it(self) -> None:
+        wished = cancelling(cancel_requested_at=NOW - 1, delivery=None, worker_id=None)
+        evidence = only(facts(wished), "cancel_without_worker")
+        assert evidence["ended_within_sec"] == MANNERS.patience.unbegun_sec
+
+
+class TestEnded:
+    def ended(self, status: RunStatus, **fields: Any) -> Facts:
+        return facts(
+            structs.replace(running(), status=status, end_time=NOW, **fields), queue=None, place=None
+        )
+
+    def test_it_completed(self) -> None:
+        assert codes(self.ended(RunStatus.COMPLETED, tasks={"a": TaskStatus.SUCCEEDED})) == ["completed"]
+
+    @pytest.mark.parametrize("how", [{"attempt": 2}, {"rerun_mode": RerunMode.FAILED}])
+    def test_finished_tasks_were_executed_again(self, how: dict[str, Any]) -> None:
+        records = {"a": Raw(b"{}"), "b": Raw(b'{"executed_again": "the flow has changed"}')}
+        found = self.ended(RunStatus.COMPLETED, task_records=records, **how)
+        assert codes(found) == ["completed", "executed_again"]
+        evidence = only(found, "executed_again")
+        assert evidence["tasks"] == [{"task": "b", "reason": "the flow has changed"}]
+
+    def test_it_completed_without_a_task(self) -> None:
+        record = Raw(msgspec.json.encode({"error": "ValueError: no"}))
+        found = self.ended(
+            RunStatus.COMPLETED,
+            tasks={"a": TaskStatus.FAILED, "b": TaskStatus.SUCCEEDED},
+            task_records={"a": record},
+        )
+        evidence = only(found, "completed_with_failures")
+        assert evidence["failed_tasks"] == [{"task": "a", "error": "ValueError: no"}]
+
+    @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.CANCEL_FORCED])
+    def test_every_reason_has_its_own_word(self, reason: Reason) -> None:
+        found = self.ended(RunStatus.FAILED, reason=reason, error="it broke")
+        assert codes(found) == [f"failed_{reason}"]
+        assert only(found, f"failed_{reason}")["error"] == "it broke"
+
+    @pytest.mark.parametrize("reason", [None, "a_word_of_a_newer_worker"])
+    def test_a_reason_that_is_not_known(self, reason: str | None) -> None:
+        assert codes(self.ended(RunStatus.FAILED, reason=reason)) == ["failed"]
+
+    def test_a_failed_task_without_a_record(self) -> None:
+        found = self.ended(RunStatus.FAILED, reason="timeout", tasks={"a": TaskStatus.FAILED})
+        assert only(found, "failed_timeout")["failed_tasks"] == [{"task": "a", "error": None}]
+
+    def test_it_was_cancelled(self) -> None:
+        assert codes(self.ended(RunStatus.CANCELLED)) == ["cancelled"]
+        assert codes(self.ended(RunStatus.CANCELLED, reason="cancel_forced")) == ["cancel_forced"]

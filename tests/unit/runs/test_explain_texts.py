@@ -1,0 +1,120 @@
+"""Why a run is where it is: each finding is a sentence in both languages, and documented."""
+
+import re
+
+import pytest
+from msgspec import Raw
+
+from pyoco_server.broker.queue.queue_position import JobPlace, Standing
+from pyoco_server.errors.error_table import Lang
+from pyoco_server.records.models import Reason, RunStatus, TaskStatus, WorkerState
+from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_unavailable
+from pyoco_server.runs.explain.explain_texts import TEXTS
+from pyoco_server.runs.explain.explain_words import in_words
+from tests.support.places import DOCS
+from tests.support.samples.explain_facts import (
+    NOW,
+    RUN_ID,
+    busy,
+    cancelling,
+    facts,
+    queue,
+    run,
+    running,
+    waiting,
+    worker,
+)
+
+OPERATIONS = (DOCS / "operations.md").read_text()
+
+EXECUTED_AGAIN = {"a": Raw(b'{"executed_again": "the flow has changed"}')}
+
+# One set of facts for each word that the rules know.
+EXAMPLES: dict[str, Finding] = {
+    finding.code: finding
+    for finding in [
+        nats_unavailable("refused", "connecting", NOW),
+        *(
+            finding
+            for found in [
+                facts(run(), worker(tags=["cpu"])),
+                facts(run(), worker(last_seen_at=NOW - 100)),
+                facts(run(), worker(paused=True)),
+                facts(run(), worker(), queue=queue(paused=True)),
+                facts(run(), busy("w1", "x")),
+                facts(run(), worker(), queue=queue(in_work=2, in_work_limit=2)),
+                facts(run(), worker(), place=JobPlace(Standing.UNKNOWN)),
+                facts(run(), place=JobPlace(Standing.ABSENT)),
+                facts(run(), worker(), place=JobPlace(Standing.DELIVERED)),
+                facts(run(), worker()),
+                facts(run(), worker(executor_error="no module named 'flows'")),
+                facts(running(tasks={"a": TaskStatus.RUNNING}), busy(paused=True)),
+                facts(running(timeout_sec=60, attempt=2), busy(drain_requested_at=NOW)),
+                facts(running(attempt=2, delivery=(7, 20)), busy()),
+                facts(running(heartbeat_at=NOW - 50), busy(last_seen_at=NOW - 50)),
+                facts(running(heartbeat_at=NOW - 50), busy()),
+                facts(running(heartbeat_at=NOW - 50), worker()),
+                facts(running(heartbeat_at=NOW - 50)),
+                facts(running(), worker(state=WorkerState.STOPPED_GRACEFUL)),
+                facts(waiting(100.0)),
+                facts(waiting(-1.0)),
+                facts(cancelling(cancel_requested_at=NOW - 10), busy()),
+                facts(cancelling(cancel_requested_at=NOW - 50), busy()),
+                facts(cancelling(cancel_requested_at=NOW - 50, delivery=None)),
+                facts(run(RunStatus.COMPLETED)),
+                facts(run(RunStatus.COMPLETED, attempt=2, task_records=EXECUTED_AGAIN)),
+                facts(run(RunStatus.COMPLETED, tasks={"a": TaskStatus.FAILED})),
+                facts(run(RunStatus.CANCELLED)),
+                facts(run(RunStatus.CANCELLED, reason="cancel_forced")),
+                facts(run(RunStatus.FAILED)),
+                *(facts(run(RunStatus.FAILED, reason=reason)) for reason in Reason),
+            ]
+            for finding in explain(found)
+        ),
+    ]
+}
+
+
+def test_the_table_of_texts_has_the_words_of_the_rules_and_no_others() -> None:
+    assert set(TEXTS) == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_a_finding_is_a_sentence_in_both_languages(code: str, lang: Lang) -> None:
+    text = TEXTS[code]
+    words = {**in_words(EXAMPLES[code].evidence, lang), "run_id": RUN_ID}
+    for sentence in (text.message(words, lang), text.by_itself(words, lang)):
+        assert sentence
+        assert "{" not in sentence
+        assert "None" not in sentence
+        assert bool(re.search("[ぁ-んァ-ヶ一-龠]", sentence)) == (lang == "ja")
+    for action in text.actions:
+        for template in filter(None, (action.command, action.request)):
+            assert not re.search(r"\{\w+\}", template.format_map(words))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "en", "ja"),
+    [
+        ("left_sec", 0.25, "0.2 s", "0.2秒"),
+        ("left_sec", 3.0, "3 s", "3秒"),
+        ("left_sec", 59.6, "60 s", "60秒"),
+        ("left_sec", 300, "5 min", "5分"),
+        ("left_sec", 10_800, "3 h", "3時間"),
+        ("count", 3, "3", "3"),
+        ("worker", None, "-", "-"),
+        ("tags", [], "-", "-"),
+        ("tags", ["a", "b"], "a, b", "a, b"),
+        ("workers", [{"worker_id": "w1"}, {"worker_id": "w2"}], "w1, w2", "w1, w2"),
+        ("failed_tasks", [{"task": "load", "error": "x"}], "load", "load"),
+    ],
+)
+def test_evidence_in_words(name: str, value: object, en: str, ja: str) -> None:
+    assert in_words({name: value}, "en") == {name: en}
+    assert in_words({name: value}, "ja") == {name: ja}
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_every_word_is_documented(code: str) -> None:
+    assert f"`{code}`" in OPERATIONS

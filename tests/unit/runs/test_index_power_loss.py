@@ -1,0 +1,93 @@
+"""An index that was in use when the system lost its power is made anew: its pages may not fit together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.records.models import encode
+from pyoco_server.runs.index import index_file
+from pyoco_server.runs.index.run_index import RunIndex, SeenWrite
+from pyoco_server.runs.index.run_summary import summary_of
+from tests.support.broker.stored_runs import ended
+
+BUCKET = "2026-01-01T00:00:00Z"
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[RunIndex]:
+    index = RunIndex(folder)
+    await index.start()
+    yield index
+    await index.close()
+
+
+@asynccontextmanager
+async def never_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunIndex]:
+    """As a process leaves it that was killed: its lock ends with it."""
+    with monkeypatch.context() as killed:
+        killed.setattr(index_file.IndexFile, "close_in_order", lambda _: None)
+        async with opened(folder) as index:
+            yield index
+
+
+async def fill(index: RunIndex) -> None:
+    run = ended(at=1.0)
+    await index.begin(BUCKET)
+    data = encode(run)
+    await index.apply([SeenWrite(run.run_id, 1, data, summary_of(data))], upto=1)
+    await index.complete()
+
+
+def reboot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_file, "THIS_BOOT", "another-boot")
+
+
+async def test_an_index_in_use_when_the_system_ended_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with never_closed(tmp_path, monkeypatch) as index:
+        await fill(index)
+    reboot(monkeypatch)
+    async with opened(tmp_path) as index:
+        assert (index.held.created, index.runs) == ("", 0)
+    assert "the index of runs was not closed before the system ended, and is made anew" in caplog.messages
+
+
+async def test_an_index_that_was_closed_is_kept_over_a_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as index:
+        await fill(index)
+    reboot(monkeypatch)
+    async with opened(tmp_path) as index:
+        assert (index.held.created, index.runs) == (BUCKET, 1)
+
+
+async def test_an_index_of_a_gateway_that_was_killed_is_kept_in_the_same_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with never_closed(tmp_path, monkeypatch) as index:
+        await fill(index)
+    async with opened(tmp_path) as index:
+        assert (index.held.created, index.runs) == (BUCKET, 1)
+
+
+async def test_an_index_that_is_in_use_again_has_to_be_closed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as index:
+        await fill(index)
+    async with never_closed(tmp_path, monkeypatch) as index:
+        assert index.runs == 1
+    reboot(monkeypatch)
+    async with opened(tmp_path) as index:
+        assert index.runs == 0
+
+
+def test_where_the_system_does_not_name_its_boot_each_process_counts_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_file, "_BOOT_ID", tmp_path / "missing")
+    assert index_file._this_boot() != index_file._this_boot()

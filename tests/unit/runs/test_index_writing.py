@@ -1,0 +1,195 @@
+"""Writing the index: many writes at once leave the same as one after the other, and say the same."""
+
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, new_run_id, pending_snapshot
+from pyoco_server.runs.index import index_schema as schema
+from pyoco_server.runs.index.index_file import IndexFile
+from pyoco_server.runs.index.index_rows import SeenWrite
+from pyoco_server.runs.index.index_writer import IndexWriter
+from pyoco_server.runs.index.run_summary import RunSummary, summary_of
+from pyoco_server.runs.index.statements import ManyRows
+from pyoco_server.runs.sweep.open_runs import decode_state
+from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
+
+# Each table as it can be compared: which number a text has is nobody's business.
+_WRITTEN = (
+    "SELECT r.revision, r.run_id, g.tenant, g.flow, g.tag, g.status, r.updated_at, r.submitted_at, "
+    "r.end_time, r.worker, r.tenant, r.state, d.item, d.text FROM runs r JOIN groups g ON g.id = r.grp "
+    "JOIN docs d USING (doc) ORDER BY 1",
+    "SELECT tenant, flow, tag, status, runs FROM groups WHERE runs != 0 ORDER BY 1, 2, 3, 4",
+    "SELECT * FROM labels ORDER BY 1, 2, 3",
+    "SELECT * FROM markers ORDER BY 1",
+    "SELECT created, revision, least_sec, most_sec FROM held",
+    "SELECT count(*) FROM docs",
+)
+
+
+class Written:
+    """An index, and what is in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = IndexFile(folder, schema.FORM)
+        self.db = self._file.writer()
+        self.writer = IndexWriter(self.db)
+        self.writer.begin("now")
+        self.writer.complete()
+
+    def close(self) -> None:
+        self.writer.close()
+        self._file.release()
+
+    def tables(self) -> list[object]:
+        return [self.db.execute(sql).fetchall() for sql in _WRITTEN]
+
+    def found(self, text: str) -> set[int | None]:
+        """The revisions of the runs whose words have these three characters; None for one that is gone."""
+        rows = self.db.execute(
+            "SELECT r.revision FROM words LEFT JOIN runs r ON r.doc = words.rowid WHERE words MATCH ?",
+            [f'"{text}"'],
+        )
+        return {revision for (revision,) in rows}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Callable[[], Written]]:
+    made: list[Written] = []
+
+    def make() -> Written:
+        made.append(Written(tmp_path))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def run(run_id: str, choose: random.Random) -> RunSnapshot:
+    flow, tags = (
+        choose.choice(["load", "report"]),
+        choose.choice([["gpu"], ["gpu", "night"], ["day", "night"]]),
+    )
+    job = Job(run_id=run_id, flow_name=flow, tag="gpu", tags=tags, submitted_at=float(choose.randrange(100)))
+    snapshot = pending_snapshot(job)
+    snapshot.tenant_id = choose.choice([None, "acme"])
+    snapshot.updated_at = float(choose.randrange(100, 200))
+    snapshot.status = choose.choice([RunStatus.PENDING, RunStatus.COMPLETED, RunStatus.FAILED])
+    if snapshot.status is RunStatus.FAILED:
+        snapshot.error = f"broken {choose.randrange(3)}"
+    return snapshot
+
+
+def seen(run_id: str, revision: int, snapshot: RunSnapshot) -> SeenWrite:
+    data = encode(snapshot)
+    state = None if snapshot.status.terminal else decode_state(data)
+    return SeenWrite(run_id, revision, data, summary_of(data), state)
+
+
+def history(choose: random.Random, *, runs: int, writes: int) -> list[SeenWrite]:
+    """Runs that are written again and again, removed, made unreadable and made anew."""
+    run_ids = [new_run_id() for _ in range(runs)]
+    found = []
+    for revision in range(1, writes + 1):
+        run_id = choose.choice(run_ids)
+        what = choose.random()
+        if what < 0.1:
+            found.append(SeenWrite(run_id, revision, None, removed=True))
+        elif what < 0.15:
+            found.append(SeenWrite(run_id, revision, b"no run"))
+        else:
+            found.append(seen(run_id, revision, run(run_id, choose)))
+    return found
+
+
+@pytest.mark.parametrize("want_before", [True, False])
+@pytest.mark.parametrize("size", [3, 73, 400])
+def test_a_batch_leaves_and_says_the_same_as_its_writes_one_by_one(
+    written: Callable[[], Written], size: int, want_before: bool
+) -> None:
+    writes = history(random.Random(size), runs=150, writes=800)
+    together, one_by_one = written(), written()
+    for start in range(0, len(writes), size):
+        batch = writes[start : start + size]
+        said = together.writer.apply(batch, upto=batch[-1].revision, want_before=want_before)
+        singly: list[Before] = []
+        for write in batch:
+            singly += one_by_one.writer.apply([write], upto=write.revision, want_before=want_before)
+        assert said == singly
+        assert together.tables() == one_by_one.tables()
+    for text in ("loa", "rep", "nig", "n 1"):
+        assert together.found(text) == one_by_one.found(text) != set()
+    counted = [
+        (index.writer.runs, index.writer.markers.count, index.writer.revision)
+        for index in (together, one_by_one)
+    ]
+    assert counted[0] == counted[1]
+    assert counted[0][0] == together.db.execute("SELECT count(*) FROM runs").fetchone()[0]
+
+
+def test_a_run_that_was_written_twice_in_a_batch_was_before_what_came_first(
+    written: Callable[[], Written],
+) -> None:
+    index, run_id = written(), new_run_id()
+    first, second = (seen(run_id, revision, run(run_id, random.Random(revision))) for revision in (1, 2))
+    gone = SeenWrite(run_id, 3, None, removed=True)
+    said = index.writer.apply([first, second, gone], upto=3, want_before=True)
+    assert said == [None, first.summary, second.summary]
+    # Without being asked it says whose the run was, and no more.
+    again = seen(run_id, 4, run(run_id, random.Random(4)))
+    assert index.writer.apply([again, SeenWrite(run_id, 5, b"no run")], upto=5) == [UNKNOWN, again.summary]
+    assert index.writer.runs == 0
+
+
+def test_of_a_batch_that_fails_nothing_is_left(written: Callable[[], Written]) -> None:
+    index = written()
+    before = history(random.Random(1), runs=40, writes=60)
+    index.writer.apply(before, upto=60)
+    was = (index.tables(), index.writer.runs, index.writer.markers.count, index.writer.revision)
+    taken = next(
+        write for write in before if write.summary is not None and index.found("gpu") & {write.revision}
+    )
+    other = new_run_id()
+    # The last of many: a revision that is another run's.
+    batch = [
+        *(seen(each, 100 + number, run(each, random.Random(2))) for number, each in enumerate(some_ids(80))),
+        seen(other, taken.revision, run(other, random.Random(3))),
+    ]
+    with pytest.raises(sqlite3.IntegrityError):
+        index.writer.apply([SeenWrite(new_run_id(), 99, None, removed=True), *batch], upto=200)
+    assert (index.tables(), index.writer.runs, index.writer.markers.count, index.writer.revision) == was
+    index.writer.apply(batch[:-1], upto=200)
+    assert index.writer.runs == was[1] + 80
+
+
+def test_dropped_runs_are_told_and_gone(written: Callable[[], Written]) -> None:
+    index = written()
+    batch = [
+        seen(each, number, run(each, random.Random(number))) for number, each in enumerate(some_ids(90), 1)
+    ]
+    index.writer.apply(batch, upto=90)
+    dropped = dict(index.writer.drop([*range(1, 81), 1000]))
+    assert dropped == {write.revision: write.summary for write in batch[:80]}
+    assert all(isinstance(summary, RunSummary) for summary in dropped.values())
+    assert index.writer.runs == 10
+    assert index.found("gpu") == set(range(81, 91))
+
+
+def some_ids(count: int) -> list[str]:
+    return [new_run_id() for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 64, 65, 137])
+def test_a_statement_takes_each_row_once_and_in_order(count: int) -> None:
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE TABLE t (number INTEGER PRIMARY KEY, a, b)")
+    rows = [(number, str(number)) for number in range(count)]
+    ManyRows("INSERT INTO t (a, b) VALUES {}", "(?, ?)").do(db, rows)
+    assert db.execute("SELECT a, b FROM t ORDER BY number").fetchall() == rows
+    found = ManyRows("SELECT a FROM t WHERE b IN ({})", "?").run(db, [(text,) for _, text in rows])
+    assert sorted(found) == [(number,) for number in range(count)]
+    db.close()

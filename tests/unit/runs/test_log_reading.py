@@ -1,0 +1,183 @@
+"""Pages of a log over a log in memory: whatever is asked for, no line is lost and none comes twice."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyoco_server.broker.stores.run_log_store import LogBatch, RunLogs
+from pyoco_server.errors import InvalidRequest, NatsUnavailable
+from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
+from pyoco_server.records.models import LogLine
+from pyoco_server.runs.watch import log_reading
+from pyoco_server.runs.watch.log_reading import START, LogFilter, LogPage, LogReader, Position
+
+
+class LogInMemory(RunLogs):
+    """What the stream holds: batches of lines, at sequences that other runs' batches lie between."""
+
+    def __init__(self, *batches: list[LogLine], fails_at_read: int = 0) -> None:
+        self.batches = [LogBatch(3 * (index + 1), lines, 100) for index, lines in enumerate(batches)]
+        self.reads = 0
+        self._fails_at_read = fails_at_read
+
+    async def read(self, run_id: str, *, after: int, limit: int, max_bytes: int) -> list[LogBatch]:
+        self.reads += 1
+        if self.reads == self._fails_at_read:
+            raise NatsUnavailable("gone")
+        # Two at a time, so that every page needs several reads.
+        return [batch for batch in self.batches if batch.sequence > after][: min(limit, 2)]
+
+    async def last_sequence(self, run_id: str) -> int:
+        return self.batches[-1].sequence if self.batches else 0
+
+
+def line(text: str, task: str | None = "load", stream: str = "stdout") -> LogLine:
+    return LogLine(ts=1.0, stream=stream, text=text, task=task)
+
+
+def texts(page: LogPage) -> list[str]:
+    return [placed.line.text for placed in page.lines]
+
+
+LINES = st.builds(
+    line, st.text(max_size=3), st.sampled_from(["a", "b", None]), st.sampled_from(["stdout", "note"])
+)
+FILTERS = st.builds(
+    LogFilter,
+    tasks=st.frozensets(st.sampled_from(["a", "b"])),
+    streams=st.frozensets(st.sampled_from(["stdout", "note"])),
+    search=st.text(max_size=1),
+)
+
+
+@given(batches=st.lists(st.lists(LINES, max_size=4), max_size=8), wanted=FILTERS, limit=st.integers(1, 5))
+async def test_paging_gives_each_wanted_line_once_and_in_order(
+    batches: list[list[LogLine]], wanted: LogFilter, limit: int
+) -> None:
+    log, found, after = LogInMemory(*batches), list[LogLine](), START
+    while True:
+        # As a client does it: each page by a reader of its own, from the position of the page before.
+        page = await LogReader(log, "run", after=after, wanted=wanted).page(limit, ended=True)
+        assert len(page.lines) <= limit
+        assert page.moved == (page.position != after)
+        found += [placed.line for placed in page.lines]
+        after = page.position
+        if page.complete:
+            break
+        assert page.moved
+    assert found == [each for batch in batches for each in batch if wanted.takes(each)]
+
+
+@given(batches=st.lists(st.lists(LINES, max_size=4), max_size=8), limit=st.integers(1, 5))
+async def test_one_reader_goes_on_where_its_page_ended(batches: list[list[LogLine]], limit: int) -> None:
+    reader, found = LogReader(LogInMemory(*batches), "run"), list[LogLine]()
+    while not (page := await reader.page(limit, ended=True)).complete:
+        found += [placed.line for placed in page.lines]
+    found += [placed.line for placed in page.lines]
+    assert found == [each for batch in batches for each in batch]
+
+
+async def test_a_page_that_fails_half_way_is_read_again_whole() -> None:
+    log = LogInMemory([line("a"), line("b")], [line("c")], [line("d")], fails_at_read=2)
+    reader = LogReader(log, "run")
+    with pytest.raises(NatsUnavailable):
+        await reader.page(10, ended=True)
+    assert texts(await reader.page(10, ended=True)) == ["a", "b", "c", "d"]
+
+
+async def test_a_page_that_finds_nothing_ends_after_a_while_and_tells_how_far_it_looked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_reading, "MOST_BATCHES", 4)
+    log = LogInMemory(*[[line("no")]] * 20, [line("yes")])
+    reader = LogReader(log, "run", wanted=LogFilter(search="yes"))
+    page = await reader.page(10, ended=True)
+    assert (page.lines, page.position, page.moved, page.complete) == ([], Position(12, 0), True, False)
+    assert log.reads == 2
+
+
+async def test_a_page_of_large_batches_ends_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reading, "MOST_BYTES", 300)  # each batch is 100 here, and two are read at once
+    page = await LogReader(LogInMemory(*[[line("x")]] * 20), "run").page(100, ended=True)
+    assert len(page.lines) == 4
+
+
+async def test_even_the_smallest_page_moves_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reading, "MOST_BYTES", 1)
+    monkeypatch.setattr(log_reading, "MOST_BATCHES", 1)
+    log, after, seen = LogInMemory(*[[line("no")]] * 5), START, 0
+    while not (
+        page := await LogReader(log, "run", after=after, wanted=LogFilter(search="x")).page(1, ended=True)
+    ).complete:
+        assert page.moved
+        after, seen = page.position, seen + 1
+    assert seen > 1
+
+
+async def test_a_replica_that_lags_does_not_make_a_log_complete() -> None:
+    class Lagging(LogInMemory):
+        async def last_sequence(self, run_id: str) -> int:
+            return 99
+
+    page = await LogReader(Lagging([line("a")]), "run").page(10, ended=True)
+    assert (texts(page), page.complete) == (["a"], False)
+
+
+async def test_the_log_of_a_running_run_is_never_complete() -> None:
+    page = await LogReader(LogInMemory([line("a")]), "run").page(10, ended=False)
+    assert (texts(page), page.complete) == (["a"], False)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "takes"),
+    [
+        (LogFilter(), {"Straße", "late", "lost"}),
+        (LogFilter(search="STRASSE"), {"Straße"}),
+        (LogFilter(search="l"), {"late", "lost"}),
+        (LogFilter(tasks=frozenset({"load"})), {"Straße"}),
+        (LogFilter(tasks=frozenset({"load", "save"})), {"Straße", "late"}),
+        (LogFilter(streams=frozenset({"stderr", "note"})), {"late", "lost"}),
+        (LogFilter(tasks=frozenset({"save"}), streams=frozenset({"note"})), set()),
+    ],
+    # The texts of sets differ from process to process.
+    ids=["all", "folded", "search", "task", "tasks", "streams", "none"],
+)
+def test_a_filter_takes_what_every_part_of_it_wants(wanted: LogFilter, takes: set[str]) -> None:
+    lines = [line("Straße"), line("late", "save", "stderr"), line("lost", None, "note")]
+    assert {each.text for each in lines if wanted.takes(each)} == takes
+
+
+@given(st.integers(0, 10**18 - 1), st.integers(0, 10**9 - 1))
+def test_an_id_is_read_as_it_was_written(sequence: int, index: int) -> None:
+    position = Position(sequence, index)
+    assert Position.parse(str(position), field="after") == position
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "1-", "-1", "a-b", "1-2-3", " 1-2", "1-2\n", "١-٢", "9" * 19 + "-0"]
+)
+def test_what_is_no_id_is_refused_with_the_field_and_the_value(text: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        Position.parse(text, field="after")
+    (problem,) = refused.value.problems
+    assert (problem.field, problem.message) == ("after", "wanted the id of a line, such as 12-0")
+    assert problem.value == repr(text)
+
+
+STREAM = (
+    'id: 1-0\nevent: line\ndata: {"text": "a\u2028b\x85c\x0bd"}\n\n: keepalive\n\n'
+    "event: tick\r\ndata: 1\r\ndata:2\r\n\r\n"
+    "data: cut off"
+).encode()
+
+
+@given(st.lists(st.integers(0, len(STREAM)), max_size=5))
+def test_events_are_read_however_the_bytes_arrive(cuts: list[int]) -> None:
+    places = [0, *sorted(cuts), len(STREAM)]
+    chunks = [STREAM[start:end] for start, end in pairwise(places)]
+    assert list(events_in(chunks)) == [
+        ServerSentEvent("line", '{"text": "a\u2028b\x85c\x0bd"}', "1-0"),
+        ServerSentEvent("tick", "1\n2", "1-0"),
+    ]

@@ -1,0 +1,223 @@
+"""Filters mean the same in Python and in SQL, for whatever runs and filters there are."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyoco_server.runs.index.index_file import IndexFile
+from pyoco_server.runs.index.index_rows import SeenWrite
+from pyoco_server.runs.index.index_schema import FORM
+from pyoco_server.runs.index.index_writer import IndexWriter
+from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
+from pyoco_server.runs.index.run_search import Search
+from pyoco_server.runs.index.run_summary import RunSummary, summary_of
+from pyoco_server.runs.index.sorting import Place, Sort, SortField
+
+STATUSES = ("PENDING", "RUNNING", "COMPLETED", "FAILED")
+WORDS = (
+    "etl",
+    "ETL-2",
+    "report",
+    "売上",
+    "売上レポート",
+    'a"b',
+    "x\0y",
+    "%_'",
+    "straße",
+    "İx",
+    "ΟΔΟΣ",
+    "οδοςα",
+    "ﬁn",
+    "ＥＴＬ",
+    "cafe\u0301",
+    "ｶﾞ",
+)
+SHA = "0" * 63
+
+times = st.integers(0, 6).map(float)
+words = st.sampled_from(WORDS)
+tenants = st.sampled_from([None, "acme", "acme-2"])
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+snapshots = st.fixed_dictionaries(
+    {
+        "flow_name": words,
+        "status": st.sampled_from(STATUSES),
+        "updated_at": times,
+        "params": st.dictionaries(words, words, max_size=2),
+        "tag": words,
+        "tags": st.lists(words, max_size=3),
+        "submitted_at": maybe(times),
+        "worker_id": maybe(words),
+        "start_time": maybe(times),
+        "end_time": maybe(times),
+        "error": maybe(words),
+        "origin_run_id": maybe(st.integers(0, 2).map(lambda number: str(UUID(int=number)))),
+        "workflow_yaml_sha256": maybe(st.integers(0, 1).map(lambda number: f"{SHA}{number}")),
+        "tenant_id": tenants,
+    }
+)
+ranges = st.builds(TimeRange, after=maybe(times), before=maybe(times))
+filters = st.builds(
+    RunFilter,
+    tenant=tenants,
+    statuses=st.frozensets(st.sampled_from(STATUSES), max_size=3),
+    flow=maybe(words),
+    tag=maybe(words),
+    worker=maybe(words),
+    origin=maybe(st.just(str(UUID(int=1)))),
+    workflow_yaml_sha256=maybe(st.just(f"{SHA}1")),
+    updated=ranges,
+    submitted=ranges,
+    q=maybe(words | st.text(min_size=1, max_size=4) | st.sampled_from(["e", "tl", "port", '"', "ETL-2\n"])),
+)
+sorts = st.builds(Sort, st.sampled_from(SortField), st.booleans())
+# What decides about the way in which runs are read.
+thrifts = st.fixed_dictionaries(
+    {
+        "sources._FEW": st.sampled_from([0, 2, 4000]),
+        "sources._SOME": st.sampled_from([0, 8000]),
+        "sources._OFTEN": st.sampled_from([1, 4]),
+        "sources._SEVERAL_GROUPS": st.sampled_from([0, 200]),
+        "run_search._MANY_SOURCES": st.sampled_from([0, 8]),
+        "run_search._AHEAD": st.sampled_from([0.01, 3]),
+        "run_search._FAR": st.sampled_from([0, 50_000]),
+        "run_search._FAR_FOR_TEXT": st.sampled_from([0, 2, 8000]),
+    }
+)
+
+
+class Index:
+    """An index in a folder of its own, and what it should know."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = IndexFile(folder, FORM)
+        self.writer = IndexWriter(self._file.writer())
+        self.writer.begin("a bucket")
+        self.writer.complete()
+        self.runs: dict[str, tuple[int, RunSummary]] = {}
+
+    def write(self, run_id: str, fields: dict[str, Any] | None) -> None:
+        revision = self.writer.revision + 1
+        if fields is None:
+            self.writer.apply([SeenWrite(run_id, revision, None, removed=True)], upto=revision)
+            self.runs.pop(run_id, None)
+            return
+        summary = summary_of(json.dumps({"run_id": run_id, **fields}, ensure_ascii=False).encode())
+        self.writer.apply([SeenWrite(run_id, revision, b"", summary)], upto=revision)
+        self.runs[run_id] = (revision, summary)
+
+    def search(self, wanted: RunFilter, sort: Sort | None = None) -> "Search":
+        return Search(self.writer._db, wanted, sort)
+
+    def expected(self, wanted: RunFilter, sort: Sort) -> list[Place]:
+        found = [_place(revision, run, sort) for revision, run in self.runs.values() if wanted.matches(run)]
+        return sorted(found, reverse=sort.descending)
+
+    def close(self) -> None:
+        self.writer.close()
+        self._file.release()
+
+
+def _place(revision: int, run: RunSummary, sort: Sort) -> Place:
+    item = run.item
+    name = {SortField.FLOW_NAME: item.flow_name, SortField.STATUS: item.status}.get(sort.field, "")
+    time = item.duration_sec if sort.field is SortField.DURATION else getattr(item, sort.field.time)
+    return Place(name, -1.0 if time is None else time, revision)
+
+
+@contextmanager
+def made_index() -> Iterator[Index]:
+    with TemporaryDirectory() as folder:
+        index = Index(Path(folder))
+        try:
+            yield index
+        finally:
+            index.close()
+
+
+def run_id(number: int) -> str:
+    return str(UUID(int=number))
+
+
+def spend(patch: pytest.MonkeyPatch, thrift: dict[str, float]) -> None:
+    for name, value in thrift.items():
+        patch.setattr(f"pyoco_server.runs.index.{name}", value)
+
+
+writes = st.lists(st.tuples(st.integers(0, 9), maybe(snapshots)), max_size=25)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(writes=writes, questions=st.lists(st.tuples(filters, sorts, thrifts), min_size=1, max_size=8))
+def test_the_index_finds_what_the_filter_matches_in_the_order_wanted(
+    writes: list[tuple[int, dict[str, Any] | None]],
+    questions: list[tuple[RunFilter, Sort, dict[str, float]]],
+) -> None:
+    with made_index() as index, pytest.MonkeyPatch.context() as patch:
+        for number, fields in writes:
+            index.write(run_id(number), fields)
+        for wanted, sort, thrift in questions:
+            spend(patch, thrift)
+            expected = index.expected(wanted, sort)
+            assert index.search(wanted, sort).page(100) == expected
+            assert index.search(wanted, sort).count(100) == len(expected)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), sort=sorts, wanted=filters, thrift=thrifts)
+def test_pages_tell_each_run_once_that_does_not_change_meanwhile(
+    data: st.DataObject, sort: Sort, wanted: RunFilter, thrift: dict[str, float]
+) -> None:
+    with made_index() as index, pytest.MonkeyPatch.context() as patch:
+        spend(patch, thrift)
+        for number, fields in enumerate(data.draw(st.lists(snapshots, min_size=1, max_size=15))):
+            index.write(run_id(number), fields)
+        unchanged = set(index.expected(wanted, sort))
+        told: list[Place] = []
+        while page := index.search(wanted, sort).page(2, told[-1] if told else None):
+            told += page
+            changed, fields = data.draw(st.tuples(st.integers(0, 14), maybe(snapshots)))
+            before = index.runs.get(run_id(changed))
+            if before is not None and len(told) < 40:
+                unchanged.discard(_place(*before, sort))
+                index.write(run_id(changed), fields)
+        assert [place for place in told if place in unchanged] == sorted(unchanged, reverse=sort.descending)
+
+
+# What is known beside the runs themselves
+
+
+def _count(table: str) -> Callable[[sqlite3.Connection], int]:
+    return lambda db: int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(writes=writes)
+def test_nothing_is_left_of_runs_that_were_removed(
+    writes: list[tuple[int, dict[str, Any] | None]],
+) -> None:
+    with made_index() as index:
+        for number, fields in writes:
+            index.write(run_id(number), fields)
+        assert index.writer.runs == len(index.runs)
+        for number in range(10):
+            index.write(run_id(number), None)
+        db = index.writer._db
+        assert [_count(table)(db) for table in ("runs", "docs", "labels")] == [0, 0, 0]
+        assert db.execute("SELECT sum(runs) FROM groups").fetchone()[0] in (None, 0)
+        assert db.execute("SELECT count(*) FROM words WHERE words MATCH 'etl'").fetchone()[0] == 0
+        assert index.writer.markers.count == 10

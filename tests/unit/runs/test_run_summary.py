@@ -1,0 +1,63 @@
+"""What a search looks through of a run's params: keys and values as people wrote them, and not their JSON."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pyoco_server.records.models import new_run_id
+from pyoco_server.runs.index.run_filter import RunFilter
+from pyoco_server.runs.index.run_summary import RunSummary, summary_of
+
+
+def summary(params: Any, *, ensure_ascii: bool = True) -> RunSummary:
+    run = {"run_id": new_run_id(), "flow_name": "f", "status": "PENDING", "updated_at": 1.0, "params": params}
+    return summary_of(json.dumps(run, ensure_ascii=ensure_ascii).encode())
+
+
+PARAMS = {
+    "text": 'say "hi"',
+    "Path": "C:\\temp",
+    "nested": [{"deep": ["two\nlines", 3.5, 12345678901234567890123, True, None]}],
+    "日本": "売上",
+}
+
+
+@pytest.mark.parametrize(
+    "q",
+    [
+        *('say "hi"', "C:\\temp", "path", "deep", "two\nlines"),
+        *("3.5", "12345678901234567890123", "TRUE", "null", "日本", "売上"),
+    ],
+)
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+def test_a_key_or_value_is_found(q: str, ensure_ascii: bool) -> None:
+    assert RunFilter(q=q).matches(summary(PARAMS, ensure_ascii=ensure_ascii))
+
+
+@pytest.mark.parametrize("q", ['"', "{", "[", "}", '":', "\\"])
+def test_the_marks_of_json_are_not(q: str) -> None:
+    assert not RunFilter(q=q).matches(summary({"a": "b", "c": [1, {"d": "e\n"}]}))
+
+
+def test_only_the_beginning_of_large_params_is_searched() -> None:
+    found = summary({"long": "x" * 1990, "next": "cutoff", "last": "z" * 5000})
+    assert RunFilter(q="x" * 200).matches(found)
+    assert not RunFilter(q="z").matches(found)
+    assert len(found.text) <= 2000 + len("f\n\n\n")
+    assert len(summary({"long": "x" * 100_000}).text) == 2000 + len("f\n\n\n")
+
+
+def test_params_that_are_nested_deeply_are_searched_without_recursion() -> None:
+    params: Any = "bottom"
+    for _ in range(400):
+        params = [params]
+    assert RunFilter(q="bottom").matches(summary({"deep": params}))
+
+
+def test_a_run_whose_params_cannot_be_decoded_is_listed_all_the_same() -> None:
+    data = (
+        f'{{"run_id":"{new_run_id()}","flow_name":"f","status":"PENDING","updated_at":1,"params":{{"a":"'
+    ).encode() + b'\xff"}}'
+    found = summary_of(data)
+    assert (found.item.flow_name, found.text) == ("f", "f\n\n\n")

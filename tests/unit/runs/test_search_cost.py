@@ -1,0 +1,113 @@
+"""What a page of a long list costs: the indexes alone say which runs are on it, and a warm cache is used."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+
+import pytest
+from benchmarks.seed import WORKERS, snapshots
+
+from pyoco_server.records.models import encode
+from pyoco_server.runs.index.index_file import IndexFile
+from pyoco_server.runs.index.index_rows import SeenWrite
+from pyoco_server.runs.index.index_schema import FORM
+from pyoco_server.runs.index.index_writer import IndexWriter
+from pyoco_server.runs.index.read_connections import ReaderConnections
+from pyoco_server.runs.index.run_filter import RunFilter
+from pyoco_server.runs.index.run_search import Search
+from pyoco_server.runs.index.run_summary import summary_of
+from pyoco_server.runs.index.sorting import Sort, SortField
+
+FAILED = frozenset({"FAILED"})
+LONGEST_FIRST = Sort(SortField.DURATION)
+SHORTEST_FIRST = Sort(SortField.DURATION, descending=False)
+
+
+@pytest.fixture(scope="module")
+def file() -> Iterator[IndexFile]:
+    """An index of runs of many groups."""
+    with TemporaryDirectory() as folder:
+        file = IndexFile(Path(folder), FORM)
+        writer = IndexWriter(file.writer())
+        writer.begin("a bucket")
+        seen = [
+            SeenWrite(run.run_id, revision, b"", summary_of(encode(run)))
+            for revision, run in enumerate(snapshots(5000), start=1)
+        ]
+        writer.apply(seen, upto=len(seen))
+        writer.complete()
+        yield file
+        writer.close()
+        file.release()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sort"),
+    [
+        (RunFilter(), Sort()),
+        (RunFilter(statuses=FAILED), Sort()),
+        (RunFilter(statuses=FAILED), LONGEST_FIRST),
+        (RunFilter(tag="gpu"), Sort(SortField.END_TIME)),
+        (RunFilter(tag="canary"), SHORTEST_FIRST),
+        (RunFilter(worker=WORKERS[3]), Sort()),
+        (RunFilter(worker=WORKERS[3], statuses=FAILED), LONGEST_FIRST),
+    ],
+    ids=str,
+)
+def test_no_row_of_a_run_is_read_to_find_the_page(
+    file: IndexFile, wanted: RunFilter, sort: Sort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if there were many more: what makes the choice small here would be much there.
+    monkeypatch.setattr("pyoco_server.runs.index.sources._FEW", 30)
+    db = file.reader()
+    asked: list[str] = []
+    db.set_trace_callback(asked.append)
+    assert len(Search(db, wanted, sort).page(10)) == 10
+    db.set_trace_callback(None)
+    read = [step for sql in asked for step in plan(db, sql) if step.startswith(("SEARCH r ", "SCAN r "))]
+    assert read
+    assert [step for step in read if "COVERING INDEX" not in step] == []
+    db.close()
+
+
+def plan(db: sqlite3.Connection, sql: str) -> list[str]:
+    return [step for *_, step in db.execute(f"EXPLAIN QUERY PLAN {sql}")]
+
+
+# Connections
+
+
+def test_another_thread_reads_with_the_connection_that_was_used_last(file: IndexFile) -> None:
+    connections = ReaderConnections()
+    used = []
+
+    def read() -> None:
+        with connections.of(file) as db:
+            used.append(db)
+
+    for _ in range(2):
+        thread = Thread(target=read)
+        thread.start()
+        thread.join()
+    assert used[0] is used[1]
+    connections.close()
+
+
+def test_who_reads_at_the_same_time_has_a_connection_of_its_own(file: IndexFile) -> None:
+    connections = ReaderConnections()
+    with connections.of(file) as first, connections.of(file) as second:
+        assert first is not second
+    connections.close()
+
+
+def test_a_connection_to_a_file_that_was_given_up_is_closed_and_not_used_again(file: IndexFile) -> None:
+    connections = ReaderConnections()
+    with connections.of(file) as old:
+        connections.renew()
+    with connections.of(file) as new:
+        assert new is not old
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        old.execute("SELECT 1")
+    connections.close()

@@ -1,0 +1,1 @@
+"""Executing a flow in this process."""

@@ -1,0 +1,286 @@
+"""Which modules `callable:` may name, before anything is imported and after."""
+
+import functools
+import inspect
+import operator
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from pydantic import TypeAdapter
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import task
+
+from pyoco_server.errors import ConfigError
+from pyoco_server.worker.flows.callable_policy import CallablePolicy, task_function
+from pyoco_server.worker.flows.flow_errors import CallableRefused
+from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
+from tests.support.modules import ModuleFolder, importable_folder
+
+
+def own_function() -> str:
+    return "own"
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def installed_with(name: str) -> dict[str, Distribution]:
+    """The distribution, and all that it requires in this environment."""
+    found: dict[str, Distribution] = {}
+    seen = set[tuple[str, str]]()
+    waiting = [(canonical(name), "")]
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        found[one[0]] = distribution(one[0])
+        for required in map(Requirement, found[one[0]].requires or ()):
+            if required.marker is None or required.marker.evaluate({"extra": one[1]}):
+                waiting += [(canonical(required.name), extra) for extra in ("", *required.extras)]
+    return found
+
+
+def top_level_names(one: Distribution) -> set[str]:
+    names = set[str]()
+    for file in one.files or ():
+        if inspect.getmodulename(file.name) is not None:
+            names.add(file.parts[0] if len(file.parts) > 1 else str(inspect.getmodulename(file.name)))
+    return {name for name in names if name.isidentifier() and name != "__pycache__"}
+
+
+class OwnCallable:
+    def __call__(self) -> None: ...
+
+    def method(self) -> None: ...
+
+
+class TestBeforeTheImport:
+    @pytest.mark.parametrize(
+        ("patterns", "allowed"),
+        [
+            ("", ["myflows:f", "myflows.sub.deep:f", "requests:get"]),
+            ("*", ["myflows:f", "myflows.sub:f"]),
+            ("myflows.*, shared.tasks", ["myflows.etl:f", "myflows.etl.deep:f", "shared.tasks:f"]),
+            ("myflows, team_?.flows", ["myflows:f", "team_a.flows:f"]),
+            ("os", ["os:getcwd"]),
+            ("os.*", ["os.path:join"]),
+            ("*, json", ["json:dumps", "myflows:f"]),
+            ("pyoco_server.*", ["pyoco_server.config:f"]),
+            ("*, yaml", ["yaml:safe_load", "myflows:f"]),
+            ("httpx.*", ["httpx.sub:f"]),
+        ],
+    )
+    def test_allowed(self, patterns: str, allowed: list[str]) -> None:
+        policy = CallablePolicy.parse(patterns)
+        refused = []
+        for path in allowed:
+            try:
+                policy.check(path)
+            except CallableRefused as why:
+                refused.append(str(why))
+        assert refused == []
+
+    @pytest.mark.parametrize(
+        ("patterns", "refused"),
+        [
+            ("", ["os:system", "os.path:join", "builtins:eval", "subprocess:run", "importlib:import_module"]),
+            ("", ["posix:system", "_posixsubprocess:fork_exec", "sys:exit", "ctypes.util:find_library"]),
+            ("", ["pyoco_server:f", "pyoco_server.worker.flows.flow_files:f", "__main__:f", "__mp_main__:f"]),
+            ("", ["yaml:unsafe_load", "_yaml:f", "pyoco.core.engine:f", "httpx:get", "pydantic.main:f"]),
+            ("", ["pip:main", "pip._internal:main", "setuptools:setup", "pkg_resources:f", "wheel.cli:main"]),
+            ("", ["_distutils_hack:f", "click:echo", "colorama:init", "sniffio:f"]),
+            ("*", ["os:system", "pyoco_server.config:f", "yaml:unsafe_load", "pip:main"]),
+            ("y*", ["yaml:unsafe_load"]),
+            ("*.main", ["pip.main:f"]),
+            ("yaml.*", ["yaml:unsafe_load", "_yaml:f"]),
+            ("o*", ["os:system"]),
+            ("?s", ["os:system"]),
+            ("[o]s", ["os:system"]),
+            ("*.path", ["os.path:join"]),
+            ("os.*", ["os:system", "posix:system"]),
+            (
+                "myflows.*, shared.tasks",
+                ["myflows:f", "myflowsx.etl:f", "shared:f", "shared.tasks.deep:f", "other:f"],
+            ),
+            ("MyFlows", ["myflows:f"]),
+        ],
+    )
+    def test_refused(self, patterns: str, refused: list[str]) -> None:
+        policy = CallablePolicy.parse(patterns)
+        for path in refused:
+            with pytest.raises(CallableRefused):
+                policy.check(path)
+
+    def test_a_refusal_names_the_callable_the_rule_and_the_cure(self) -> None:
+        with pytest.raises(CallableRefused) as caught:
+            CallablePolicy().check("os:system")
+        assert caught.value.module == "os"
+        assert caught.value.detail == (
+            "'os:system' is refused: 'os' is part of Python's standard library; "
+            "to allow it, set PYOCO_CALLABLE_ALLOW=*,os on this worker"
+        )
+        with pytest.raises(CallableRefused) as caught:
+            CallablePolicy.parse("a.*, b").check("c.d:f")
+        assert caught.value.detail == (
+            "'c.d:f' is refused: 'c.d' matches none of the patterns a.*, b; "
+            "to allow it, set PYOCO_CALLABLE_ALLOW=a.*,b,c.d on this worker"
+        )
+
+    def test_a_refusal_of_what_is_installed_with_the_server(self) -> None:
+        with pytest.raises(CallableRefused) as caught:
+            CallablePolicy().check("yaml:unsafe_load")
+        assert caught.value.detail == (
+            "'yaml:unsafe_load' is refused: 'yaml' is installed with the server; "
+            "to allow it, set PYOCO_CALLABLE_ALLOW=*,yaml on this worker"
+        )
+
+    def test_every_package_that_comes_with_the_server_is_refused(self) -> None:
+        """When this fails, a dependency has brought a package that the policy does not know yet."""
+        found = installed_with("pyoco-server")
+        assert {"pyoco", "pyyaml", "pydantic-core", "h11"} <= set(found), "the closure is a closure"
+        tops = sorted(set().union(*map(top_level_names, found.values())))
+        assert {"yaml", "_yaml", "multipart", "pydantic_core"} <= set(tops)
+        allowed = []
+        for top in tops:
+            with suppress(CallableRefused):
+                CallablePolicy().check(f"{top}:f")
+                allowed.append(top)
+        assert not allowed
+
+    @pytest.mark.parametrize(
+        ("patterns", "path"),
+        [
+            ("", "os:system"),
+            ("", "yaml:unsafe_load"),
+            ("*, yaml.*", "yaml:load"),
+            ("a.*, b", "c.d:f"),
+            ("*", "pyoco_server.config:f"),
+        ],
+    )
+    def test_the_cure_cures(self, patterns: str, path: str) -> None:
+        with pytest.raises(CallableRefused) as caught:
+            CallablePolicy.parse(patterns).check(path)
+        setting = caught.value.detail.partition("PYOCO_CALLABLE_ALLOW=")[2].partition(" ")[0]
+        cured = CallablePolicy.parse(setting)
+        cured.check(path)
+        cured.check("a.module:f")
+
+
+class TestAfterTheImport:
+    @pytest.mark.parametrize(
+        "found",
+        [
+            subprocess.run,
+            subprocess.Popen,
+            os.system,
+            eval,
+            print,
+            [].append,
+            "text".join,
+            os.environ.get,
+            functools.partial(os.system, "ls"),
+            functools.partial(functools.partial(os.system), "ls"),
+            operator.itemgetter(1),
+        ],
+    )
+    def test_what_comes_from_the_standard_library(self, found: Callable[..., object]) -> None:
+        with pytest.raises(CallableRefused, match="PYOCO_CALLABLE_ALLOW"):
+            CallablePolicy().check_origin("mytasks:run", found)
+
+    @pytest.mark.parametrize(
+        "found",
+        [
+            own_function,
+            OwnCallable,
+            OwnCallable(),
+            OwnCallable().method,
+            lambda: None,
+            functools.partial(own_function),
+            functools.lru_cache(own_function),
+        ],
+    )
+    def test_what_comes_from_the_users_own_module(self, found: Callable[..., object]) -> None:
+        CallablePolicy().check_origin("mytasks:run", found)
+        CallablePolicy.parse("tests.*").check_origin("mytasks:run", found)
+        with pytest.raises(CallableRefused, match=r"comes from 'tests\.unit\.worker\.test_callable_policy'"):
+            CallablePolicy.parse("mytasks").check_origin("mytasks:run", found)
+
+    @pytest.mark.parametrize(
+        "found",
+        [
+            yaml.unsafe_load,
+            functools.partial(yaml.unsafe_load, "a"),
+            yaml.SafeLoader,
+            yaml.SafeLoader("a").get_data,
+            msgspec.json.Decoder(),
+            TypeAdapter(int).validate_python,
+        ],
+    )
+    def test_what_is_installed_with_the_server(self, found: Callable[..., object]) -> None:
+        for patterns in ("", "*", "mytasks"):
+            with pytest.raises(CallableRefused, match=r"is installed with the server; .*ALLOW"):
+                CallablePolicy.parse(patterns).check_origin("mytasks:run", found)
+
+    def test_what_was_allowed_by_name(self) -> None:
+        CallablePolicy.parse("mytasks, yaml").check_origin("mytasks:run", yaml.unsafe_load)
+        CallablePolicy.parse("mytasks, subprocess").check_origin("mytasks:run", subprocess.run)
+
+
+class TestFlows:
+    @pytest.fixture
+    def modules(self, tmp_path: Path) -> Iterator[ModuleFolder]:
+        with importable_folder(tmp_path / "modules") as folder:
+            yield folder
+
+    def test_a_file_cannot_run_a_command_with_yaml(self, modules: ModuleFolder) -> None:
+        modules.write("mytasks.py", "from yaml import unsafe_load\n")
+        for path in ("yaml:unsafe_load", "mytasks:unsafe_load"):
+            source = (
+                "flow: {graph: a}\n"
+                f"tasks: {{a: {{callable: '{path}', "
+                "inputs: {stream: '!!python/object/apply:os.system [exit]'}}}\n"
+            )
+            with pytest.raises(CallableRefused, match="'yaml' is installed with the server"):
+                build_yaml_flow(source.encode(), "nightly", CallablePolicy())
+
+    def test_a_plugin_may_offer_what_is_installed_with_the_server(self, modules: ModuleFolder) -> None:
+        register = "def register(registry): registry.register_callable(safe_load, name='demo/parse')\n"
+        modules.plugin("demo", "demo_tasks", "from yaml import safe_load\n" + register)
+        source = b"flow: {graph: a}\ntasks: {a: {use: demo/parse, inputs: {stream: '[1]'}}}\n"
+        flow, _ = build_yaml_flow(source, "nightly", CallablePolicy.parse("mytasks"))
+        (bound,) = flow.tasks
+        assert task_function(bound) is yaml.safe_load
+
+
+class TestPatterns:
+    @pytest.mark.parametrize("text", ["", " ", ",", " , ,"])
+    def test_none(self, text: str) -> None:
+        assert CallablePolicy.parse(text) == CallablePolicy()
+
+    def test_spaces_do_not_matter(self) -> None:
+        assert CallablePolicy.parse(" a.* ,b,, c ").patterns == ("a.*", "b", "c")
+
+    @pytest.mark.parametrize("text", ["mytasks:load", "a b", "a/b", "a, b;c"])
+    def test_what_is_no_pattern(self, text: str) -> None:
+        with pytest.raises(ConfigError, match="PYOCO_CALLABLE_ALLOW"):
+            CallablePolicy.parse(text)
+
+
+def test_the_function_is_taken_out_of_what_pyoco_made_of_it() -> None:
+    assert task_function(own_function) is own_function
+    assert task_function(task(own_function)) is own_function
+    assert task_function(Task(func=own_function, name="a")) is own_function
+    assert task_function(Task(func=task(own_function), name="a")) is own_function
+    assert task_function("text") is None
+    assert task_function(Task(func=None, name="a")) is None

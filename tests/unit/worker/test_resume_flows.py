@@ -1,0 +1,455 @@
+"""Resuming a flow from its journal: a finished task is not executed again, and the flow ends the same."""
+
+import inspect
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyoco import Flow
+from pyoco.core.context import Context
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper, switch
+
+from pyoco_server.records.models import JournalEntry
+from pyoco_server.worker.engine.task_calls import RetryPauses
+from pyoco_server.worker.flows.callable_policy import CallablePolicy
+from pyoco_server.worker.flows.flow_source import FlowSource
+from pyoco_server.worker.ipc.protocol import Outcome, Run
+from tests.support.running.flow_runs import FlowUnderTest
+
+
+@pytest.fixture(autouse=True)
+def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+class Executed(list[str]):
+    """Which tasks were really executed, in order."""
+
+    def task(self, name: str, function: Callable[..., Any] = lambda: None, **options: Any) -> TaskWrapper:
+        def noted(**inputs: Any) -> Any:
+            self.append(name)
+            return function(**inputs)
+
+        noted.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        return TaskWrapper(Task(func=noted, name=name, **options))
+
+
+def outputs(outcome: Outcome) -> dict[str, Any]:
+    return {name: msgspec.json.decode(raw)["output"] for name, raw in outcome.task_records.items()}
+
+
+def linear(executed: Executed) -> Flow:
+    return (
+        Flow("linear")
+        >> executed.task("a", lambda: 1)
+        >> executed.task("b", lambda a: a + 1)
+        >> executed.task("c", lambda b: b * 10)
+    )
+
+
+def parallel(executed: Executed) -> Flow:
+    flow = Flow("parallel")
+    start = executed.task("start", lambda: 3).task
+    left = executed.task("left", lambda start: start + 1, dependencies={start}).task
+    right = executed.task("right", lambda start: start * 2, dependencies={start}).task
+    join = executed.task("join", lambda left, right: [left, right], dependencies={left, right}).task
+    start.dependents |= {left, right}
+    left.dependents.add(join)
+    right.dependents.add(join)
+    for task in (start, left, right, join):
+        flow.add_task(task)
+    return flow
+
+
+def counting(executed: Executed) -> Flow:
+    """Nested loops whose course depends on the state that tasks leave behind."""
+
+    def grow(ctx: Context) -> int:
+        ctx.scratch["total"] = ctx.scratch.get("total", 0) + 1
+        ctx.scratch.setdefault("seen", []).append(ctx.loop.path)
+        return int(ctx.scratch["total"])
+
+    def forget(ctx: Context) -> list[str]:
+        ctx.set_var("last", ctx.scratch["total"])
+        return list(ctx.scratch.pop("seen"))
+
+    return (
+        Flow("counting")
+        >> executed.task("begin", lambda ctx: ctx.scratch.update(total=0))
+        >> executed.task("grow", grow)[2] % ("$ctx.scratch.total >= 5", 9)
+        >> executed.task("forget", forget)
+        >> executed.task("tell", lambda ctx: [ctx.get_var("last"), sorted(ctx.scratch)])
+    )
+
+
+def each(executed: Executed) -> Flow:
+    body = executed.task(
+        "one", lambda ctx: ctx.scratch.setdefault("got", []).append(ctx.get_var("item"))
+    ) >> executed.task("same", lambda ctx: list(ctx.scratch["got"]))
+    return Flow("each") >> body["$ctx.params.items as item"]
+
+
+def switched(executed: Executed) -> Flow:
+    return (
+        Flow("switched")
+        >> executed.task("choose", lambda ctx: ctx.scratch.update(way="x"))
+        >> switch("$ctx.scratch.way")[
+            "x" >> executed.task("left", lambda: "L"), "*" >> executed.task("right", lambda: "R")
+        ]
+        >> executed.task("end", lambda: "done")
+    )
+
+
+@pytest.mark.parametrize("make", [linear, parallel, counting, each, switched])
+def test_wherever_a_run_was_cut_off_it_goes_on_and_ends_the_same(make: Callable[[Executed], Flow]) -> None:
+    params = {"items": ["p", "q", "r"]}
+    whole = Executed()
+    first = FlowUnderTest(make(whole))
+    expected = outputs(first.execute(params))
+    journal = first.written
+    assert len(journal) == len(whole)
+    for finished in range(len(journal) + 1):
+        executed = Executed()
+        resumed = FlowUnderTest(make(executed))
+        outcome = resumed.execute(params, journal[:finished], attempt=2)
+        assert outcome.status == "COMPLETED"
+        assert outputs(outcome) == expected
+        assert len(executed) == len(whole) - finished
+        assert len(resumed.written) == len(executed)
+
+
+def test_a_replayed_task_has_the_times_of_its_execution_and_says_so() -> None:
+    first = FlowUnderTest(linear(Executed()))
+    first.execute()
+    outcome = FlowUnderTest(linear(Executed())).execute(journal=first.written[:2], attempt=2)
+    records = {name: msgspec.json.decode(raw) for name, raw in outcome.task_records.items()}
+    assert [records[name].get("replayed") for name in "abc"] == [True, True, None]
+    assert records["a"]["started_at"] == first.written[0].started_at
+    assert records["b"]["inputs"] == {"a": 1}
+
+
+def test_the_only_task_of_a_run_is_not_journalled() -> None:
+    run = FlowUnderTest(Flow("single") >> Executed().task("only", lambda: 1))
+    assert run.execute().status == "COMPLETED"
+    assert run.written == []
+
+
+def test_results_come_back_as_they_were_and_not_as_json_would_have_them() -> None:
+    def check(a: Any) -> str:
+        return f"{type(a).__name__} {a}"
+
+    def flow(executed: Executed) -> Flow:
+        value = ({1: b"x"}, frozenset({2}), (3,))
+        return Flow("f") >> executed.task("a", lambda: value) >> executed.task("b", check)
+
+    first = FlowUnderTest(flow(Executed()))
+    expected = outputs(first.execute())["b"]
+    assert outputs(FlowUnderTest(flow(Executed())).execute(journal=first.written[:1]))["b"] == expected
+
+
+def test_a_result_that_cannot_be_stored_runs_again_and_its_record_says_why() -> None:
+    def flow(executed: Executed) -> Flow:
+        return (
+            Flow("f")
+            >> executed.task("a", lambda: 1)
+            >> executed.task("lock", lambda: threading.Lock())  # noqa: PLW0108
+            >> executed.task("c", lambda: 3)
+        )
+
+    first = FlowUnderTest(flow(Executed()))
+    record = msgspec.json.decode(first.execute().task_records["lock"])
+    assert "cannot pickle '_thread.lock' object" in record["not_journalled"]
+    assert [(each.task, each.has_value) for each in first.written] == [
+        ("a", True),
+        ("lock", False),
+        ("c", True),
+    ]
+    executed = Executed()
+    outcome = FlowUnderTest(flow(executed)).execute(journal=first.written)
+    assert (outcome.status, executed) == ("COMPLETED", ["lock"])
+    assert "cannot pickle" in msgspec.json.decode(outcome.task_records["lock"])["executed_again"]
+
+
+def test_a_result_that_is_too_large_runs_again_and_its_record_says_why() -> None:
+    executed = Executed()
+    flow = Flow("f") >> executed.task("big", lambda: "x" * 5000) >> executed.task("b", lambda: 1)
+    run = FlowUnderTest(flow, max_value_bytes=1000)
+    record = msgspec.json.decode(run.execute().task_records["big"])
+    assert "PYOCO_JOURNAL_VALUE_MAX_BYTES=1000" in record["not_journalled"]
+    assert [(entry.task, entry.has_value) for entry in run.written] == [("big", False), ("b", True)]
+
+
+def test_a_journalled_value_whose_class_is_gone_runs_again() -> None:
+    first = FlowUnderTest(linear(Executed()))
+    first.execute()
+    broken = msgspec.structs.replace(first.written[0], output=b"\x80\x05cno_such_module\nX\n.")
+    executed = Executed()
+    outcome = FlowUnderTest(linear(executed)).execute(journal=[broken, *first.written[1:]])
+    assert executed == ["a"]
+    assert "cannot be read" in msgspec.json.decode(outcome.task_records["a"])["not_journalled"]
+
+
+def test_a_retried_task_is_not_executed_again_after_its_success() -> None:
+    def flow(executed: Executed) -> Flow:
+        def twice() -> str:
+            if executed.count("flaky") < 3:
+                raise ValueError("not yet")
+            return "third"
+
+        return (
+            Flow("f") >> executed.task("flaky", twice, retries=2) >> executed.task("b", lambda flaky: flaky)
+        )
+
+    first_executed = Executed()
+    first = FlowUnderTest(flow(first_executed))
+    assert outputs(first.execute())["b"] == "third"
+    assert first_executed == ["flaky", "flaky", "flaky", "b"]
+    executed = Executed()
+    assert outputs(FlowUnderTest(flow(executed)).execute(journal=first.written[:1]))["b"] == "third"
+    assert executed == ["b"]
+
+
+def test_a_task_that_failed_for_good_stays_failed_when_its_flow_goes_on_without_it() -> None:
+    def flow(executed: Executed) -> Flow:
+        def broken() -> None:
+            raise ValueError("no luck")
+
+        made = Flow("f")
+        made.add_task(executed.task("broken", broken, fail_policy="isolate").task)
+        made.add_task(executed.task("fine", lambda: 1).task)
+        return made
+
+    first = FlowUnderTest(flow(Executed()))
+    assert first.execute().status == "COMPLETED"
+    assert {entry.task: entry.error for entry in first.written} == {"broken": "no luck", "fine": None}
+    executed = Executed()
+    outcome = FlowUnderTest(flow(executed)).execute(journal=first.written)
+    assert executed == []
+    assert outcome.tasks == {"broken": "FAILED", "fine": "SUCCEEDED"}
+    assert msgspec.json.decode(outcome.task_records["broken"])["error"] == "no luck"
+
+
+class TestSteps:
+    def flow(self, executed: Executed, *, fails: bool = False) -> Flow:
+        def work(ctx: Any) -> list[str]:
+            results = [ctx.step("charge", lambda: self.note(executed, "charge")) for _ in range(2)]
+            if fails or (executed.count("work") < 2 and executed.count("retry") == 1):
+                raise ValueError("after the steps")
+            return results
+
+        return Flow("steps") >> executed.task("work", work, retries=0)
+
+    def note(self, executed: Executed, what: str) -> str:
+        executed.append(what)
+        return f"{what} {executed.count(what)}"
+
+    def test_a_step_is_executed_once_though_its_task_is_executed_again(self) -> None:
+        first_executed = Executed()
+        first = FlowUnderTest(self.flow(first_executed, fails=True))
+        assert first.execute().status == "FAILED"
+        assert first_executed == ["work", "charge", "charge"]
+        executed = Executed()
+        outcome = FlowUnderTest(self.flow(executed)).execute(journal=first.written, attempt=2)
+        assert executed == ["work"]
+        assert outputs(outcome)["work"] == ["charge 1", "charge 2"]
+
+    def test_a_retry_in_the_same_attempt_keeps_its_steps(self) -> None:
+        executed = Executed()
+
+        def work(ctx: Any) -> str:
+            result: str = ctx.step("charge", lambda: self.note(executed, "charge"))
+            if executed.count("work") == 1:
+                raise ValueError("after the step")
+            return result
+
+        outcome = FlowUnderTest(Flow("s") >> executed.task("work", work, retries=1)).execute()
+        assert executed == ["work", "charge", "work"]
+        assert outputs(outcome)["work"] == "charge 1"
+
+    def test_a_step_that_fails_is_tried_again(self) -> None:
+        executed = Executed()
+
+        def step() -> None:
+            executed.append("step")
+            raise ValueError("broken step")
+
+        def work(ctx: Any) -> None:
+            ctx.step("s", step)
+
+        run = FlowUnderTest(Flow("s") >> executed.task("work", work, retries=1))
+        outcome = run.execute()
+        assert executed.count("step") == 2
+        assert "broken step" in (outcome.error or "")
+        assert run.written == []
+
+    def test_a_step_within_a_step_is_another_one_than_beside_it(self) -> None:
+        def flow(executed: Executed) -> Flow:
+            def work(ctx: Any) -> list[str]:
+                outer = ctx.step("a", lambda: ctx.step("x", lambda: "inner"))
+                return [outer, ctx.step("x", lambda: "outer")]
+
+            return Flow("steps") >> executed.task("work", work)
+
+        first = FlowUnderTest(flow(Executed()))
+        assert outputs(first.execute())["work"] == ["inner", "outer"]
+        assert outputs(FlowUnderTest(flow(Executed())).execute(journal=first.written))["work"] == [
+            "inner",
+            "outer",
+        ]
+
+    @pytest.mark.parametrize("name", ["", "a|b", "x" * 201, 3])
+    def test_a_bad_name_is_refused(self, name: Any) -> None:
+        def work(ctx: Any) -> None:
+            ctx.step(name, lambda: None)
+
+        outcome = FlowUnderTest(Flow("s") >> Executed().task("work", work)).execute()
+        assert "wanted a name of 1 to 200 characters" in (outcome.error or "")
+
+
+def copied(entries: list[JournalEntry]) -> list[JournalEntry]:
+    """The journal of a run as one that repeats it finds it."""
+    return [msgspec.structs.replace(entry, attempt=0) for entry in entries]
+
+
+class TestRerunFromATask:
+    def test_the_task_and_what_follows_it_run_again(self) -> None:
+        first = FlowUnderTest(parallel(Executed()))
+        first.execute()
+        executed = Executed()
+        outcome = FlowUnderTest(parallel(executed)).execute(journal=copied(first.written), rerun_task="left")
+        assert sorted(executed) == ["join", "left"]
+        assert outputs(outcome)["join"] == [4, 6]
+
+    def test_in_a_flow_with_loops_everything_since_its_beginning_runs_again(self) -> None:
+        whole = Executed()
+        first = FlowUnderTest(counting(whole))
+        first.execute()
+        executed = Executed()
+        FlowUnderTest(counting(executed)).execute(journal=copied(first.written), rerun_task="grow")
+        assert executed == whole[1:]
+
+    @pytest.mark.parametrize("make", [parallel, counting])
+    def test_what_the_rerun_has_finished_itself_holds_when_it_is_resumed(
+        self, make: Callable[[Executed], Flow]
+    ) -> None:
+        first = FlowUnderTest(make(Executed()))
+        first.execute()
+        task = "left" if make is parallel else "grow"
+        rerun = FlowUnderTest(make(Executed()))
+        rerun.execute(journal=copied(first.written), rerun_task=task)
+        executed = Executed()
+        journal = [*copied(first.written), *rerun.written]
+        resumed = FlowUnderTest(make(executed)).execute(journal=journal, attempt=2, rerun_task=task)
+        assert resumed.status == "COMPLETED"
+        assert executed == []
+
+    def test_what_it_reuses_becomes_its_own(self) -> None:
+        first = FlowUnderTest(linear(Executed()))
+        first.execute()
+        rerun = FlowUnderTest(linear(Executed()))
+        rerun.execute(journal=copied(first.written), rerun_task="c")
+        assert [(entry.task, entry.attempt) for entry in rerun.written] == [("a", 1), ("b", 1), ("c", 1)]
+
+    def test_what_had_failed_is_tried_again(self) -> None:
+        made = Flow("f")
+        executed = Executed()
+        made.add_task(executed.task("once_broken", lambda: "fine", fail_policy="isolate").task)
+        made.add_task(executed.task("other", lambda: 1).task)
+        failure = JournalEntry(
+            key="once_broken||0", task="once_broken", attempt=0, started_at=1, ended_at=2, error="broken"
+        )
+        assert FlowUnderTest(made).execute(journal=[failure]).tasks["once_broken"] == "SUCCEEDED"
+
+
+def test_what_a_task_is_given_by_the_server_is_the_flow_s_own_context() -> None:
+    executed = Executed()
+
+    def assign(ctx: Any) -> None:
+        ctx.remark = "kept"
+
+    flow = Flow("f") >> executed.task("a", assign) >> executed.task("b", lambda ctx: ctx.remark)
+    assert outputs(FlowUnderTest(flow).execute())["b"] == "kept"
+
+
+def test_a_flow_that_was_run_by_the_server_still_runs_with_the_plain_engine() -> None:
+    from pyoco.core.engine import Engine  # noqa: PLC0415
+
+    flow = linear(Executed())
+    FlowUnderTest(flow).execute()
+    assert Engine().run(flow).results == {"a": 1, "b": 2, "c": 20}
+
+
+class TestRetryPauses:
+    def test_pauses_double_up_to_the_longest_and_are_spread(self) -> None:
+        pauses = RetryPauses(1.0, 5.0)
+        for number, longest in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (50, 5.0)):
+            drawn = [pauses.before_retry(number) for _ in range(200)]
+            assert longest / 2 <= min(drawn) < max(drawn) <= longest
+
+    def test_a_cancel_ends_the_pause(self) -> None:
+        def broken() -> None:
+            raise ValueError("no")
+
+        run = FlowUnderTest(
+            Flow("f") >> Executed().task("t", broken, retries=1), pauses=RetryPauses(60.0, 60.0)
+        ).prepare()
+        threading.Timer(0.2, run.cancel).start()
+        outcome = run.execute()
+        assert outcome is not None
+        assert outcome.status == "CANCELLED"
+
+
+def test_a_function_that_two_flows_use_belongs_to_the_task_that_is_executed() -> None:
+    executed = Executed()
+    used = executed.task("load", lambda: 1)
+    FlowUnderTest(Flow("first") >> used >> executed.task("end")).execute()
+    again = TaskWrapper(Task(func=used.task.func, name="read"))
+    second = FlowUnderTest(Flow("second") >> again >> executed.task("stop"))
+    second.execute()
+    assert [entry.key for entry in second.written] == ["read||0", "stop||0"]
+    assert again.task.func.__module__ == __name__
+
+
+def test_a_rerun_from_a_task_that_the_flow_does_not_have_fails_and_says_which_there_are() -> None:
+    source = FlowSource(lambda _: linear(Executed()), CallablePolicy.parse(""))
+    run = Run(run_id="r", flow_name="linear", params=b"{}", rerun_task="d")
+    outcome = source.prepare(run, FlowUnderTest(linear(Executed())).listener())
+    assert isinstance(outcome, Outcome)
+    assert outcome.error == "there is no task 'd' to run this flow from; it has a, b, c"
+
+
+def test_a_cancelled_task_is_not_tried_again() -> None:
+    executed = Executed()
+
+    def stops(ctx: Any) -> None:
+        # Not before it is under way: a cancelled run begins no task.
+        threading.Thread(target=run.cancel).start()
+        while not ctx.is_cancelled:
+            threading.Event().wait(0.01)
+        raise RuntimeError("stopped")
+
+    run = FlowUnderTest(Flow("f") >> executed.task("stops", stops, retries=100)).prepare()
+    outcome = run.execute()
+    assert outcome is not None
+    assert outcome.status == "CANCELLED"
+    assert executed == ["stops"]
+
+
+def test_a_task_that_did_something_to_what_cannot_be_stored_says_so() -> None:
+    def keeps(ctx: Any) -> None:
+        ctx.scratch["lock"] = threading.Lock()
+
+    def uses(ctx: Any) -> None:
+        with ctx.scratch["lock"]:
+            pass
+
+    executed = Executed()
+    outcome = FlowUnderTest(
+        Flow("f") >> executed.task("keeps", keeps) >> executed.task("uses", uses)
+    ).execute()
+    record = msgspec.json.decode(outcome.task_records["uses"])
+    assert record["not_journalled"] == "what it did to scratch 'lock' cannot be stored"

@@ -1,0 +1,383 @@
+"""A finished task whose result does not hold is executed again, and so is what was computed from it."""
+
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+from pyoco import Flow
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper, switch
+
+from pyoco_server.records.journal_order import valid_entries
+from pyoco_server.records.models import JournalEntry
+from pyoco_server.worker.engine.flow_order import in_order
+from pyoco_server.worker.engine.flow_shape import FlowShape
+from pyoco_server.worker.flows.flow_files import FlowFolder
+from pyoco_server.worker.ipc.protocol import Outcome
+from tests.support.running.flow_runs import FlowUnderTest
+
+CHANGED = "the flow has changed since it finished, at this task or before it"
+
+
+@pytest.fixture(autouse=True)
+def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+class Executed(list[str]):
+    """Which tasks were really executed, in order."""
+
+    def task(self, name: str, value: Callable[[], Any] = lambda: 1, **options: Any) -> TaskWrapper:
+        def function() -> Any:
+            self.append(name)
+            return value()
+
+        return TaskWrapper(Task(func=function, name=name, **options))
+
+    def chain(self, *names: str) -> Flow:
+        flow = Flow("chain")
+        for name in names:
+            flow = flow >> self.task(name)
+        return flow
+
+
+def record(outcome: Outcome, task: str) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(outcome.task_records[task])
+    return found
+
+
+def shape_of(flow: Flow) -> FlowShape:
+    return FlowShape(flow, in_order(flow))
+
+
+def finished(make: Callable[[Executed], Flow]) -> list[JournalEntry]:
+    run = FlowUnderTest(make(Executed()))
+    assert run.execute().status == "COMPLETED"
+    return run.written
+
+
+class TestTooLarge:
+    """Results that are too large are made again; whether they are the same as before can be told."""
+
+    def resumed(self, *, same: bool, loops: bool = False, dies_after: int = 99) -> tuple[list[str], Any]:
+        numbers = itertools.count()
+
+        def flow(executed: Executed) -> Flow:
+            def order() -> str:
+                return f"order {0 if same else next(numbers)} " + "x" * 2000
+
+            first = Flow("f") >> executed.task("early") >> executed.task("order", order)
+            charge = executed.task("charge")
+            return first >> (charge[1] if loops else charge) >> executed.task("ship")
+
+        run = FlowUnderTest(flow(Executed()), max_value_bytes=1000)
+        run.execute()
+        journal = [entry for entry in run.written if entry.task != "ship"]
+        executed = Executed()
+        again = FlowUnderTest(flow(executed), max_value_bytes=1000)
+        outcome = again.execute(journal=journal, attempt=2)
+        assert outcome.status == "COMPLETED"
+        self.stored = [*journal, *again.written[:dies_after]]
+        self.flow = flow
+        return executed, outcome
+
+    @pytest.mark.parametrize("loops", [False, True])
+    def test_what_was_computed_from_the_same_result_is_not_executed_again(self, loops: bool) -> None:
+        executed, outcome = self.resumed(same=True, loops=loops)
+        assert executed == ["order", "ship"]
+        assert "PYOCO_JOURNAL_VALUE_MAX_BYTES=1000" in record(outcome, "order")["executed_again"]
+        assert record(outcome, "charge")["replayed"]
+
+    @pytest.mark.parametrize("loops", [False, True])
+    def test_what_was_computed_from_another_result_is_executed_again(self, loops: bool) -> None:
+        executed, outcome = self.resumed(same=False, loops=loops)
+        assert executed == ["order", "charge", "ship"]
+        assert record(outcome, "early")["replayed"]
+        reason = "order, which comes before it, was executed again with another result"
+        assert record(outcome, "charge")["executed_again"] == reason
+
+    def test_the_next_attempt_does_not_take_up_what_this_one_has_found_void(self) -> None:
+        # It died before anything behind the order was executed; the limit was raised meanwhile.
+        self.resumed(same=False, dies_after=2)
+        executed = Executed()
+        third = FlowUnderTest(self.flow(executed), max_value_bytes=10_000)
+        third.execute(journal=valid_entries(self.stored), attempt=3)
+        assert executed == ["order", "charge", "ship"]
+
+    def test_a_step_is_computed_again_from_another_step_s_other_result(self) -> None:
+        numbers, executed = itertools.count(), list[str]()
+
+        def work(ctx: Any) -> None:
+            ctx.step("order", lambda: f"order {next(numbers)} " + "x" * 2000)
+            ctx.step("charge", lambda: executed.append("charge"))
+            if executed.count("charge") == 1:
+                raise ValueError("after the steps")
+
+        flow = Flow("f") >> TaskWrapper(Task(func=work, name="work", retries=1))
+        outcome = FlowUnderTest(flow, max_value_bytes=1000).execute()
+        assert (outcome.status, executed) == ("COMPLETED", ["charge", "charge"])
+
+    def test_a_step_is_computed_again_at_each_retry_that_has_another_result_before_it(self) -> None:
+        numbers = itertools.count()
+        assert self.charged_at_the_third_try(lambda: next(numbers)) == ("order 2", "charge for order 2")
+
+    def test_a_step_that_was_replayed_meanwhile_is_computed_again_from_another_result(self) -> None:
+        numbers = iter([0, 0, 1])
+        assert self.charged_at_the_third_try(lambda: next(numbers)) == ("order 1", "charge for order 1")
+
+    def charged_at_the_third_try(self, number: Callable[[], int]) -> tuple[str, str]:
+        tries: list[tuple[str, str]] = []
+
+        def work(ctx: Any) -> None:
+            order = ctx.step("order", lambda: f"order {number()}" + " " * 2000).strip()
+            tries.append((order, ctx.step("charge", lambda: f"charge for {order}")))
+            if len(tries) < 3:
+                raise ValueError("after the steps")
+
+        flow = Flow("f") >> TaskWrapper(Task(func=work, name="work", retries=2))
+        assert FlowUnderTest(flow, max_value_bytes=1000).execute().status == "COMPLETED"
+        return tries[2]
+
+    def test_a_result_that_was_the_same_once_is_still_before_what_was_computed_from_it(self) -> None:
+        """In a loop the journal's order says what follows; the third attempt has another order."""
+        numbers = iter([0, 0, 1])
+
+        def flow(executed: Executed) -> Flow:
+            order = executed.task("order", lambda: f"{next(numbers)}" + "x" * 2000)
+            return Flow("f") >> order >> executed.task("charge")[1] >> executed.task("ship")
+
+        first = FlowUnderTest(flow(Executed()), max_value_bytes=1000)
+        first.execute()
+        stored = first.written[:2]
+        second = FlowUnderTest(flow(Executed()), max_value_bytes=1000)
+        second.execute(journal=valid_entries(stored), attempt=2)
+        journal = valid_entries([*stored, *second.written])
+        assert [entry.task for entry in journal] == ["order", "charge", "ship"]
+        executed = Executed()
+        FlowUnderTest(flow(executed), max_value_bytes=1000).execute(journal=journal, attempt=3)
+        assert executed == ["order", "charge", "ship"]
+
+    def test_a_same_result_in_a_changed_flow_is_behind_the_new_task(self) -> None:
+        numbers = iter([0, 1])
+
+        def large(number: int) -> str:
+            return f"{number}" + "x" * 2000
+
+        def flow(executed: Executed, *, new: bool) -> Flow:
+            made = Flow("f")
+            if new:
+                made = made >> executed.task("new", lambda: large(next(numbers)))
+            return made >> executed.task("order", lambda: large(0)) >> executed.task("charge")[1]
+
+        first = FlowUnderTest(flow(Executed(), new=False), max_value_bytes=1000)
+        first.execute()
+        second = FlowUnderTest(flow(Executed(), new=True), max_value_bytes=1000)
+        second.execute(journal=valid_entries(first.written), attempt=2)
+        journal = valid_entries([*first.written, *second.written])
+        assert [entry.task for entry in journal if entry.digest or entry.has_value] == [
+            "new",
+            "order",
+            "charge",
+        ]
+
+
+class TestChangedFlow:
+    def resumed(
+        self, journal: Sequence[JournalEntry], make: Callable[[Executed], Flow], **how: Any
+    ) -> tuple[list[str], FlowUnderTest, Outcome]:
+        executed = Executed()
+        run = FlowUnderTest(make(executed))
+        outcome = run.execute(journal=list(journal), **{"attempt": 2, **how})
+        assert outcome.status == "COMPLETED", outcome.error
+        return executed, run, outcome
+
+    def test_what_comes_before_the_change_is_not_executed_again(self) -> None:
+        journal = finished(lambda executed: executed.chain("a", "b", "c"))[:2]
+        executed, run, outcome = self.resumed(journal, lambda each: each.chain("a", "new", "b", "c"))
+        assert executed == ["new", "b", "c"]
+        assert record(outcome, "a")["replayed"]
+        assert record(outcome, "b")["executed_again"] == CHANGED
+        assert "executed_again" not in record(outcome, "c")
+        assert [(line.stream, line.task, line.text) for line in run.lines] == [
+            ("note", "b", f"task b is executed again: {CHANGED}")
+        ]
+
+    def test_what_is_added_behind_changes_nothing(self) -> None:
+        journal = finished(lambda executed: executed.chain("a", "b"))
+        executed, _, _ = self.resumed(journal, lambda each: each.chain("a", "b", "new"))
+        assert executed == ["new"]
+
+    def test_the_code_of_a_task_its_retries_and_its_limit_may_change(self) -> None:
+        journal = finished(lambda executed: executed.chain("a", "b"))[:1]
+
+        def fixed(executed: Executed) -> Flow:
+            first = executed.task("a", lambda: "fixed", retries=3, timeout_sec=60)
+            return Flow("chain") >> first >> executed.task("b")
+
+        assert self.resumed(journal, fixed)[0] == ["b"]
+
+    def test_a_branch_beside_the_change_is_not_executed_again(self) -> None:
+        def flow(executed: Executed, **options: Any) -> Flow:
+            left, right = executed.task("left", **options).task, executed.task("right").task
+            join = executed.task("join", dependencies={left, right}).task
+            left.dependents.add(join)
+            right.dependents.add(join)
+            made = Flow("branches")
+            for task in (left, right, join):
+                made.add_task(task)
+            return made
+
+        journal = finished(flow)
+        executed, _, _ = self.resumed(journal, lambda each: flow(each, outputs=["scratch.left"]))
+        assert executed == ["left", "join"]
+
+    def test_a_loop_holds_as_a_whole_and_so_does_what_follows_it(self) -> None:
+        def flow(executed: Executed, turns: int, also: str | None = None) -> Flow:
+            body = executed.task("turn") if also is None else executed.task("turn") >> executed.task(also)
+            return Flow("loop") >> executed.task("a") >> body[turns] >> executed.task("b")
+
+        journal = finished(lambda each: flow(each, 2))
+        assert self.resumed(journal, lambda each: flow(each, 2))[0] == []
+        assert self.resumed(journal, lambda each: flow(each, 3))[0] == ["turn"] * 3 + ["b"]
+        assert self.resumed(journal, lambda each: flow(each, 2, "more"))[0] == [*["turn", "more"] * 2, "b"]
+
+    def test_workers_with_different_code_do_not_mix_their_results(self) -> None:
+        """The second one dies after it has executed the new task; the third has the old code again."""
+        journal = finished(lambda executed: executed.chain("a", "b", "c"))
+        executed, second, _ = self.resumed(journal, lambda each: each.chain("new", "a", "b", "c"))
+        assert executed == ["new", "a", "b", "c"]
+        until_a = [entry.task for entry in second.written if entry.has_value].index("a")
+        kept = [entry for entry in second.written if not entry.has_value or entry.task in ("new", "a")]
+        assert until_a == 1
+        stored = [*journal, *kept]
+        executed, _, _ = self.resumed(
+            valid_entries(stored), lambda each: each.chain("a", "b", "c"), attempt=3
+        )
+        assert executed == ["a", "b", "c"]
+
+    def test_a_rerun_reuses_what_comes_before_the_change(self) -> None:
+        journal = finished(lambda executed: executed.chain("a", "b"))
+        copies = [structs.replace(entry, attempt=0) for entry in journal]
+        executed, run, _ = self.resumed(copies, lambda each: each.chain("a", "new", "b"), attempt=1)
+        assert executed == ["new", "b"]
+        assert (run.written[0].task, run.written[0].number) == ("a", 1)
+
+    def test_a_literal_input_that_its_task_has_changed_is_no_change_of_the_flow(self) -> None:
+        def flow(executed: Executed) -> Flow:
+            def charge(options: dict[str, Any]) -> None:
+                executed.append("charge")
+                options.setdefault("currency", "EUR")
+
+            options = {"options": {"amount": 5}}
+            return Flow("f") >> TaskWrapper(Task(charge, "charge", inputs=options)) >> executed.task("ship")
+
+        run = FlowUnderTest(flow(Executed()))
+        run.execute()
+        # A later run of the same process.
+        run.execute()
+        for written in (run.written[:1], run.written[2:3]):
+            assert self.resumed(written, flow)[0] == ["ship"]
+
+    def test_entries_of_an_earlier_version_hold_as_they_did(self) -> None:
+        journal = [
+            structs.replace(entry, shape=b"", number=0)
+            for entry in finished(lambda executed: executed.chain("a", "b", "c"))[:2]
+        ]
+        executed, _, _ = self.resumed(journal, lambda each: each.chain("a", "new", "b", "c"))
+        assert executed == ["new", "c"]
+
+
+class TestShape:
+    def test_it_is_the_same_in_every_process(self) -> None:
+        """Of a value without a literal form only the type counts: its text may have an address in it."""
+
+        class Handle: ...
+
+        def flow(handle: object) -> Flow:
+            executed = Executed()
+            first = executed.task("a", inputs={"b": [handle], "a": {"x": 1}})
+            return Flow("f") >> first >> executed.task("b", inputs={"b": b"\xff", "c": "\udcff"})
+
+        first, second = shape_of(flow(Handle())), shape_of(flow(Handle()))
+        assert [first.of(name) for name in "ab"] == [second.of(name) for name in "ab"]
+        assert first.of("a") != shape_of(flow(1)).of("a")
+        assert first.of("none") == b""
+
+    def test_a_set_counts_without_its_order(self) -> None:
+        """Which is another one in each process, for strings."""
+
+        def flow(*names: str) -> bytes:
+            task = Executed().task("a", inputs={"names": set(names), "more": frozenset(names)})
+            return shape_of(Flow("f") >> task).of("a")
+
+        # Two whose order in a set is that of their insertion, which depends on this process's hashes.
+        first, *names = [f"n{number}" for number in range(1000)]
+        other = next(name for name in names if list({first, name}) != list({name, first}))
+        assert flow(first, other) == flow(other, first) != flow(first)
+
+    def test_a_literal_that_contains_itself_counts_by_its_type(self) -> None:
+        endless: list[Any] = []
+        endless.append(endless)
+        task = Executed().task("a", inputs={"endless": endless})
+        assert shape_of(Flow("f") >> task).of("a")
+
+    def test_a_folder_s_flows_are_taken_before_any_of_them_is_run(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two flows may share a literal, which a task of the first changes."""
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        (tmp_path / "sharing_a_literal.py").write_text(
+            "from pyoco import Flow\n"
+            "from pyoco.core.models import Task\n"
+            "from pyoco.dsl.syntax import TaskWrapper\n"
+            "OPTIONS = {'amount': 5}\n"
+            "def charge(options): options.setdefault('currency', 'EUR')\n"
+            "def flow(name):\n"
+            "    task = Task(charge, 'charge', inputs={'options': OPTIONS})\n"
+            "    return Flow(name) >> TaskWrapper(task) >> TaskWrapper(Task(lambda: None, 'ship'))\n"
+            "first, second = flow('first'), flow('second')\n"
+        )
+        folder = FlowFolder(tmp_path)
+        folder.load()
+        runs = [FlowUnderTest(folder.resolve(name)) for name in ("first", "second")]
+        for run in runs:
+            assert run.execute().status == "COMPLETED"
+        first, second = (run.written[0].shape for run in runs)
+        assert first == second
+
+    def test_every_part_of_a_program_counts(self) -> None:
+        def flow(**parts: Any) -> bytes:
+            how: dict[str, Any] = {
+                "count": 2,
+                "until": "$ctx.params.n > 1",
+                "way": "$ctx.params.w",
+                "case": "x",
+                "to": "l",
+            }
+            how |= parts
+            executed = Executed()
+            made = (
+                Flow("f")
+                >> executed.task("a")[how["count"]]
+                >> executed.task("e")["$ctx.params.items as item"]
+                >> executed.task("u") % (how["until"], 9)
+                >> switch(how["way"])[how["case"] >> executed.task(how["to"]), "*" >> executed.task("o")]
+                >> executed.task("end")
+            )
+            return shape_of(made).of("end")
+
+        digests = [
+            flow(),
+            flow(count=3),
+            flow(until="$ctx.params.n > 2"),
+            flow(way="$ctx.params.v"),
+            flow(case="y"),
+            flow(to="m"),
+        ]
+        assert flow() == digests[0]
+        assert len(set(digests)) == len(digests)
