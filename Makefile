@@ -1,7 +1,7 @@
 # The project's front door. Nothing has to be installed before: every target brings what it needs into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint ui browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-dashboard chaos clean
+.PHONY: help demo test lint docs ui browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-dashboard chaos clean
 .SUFFIXES:
 # The tests start our programs a thousand times: these must not be compiled each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -37,6 +37,9 @@ test: browser ## Check the code, then run every test
 lint: check-python ## Check style, types and the way imports may go
 	@$(WITH_NPM) $(MAKE) --no-print-directory $(NODE_MODULES)
 	@$(WITH_NPM) npm --prefix ui run --silent lint
+
+docs: .venv/tools ## Write the generated parts of the reference pages in docs/
+	@$(BIN)/python -m tools.docs
 
 .PHONY: check-python check-ui
 check-python: .venv/tools

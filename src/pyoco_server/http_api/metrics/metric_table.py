@@ -1,6 +1,6 @@
 """Every metric of `GET /metrics`, once: its name, kind, unit, labels and one line of help.
 
-docs/metrics.md is this table. Names that end with `_total` although they are gauges are the contract's.
+`make docs` writes docs/metrics.md from it. Gauges that end with `_total` are part of the contract.
 """
 
 from dataclasses import dataclass

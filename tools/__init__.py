@@ -1,0 +1,1 @@
+"""Programs for working on the project; nothing of it is installed."""

@@ -1,0 +1,63 @@
+"""The generated pages: for each, a function that returns its blocks by name."""
+
+from collections.abc import Callable
+from itertools import groupby
+
+from pyoco_server.config import SETTINGS, Setting
+from pyoco_server.errors import ERRORS, PyocoError
+from pyoco_server.http_api.metrics.metric_table import METRICS
+from tools.docs.render import table
+
+
+def settings_page() -> dict[str, str]:
+    """docs/settings.md: a table for each group of settings."""
+    header = ("Variable", "Default", "Value", "What it does")
+
+    def row(setting: Setting) -> tuple[str, ...]:
+        default = "*not set*" if setting.default == "" else f"`{setting.shown_default}`"
+        return (f"`{setting.name}`", default, setting.wanted, setting.help)
+
+    groups = groupby(SETTINGS, key=lambda setting: setting.group)
+    return {
+        "settings": "\n\n".join(
+            f"## {group}\n\n{table(header, map(row, settings))}" for group, settings in groups
+        )
+    }
+
+
+def errors_page() -> dict[str, str]:
+    """docs/errors.md: the error table, and the tree of exceptions."""
+    header = ("Id", "HTTP", "Text (en)", "Text (ja)", "What you can do", "対処")
+    rows = ((f"`{e.err_id}`", e.status, e.en, e.ja, e.cure_en, e.cure_ja) for e in ERRORS)
+    tree = "\n".join(["PyocoError", *_subclass_lines(PyocoError)])
+    return {"errors": table(header, rows), "exceptions": f"```\n{tree}\n```"}
+
+
+def _subclass_lines(parent: type[PyocoError], indent: str = "") -> list[str]:
+    lines = []
+    children = [child for child in parent.__subclasses__() if child.__module__ == PyocoError.__module__]
+    for child in children:
+        is_last = child is children[-1]
+        name = f"{indent}{'└' if is_last else '├'}── {child.__name__}"
+        # A subclass that shares the id of its parent is listed below it without one.
+        lines.append(name if parent is not PyocoError else f"{name:<28}{child.error.err_id}")
+        lines += _subclass_lines(child, indent + ("    " if is_last else "│   "))
+    return lines
+
+
+def metrics_page() -> dict[str, str]:
+    """docs/metrics.md: the table of metrics."""
+    header = ("metric", "kind", "unit", "labels", "of", "")
+    rows = (
+        (f"`{m.name}`", m.kind, m.unit, ", ".join(f"`{label}`" for label in m.labels), m.of, m.help)
+        for m in METRICS
+    )
+    return {"metrics": table(header, rows)}
+
+
+# To generate a further page, add its file in docs/ and a function here, and markers (render.py) to the file.
+PAGES: dict[str, Callable[[], dict[str, str]]] = {
+    "settings.md": settings_page,
+    "errors.md": errors_page,
+    "metrics.md": metrics_page,
+}
