@@ -150,6 +150,13 @@ METRICS: Final = (
         "python_version",
         of=Of.GATEWAY,
     ),
+    _gauge(
+        "pyoco_dependency_fast_path",
+        "boolean",
+        "1 if the dependency is used through its fast path, 0 if its version allows the public API only.",
+        "dependency",
+        of=Of.GATEWAY,
+    ),
     _gauge("pyoco_start_time_seconds", "unix seconds", "When this gateway was started.", of=Of.GATEWAY),
 )
 

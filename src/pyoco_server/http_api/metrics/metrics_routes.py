@@ -21,6 +21,7 @@ from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.metrics.metric_page import MEDIA_TYPE, MetricPage
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
+from pyoco_server.telemetry.fast_paths import fast_paths
 from pyoco_server.version import __version__
 
 router = APIRouter()
@@ -142,4 +143,6 @@ def _tell_gateway(gateway: Gateway, page: MetricPage) -> None:
     page.put("pyoco_nats_reconnects_total", max(0, gateway.connection.times_connected - 1))
     page.put("pyoco_watchers", gateway.changes.followers + gateway.inbox.followers)
     page.put("pyoco_build_info", 1, *_BUILD)
+    for dependency, in_use in fast_paths().items():
+        page.put("pyoco_dependency_fast_path", in_use, dependency)
     page.put("pyoco_start_time_seconds", _STARTED_AT)
