@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.stores.bulk_records import BulkAction, BulkItem, BulkRecord, BulkState
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.records.models import RerunMode, new_run_id
+from pyoco_server.records.operation_models import BulkAction, BulkItem, BulkRecord, BulkState
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk.bulk_steps import Step
 from tests.integration.gateway.test_http_errors import assert_problem
@@ -82,7 +82,7 @@ class TestCounting:
     async def test_too_many_are_refused(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(bulk, "MOST_ITEMS", 3)
+        monkeypatch.setattr(bulk, "MAX_BULK_ITEMS", 3)
         await ended_runs(gateway, 4)
         for body in ({"dry_run": True}, {"expected_count": 100}):
             answer = await gateway.http.post("/bulk/rerun", json=body)

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from pyoco_server.broker.jetstream.object_store import ObjectStore
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.bulk_records import BulkItem, BulkRecord, BulkRecords, StoredBulk
+from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -24,6 +24,7 @@ from pyoco_server.errors import NatsUnavailable
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.reopening import retry_run
 from pyoco_server.records.models import Job, pending_snapshot
+from pyoco_server.records.operation_models import BulkItem, BulkRecord
 from pyoco_server.records.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle import cancel_request as cancel
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY

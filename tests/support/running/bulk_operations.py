@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pyoco_server.broker.stores.bulk_records import BulkItem, BulkRecord
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Job, RunStatus, pending_snapshot
+from pyoco_server.records.operation_models import BulkItem, BulkRecord
 from pyoco_server.runs.bulk.bulk_steps import Step
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.running.gateway import RunningGateway

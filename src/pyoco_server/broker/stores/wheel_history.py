@@ -2,61 +2,21 @@
 
 import logging
 import time
-from enum import StrEnum
 from typing import Final
 from uuid import uuid4
 
 import msgspec
-from msgspec import Struct
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch, stream_state
 from pyoco_server.records.models import encode
+from pyoco_server.records.operation_models import Source, WheelAction, WheelActor, WheelEvent
 
 log = logging.getLogger(__name__)
 
 # How many entries a look backwards spans.
 _WINDOW: Final = 512
-
-
-class WheelAction(StrEnum):
-    UPLOAD = "upload"
-    DELETE = "delete"
-
-
-class Actor(Struct, kw_only=True):
-    """Whose API key it was; both null where no keys are asked for."""
-
-    tenant_id: str | None = None
-    api_key_id: str | None = None
-
-
-class Source(Struct, kw_only=True):
-    """Where a request came from. What a proxy says is written down, and not believed."""
-
-    remote_addr: str | None = None
-    x_forwarded_for: str | None = None
-    x_real_ip: str | None = None
-    user_agent: str | None = None
-    host: str | None = None
-    scheme: str | None = None
-
-
-class WheelEvent(Struct, kw_only=True):
-    """An upload or a deletion."""
-
-    event_id: str
-    occurred_at: float
-    action: WheelAction
-    wheel_name: str
-    tags: list[str]
-    size_bytes: int | None
-    sha256_hex: str | None
-    # Of an upload: what it said about replacing; the version decides anyway.
-    replace: bool | None
-    actor: Actor
-    source: Source
 
 
 _decode = msgspec.json.Decoder(WheelEvent).decode
@@ -119,7 +79,7 @@ def new_event(
     size_bytes: int,
     sha256_hex: str | None,
     replace: bool | None,
-    actor: Actor,
+    actor: WheelActor,
     source: Source,
 ) -> WheelEvent:
     """The entry for what has just been done."""

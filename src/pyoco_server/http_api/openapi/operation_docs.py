@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pyoco_server.broker.stores.bulk_records import BulkRecord
 from pyoco_server.errors.error_table import Err
 from pyoco_server.http_api.openapi.list_docs import FILTER_PARAMETERS
 from pyoco_server.http_api.openapi.parts import Answers, Paths, add_idempotency, json_body, query_parameters
 from pyoco_server.http_api.routes import bulk_routes as bulk
 from pyoco_server.http_api.routes import dlq_routes as dlq
 from pyoco_server.http_api.routes import explain_routes as explain
+from pyoco_server.records.operation_models import BulkRecord
 
 RECORDS: Final[tuple[type, ...]] = (
     explain.Explanation,

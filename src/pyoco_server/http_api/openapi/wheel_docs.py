@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from pyoco_server.broker.stores.wheel_history import WheelEvent
 from pyoco_server.errors import WheelTooLarge
 from pyoco_server.errors.error_table import Err
 from pyoco_server.http_api.openapi.parts import (
@@ -14,6 +13,7 @@ from pyoco_server.http_api.openapi.parts import (
 )
 from pyoco_server.http_api.requests.byte_ranges import RangeNotSatisfiable
 from pyoco_server.http_api.routes.wheel_routes import HistoryQuery, WheelDeleted, WheelFields, WheelView
+from pyoco_server.records.operation_models import WheelEvent
 
 RECORDS: Final[tuple[type, ...]] = (WheelDeleted, WheelEvent, WheelView)
 ANSWERS: Final[Answers] = {

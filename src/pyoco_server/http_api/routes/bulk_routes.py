@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.broker.stores.bulk_records import BulkAction, BulkRecord
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.callers import caller_of
@@ -18,9 +17,9 @@ from pyoco_server.http_api.requests.idempotency_header import REPLAYED, idempote
 from pyoco_server.http_api.requests.run_query import run_filter_of
 from pyoco_server.http_api.routes.dlq_routes import check_mode, letter_filter_of
 from pyoco_server.records.models import RerunMode
+from pyoco_server.records.operation_models import MAX_BULK_ITEMS, BulkAction, BulkRecord
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk.bulk_operations import (
-    MOST_ITEMS,
     BulkWish,
     MatchingLetters,
     MatchingRuns,
@@ -38,7 +37,7 @@ class BulkRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """Exactly one of these: only count; do it unless more match; do it as it was counted."""
 
     dry_run: bool = False
-    expected_count: Annotated[int, Meta(ge=0, le=MOST_ITEMS)] | None = None
+    expected_count: Annotated[int, Meta(ge=0, le=MAX_BULK_ITEMS)] | None = None
     token: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
 
     def expected(self, wish: BulkWish) -> int | None:

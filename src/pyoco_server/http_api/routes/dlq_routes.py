@@ -19,7 +19,8 @@ from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by
 from pyoco_server.http_api.requests.query_records import BadQuery, query_record
 from pyoco_server.http_api.routes.rerun_routes import RerunAccepted
 from pyoco_server.records.models import TAG_WANTED, DeadLetter, RerunMode, RunId, Tag
-from pyoco_server.runs.bulk.dead_letter_reading import LAST_SEQUENCE, LetterFilter, find_letter, letter_page
+from pyoco_server.records.operation_models import LAST_SEQUENCE
+from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter, find_letter, letter_page
 from pyoco_server.runs.bulk.dead_letter_replay import remove_letter_of, replay_job
 from pyoco_server.runs.lifecycle.tenancy import Caller
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
-from pyoco_server.broker.stores.wheel_history import Actor, Source, WheelAction, WheelEvent, new_event
+from pyoco_server.broker.stores.wheel_history import new_event
 from pyoco_server.errors import (
     FieldProblem,
     InvalidRequest,
@@ -30,6 +30,7 @@ from pyoco_server.http_api.requests.invalid_input import invalid_fields
 from pyoco_server.http_api.requests.multipart import FileField, OpenForm, open_form, refuse_unread
 from pyoco_server.http_api.requests.query_records import BadQuery, query_record
 from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED
+from pyoco_server.records.operation_models import Source, WheelAction, WheelActor, WheelEvent
 from pyoco_server.runs.lifecycle.tenancy import Caller
 from pyoco_server.wheels.wheel_inspection import MOST_UNPACKED, NotThatWheel, inspect_wheel
 from pyoco_server.wheels.wheel_name import NotAWheelName, WheelName
@@ -234,17 +235,17 @@ async def _note(request: Request, action: WheelAction, wheel: StoredWheel, *, re
         log.error("%s of %s is not in the history: %s", action, event.wheel_name, error)
 
 
-def _actor_of(request: Request) -> Actor:
+def _actor_of(request: Request) -> WheelActor:
     """Whose API key the request carries."""
     caller = caller_of(request)
-    return Actor(tenant_id=caller.tenant_id, api_key_id=caller.api_key_id)
+    return WheelActor(tenant_id=caller.tenant_id, api_key_id=caller.api_key_id)
 
 
 def _seen_by(caller: Caller, event: WheelEvent) -> WheelEvent:
     """Wheels are shared; who of another tenant has changed them, and from where, is not told."""
     if caller.sees(event.actor.tenant_id):
         return event
-    return structs.replace(event, actor=Actor(), source=Source())
+    return structs.replace(event, actor=WheelActor(), source=Source())
 
 
 def _source_of(request: Request) -> Source:

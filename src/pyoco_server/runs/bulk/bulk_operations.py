@@ -20,25 +20,18 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.jetstream.unacknowledged import look_again
-from pyoco_server.broker.stores.bulk_records import (
-    BulkAction,
-    BulkItem,
-    BulkRecord,
-    BulkRecords,
-    BulkState,
-    StoredBulk,
-)
+from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.idempotency_keys import KeyKind, StoredKey
 from pyoco_server.errors import BulkNotFound, BulkRefused, NatsUnavailable
 from pyoco_server.records.models import RerunMode, is_run_id
+from pyoco_server.records.operation_models import MAX_BULK_ITEMS, BulkAction, BulkItem, BulkRecord, BulkState
 from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter, matching_letters
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRuns, keyed_command
 from pyoco_server.runs.lifecycle.tenancy import Caller
 from pyoco_server.runs.lifecycle.withdrawal import Withdrawal, Withdrawer, remove_unbegun_bulk
 
-MOST_ITEMS = 100_000
 SAMPLE = 10
 
 
@@ -110,7 +103,7 @@ class Counted:
 
 
 async def count(selection: Selection) -> Counted:
-    items = await selection.items(MOST_ITEMS + 1)
+    items = await selection.items(MAX_BULK_ITEMS + 1)
     _check_size(items)
     return Counted(len(items), _sample(items))
 
@@ -147,7 +140,7 @@ class BulkStarter:
         """
         if request is not None and (earlier := await self._keys.accepted(request)) is not None:
             return await self._begun_before(earlier.run_id, caller)
-        items = await selection.items(MOST_ITEMS + 1)
+        items = await selection.items(MAX_BULK_ITEMS + 1)
         _check_size(items)
         if len(items) > expected:
             raise BulkRefused(f"{len(items)} match, and {expected} were expected")
@@ -270,5 +263,5 @@ async def stop(records: BulkRecords, bulk_id: str, caller: Caller) -> BulkRecord
 
 
 def _check_size(items: list[BulkItem]) -> None:
-    if len(items) > MOST_ITEMS:
-        raise BulkRefused(f"more than {MOST_ITEMS} match; narrow the filter, for example by time")
+    if len(items) > MAX_BULK_ITEMS:
+        raise BulkRefused(f"more than {MAX_BULK_ITEMS} match; narrow the filter, for example by time")

@@ -16,16 +16,10 @@ from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.lease import Lease
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.bulk_records import (
-    BulkError,
-    BulkItem,
-    BulkRecord,
-    BulkRecords,
-    BulkState,
-    StoredBulk,
-)
+from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
 from pyoco_server.errors import NatsUnavailable, PyocoError
 from pyoco_server.errors.error_table import Err
+from pyoco_server.records.operation_models import BulkError, BulkItem, BulkRecord, BulkState
 from pyoco_server.runs.bulk.bulk_steps import BulkSteps, Step
 from pyoco_server.runs.lifecycle.submission import Submitter
 

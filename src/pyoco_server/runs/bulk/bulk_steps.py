@@ -8,11 +8,11 @@ the one that was counted: the sequences of a stream that was made anew, or resto
 from enum import Enum, auto
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.bulk_records import BulkAction, BulkItem, BulkRecord
 from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.records.models import Job, RerunMode
+from pyoco_server.records.operation_models import BulkAction, BulkItem, BulkRecord
 from pyoco_server.runs.bulk.dead_letter_replay import replay_job
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
 from pyoco_server.runs.lifecycle.idempotency import keyed_submission

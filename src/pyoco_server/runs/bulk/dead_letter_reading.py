@@ -12,12 +12,12 @@ from typing import NamedTuple
 from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.errors import DeadLetterNotFound
 from pyoco_server.records.models import DeadLetter, RunSnapshot
+from pyoco_server.records.operation_models import LAST_SEQUENCE
 from pyoco_server.runs.index.text_folding import folded
 from pyoco_server.runs.lifecycle.tenancy import Caller, visible_to
 
 # How many letters one page reads at most, or a little more.
 _PAGE_READS = 5000
-LAST_SEQUENCE = 2**63 - 1
 _CLOCKS_DIFFER_SEC = 60.0
 
 

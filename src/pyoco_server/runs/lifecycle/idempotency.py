@@ -29,7 +29,7 @@ from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.bulk_records import BulkRecord, BulkRecords
+from pyoco_server.broker.stores.bulk_records import BulkRecords
 from pyoco_server.broker.stores.idempotency_keys import (
     IdempotencyKey,
     IdempotencyKeys,
@@ -41,6 +41,7 @@ from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import IdempotencyConflict, shortened
 from pyoco_server.records.models import Job, RunSnapshot
+from pyoco_server.records.operation_models import BulkRecord
 from pyoco_server.runs.lifecycle.withdrawal import remove_unbegun, remove_unbegun_bulk
 
 # Longer than a submission lasts, also one that fails at the end of its time.

@@ -14,12 +14,13 @@ from typing import Any, Final, Generic, TypeVar
 from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.stores.bulk_records import BulkRecord, BulkRecords
+from pyoco_server.broker.stores.bulk_records import BulkRecords
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import RunSnapshot, RunStatus
+from pyoco_server.records.operation_models import BulkRecord
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,123 @@
+"""The records of bulk operations and of the wheel history."""
+
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from pyoco_server.records.models import RerunMode
+
+# How many items one bulk operation may have.
+MAX_BULK_ITEMS: Final = 100_000
+# The highest sequence number of a JetStream stream.
+LAST_SEQUENCE: Final = 2**63 - 1
+
+
+class BulkAction(StrEnum):
+    CANCEL = "cancel"
+    RERUN = "rerun"
+    REPLAY_LETTERS = "dlq-replay"
+    DELETE_LETTERS = "dlq-delete"
+
+    @property
+    def of_letters(self) -> bool:
+        return self in (BulkAction.REPLAY_LETTERS, BulkAction.DELETE_LETTERS)
+
+
+class BulkState(StrEnum):
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    STOPPED = "STOPPED"
+
+
+class BulkError(Struct, kw_only=True):
+    """Why something could not be done to one item."""
+
+    item: str
+    err_id: str | None
+    message: str
+
+
+class BulkRecord(Struct, kw_only=True):
+    """One bulk operation: bucket `pyoco_bulk`, key `<bulk_id>`; its items are in `<bulk_id>.<part>`."""
+
+    bulk_id: str
+    action: BulkAction
+    state: BulkState
+    # The filter as it was asked for, for people.
+    query: dict[str, list[str]]
+    matched: int
+    # Dealt with so far, in the order of the items: done; nothing to do; could not be done.
+    done: int = 0
+    skipped: int = 0
+    failed: int = 0
+    # The first ones.
+    errors: list[BulkError] = []
+    created_at: float
+    updated_at: float
+    # When its first items were taken: until then it can be withdrawn.
+    started_at: float | None = None
+    finished_at: float | None = None
+    # How it is to be done.
+    mode: RerunMode | None = None
+    reason: str | None = None
+    delete: bool = False
+    # Whose operation it is, and whose key began it; None where no keys are asked for.
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+
+    @property
+    def handled(self) -> int:
+        return self.done + self.skipped + self.failed
+
+    @property
+    def begun(self) -> bool:
+        # A gateway of an earlier version does not write `started_at`.
+        return self.started_at is not None or self.handled > 0 or self.state is not BulkState.RUNNING
+
+
+class BulkItem(Struct, frozen=True):
+    """A run, or a dead letter: its sequence may come to be that of another one, its content does not."""
+
+    name: str
+    # Of a dead letter: the digest of its content. None where an earlier version has stored the item.
+    digest: str | None = None
+
+
+class WheelAction(StrEnum):
+    UPLOAD = "upload"
+    DELETE = "delete"
+
+
+class WheelActor(Struct, kw_only=True):
+    """Whose API key it was; both null where no keys are asked for."""
+
+    tenant_id: str | None = None
+    api_key_id: str | None = None
+
+
+class Source(Struct, kw_only=True):
+    """Where a request came from. What a proxy says is written down, and not believed."""
+
+    remote_addr: str | None = None
+    x_forwarded_for: str | None = None
+    x_real_ip: str | None = None
+    user_agent: str | None = None
+    host: str | None = None
+    scheme: str | None = None
+
+
+class WheelEvent(Struct, kw_only=True):
+    """An upload or a deletion."""
+
+    event_id: str
+    occurred_at: float
+    action: WheelAction
+    wheel_name: str
+    tags: list[str]
+    size_bytes: int | None
+    sha256_hex: str | None
+    # Of an upload: what it said about replacing; the version decides anyway.
+    replace: bool | None
+    actor: WheelActor
+    source: Source
