@@ -27,7 +27,7 @@ TROUBLE = (
 
 async def put(tab: Tab, *letters: DeadLetter) -> None:
     for each in letters:
-        await tab.gateway.inside.letters.publish(each, tag=each.tag or "default")
+        await tab.gateway.inside.dead_letters.publish(each, tag=each.tag or "default")
 
 
 async def some_letters(tab: Tab, count: int, **fields: Any) -> list[str]:

@@ -86,12 +86,12 @@ async def much_goes_on(tab: Tab, now: float) -> list[RunSnapshot]:
         ("Release version 4.2 to production?", "Is the amount of 1,240 € right?")
     ):
         deadline = now + 1500 + number * 7200
-        await inside.wait_store.create(
+        await inside.waits.store.create(
             a_wait(runs[-1].run_id, message, message=message, deadline_at=deadline)
         )
     for _ in range(6):
         letter = DeadLetter(timestamp=now, reason="execution_error", error="x", run_id=None, flow_name=None)
-        await inside.letters.publish(letter, tag="default")
+        await inside.dead_letters.publish(letter, tag="default")
     return runs
 
 

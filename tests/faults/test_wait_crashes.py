@@ -101,7 +101,7 @@ async def test_an_answer_waits_for_a_worker_as_long_as_it_takes(
     async with serving_worker(config):
         run = await waits(gateway, notes)
     await gateway.http.post("/resume", json={"runId": run["run_id"], "payload": {}})
-    care = gateway.inside.caretaker
+    care = gateway.inside.waits.maintenance
     goal = care.rounds + 8
     await eventually(lambda: care.rounds > goal, describe="the caretaker has looked often")
     queue = await stream_state(gateway.inside.connection, config.work_stream)
@@ -123,7 +123,7 @@ async def test_a_deadline_that_passes_while_nobody_is_there_is_one_expiry(
 ) -> None:
     notes = tmp_path / "notes"
     async with running_gateway(config) as gateway, serving_worker(config):
-        await gateway.inside.caretaker.close()
+        await gateway.inside.waits.maintenance.close()
         run = await waits(gateway, notes, timeout_ms=600_000)
     assert time.time() < run["wait_deadline_at"], "too slow to see anything"
     async with connected(config) as connection:

@@ -48,7 +48,7 @@ async def test_a_gateway_killed_while_it_stores_a_wheel_leaves_none_visible(
     # The file that it kept the upload in had no name, and is gone with it.
     assert [path for path in tmp_path.glob("*") if path.is_file() and path.stat().st_size > 10**6] == []
 
-    registry = gateway.inside.wheels
+    registry = gateway.inside.wheels.registry
     assert await registry.drop_abandoned(ABANDONED_SEC) == 0, "it could still be under way"
     assert await registry.drop_abandoned(0) == 1
     assert await chunks(gateway) == 0

@@ -44,13 +44,9 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        gateway = Gateway.create(config)
-        app.state.gateway = gateway
-        await gateway.start()
-        try:
+        app.state.gateway = gateway = Gateway(config)
+        async with gateway.running():
             yield
-        finally:
-            await gateway.close()
 
     # The interactive pages load scripts from other hosts, which a self-hosted server must not.
     app = FastAPI(

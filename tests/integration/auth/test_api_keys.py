@@ -67,9 +67,9 @@ async def test_while_nats_hangs_every_request_is_answered_with_503(
     async with running_gateway(keyed) as gateway, asyncio.TaskGroup() as group:
         await turns(gateway, key, 200)
         moments = _begins_and_ends_of_looks(monkeypatch)
-        await gateway.inside.keys.confirm()
+        await gateway.inside.authentication.keys.confirm()
         with own_nats.paused():
-            assert gateway.inside.keys.fresh
+            assert gateway.inside.authentication.keys.fresh
             asked = [group.create_task(status(gateway, key))]
             for _ in range(8):
                 await moments.get()

@@ -278,7 +278,7 @@ async def test_a_stream_ends_when_its_key_is_revoked(
     keyed: NatsBackendConfig, gateway: RunningGateway, path: str
 ) -> None:
     key, other = await accepted_key(gateway), await accepted_key(gateway)
-    await eventually(lambda: gateway.inside.index_file.ready, describe="lists can be watched")
+    await eventually(lambda: gateway.inside.listing.index.ready, describe="lists can be watched")
     answer = await gateway.http.post("/runs", json={"flow_name": "waits"}, headers=key.header)
     run_id = answer.json()["run_id"]
     path = path.replace("{run_id}", run_id)
@@ -305,8 +305,8 @@ async def test_a_stream_ends_when_its_key_expires(
 ) -> None:
     clock = later_time(monkeypatch, known_keys)
     key = await accepted_key(gateway, expires_at=time.time() + 3600)
-    await eventually(lambda: gateway.inside.index_file.ready, describe="lists can be watched")
-    await eventually(lambda: gateway.inside.inbox.begun, describe="waits can be watched")
+    await eventually(lambda: gateway.inside.listing.index.ready, describe="lists can be watched")
+    await eventually(lambda: gateway.inside.waits.inbox.begun, describe="waits can be watched")
     async with (
         open_stream(gateway, "/runs/watch", key) as watched,
         open_stream(gateway, "/waits/watch", key) as inbox,

@@ -157,17 +157,17 @@ async def _fill(world: World) -> None:
     )
     open_run: str = answer.json()["run_id"]
     failed = ended(RunStatus.FAILED, tenant_id="acme", api_key_id=acme.api_key_id, **fields)
-    world.run_ids = [open_run, *await write(inside.runs, failed)]
-    await inside.logs.publish(open_run, [LogLine(ts=1.0, stream="stdout", text=f"{MARK}-line")])
+    world.run_ids = [open_run, *await write(inside.runs.store, failed)]
+    await inside.runs.logs.publish(open_run, [LogLine(ts=1.0, stream="stdout", text=f"{MARK}-line")])
     letter = DeadLetter(
         timestamp=1.0, reason="timeout", error=MARK, run_id=failed.run_id, flow_name=MARK, tenant_id="acme"
     )
-    await inside.letters.publish(letter, tag="default")
+    await inside.dead_letters.publish(letter, tag="default")
     bulk = await acme.http.post(
         "/bulk/cancel", params={"q": f"{MARK}-nothing"}, json={"expected_count": 0, "reason": MARK}
     )
     wait = a_wait(open_run, f"{MARK}-wait", tenant_id="acme", flow_name=MARK, message=MARK)
-    await inside.wait_store.create(wait)
+    await inside.waits.store.create(wait)
     world.owned = {
         "run_id": open_run,
         "seq": "1",
@@ -232,7 +232,7 @@ async def test_what_another_tenant_had_is_not_there_either(
 ) -> None:
     """A run that was removed leaves a mark in the bucket; who asks for it is not to see that."""
     asked = _noted_requests(monkeypatch)
-    runs, run_id = world.acme.inside.runs, world.run_ids[-1]
+    runs, run_id = world.acme.inside.runs.store, world.run_ids[-1]
     stored = await runs.get_from_leader(run_id)
     assert stored is not None
     await runs.delete(run_id, revision=stored.revision)

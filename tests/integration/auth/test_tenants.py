@@ -43,7 +43,7 @@ def owner_of(run: dict[str, Any]) -> tuple[str | None, str | None]:
 async def ended_run(tenant: Tenant, status: RunStatus = RunStatus.FAILED, **fields: Any) -> str:
     """A run of the tenant that has ended, without a worker."""
     run = ended(status, tenant_id=tenant.tenant_id, api_key_id=tenant.api_key_id, **fields)
-    [run_id] = await write(tenant.inside.runs, run)
+    [run_id] = await write(tenant.inside.runs.store, run)
     return run_id
 
 
@@ -97,7 +97,7 @@ async def test_a_replayed_letter_makes_a_run_of_its_tenant(tenants: Tenants) -> 
     letter = DeadLetter(
         timestamp=1000.0, reason="timeout", error=None, run_id=await ended_run(tenants.acme), tenant_id="acme"
     )
-    await tenants.acme.inside.letters.publish(letter, tag="default")
+    await tenants.acme.inside.dead_letters.publish(letter, tag="default")
     answer = await tenants.operator.http.post("/dlq/1/replay")
     assert answer.status_code == 200, answer.text
     run = await tenants.acme.get(answer.json()["run_id"])
@@ -133,7 +133,7 @@ async def test_the_letter_of_a_failed_run_is_its_tenants(config: NatsBackendConf
 async def test_the_letter_of_a_job_that_cannot_be_read_is_the_tenants_whose_run_it_names(
     config: NatsBackendConfig, tenants: Tenants
 ) -> None:
-    [run_id] = await write(tenants.acme.inside.runs, snapshot(tenant_id="acme"))
+    [run_id] = await write(tenants.acme.inside.runs.store, snapshot(tenant_id="acme"))
     job = f'{{"run_id": "{run_id}", "flow_name": 7}}'.encode()
     await publish_acked(tenants.acme.inside.connection, f"{config.work_subject_prefix}.default", job)
     async with serving_worker(config):
@@ -148,7 +148,7 @@ async def test_the_letter_of_a_job_that_cannot_be_read_is_the_tenants_whose_run_
 
 async def test_a_letter_of_nobody_is_for_the_operator(tenants: Tenants) -> None:
     letter = DeadLetter(timestamp=1000.0, reason="invalid_job", error="the job cannot be read")
-    await tenants.acme.inside.letters.publish(letter, tag="default")
+    await tenants.acme.inside.dead_letters.publish(letter, tag="default")
     seen = [len((await tenant.json("/dlq"))["items"]) for tenant in tenants]
     assert seen == [0, 0, 1]
 
@@ -184,7 +184,7 @@ async def test_a_tenant_counts_its_own_runs(tenants: Tenants) -> None:
 
 
 async def test_runs_that_were_made_without_a_key_are_the_operators(tenants: Tenants) -> None:
-    [run_id] = await write(tenants.acme.inside.runs, snapshot())
+    [run_id] = await write(tenants.acme.inside.runs.store, snapshot())
     assert [await listed(tenant) for tenant in tenants] == [set(), set(), {run_id}]
     answers = [(await tenant.http.get(f"/runs/{run_id}")).status_code for tenant in tenants]
     assert answers == [404, 404, 200]
@@ -223,7 +223,7 @@ async def test_a_removed_run_is_told_to_its_tenant_only(config: NatsBackendConfi
         assert await listed(acme) == {own}
     async with having_tenants(config, "acme", "rival", OPERATOR) as tenants:
         position = (await tenants[0].http.get("/runs")).headers["X-Pyoco-Revision"]
-        store = tenants[0].inside.runs
+        store = tenants[0].inside.runs.store
         stored = await store.get_from_leader(own)
         assert stored is not None
         await store.delete(own, revision=stored.revision)
@@ -260,7 +260,7 @@ async def busy_worker(tenants: Tenants) -> tuple[str, str]:
     acme, rival = tenants.acme, tenants.rival
     of_rival = await ended_run(rival)
     of_acme = snapshot(tenant_id="acme", status=RunStatus.RUNNING, worker_id="w1")
-    await write(acme.inside.runs, of_acme)
+    await write(acme.inside.runs.store, of_acme)
     record = a_record(
         "w1",
         seen_at=4e9,
@@ -302,7 +302,7 @@ async def test_a_worker_does_not_tell_whose_else_runs_it_has(
 async def test_whose_the_runs_of_a_worker_are_is_asked_of_nats_only_when_one_is_not_known_yet(
     tenants: Tenants, busy_worker: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lists, asked = tenants.acme.inside.index, 0
+    lists, asked = tenants.acme.inside.listing.lists, 0
     catch_up = lists._fresh.caught_up_if_made
 
     async def counted() -> None:
@@ -352,8 +352,8 @@ async def test_an_index_that_is_being_made_hides_the_runs_of_workers(
 ) -> None:
     async def not_yet() -> None: ...
 
-    monkeypatch.setattr(tenants.acme.inside.index_file, "complete", not_yet)
-    tenants.acme.inside.index_file.ready = False
+    monkeypatch.setattr(tenants.acme.inside.listing.index, "complete", not_yet)
+    tenants.acme.inside.listing.index.ready = False
     [worker] = await tenants.acme.json("/workers")
     assert worker["current_run_ids"] == []
 
@@ -364,7 +364,7 @@ def test_a_job_that_is_made_anew_has_the_same_owner() -> None:
 
 
 async def test_a_letter_that_the_sweep_writes_names_the_tenant(tenants: Tenants) -> None:
-    store = tenants.acme.inside.runs
+    store = tenants.acme.inside.runs.store
     [run_id] = await write(store, snapshot(tenant_id="acme"))
     stored = await store.get_from_leader(run_id)
     assert stored is not None

@@ -16,7 +16,9 @@ async def test_who_watches_is_told_with_the_rights_of_a_gateway(
 ) -> None:
     async with running_gateway(installation.settings("gateway")) as gateway:
         inside = gateway.inside
-        await eventually(lambda: inside.changes.begun and inside.inbox.begun, describe="all is read")
+        await eventually(
+            lambda: inside.listing.changes.begun and inside.waits.inbox.begun, describe="all is read"
+        )
         async with (
             reading_events(gateway.http, "/runs/watch") as runs,
             reading_events(gateway.http, "/waits/watch") as waits,

@@ -101,7 +101,7 @@ async def test_an_index_kept_over_a_restored_backup_lists_what_the_bucket_has(
         before = await write(store, ended(at=1.0), ended(at=2.0))
     backup.take()
     async with running_gateway(config) as gateway:
-        await write(gateway.inside.runs, snapshot(), *(ended(at=10.0 + number) for number in range(3)))
+        await write(gateway.inside.runs.store, snapshot(), *(ended(at=10.0 + number) for number in range(3)))
         assert len(await ids(gateway)) == 6
     backup.restore()
     async with store_of(config) as store:
@@ -120,8 +120,8 @@ async def test_an_index_is_read_again_when_every_message_of_the_new_history_was_
     backup.take()
     async with running_gateway(config) as gateway:
         # One run that is lost, and one that is ended and then open again.
-        [lost] = await write(gateway.inside.runs, ended(at=10.0))
-        await gateway.inside.runs.replace(ended(run_id=rolled_back.run_id, at=11.0), revision=2)
+        [lost] = await write(gateway.inside.runs.store, ended(at=10.0))
+        await gateway.inside.runs.store.replace(ended(run_id=rolled_back.run_id, at=11.0), revision=2)
         assert lost in await ids(gateway)
         assert rolled_back.run_id not in open_runs(gateway)
     backup.restore()
@@ -146,8 +146,8 @@ async def test_the_same_run_written_at_the_same_revision_of_the_new_history_is_r
         await write(store, run, other)
     backup.take()
     async with running_gateway(config) as gateway:
-        await gateway.inside.runs.replace(ended(run_id=run.run_id, at=5.0), revision=1)
-        await gateway.inside.runs.replace(other, revision=2)
+        await gateway.inside.runs.store.replace(ended(run_id=run.run_id, at=5.0), revision=1)
+        await gateway.inside.runs.store.replace(other, revision=2)
         assert len(await ids(gateway)) == 2
         assert run.run_id not in open_runs(gateway)
     backup.restore()
@@ -165,8 +165,8 @@ async def test_an_index_is_kept_when_the_newest_runs_it_knows_were_only_written_
 ) -> None:
     old, running, newest, deleted = ended(at=1.0), snapshot(), snapshot(), ended(at=2.0)
     async with running_gateway(config) as gateway:
-        await write(gateway.inside.runs, old, deleted, running, newest)
-        await gateway.inside.runs.delete(deleted.run_id, revision=2)
+        await write(gateway.inside.runs.store, old, deleted, running, newest)
+        await gateway.inside.runs.store.delete(deleted.run_id, revision=2)
         assert len(await ids(gateway)) == 3
     async with store_of(config) as store:
         await store.replace(running, revision=3)
@@ -191,8 +191,8 @@ async def test_a_gateway_that_lived_through_the_loss_lists_and_watches_what_is_t
         await write(store, kept, watched)
     backup.take()
     async with running_gateway(config) as gateway:
-        await gateway.inside.runs.replace(watched, revision=2)
-        [lost] = await write(gateway.inside.runs, snapshot())
+        await gateway.inside.runs.store.replace(watched, revision=2)
+        [lost] = await write(gateway.inside.runs.store, snapshot())
         assert lost in await ids(gateway)
         async with (
             reading_events(gateway.http, "/runs/watch") as listing,
@@ -220,13 +220,13 @@ async def test_a_watch_of_the_list_from_a_position_that_was_lost_has_to_list_aga
         await write(store, ended(at=1.0))
     backup.take()
     async with running_gateway(config) as gateway:
-        await write(gateway.inside.runs, ended(at=2.0))
+        await write(gateway.inside.runs.store, ended(at=2.0))
         answer = await gateway.http.get("/runs")
         position = answer.headers["X-Pyoco-Revision"]
     backup.restore()
     # A gateway that has read nothing else than the new history.
     async with running_gateway(replace(config, index_dir=config.index_dir + "-new")) as gateway:
-        await gateway.inside.index.caught_up()
+        await gateway.inside.listing.lists.caught_up()
         async with reading_events(gateway.http, "/runs/watch", params={"after": position}) as reading:
             await eventually(lambda: reading.over, describe="the watch ends")
             assert [event.name for event in reading.events] == ["reset"]
@@ -236,7 +236,7 @@ async def test_a_loss_between_two_batches_of_one_catch_up_leaves_no_row_of_the_l
     config: NatsBackendConfig, backup: Backup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(config) as gateway:
-        before = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+        before = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
         assert len(await ids(gateway)) == 2
     backup.take()
     async with store_of(config) as store:
@@ -263,7 +263,7 @@ async def test_who_waits_for_a_write_that_is_lost_before_it_was_read_is_answered
     config: NatsBackendConfig, backup: Backup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(config) as gateway:
-        before = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+        before = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
         assert len(await ids(gateway)) == 2
     backup.take()
     async with store_of(config) as store:
@@ -284,7 +284,7 @@ async def test_who_waits_for_a_write_that_is_lost_before_it_was_read_is_answered
     monkeypatch.setattr(BucketFeed, "_read", restored_before_the_first_batch)
     async with running_gateway(config) as gateway:
         async with asyncio.timeout(LIMIT_SEC):
-            await gateway.inside.index.caught_up()
+            await gateway.inside.listing.lists.caught_up()
             await restored.wait()
         await eventually(lambda: gateway.inside.sweeper.rounds, describe="the sweep was answered")
         assert set(await ids(gateway)) == set(before)
@@ -304,7 +304,7 @@ async def test_an_index_is_kept_when_the_newest_runs_it_knows_were_removed_meanw
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with running_gateway(config) as gateway:
-        known = await write(gateway.inside.runs, *(ended(at=10.0 + number) for number in range(4)))
+        known = await write(gateway.inside.runs.store, *(ended(at=10.0 + number) for number in range(4)))
         assert len(await ids(gateway)) == 4
     rebuilds.clear()
     async with connected(config) as connection:
@@ -331,7 +331,7 @@ async def test_an_index_is_read_again_when_most_of_what_it_knows_was_removed(
     monkeypatch.setattr(feed_history, "_LEAST_ASKED", 2)
     monkeypatch.setattr(feed_history, "_ASKED_AT_ONCE", 2)
     async with running_gateway(config) as gateway:
-        known = await write(gateway.inside.runs, *(ended(at=10.0 + number) for number in range(6)))
+        known = await write(gateway.inside.runs.store, *(ended(at=10.0 + number) for number in range(6)))
         assert len(await ids(gateway)) == 6
     rebuilds.clear()
     async with connected(config) as connection:
@@ -452,8 +452,8 @@ async def test_an_answer_that_was_lost_is_asked_for_again(config: NatsBackendCon
         await RunStore(connection).create(run)
     backup.take()
     async with running_gateway(config) as gateway:
-        await gateway.inside.wait_store.replace(decided(wait), revision=1)
-        assert (await gateway.inside.waits.all_open(None))[0] == []
+        await gateway.inside.waits.store.replace(decided(wait), revision=1)
+        assert (await gateway.inside.waits.lists.all_open(None))[0] == []
     backup.restore()
     # Another wait is stored at the revision of the answer, and then decided.
     other_run, [other] = waiting_run()
@@ -462,7 +462,7 @@ async def test_an_answer_that_was_lost_is_asked_for_again(config: NatsBackendCon
         await WaitStore(connection).create(other)
         await WaitStore(connection).replace(decided(other), revision=2)
     async with running_gateway(config) as gateway:
-        [item] = (await gateway.inside.waits.all_open(None))[0]
+        [item] = (await gateway.inside.waits.lists.all_open(None))[0]
         assert wait.wait_id.encode() in bytes(item)
 
 

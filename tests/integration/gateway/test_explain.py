@@ -135,7 +135,7 @@ async def test_what_a_running_run_finished_last(
 async def test_a_run_whose_worker_died(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     """As its last heartbeat left it; nobody else is there."""
     run_id = await gateway.submit("noop")
-    stored = await gateway.inside.runs.get(run_id)
+    stored = await gateway.inside.runs.store.get(run_id)
     assert stored is not None
     lost = structs.replace(
         stored.snapshot,
@@ -145,7 +145,7 @@ async def test_a_run_whose_worker_died(config: NatsBackendConfig, gateway: Runni
         delivery=(1, 1),
         heartbeat_at=time.time() - 60,
     )
-    await gateway.inside.runs.replace(lost, revision=stored.revision)
+    await gateway.inside.runs.store.replace(lost, revision=stored.revision)
     first, second = (await explain(gateway, run_id))["findings"]
     assert (first["code"], first["evidence"]["worker_id"]) == ("worker_unknown", "gone")
     # Not the default: what applies to the tag.

@@ -322,7 +322,7 @@ async def test_while_the_index_is_being_made_the_runs_are_not_counted(
     async def not_ready(*_: object) -> None:
         raise IndexNotReady
 
-    monkeypatch.setattr(type(gateway.inside.index), "counts", not_ready)
+    monkeypatch.setattr(type(gateway.inside.listing.lists), "counts", not_ready)
     found = await scrape(gateway)
     assert found.labels("pyoco_runs_total", "status") == set()
     assert found.value("pyoco_workers_alive_total") == 0

@@ -30,7 +30,7 @@ async def stored_run_ids(gateway: RunningGateway) -> set[str]:
     context = gateway.inside.connection.client.jetstream()
     info = await context.stream_info("KV_pyoco_runs", subjects_filter=">")
     run_ids = {subject.rpartition(".")[2] for subject in info.state.subjects or {}}
-    return {run_id for run_id in run_ids if await gateway.inside.runs.get(run_id) is not None}
+    return {run_id for run_id in run_ids if await gateway.inside.runs.store.get(run_id) is not None}
 
 
 def reported_orphans(caplog: pytest.LogCaptureFixture) -> set[str]:

@@ -52,7 +52,7 @@ async def test_runs_are_counted_where_they_ended(
     old = now - 86_400 - 0.5
     newest = ended(RunStatus.FAILED, at=now - 1, flow_name="etl", tag="gpu", error="ValueError: no rows")
     await write(
-        gateway.inside.runs,
+        gateway.inside.runs.store,
         ended(at=now - 2, flow_name="etl"),
         ended(RunStatus.FAILED, at=now - 7200, flow_name="etl", error="an older one"),
         newest,
@@ -130,7 +130,7 @@ async def test_queues_say_how_old_they_are_and_who_serves_them(gateway: RunningG
 async def test_each_tenant_is_told_of_its_own(config: NatsBackendConfig) -> None:
     async with having_tenants(config, "acme", "rival", "the-operator") as (acme, rival, operator):
         failed = ended(RunStatus.FAILED, at=time.time(), flow_name="acmes", tag="acmes", tenant_id="acme")
-        await write(acme.inside.runs, failed)
+        await write(acme.inside.runs.store, failed)
         await acme.submit("noop", tag="acmes")
         of_acme, of_rival = await acme.json("/overview"), await rival.json("/overview")
         of_all = await operator.json("/overview")

@@ -30,15 +30,17 @@ def running() -> RunSnapshot:
 
 
 async def observed(gateway: RunningGateway) -> str | None:
-    await gateway.inside.index.caught_up()
+    await gateway.inside.listing.lists.caught_up()
     lines = (await gateway.http.get("/metrics")).text.splitlines()
     return next((line.removeprefix(f"{COUNT} ") for line in lines if line.startswith(COUNT)), None)
 
 
 async def rewrite(gateway: RunningGateway, run_id: str, **fields: Any) -> None:
-    stored = await gateway.inside.runs.get_from_leader(run_id)
+    stored = await gateway.inside.runs.store.get_from_leader(run_id)
     assert stored is not None
-    await gateway.inside.runs.replace(structs.replace(stored.snapshot, **fields), revision=stored.revision)
+    await gateway.inside.runs.store.replace(
+        structs.replace(stored.snapshot, **fields), revision=stored.revision
+    )
 
 
 @pytest.mark.parametrize("keeps_its_index", [True, False])
@@ -46,17 +48,17 @@ async def test_a_gateway_does_not_observe_a_start_again_after_a_restart(
     config: NatsBackendConfig, keeps_its_index: bool
 ) -> None:
     async with running_gateway(config) as gateway:
-        await gateway.inside.index.caught_up()
-        [run_id] = await write(gateway.inside.runs, running())
+        await gateway.inside.listing.lists.caught_up()
+        [run_id] = await write(gateway.inside.runs.store, running())
         assert await observed(gateway) == "1.0"
     after = config if keeps_its_index else replace(config, index_dir=f"{config.index_dir}-other")
     async with running_gateway(after) as gateway:
-        await gateway.inside.index.caught_up()
+        await gateway.inside.listing.lists.caught_up()
         await rewrite(gateway, run_id, heartbeat_at=time.time())
         assert await observed(gateway) is None
         await rewrite(gateway, run_id, status=RunStatus.COMPLETED, end_time=time.time())
         assert await observed(gateway) is None
-        await write(gateway.inside.runs, running())
+        await write(gateway.inside.runs.store, running())
         assert await observed(gateway) == "1.0"
 
 
@@ -64,14 +66,14 @@ async def test_a_gateway_does_not_observe_the_start_of_a_run_that_is_retried_aft
     config: NatsBackendConfig,
 ) -> None:
     async with running_gateway(config) as gateway:
-        await gateway.inside.index.caught_up()
+        await gateway.inside.listing.lists.caught_up()
         run = await waiting_run(gateway.inside.connection, submitted_at=time.time() - 5)
         assert await observed(gateway) == "1.0"
         late = Answers(gateway.inside.connection, clock=lambda: run.waits[0].deadline_at)
         with pytest.raises(WaitExpired):
             await late.respond(run.wait_id, Answer(payload=1), ANYBODY, Actor())
     async with running_gateway(config) as gateway:
-        await gateway.inside.index.caught_up()
+        await gateway.inside.listing.lists.caught_up()
         answer = await gateway.http.post(f"/runs/{run.run_id}/retry")
         assert (answer.status_code, answer.json()["status"]) == (200, "WAITING_HUMAN")
         assert await observed(gateway) is None

@@ -58,7 +58,7 @@ async def test_a_run_waits_and_goes_on_with_the_answer(
         assert run["tasks"] == {"prepare": "SUCCEEDED", "approve": "WAITING", "pay": "PENDING"}
         assert run["wait_message"] == "Is the amount right?"
         assert run["wait_schema"] == '{"type":"object"}'
-        wait = await gateway.inside.wait_store.get_from_leader(run["open_waits"][0]["wait_id"])
+        wait = await gateway.inside.waits.store.get_from_leader(run["open_waits"][0]["wait_id"])
         assert wait is not None
         assert run["wait_deadline_at"] == wait.record.created_at + 86400
         assert run["start_time"] <= wait.record.created_at <= run["waiting_since"]
@@ -284,11 +284,13 @@ async def test_what_a_run_waits_for_does_not_count_against_its_limit(config: Nat
     async with running_gateway(attentive) as gateway, serving_worker(attentive):
         run_id = await gateway.submit("ask", timeout_sec=3600)
         await gateway.reaches(run_id, "WAITING_HUMAN")
-        stored = await gateway.inside.runs.get_from_leader(run_id)
+        stored = await gateway.inside.runs.store.get_from_leader(run_id)
         assert stored is not None
         # As if it had waited for longer than it may take.
         began = {name: getattr(stored.snapshot, name) - 3600 for name in ("start_time", "waiting_since")}
-        await gateway.inside.runs.replace(structs.replace(stored.snapshot, **began), revision=stored.revision)
+        await gateway.inside.runs.store.replace(
+            structs.replace(stored.snapshot, **began), revision=stored.revision
+        )
         run = await gateway.get(run_id)
         over_at = run["start_time"] + 3600
         await eventually(lambda: time.time() > over_at, describe="it would have taken too long")
@@ -412,7 +414,7 @@ async def test_a_worker_that_does_not_know_yet_that_it_was_asked_again_asks_the_
 ) -> None:
     """A replica may lag behind: it shows the question that nobody had answered in time."""
     # It would close the waits of a run that is not stored.
-    await gateway.inside.caretaker.close()
+    await gateway.inside.waits.maintenance.close()
     store = WaitStore(gateway.inside.connection)
     events = WaitEvents(gateway.inside.connection)
     job = new_job(flow_name="ask", tag="default")

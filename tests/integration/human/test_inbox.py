@@ -52,7 +52,7 @@ async def reads(reading: EventReading, *expected: tuple[str, Any]) -> None:
 
 
 async def ready(gateway: RunningGateway) -> None:
-    await eventually(lambda: gateway.inside.inbox.begun, describe="the inbox can be followed")
+    await eventually(lambda: gateway.inside.waits.inbox.begun, describe="the inbox can be followed")
 
 
 # Over HTTP
@@ -65,14 +65,14 @@ async def test_first_all_that_is_open_then_each_change(gateway: RunningGateway) 
         await reads(reading, ("open", {"one", "two"}))
         await ask(gateway.inside, "three")
         await reads(reading, ("open", {"one", "two"}), ("opened", "three"))
-        await decide(gateway.inside.wait_store, one)
-        await decide(gateway.inside.wait_store, two, WaitState.EXPIRED)
+        await decide(gateway.inside.waits.store, one)
+        await decide(gateway.inside.waits.store, two, WaitState.EXPIRED)
         await reads(
             reading, ("open", {"one", "two"}), ("opened", "three"), ("closed", "one"), ("closed", "two")
         )
         closed = json.loads(reading.events[-1].data)["wait"]
         assert closed["state"] == "expired"
-    await eventually(lambda: gateway.inside.inbox.followers == 0, describe="nobody follows")
+    await eventually(lambda: gateway.inside.waits.inbox.followers == 0, describe="nobody follows")
 
 
 async def test_a_change_is_told_at_once(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ async def test_who_comes_back_is_told_what_changed_meanwhile(gateway: RunningGat
     async with reading_events(gateway.http, "/waits/watch") as reading:
         await reads(reading, ("open", {"one", "two"}))
         last = reading.events[-1].id
-    await decide(gateway.inside.wait_store, one)
+    await decide(gateway.inside.waits.store, one)
     await ask(gateway.inside, "three")
     async with reading_events(gateway.http, "/waits/watch", headers={"Last-Event-ID": str(last)}) as reading:
         await reads(reading, ("closed", "one"), ("opened", "three"))
@@ -105,7 +105,7 @@ async def test_who_comes_back_without_a_place_is_told_all_that_is_open(gateway: 
     one, two = await ask(gateway.inside, "one", "two")
     async with reading_events(gateway.http, "/waits/watch") as reading:
         await reads(reading, ("open", {"one", "two"}))
-    await decide(gateway.inside.wait_store, one)
+    await decide(gateway.inside.waits.store, one)
     async with reading_events(gateway.http, "/waits/watch") as reading:
         await reads(reading, ("open", {"two"}))
         assert shown(reading) == {two.wait_id}
@@ -119,8 +119,8 @@ async def test_a_place_that_leads_nowhere_begins_with_all_that_is_open(
     await ask(gateway.inside, "one", "two")
     await gateway.http.get("/waits")
     # As if more had happened than is kept.
-    gateway.inside.inbox.begin(gateway.inside.wait_index.held.created, 2)
-    position = place.format(bucket=gateway.inside.inbox.position(0).bucket)
+    gateway.inside.waits.inbox.begin(gateway.inside.waits.index.held.created, 2)
+    position = place.format(bucket=gateway.inside.waits.inbox.position(0).bucket)
     async with reading_events(gateway.http, "/waits/watch", headers={"Last-Event-ID": position}) as reading:
         await reads(reading, ("open", {"one", "two"}))
 
@@ -133,7 +133,7 @@ async def test_who_comes_to_another_gateway_goes_on_there(config: NatsBackendCon
             [first] = await ask(one.inside, "first")
             await reads(reading, ("open", set()), ("opened", "first"))
             last = reading.events[-1].id
-        await decide(one.inside.wait_store, first)
+        await decide(one.inside.waits.store, first)
         headers = {"Last-Event-ID": str(last)}
         async with reading_events(other.http, "/waits/watch", headers=headers) as reading:
             await reads(reading, ("closed", "first"))
@@ -158,7 +158,7 @@ async def test_when_the_index_is_made_anew_all_that_is_open_is_told_again(gatewa
     await ask(gateway.inside, "one")
     async with reading_events(gateway.http, "/waits/watch") as reading:
         await reads(reading, ("open", {"one"}))
-        await gateway.inside.wait_index.begin("another bucket")
+        await gateway.inside.waits.index.begin("another bucket")
         await reads(reading, ("open", {"one"}), ("open", {"one"}))
 
 
@@ -248,7 +248,7 @@ async def test_each_tenant_is_told_of_its_own_waits(tenants: list[Tenant]) -> No
     ):
         await reads(of_acme, ("open", {"old"}))
         await reads(of_rival, ("open", set()))
-        await decide(acme.inside.wait_store, old)
+        await decide(acme.inside.waits.store, old)
         await ask(acme.inside, "new", tenant_id="acme")
         await ask(acme.inside, "rivals", tenant_id="rival")
         await reads(of_acme, ("open", {"old"}), ("closed", "old"), ("opened", "new"))

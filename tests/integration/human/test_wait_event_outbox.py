@@ -228,9 +228,9 @@ def test_who_follows_the_inbox_does_not_hear_of_an_emptied_outbox() -> None:
 
 async def test_the_index_knows_which_waits_have_an_outbox(gateway: RunningGateway) -> None:
     run = await waiting_run(gateway.inside.connection)
-    await gateway.inside.caretaker.close()
+    await gateway.inside.waits.maintenance.close()
     stored = await stored_with_outbox(run)
-    index = gateway.inside.wait_index
+    index = gateway.inside.waits.index
 
     async def known() -> bool:
         return index.ready and await index.with_outbox(10) == [(run.wait_id, stored.revision)]

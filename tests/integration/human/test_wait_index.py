@@ -261,7 +261,7 @@ async def test_waits_whose_markers_are_gone_are_forgotten(gateway: RunningGatewa
     await ask(gateway.inside, "kept")
     assert await names(gateway) == {"one", "two", "kept"}
     # Nothing is left that says so.
-    await gateway.inside.wait_store.purge_run(one.run_id)
+    await gateway.inside.waits.store.purge_run(one.run_id)
 
     async def forgotten() -> bool:
         return await names(gateway) == {"kept"}
@@ -274,7 +274,7 @@ async def test_two_gateways_list_the_same(config: NatsBackendConfig) -> None:
         for _ in range(5):
             [asked] = await ask(one.inside, "asked")
             assert await names(other) == {"asked"}
-            await decide(other.inside.wait_store, asked)
+            await decide(other.inside.waits.store, asked)
             assert await names(one) == set()
 
 
@@ -291,6 +291,6 @@ async def test_a_gateway_is_ready_when_its_waits_are_known(
         """Else the feed makes it ready once more when it looks the next time."""
 
     await eventually(is_ready, describe="all is known")
-    monkeypatch.setattr(gateway.inside.wait_index, "complete", stays_unready)
-    monkeypatch.setattr(gateway.inside.wait_index, "ready", False)
+    monkeypatch.setattr(gateway.inside.waits.index, "complete", stays_unready)
+    monkeypatch.setattr(gateway.inside.waits.index, "ready", False)
     assert await health() == 503

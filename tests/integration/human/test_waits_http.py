@@ -86,7 +86,7 @@ async def test_waits_are_listed_by_state(gateway: RunningGateway) -> None:
     for state in WaitState:
         [wait] = await ask(gateway.inside, state.value)
         if state is not WaitState.OPEN:
-            await decide(gateway.inside.wait_store, wait, state)
+            await decide(gateway.inside.waits.store, wait, state)
     assert await listed(gateway) == ["open"]
     assert await listed(gateway, state="answered") == ["answered"]
     assert await listed(gateway, state="EXPIRED,cancelled") == ["cancelled", "expired"]
@@ -282,7 +282,7 @@ async def test_resume_does_not_guess_which_wait_is_meant(gateway: RunningGateway
 
 
 async def test_resume_of_a_run_that_does_not_wait_is_a_conflict(gateway: RunningGateway) -> None:
-    [run_id] = await write(gateway.inside.runs, snapshot())
+    [run_id] = await write(gateway.inside.runs.store, snapshot())
     answer = await gateway.http.post("/resume", json={"runId": run_id, "payload": {}})
     problem = assert_worded(answer, 409, 36, "invalid_state")
     assert problem["message"] == "Run is not waiting_human"
@@ -328,7 +328,7 @@ async def test_retry_is_for_runs_that_nobody_answered_in_time(gateway: RunningGa
 @pytest.mark.parametrize("status", ["waiting_human", "WAITING_HUMAN"])
 async def test_waiting_runs_are_listed_with_what_they_ask(gateway: RunningGateway, status: str) -> None:
     one, _ = await ask(gateway.inside, "one", "two")
-    await write(gateway.inside.runs, snapshot())
+    await write(gateway.inside.runs.store, snapshot())
     [run] = (await gateway.http.get("/runs", params={"status": status})).json()
     assert (run["run_id"], run["status"]) == (one.run_id, "WAITING_HUMAN")
     assert (run["wait_message"], run["wait_deadline_at"], run["open_waits"]) == ("one?", one.deadline_at, 2)
@@ -456,7 +456,7 @@ async def test_what_was_decided_is_told_where_the_record_has_it_only_once(gatewa
     [wait] = await ask(gateway.inside, proposal={"amount": 1})
     approval = {"decision": "approved", "digest": wait.proposal_digest}
     assert (await respond(gateway, wait, **approval)).status_code == 200
-    stored = await gateway.inside.wait_store.get_from_leader(wait.wait_id)
+    stored = await gateway.inside.waits.store.get_from_leader(wait.wait_id)
     assert stored is not None
     assert stored.record.payload is UNSET
     assert (await gateway.http.get(f"/waits/{wait.wait_id}")).json()["payload"] == {"amount": 1}
@@ -471,6 +471,6 @@ async def test_a_list_has_the_schema_if_it_is_short(gateway: RunningGateway) -> 
     schemas = {"short": '{"type":"boolean"}', "long": encode({"description": "x" * 2000}).decode()}
     for schema in schemas.values():
         run = structs.replace(run, run_id=new_run_id(), wait_schema=schema)
-        await gateway.inside.runs.create(run)
+        await gateway.inside.runs.store.create(run)
     items = (await gateway.http.get("/runs", params={"status": "waiting_human"})).json()
     assert {item["wait_schema"] for item in items} == {schemas["short"], None}

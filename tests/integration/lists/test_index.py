@@ -66,11 +66,11 @@ async def test_after_a_restart_only_what_was_written_meanwhile_is_read(
     config: NatsBackendConfig, taken: list[int]
 ) -> None:
     async with running_gateway(config) as gateway:
-        old = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+        old = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
         assert await ids(gateway) == old[::-1]
     taken.clear()
     async with running_gateway(replace(config, index_dir=config.index_dir + "-other")) as other:
-        new = await write(other.inside.runs, ended(at=3.0))
+        new = await write(other.inside.runs.store, ended(at=3.0))
         assert await ids(other) == [*new, *old[::-1]]
     assert taken == [1, 2, 3]
     taken.clear()
@@ -84,11 +84,11 @@ async def test_open_runs_are_known_after_a_restart_without_reading_them_again(
 ) -> None:
     waiting = snapshot(timeout_sec=7.0)
     async with running_gateway(config) as gateway:
-        await write(gateway.inside.runs, waiting, ended())
+        await write(gateway.inside.runs.store, waiting, ended())
         assert len(await ids(gateway)) == 2
     taken.clear()
     async with running_gateway(config) as gateway:
-        await gateway.inside.index.caught_up()
+        await gateway.inside.listing.lists.caught_up()
         [run] = [run async for group in gateway.inside.sweeper._runs.groups() for run in group]
         assert (run.run_id, run.revision, run.state.timeout_sec) == (waiting.run_id, 1, 7.0)
         assert taken == []
@@ -121,7 +121,7 @@ async def test_a_file_that_cannot_be_used_is_made_anew_at_the_start(
     config: NatsBackendConfig, file: Path, damage: Callable[[Path], None]
 ) -> None:
     async with running_gateway(config) as gateway:
-        written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(40)))
+        written = await write(gateway.inside.runs.store, *(ended(at=float(number)) for number in range(40)))
         assert len(await ids(gateway)) == 40
     damage(file)
     async with running_gateway(config) as gateway:
@@ -131,20 +131,20 @@ async def test_a_file_that_cannot_be_used_is_made_anew_at_the_start(
 async def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(
     gateway: RunningGateway, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    written = await write(gateway.inside.runs, ended(at=1.0))
+    written = await write(gateway.inside.runs.store, ended(at=1.0))
     assert await ids(gateway) == written
     file.unlink()
     await eventually(file.exists, describe="there is a file again")
-    await eventually(lambda: gateway.inside.index.ready, describe="it is filled again")
+    await eventually(lambda: gateway.inside.listing.lists.ready, describe="it is filled again")
     assert rebuilds(caplog) == ["the index of runs is made anew: its file was deleted"]
-    written += await write(gateway.inside.runs, ended(at=2.0))
+    written += await write(gateway.inside.runs.store, ended(at=2.0))
     assert await ids(gateway) == written[::-1]
 
 
 async def test_a_file_that_breaks_while_it_is_used_is_made_anew(
     gateway: RunningGateway, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(200)))
+    written = await write(gateway.inside.runs.store, *(ended(at=float(number)) for number in range(200)))
     assert len(await ids(gateway, limit=200)) == 200
     with sqlite3.connect(file) as db:
         db.execute("DROP TABLE docs")
@@ -162,13 +162,13 @@ async def test_a_file_that_breaks_while_it_is_used_is_made_anew(
 async def test_a_bucket_that_was_replaced_is_read_anew(
     gateway: RunningGateway, config: NatsBackendConfig
 ) -> None:
-    await write(gateway.inside.runs, ended(), ended(), ended())
+    await write(gateway.inside.runs.store, ended(), ended(), ended())
     assert len(await ids(gateway)) == 3
     await jetstream_api.call(gateway.inside.connection, "STREAM.DELETE.KV_pyoco_runs")
     await ensure_resources(gateway.inside.connection)
     assert await listed(gateway) == []
     # As many writes as before, so that the revision alone does not tell.
-    written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(3)))
+    written = await write(gateway.inside.runs.store, *(ended(at=float(number)) for number in range(3)))
     assert await ids(gateway) == written[::-1]
 
 
@@ -177,11 +177,11 @@ async def test_a_bucket_that_was_replaced_while_nobody_looked_is_read_anew(
 ) -> None:
     config = replace(config, nats_url=own_nats.url)
     async with running_gateway(config) as gateway:
-        await write(gateway.inside.runs, ended(), ended())
+        await write(gateway.inside.runs.store, ended(), ended())
         assert len(await ids(gateway)) == 2
         await jetstream_api.call(gateway.inside.connection, "STREAM.DELETE.KV_pyoco_runs")
         await ensure_resources(gateway.inside.connection)
-        written = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0), ended(at=3.0))
+        written = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0), ended(at=3.0))
     async with running_gateway(config) as gateway:
         assert await ids(gateway) == written[::-1]
 
@@ -196,18 +196,18 @@ async def test_gateways_whose_folder_is_deleted_end_up_with_a_file_each_again(
         shutil.rmtree(file.parent)
         async with running_gateway(config) as second:
             await eventually(lambda: len(list(file.parent.glob("runs-*.sqlite"))) == 2, describe="two files")
-            written = await write(first.inside.runs, ended())
+            written = await write(first.inside.runs.store, ended())
             for each in (first, second):
 
                 async def is_right(each: RunningGateway = each) -> bool:
-                    return each.inside.index.ready and await ids(each) == written
+                    return each.inside.listing.lists.ready and await ids(each) == written
 
                 assert await eventually(is_right, describe="it lists the run")
 
 
 async def test_two_gateways_with_one_folder_have_a_file_each(config: NatsBackendConfig) -> None:
     async with running_gateway(config) as first, running_gateway(config) as second:
-        written = await write(first.inside.runs, ended())
+        written = await write(first.inside.runs.store, ended())
         assert await ids(first) == await ids(second) == written
         files = sorted(path.name for path in Path(config.index_dir).glob("*.sqlite"))
         assert files == ["runs-1.sqlite", "runs-2.sqlite", "waits-1.sqlite", "waits-2.sqlite"]
@@ -226,14 +226,14 @@ async def test_a_folder_that_cannot_be_used_is_told_with_its_setting(
 
 async def test_a_folder_may_have_any_name(config: NatsBackendConfig) -> None:
     async with running_gateway(replace(config, index_dir=config.index_dir + "-50%25 #1?x")) as gateway:
-        written = await write(gateway.inside.runs, ended())
+        written = await write(gateway.inside.runs.store, ended())
         assert await ids(gateway) == written
 
 
 async def test_a_folder_that_cannot_be_used_for_a_while_is_tried_again(
     gateway: RunningGateway, file: Path
 ) -> None:
-    written = await write(gateway.inside.runs, ended())
+    written = await write(gateway.inside.runs.store, ended())
     assert await ids(gateway) == written
     shutil.rmtree(file.parent)
     file.parent.touch()
@@ -247,26 +247,26 @@ async def test_a_folder_that_cannot_be_used_for_a_while_is_tried_again(
     answer = await gateway.http.get("/runs")
     assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
     file.parent.unlink()
-    await eventually(lambda: gateway.inside.index.ready, describe="it is filled again")
+    await eventually(lambda: gateway.inside.listing.lists.ready, describe="it is filled again")
     assert await ids(gateway) == written
 
 
 async def test_a_file_that_another_program_uses_is_kept(
     gateway: RunningGateway, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    old = await write(gateway.inside.runs, ended(at=1.0))
+    old = await write(gateway.inside.runs.store, ended(at=1.0))
     assert await ids(gateway) == old
-    writer = gateway.inside.index_file._writer
+    writer = gateway.inside.listing.index._writer
     assert writer is not None
     writer._db.execute("PRAGMA busy_timeout = 20")
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    new = await write(gateway.inside.runs, ended(at=2.0))
+    new = await write(gateway.inside.runs.store, ended(at=2.0))
     await eventually(
         lambda: any("another program uses its file" in record.getMessage() for record in caplog.records),
         describe="it was met",
     )
-    assert gateway.inside.index.ready
+    assert gateway.inside.listing.lists.ready
     other.execute("ROLLBACK")
     other.close()
 
@@ -308,8 +308,8 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
     gateway: RunningGateway, turns: Turns
 ) -> None:
-    feed, store = gateway.inside.feed, gateway.inside.runs
-    await eventually(lambda: gateway.inside.index.ready, describe="there is an index")
+    feed, store = gateway.inside.listing.feed, gateway.inside.runs.store
+    await eventually(lambda: gateway.inside.listing.lists.ready, describe="there is an index")
 
     async def grows(count: int) -> None:
         await write(store, *(ended() for _ in range(count)))
@@ -323,7 +323,7 @@ async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
             return reached()
 
         await eventually(another_is_read, describe=describe)
-        return gateway.inside.index_file.held.revision
+        return gateway.inside.listing.index.held.revision
 
     async def asked(tasks: asyncio.TaskGroup) -> asyncio.Task[None]:
         question = tasks.create_task(feed.caught_up())
@@ -350,15 +350,15 @@ async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
 ) -> None:
     monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 0.2)
     turns.release()
-    written = await write(gateway.inside.runs, ended(at=1.0))
-    await eventually(lambda: gateway.inside.index_file.runs == 1, describe="it is read")
-    written += await write(gateway.inside.runs, ended(at=2.0))
+    written = await write(gateway.inside.runs.store, ended(at=1.0))
+    await eventually(lambda: gateway.inside.listing.index.runs == 1, describe="it is read")
+    written += await write(gateway.inside.runs.store, ended(at=2.0))
     answer = await gateway.http.get("/runs")
     assert answer.status_code == 200, answer.text
     assert [run["run_id"] for run in answer.json()] == written[:1]
     assert answer.headers["x-pyoco-revision"].endswith("-1")
     # The sweep asks the same way, and goes on.
-    await gateway.inside.index.caught_up()
+    await gateway.inside.listing.lists.caught_up()
     monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 8.0)
     turns.release()
     assert await ids(gateway) == written[::-1]
@@ -371,7 +371,7 @@ async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(config) as gateway:
-        await write_many(gateway.inside.runs, [ended(at=float(number)) for number in range(600)])
+        await write_many(gateway.inside.runs.store, [ended(at=float(number)) for number in range(600)])
     slowly = asyncio.Event()
     take = RunReader.take
 
@@ -382,7 +382,7 @@ async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
     monkeypatch.setattr(RunReader, "take", held_back)
     monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 0.1)
     async with running_gateway(replace(config, index_dir=config.index_dir + "-new")) as gateway:
-        await eventually(lambda: gateway.inside.index_file.runs == 512, describe="a batch was read")
+        await eventually(lambda: gateway.inside.listing.index.runs == 512, describe="a batch was read")
         answer = await gateway.http.get("/runs")
         assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
         assert "512 runs are read, at most 88 are to come" in answer.json()["detail"]
@@ -392,7 +392,7 @@ async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
         assert health.json()["index"] == {"ready": False, "revision": 512, "behind": 88, "runs": 512}
         assert (await gateway.http.get("/health", params={"ready": "1"})).status_code == 503
         slowly.set()
-        await eventually(lambda: gateway.inside.index.ready, describe="it is ready")
+        await eventually(lambda: gateway.inside.listing.lists.ready, describe="it is ready")
         health = await gateway.http.get("/health", params={"ready": "1"})
         assert health.status_code == 200
         assert health.json()["index"] == {"ready": True, "revision": 600, "behind": 0, "runs": 600}
@@ -415,8 +415,8 @@ async def test_what_is_no_run_is_logged_and_not_listed(
     gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     overwritten = ended(at=1.0)
-    [other] = await write(gateway.inside.runs, ended(at=2.0))
-    await write(gateway.inside.runs, overwritten)
+    [other] = await write(gateway.inside.runs.store, ended(at=2.0))
+    await write(gateway.inside.runs.store, overwritten)
     assert len(await ids(gateway)) == 2
     connection = gateway.inside.connection
     strange = ended().run_id
@@ -426,7 +426,7 @@ async def test_what_is_no_run_is_logged_and_not_listed(
     assert await ids(gateway) == [other]
     said = {getattr(record, "run_id", "") for record in caplog.records if record.levelno >= logging.WARNING}
     assert said == {overwritten.run_id, strange, "not-a-run"}
-    written = await write(gateway.inside.runs, ended(at=3.0))
+    written = await write(gateway.inside.runs.store, ended(at=3.0))
     assert await ids(gateway) == [*written, other]
 
 
@@ -445,9 +445,9 @@ async def test_the_event_loop_never_waits_for_sqlite(
 
     monkeypatch.setattr(sqlite3, "connect", noting)
     async with running_gateway(replace(config, index_dir=config.index_dir + "-traced")) as traced:
-        await write(traced.inside.runs, ended(), snapshot(status=RunStatus.RUNNING))
+        await write(traced.inside.runs.store, ended(), snapshot(status=RunStatus.RUNNING))
         await listed(traced, total="true", q="noop", include="full")
-        await traced.inside.index.counts()
+        await traced.inside.listing.lists.counts()
     assert threads
     assert loop_thread not in threads
 

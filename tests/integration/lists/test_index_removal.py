@@ -30,16 +30,16 @@ async def remembers_markers(gateway: RunningGateway, run_ids: list[str]) -> None
     """A list does not wait until the others are forgotten."""
 
     async def is_right() -> bool:
-        return await gateway.inside.index_file.markers() == run_ids
+        return await gateway.inside.listing.index.markers() == run_ids
 
     await eventually(is_right, describe="the markers that were removed are forgotten")
     assert list(gateway.inside.sweeper._runs.markers) == run_ids
 
 
 async def test_a_deleted_run_is_not_listed_any_more(gateway: RunningGateway) -> None:
-    first, second = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+    first, second = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
     assert await ids(gateway) == [second, first]
-    await gateway.inside.runs.delete(first, revision=1)
+    await gateway.inside.runs.store.delete(first, revision=1)
     assert await ids(gateway) == [second]
     page = await listed(gateway, total="true")
     assert page["total"] == 1
@@ -48,8 +48,8 @@ async def test_a_deleted_run_is_not_listed_any_more(gateway: RunningGateway) -> 
 async def test_retention_removes_the_rows_as_well(config: NatsBackendConfig) -> None:
     config = replace(config, run_retention_sec=0.5, sweep_interval_sec=0.1)
     async with running_gateway(config) as gateway, running_gateway(config) as other:
-        await write(gateway.inside.runs, *(ended() for _ in range(3)))
-        open_runs = await write(gateway.inside.runs, snapshot())
+        await write(gateway.inside.runs.store, *(ended() for _ in range(3)))
+        open_runs = await write(gateway.inside.runs.store, snapshot())
         for each in (gateway, other):
 
             async def only_the_open_one(each: RunningGateway = each) -> bool:
@@ -64,7 +64,7 @@ async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_a
     monkeypatch.setattr("pyoco_server.broker.jetstream.removed_keys._BATCH", 4)
     elsewhere = replace(config, index_dir=config.index_dir + "-other")
     async with running_gateway(config) as gateway:
-        written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(10)))
+        written = await write(gateway.inside.runs.store, *(ended(at=float(number)) for number in range(10)))
         assert len(await ids(gateway)) == 10
     gone = [written[0], written[3], written[4], written[9]]
     async with running_gateway(elsewhere) as other:
@@ -79,7 +79,7 @@ async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_a
         assert await eventually(is_right, describe="the vanished runs are not listed any more")
         assert (await listed(gateway, total="true"))["total"] == 6
         # The last message is gone, and yet there is nothing to wait for.
-        new = await write(gateway.inside.runs, ended(at=99.0))
+        new = await write(gateway.inside.runs.store, ended(at=99.0))
         assert await ids(gateway) == [*new, *left]
 
 
@@ -89,11 +89,11 @@ async def test_vanished_runs_are_found_among_markers_and_no_marker_is_forgotten_
     monkeypatch.setattr("pyoco_server.broker.jetstream.removed_keys._BATCH", 8)
     elsewhere = replace(config, index_dir=config.index_dir + "-other")
     async with running_gateway(config) as gateway:
-        written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(30)))
+        written = await write(gateway.inside.runs.store, *(ended(at=float(number)) for number in range(30)))
         assert len(await ids(gateway)) == 30
     async with running_gateway(elsewhere) as other:
         for number in range(20):
-            await other.inside.runs.delete(written[number], revision=number + 1)
+            await other.inside.runs.store.delete(written[number], revision=number + 1)
         for run_id in written[:10]:
             await purge(other, run_id)
     async with running_gateway(config) as gateway:
@@ -102,31 +102,33 @@ async def test_vanished_runs_are_found_among_markers_and_no_marker_is_forgotten_
             return await ids(gateway) == written[:19:-1]
 
         assert await eventually(is_right, describe="the vanished runs are not listed any more")
-        assert await gateway.inside.index_file.markers() == written[10:20]
+        assert await gateway.inside.listing.index.markers() == written[10:20]
         assert list(gateway.inside.sweeper._runs.markers) == written[10:20]
 
 
 async def test_a_run_that_vanished_is_found_beside_a_marker_and_the_marker_is_remembered(
     gateway: RunningGateway,
 ) -> None:
-    deleted, vanished, left = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0), ended(at=3.0))
+    deleted, vanished, left = await write(
+        gateway.inside.runs.store, ended(at=1.0), ended(at=2.0), ended(at=3.0)
+    )
     assert len(await ids(gateway)) == 3
     # As many messages as runs that are known: one of them is a marker.
     await purge(gateway, vanished)
-    await gateway.inside.runs.delete(deleted, revision=1)
+    await gateway.inside.runs.store.delete(deleted, revision=1)
 
     async def is_right() -> bool:
         return await ids(gateway) == [left]
 
     assert await eventually(is_right, describe="the vanished run is not listed any more")
-    assert await gateway.inside.index_file.markers() == [deleted]
+    assert await gateway.inside.listing.index.markers() == [deleted]
     assert list(gateway.inside.sweeper._runs.markers) == [deleted]
 
 
 async def test_a_marker_that_was_removed_out_of_order_is_forgotten(gateway: RunningGateway) -> None:
-    written = await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(4)))
+    written = await write(gateway.inside.runs.store, *(ended(at=float(number)) for number in range(4)))
     for number in (0, 1, 2):
-        await gateway.inside.runs.delete(written[number], revision=number + 1)
+        await gateway.inside.runs.store.delete(written[number], revision=number + 1)
     assert await ids(gateway) == written[3:]
     await purge(gateway, written[2])
     assert await ids(gateway) == written[3:]
@@ -136,7 +138,7 @@ async def test_a_marker_that_was_removed_out_of_order_is_forgotten(gateway: Runn
 async def test_a_watcher_of_the_list_that_comes_back_is_told_of_a_run_that_vanished(
     gateway: RunningGateway,
 ) -> None:
-    vanished, left = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
+    vanished, left = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
     before = (await gateway.http.get("/runs")).headers["X-Pyoco-Revision"]
     await purge(gateway, vanished)
 
@@ -159,18 +161,18 @@ async def test_a_watcher_of_the_list_that_comes_back_is_told_of_a_run_that_vanis
 
 async def test_a_run_that_was_written_meanwhile_is_not_gone(gateway: RunningGateway) -> None:
     rewritten, vanished, removed = ended(at=1.0), ended(at=2.0), ended(at=3.0)
-    await write(gateway.inside.runs, rewritten, vanished, removed)
-    await gateway.inside.runs.replace(rewritten, revision=1)
+    await write(gateway.inside.runs.store, rewritten, vanished, removed)
+    await gateway.inside.runs.store.replace(rewritten, revision=1)
     await purge(gateway, vanished.run_id)
-    await gateway.inside.runs.delete(removed.run_id, revision=3)
+    await gateway.inside.runs.store.delete(removed.run_id, revision=3)
     known = [(1, rewritten.run_id), (2, vanished.run_id), (3, removed.run_id)]
-    assert await gateway.inside.feed._removed._not_stored(known) == [2]
+    assert await gateway.inside.listing.feed._removed._not_stored(known) == [2]
 
 
 async def test_an_open_run_that_vanished_is_forgotten_by_the_sweep(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    vanished, other = await write(gateway.inside.runs, snapshot(), snapshot())
+    vanished, other = await write(gateway.inside.runs.store, snapshot(), snapshot())
     assert len(await ids(gateway)) == 2
     await purge(gateway, vanished)
 
@@ -189,14 +191,14 @@ async def test_a_marker_is_remembered_over_a_restart_and_removed_by_whoever_swee
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(config) as gateway:
-        first, second = await write(gateway.inside.runs, ended(at=1.0), ended(at=2.0))
-        await gateway.inside.runs.delete(first, revision=1)
+        first, second = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
+        await gateway.inside.runs.store.delete(first, revision=1)
         assert await ids(gateway) == [second]
     defaults = Retention.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "marker_sec", 0.2)
     async with running_gateway(replace(config, sweep_interval_sec=0.1)) as gateway:
-        await gateway.inside.index.caught_up()
+        await gateway.inside.listing.lists.caught_up()
         assert list(gateway.inside.sweeper._runs.markers) in ([first], [])
 
         async def is_gone() -> bool:
@@ -206,8 +208,8 @@ async def test_a_marker_is_remembered_over_a_restart_and_removed_by_whoever_swee
         assert await eventually(is_gone, describe="the marker is removed")
 
         async def is_forgotten() -> bool:
-            await gateway.inside.index.caught_up()
-            return await gateway.inside.index_file.markers() == []
+            await gateway.inside.listing.lists.caught_up()
+            return await gateway.inside.listing.index.markers() == []
 
         assert await eventually(is_forgotten, describe="the index has forgotten the marker")
         assert await ids(gateway) == [second]
@@ -217,9 +219,9 @@ async def test_markers_that_another_gateway_removed_are_forgotten(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     runs = [ended(at=float(number)) for number in range(4)]
-    written = await write(gateway.inside.runs, *runs)
+    written = await write(gateway.inside.runs.store, *runs)
     for number in (0, 1, 2):
-        await gateway.inside.runs.delete(written[number], revision=number + 1)
+        await gateway.inside.runs.store.delete(written[number], revision=number + 1)
     assert await ids(gateway) == written[3:]
     markers = gateway.inside.sweeper._runs.markers
     assert list(markers) == written[:3]

@@ -36,7 +36,7 @@ async def gateway(gateway: RunningGateway) -> RunningGateway:
 
 
 async def ready(gateway: RunningGateway) -> None:
-    await eventually(lambda: gateway.inside.changes.begun, describe="the feed has begun")
+    await eventually(lambda: gateway.inside.listing.changes.begun, describe="the feed has begun")
 
 
 def told(reading: EventReading) -> list[tuple[str, str]]:
@@ -167,7 +167,7 @@ async def test_heartbeats_tell_the_position_too(
 
 
 async def test_a_position_of_long_ago_is_answered_with_a_reset(gateway: RunningGateway) -> None:
-    changes = gateway.inside.changes
+    changes = gateway.inside.listing.changes
     position = str(changes.newest)
     for number in range(MOST_RUNS + 1):
         await changes.publish([changed(new_run_id(), 1000 + number)])
@@ -187,7 +187,7 @@ async def test_a_position_of_another_bucket_is_answered_with_a_reset(gateway: Ru
 
 
 async def test_a_client_that_does_not_read_is_told_to_list_again(gateway: RunningGateway) -> None:
-    changes, revision = gateway.inside.changes, 1000
+    changes, revision = gateway.inside.listing.changes, 1000
     async with (
         raw_answer(gateway.http, "/runs/watch", buffer=2**10) as slow,
         raw_answer(gateway.http, "/runs/watch", buffer=2**22) as fast,
@@ -213,11 +213,11 @@ async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway
     async with reading_events(gateway.http, "/runs/watch", params={"timeout_sec": "1"}) as reading:
         await reading.is_over()
         assert set(names(reading)) == {"heartbeat"}
-    assert not gateway.inside.changes.live
+    assert not gateway.inside.listing.changes.live
 
 
 async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGateway) -> None:
-    changes, tasks_before = gateway.inside.changes, len(asyncio.all_tasks())
+    changes, tasks_before = gateway.inside.listing.changes, len(asyncio.all_tasks())
     async with reading_events(gateway.http, "/runs/watch") as reading:
         await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
         assert (changes.followers, changes.listening) == (1, True)

@@ -214,8 +214,8 @@ async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGatewa
     await run.prints("a")
     async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
         await reading.reads("a")
-        assert (len(gateway.inside.watches), subscriptions(gateway)) == (1, before + 2)
-    await eventually(lambda: len(gateway.inside.watches) == 0, describe="nobody watches")
+        assert (len(gateway.inside.runs.hints), subscriptions(gateway)) == (1, before + 2)
+    await eventually(lambda: len(gateway.inside.runs.hints) == 0, describe="nobody watches")
     await eventually(lambda: subscriptions(gateway) == before, describe="the subscriptions ended")
     await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
 
@@ -224,7 +224,7 @@ async def test_a_stream_that_ended_leaves_nothing_behind(gateway: RunningGateway
     before = subscriptions(gateway)
     await run.ends()
     await gateway.http.get(path_of(run), headers=EVENTS)
-    assert (len(gateway.inside.watches), subscriptions(gateway)) == (0, before)
+    assert (len(gateway.inside.runs.hints), subscriptions(gateway)) == (0, before)
 
 
 async def test_an_outage_of_nats_loses_nothing(
@@ -253,7 +253,7 @@ async def test_a_connection_that_was_made_anew_is_subscribed_again(
 ) -> None:
     connection = gateway.inside.connection
     async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
-        await eventually(lambda: len(gateway.inside.watches) == 1, describe="it watches")
+        await eventually(lambda: len(gateway.inside.runs.hints) == 1, describe="it watches")
         first = connection.client
         await first.close()
         await eventually(lambda: connection.client is not first and connection.ready, describe="a new client")
@@ -308,7 +308,7 @@ async def test_a_client_that_does_not_read_is_not_read_ahead_for(
     slow_count, whole_count = lines_read.values()
     assert (slow_count < 2500, whole_count) == (True, 3000)
     slow.close()
-    await eventually(lambda: len(gateway.inside.watches) == 0, describe="nobody watches")
+    await eventually(lambda: len(gateway.inside.runs.hints) == 0, describe="nobody watches")
 
 
 def test_a_gateway_that_is_asked_to_end_ends_its_streams(nats_url: str) -> None:

@@ -26,7 +26,7 @@ EVENTS = {"Accept": "text/event-stream"}
 async def test_a_refused_write_does_not_end_a_followed_log(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, store = await begun(gateway.inside.connection), gateway.inside.runs
+    run, store = await begun(gateway.inside.connection), gateway.inside.runs.store
     await run.prints("one")
     heard = asyncio.Event()
     on_snapshot = RunWatch.on_snapshot

@@ -90,7 +90,7 @@ async def test_an_item_is_a_summary_and_with_include_the_whole_run(
 
 
 async def test_an_object_is_answered_when_it_is_asked_for(gateway: RunningGateway) -> None:
-    [run_id] = await write(gateway.inside.runs, ended(at=500.0))
+    [run_id] = await write(gateway.inside.runs.store, ended(at=500.0))
     for query in ({"updated_after": "499"}, {"paged": "1"}, {"total": "true"}):
         page = await listed(gateway, **query)
         assert [item["run_id"] for item in page["items"]] == [run_id]
@@ -111,7 +111,7 @@ async def test_every_filter_leaves_what_it_says(gateway: RunningGateway) -> None
         ended(at=300.0, params={"kunde": "ACME GmbH"}, origin_run_id=origin),
         snapshot(updated_at=400.0, submitted_at=390.0, workflow_yaml_sha256="a" * 64),
     ]
-    failed, tagged, rerun, pending = await write(gateway.inside.runs, *runs)
+    failed, tagged, rerun, pending = await write(gateway.inside.runs.store, *runs)
     for query, expected in (
         ({"status": "failed"}, [failed]),
         ({"status": "FAILED,pending"}, [pending, failed]),
@@ -139,7 +139,7 @@ async def test_every_field_sorts_both_ways(gateway: RunningGateway) -> None:
     first = ended(at=100.0, flow_name="b", start_time=10.0)
     second = ended(at=200.0, flow_name="a", start_time=199.0, status=RunStatus.FAILED)
     third = snapshot(updated_at=300.0, submitted_at=1.0, flow_name="c")
-    a, b, c = await write(gateway.inside.runs, first, second, third)
+    a, b, c = await write(gateway.inside.runs.store, first, second, third)
     for field, ascending in {
         "updated_at": [a, b, c],
         "submitted_at": [c, a, b],
@@ -159,7 +159,7 @@ async def test_pages_go_on_where_the_last_one_ended_also_on_another_gateway(
 ) -> None:
     # Many share their time, so that their order is up to their revision.
     runs = [ended(at=float(number % 3), flow_name=f"flow-{number % 4}") for number in range(25)]
-    written = await write(gateway.inside.runs, *runs)
+    written = await write(gateway.inside.runs.store, *runs)
     whole = await ids(gateway, sort=sort, limit=200)
     assert sorted(whole) == sorted(written)
     async with running_gateway(config) as other:
@@ -176,21 +176,23 @@ async def test_pages_go_on_where_the_last_one_ended_also_on_another_gateway(
 
 async def test_what_changes_while_somebody_pages_leaves_the_rest_in_place(gateway: RunningGateway) -> None:
     runs = [ended(at=float(number)) for number in range(1, 11)]
-    written = await write(gateway.inside.runs, *runs)
+    written = await write(gateway.inside.runs.store, *runs)
     page = await listed(gateway, limit=4, paged="true")
     # One that was told, one that was not, and a new one.
     for run in (runs[9], runs[2]):
-        stored = await gateway.inside.runs.get(run.run_id)
+        stored = await gateway.inside.runs.store.get(run.run_id)
         assert stored is not None
-        await gateway.inside.runs.replace(structs.replace(run, updated_at=99.0), revision=stored.revision)
-    await write(gateway.inside.runs, ended(at=98.0))
+        await gateway.inside.runs.store.replace(
+            structs.replace(run, updated_at=99.0), revision=stored.revision
+        )
+    await write(gateway.inside.runs.store, ended(at=98.0))
     rest = await ids(gateway, limit=200, cursor=page["next_cursor"])
     assert rest == [run_id for run_id in written[5::-1] if run_id != runs[2].run_id]
 
 
 async def test_the_total_counts_all_pages(gateway: RunningGateway) -> None:
     await write_many(
-        gateway.inside.runs,
+        gateway.inside.runs.store,
         [ended(at=float(number), flow_name=f"flow-{number % 2}", worker_id="w1") for number in range(30)],
     )
     for query, total in (({}, 30), ({"flow": "flow-1"}, 15), ({"worker": "w1", "q": "flow-0"}, 15)):
@@ -202,7 +204,7 @@ async def test_a_large_total_with_a_filter_that_takes_counting_is_a_lower_bound(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.runs.index.run_index.COUNTED", 3)
-    await write(gateway.inside.runs, *(ended(worker_id="w1") for _ in range(5)))
+    await write(gateway.inside.runs.store, *(ended(worker_id="w1") for _ in range(5)))
     assert (await listed(gateway, total="true"))["total"] == 5
     page = await listed(gateway, total="true", worker="w1")
     assert (page["total"], page["total_exact"]) == (3, False)
@@ -256,7 +258,7 @@ async def test_everything_that_is_wrong_is_told_at_once(gateway: RunningGateway)
 
 
 async def test_a_cursor_is_good_for_its_own_query_only_and_cannot_be_made_up(gateway: RunningGateway) -> None:
-    await write(gateway.inside.runs, *(ended(at=float(number)) for number in range(3)))
+    await write(gateway.inside.runs.store, *(ended(at=float(number)) for number in range(3)))
     cursor = (await listed(gateway, limit=1, paged="true"))["next_cursor"]
     assert len(await ids(gateway, limit=200, cursor=cursor)) == 2
     for other in ({"order": "asc"}, {"sort": "duration"}, {"status": "FAILED"}):

@@ -103,7 +103,7 @@ async def test_a_change_is_told_without_waiting_for_the_next_look(
 async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
     gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hints = gateway.inside.feed._hints
+    hints = gateway.inside.listing.feed._hints
     settle = hints.settle
 
     async def too_late_to_hear_of_it() -> bool:
@@ -111,7 +111,7 @@ async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
             await run.becomes(RUNNING)
         return await settle()
 
-    await eventually(lambda: gateway.inside.index_file.runs == 1, describe="all is quiet")
+    await eventually(lambda: gateway.inside.listing.index.runs == 1, describe="all is quiet")
     # So seldom that a change which is told soon cannot have been found by the usual look.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     monkeypatch.setattr(hints, "settle", too_late_to_hear_of_it)
@@ -122,7 +122,7 @@ async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
 @pytest.fixture
 async def may_begin(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Until it is set, no index begins to be filled but the one that the gateway has by now."""
-    await eventually(lambda: gateway.inside.index.ready, describe="there is an index")
+    await eventually(lambda: gateway.inside.listing.lists.ready, describe="there is an index")
     allowed = asyncio.Event()
     begin = RunReader.begin
 
@@ -140,13 +140,13 @@ async def test_the_end_is_told_that_a_new_index_is_read_with(
     async with reading_events(gateway.http, path_of(run)) as reading:
         await tells(reading, "PENDING")
         (Path(config.index_dir) / "runs-1.sqlite").unlink()
-        await eventually(lambda: not gateway.inside.index.ready, describe="it is given up")
+        await eventually(lambda: not gateway.inside.listing.lists.ready, describe="it is given up")
         await run.becomes(COMPLETED)
-        counted = gateway.inside.changes.newest
+        counted = gateway.inside.listing.changes.newest
         may_begin.set()
         await reading.is_over()
         assert statuses(reading) == ["PENDING", "COMPLETED"]
-        assert gateway.inside.changes.newest.revision >= counted.revision
+        assert gateway.inside.listing.changes.newest.revision >= counted.revision
 
 
 async def test_the_end_is_told_by_a_gateway_that_has_no_index_yet(
@@ -158,7 +158,7 @@ async def test_the_end_is_told_by_a_gateway_that_has_no_index_yet(
         reading_events(other.http, path_of(run)) as reading,
     ):
         await tells(reading, "PENDING")
-        assert not other.inside.index.ready
+        assert not other.inside.listing.lists.ready
         await run.becomes(COMPLETED)
         may_begin.set()
         await reading.is_over()
@@ -173,7 +173,7 @@ async def test_a_run_that_vanishes_without_a_word_ends_its_watch_and_resets_its_
         reading_events(gateway.http, "/runs/watch") as of_list,
     ):
         await tells(reading, "PENDING")
-        await eventually(lambda: gateway.inside.index_file.runs == 1, describe="it is listed")
+        await eventually(lambda: gateway.inside.listing.index.runs == 1, describe="it is listed")
         subject = f"$KV.pyoco_runs.{run.run_id}"
         await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", subject)
         await reading.is_over()
@@ -253,7 +253,7 @@ async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway
         await reading.is_over()
         assert time.monotonic() - began > 0.9
         assert names(reading)[0] == "snapshot"
-    assert gateway.inside.changes.followers == 0
+    assert gateway.inside.listing.changes.followers == 0
 
 
 async def test_silence_is_filled_with_heartbeats(
@@ -310,7 +310,7 @@ async def test_a_change_by_another_gateway_is_told(
 async def test_a_run_that_does_not_exist_is_a_404(gateway: RunningGateway, run_id: str) -> None:
     answer = await gateway.http.get(f"/runs/{run_id}/watch")
     assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
-    assert gateway.inside.changes.followers == 0
+    assert gateway.inside.listing.changes.followers == 0
 
 
 @pytest.mark.parametrize(
@@ -343,12 +343,12 @@ async def test_without_nats_it_is_a_503(config: NatsBackendConfig, own_nats: Nat
         own_nats.kill()
         answer = await gateway.http.get(f"/runs/{new_run_id()}/watch")
         assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
-        assert gateway.inside.changes.followers == 0
+        assert gateway.inside.listing.changes.followers == 0
         own_nats.start()
 
 
 async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGateway, run: WrittenRun) -> None:
-    changes, tasks_before = gateway.inside.changes, len(asyncio.all_tasks())
+    changes, tasks_before = gateway.inside.listing.changes, len(asyncio.all_tasks())
     async with reading_events(gateway.http, path_of(run)) as reading:
         await tells(reading, "PENDING")
         assert (changes.followers, changes.live) == (1, True)
@@ -360,7 +360,7 @@ async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGatewa
 async def test_a_client_that_does_not_read_costs_one_snapshot(
     gateway: RunningGateway, run: WrittenRun
 ) -> None:
-    changes, flow = gateway.inside.changes, "x" * 100_000
+    changes, flow = gateway.inside.listing.changes, "x" * 100_000
     async with (
         raw_answer(gateway.http, path_of(run), buffer=2**13) as slow,
         raw_answer(gateway.http, path_of(run), buffer=2**20) as fast,

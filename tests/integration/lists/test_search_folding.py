@@ -31,7 +31,7 @@ def test_every_search_finds_it(written: str, asked: str) -> None:
 
 async def test_a_list_finds_it(gateway: RunningGateway) -> None:
     runs = [ended(at=float(number), params={"at": text}) for number, (text, _) in enumerate(PAIRS)]
-    written = await write(gateway.inside.runs, *runs)
+    written = await write(gateway.inside.runs.store, *runs)
     for (_, asked), run_id in zip(PAIRS, written, strict=True):
         assert run_id in await ids(gateway, q=asked), asked
 

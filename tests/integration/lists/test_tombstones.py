@@ -69,7 +69,7 @@ async def test_a_list_does_not_wait_until_the_leader_was_asked_for_every_marker(
     connection = gateway.inside.connection
     await delete_unknown_keys(connection, "pyoco_runs", [new_run_id() for _ in range(40)])
     assert await ids(gateway) == []
-    assert gateway.inside.index_file.marked == 40
+    assert gateway.inside.listing.index.marked == 40
     asked: list[str] = []
 
     async def counted(connection: Connection, stream: str, subject: str) -> int:
@@ -80,7 +80,7 @@ async def test_a_list_does_not_wait_until_the_leader_was_asked_for_every_marker(
     monkeypatch.setattr(removed_keys, "_MARKERS", 4)
     monkeypatch.setattr(removed_keys, "_ROUND_SEC", NEVER_SEC)
     await jetstream_api.purge(connection, "KV_pyoco_runs", "$KV.pyoco_runs.>")
-    written = await write(gateway.inside.runs, ended(at=1.0))
+    written = await write(gateway.inside.runs.store, ended(at=1.0))
     assert await ids(gateway) == written
     await eventually(lambda: asked, describe="the first markers are asked for")
     assert await ids(gateway) == written
@@ -100,7 +100,7 @@ async def test_all_markers_that_were_removed_are_forgotten_in_the_end(
         await jetstream_api.purge(connection, "KV_pyoco_runs", f"$KV.pyoco_runs.{run_id}")
     markers = gateway.inside.sweeper._runs.markers
     await eventually(lambda: list(markers) == deleted[20:], describe="the removed markers are forgotten")
-    assert gateway.inside.index_file.marked == 10
+    assert gateway.inside.listing.index.marked == 10
 
 
 async def open_names(gateway: RunningGateway) -> set[str]:
@@ -130,14 +130,14 @@ async def test_few_questions_show_that_a_bucket_of_many_markers_has_the_history_
     connection = gateway.inside.connection
     keys = [f"{new_run_id()}.{number:016x}" for number in range(200)]
     await delete_unknown_keys(connection, "pyoco_waits", keys)
-    await gateway.inside.waits.caught_up()
+    await gateway.inside.waits.lists.caught_up()
     await jetstream_api.purge(connection, "KV_pyoco_waits", f"$KV.pyoco_waits.{keys[-1]}")
     asked: Counter[str] = Counter()
     for name in ("place_at", "newest_place", "next_place"):
         counting = partial(_counted, asked, getattr(feed_history, name))
         monkeypatch.setattr(feed_history, name, counting)
     connection.interruptions += 1
-    await gateway.inside.waits.caught_up()
+    await gateway.inside.waits.lists.caught_up()
     assert 0 < asked["KV_pyoco_waits"] <= 50
 
 

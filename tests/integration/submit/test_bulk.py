@@ -207,7 +207,7 @@ class TestRuns:
             mode=RerunMode.FAILED,
         )
         for _ in range(3):
-            assert await gateway.inside.bulk._steps.take(record, BulkItem(origin)) is Step.DONE
+            assert await gateway.inside.bulk.runner._steps.take(record, BulkItem(origin)) is Step.DONE
         [run_id] = await stored_run_ids(gateway) - {origin}
         state = await stream_state(gateway.inside.connection, "PYOCO_JOURNAL", subjects="pyoco.journal.*")
         assert set(state.subjects) == {f"pyoco.journal.{each}" for each in (origin, run_id)}

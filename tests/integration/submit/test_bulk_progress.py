@@ -127,7 +127,7 @@ class TestProgress:
         async def broken(record: BulkRecord, item: BulkItem) -> Step:
             raise ZeroDivisionError("oh")
 
-        gateway.inside.bulk._steps.take = broken  # type: ignore[method-assign]
+        gateway.inside.bulk.runner._steps.take = broken  # type: ignore[method-assign]
         await put(gateway, letter())
         record = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=1))
         assert counts(record) == ("COMPLETED", 0, 0, 1)
@@ -137,7 +137,7 @@ class TestProgress:
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(bulk_runner, "_RETRY_SEC", (0.0, 0.0))
-        take = gateway.inside.bulk._steps.take
+        take = gateway.inside.bulk.runner._steps.take
         tries: Counter[str] = Counter()
 
         async def flaky(record: BulkRecord, item: BulkItem) -> Step:
@@ -146,7 +146,7 @@ class TestProgress:
                 raise NatsUnavailable("not now")
             return await take(record, item)
 
-        gateway.inside.bulk._steps.take = flaky  # type: ignore[method-assign]
+        gateway.inside.bulk.runner._steps.take = flaky  # type: ignore[method-assign]
         await put(gateway, letter(), letter())
         record = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=2))
         assert counts(record) == ("COMPLETED", 1, 0, 1)
@@ -175,7 +175,7 @@ class TestProgress:
             await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=3))
 
             async def has_learnt() -> bool:
-                return gateway.inside.bulk._revision > 2
+                return gateway.inside.bulk.runner._revision > 2
 
             await eventually(has_learnt, describe="the gateway has read the operation's end")
             own_nats.stop()
@@ -195,7 +195,7 @@ class TestProgress:
                 updated_at=1.0,
             )
             # As another gateway writes it, which then dies.
-            await gateway.inside.bulk._records.create(operation, [BulkItem("1")])
+            await gateway.inside.bulk.runner._records.create(operation, [BulkItem("1")])
             assert counts(await ends(gateway, {"bulk_id": operation.bulk_id}))[0] == "COMPLETED"
 
 
@@ -227,7 +227,7 @@ class TestTakeover:
             with looking_on(gateway):
                 operation = await begin(first, "/dlq/delete", expected_count=5)
                 await held.reached.wait()
-            assert first.inside.bulk.lease.held
+            assert first.inside.bulk.runner.lease.held
         # Its lease would have lasted for hours.
         record = await ends(gateway, operation)
         assert (record["state"], record["done"] + record["skipped"]) == ("COMPLETED", 5)
@@ -243,12 +243,12 @@ class TestTakeover:
                     await held.reached.wait()
                 await put(other, letter(tag="gpu"))
                 second = await begin(other, "/dlq/delete", {"tag": "gpu"}, expected_count=1)
-                assert not other.inside.bulk.lease.held
+                assert not other.inside.bulk.runner.lease.held
                 held.go_on.set()
                 # Whichever gateway does it.
                 assert (await ends(other, second))["state"] == "COMPLETED"
             await eventually(
-                lambda: not gateway.inside.bulk.lease.held,
+                lambda: not gateway.inside.bulk.runner.lease.held,
                 describe="nobody holds what is not needed",
             )
 

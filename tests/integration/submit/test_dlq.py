@@ -29,7 +29,7 @@ def letter(**fields: Any) -> DeadLetter:
 
 async def put(gateway: RunningGateway, *letters: DeadLetter) -> None:
     for each in letters:
-        await gateway.inside.letters.publish(each, tag=each.tag or "default")
+        await gateway.inside.dead_letters.publish(each, tag=each.tag or "default")
 
 
 async def dlq(gateway: RunningGateway, **query: Any) -> dict[str, Any]:
@@ -153,7 +153,7 @@ async def test_a_stream_with_gaps_is_read_to_its_end(
 ) -> None:
     monkeypatch.setattr(dead_letters, "_NARROW", 2)
     monkeypatch.setattr(dead_letters, "_BATCH", 2)
-    letters = gateway.inside.letters
+    letters = gateway.inside.dead_letters
     await put(gateway, *(letter(tag="gpu" if number % 5 == 0 else "cpu") for number in range(1, 31)))
     for seq in (1, 2, 11, 12, 13, 14, 30):
         await letters.delete(seq)
@@ -173,7 +173,7 @@ async def test_one_page_reads_no_more_than_it_may(
     wanted = LetterFilter(flow="rare")
     before, found, pages = None, [], 0
     while pages == 0 or before is not None:
-        page = await letter_page(gateway.inside.letters, wanted, before=before, limit=5)
+        page = await letter_page(gateway.inside.dead_letters, wanted, before=before, limit=5)
         found += [stored.seq for stored in page.letters]
         before, pages = page.before, pages + 1
     assert (found, pages) == ([1], 3)
@@ -265,10 +265,10 @@ class TestNotReplayable:
 
     async def test_nothing_failed_in_it(self, gateway: RunningGateway) -> None:
         run_id = await gateway.submit("noop")
-        stored = await gateway.inside.runs.get(run_id)
+        stored = await gateway.inside.runs.store.get(run_id)
         assert stored is not None
         done = structs.replace(stored.snapshot, status=RunStatus.COMPLETED, tasks={"a": "SUCCEEDED"})
-        await gateway.inside.runs.replace(done, revision=stored.revision)
+        await gateway.inside.runs.store.replace(done, revision=stored.revision)
         assert "nothing failed" in await self.refused(gateway, letter(run_id=run_id), mode="failed")
 
 

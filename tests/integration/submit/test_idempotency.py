@@ -167,7 +167,7 @@ async def test_fifty_at_once_on_two_gateways_are_one_run(
 async def test_others_wait_until_the_first_run_really_exists(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue = gateway.inside.submitter._queue
+    queue = gateway.inside.runs.submitter._queue
     publish, reached, go_on = queue.publish, asyncio.Event(), asyncio.Event()
 
     async def slow_publish(job: Job, *, run_revision: int, encoded: bytes) -> None:
@@ -218,8 +218,8 @@ async def test_a_run_that_was_stored_and_not_accepted_is_replaced(gateway: Runni
     """Its job may be on the queue or not: it cannot be told, so the run that nobody was told of goes."""
     lost = new_job(flow_name="noop", tag="default", workflow_yaml=YAML.encode())
     await left_half_way(gateway, lost, age_sec=60)  # with another payload, which nobody was told of either
-    await gateway.inside.submitter._journal.keep_source(lost.run_id, YAML)
-    await gateway.inside.runs.create(pending_snapshot(lost))
+    await gateway.inside.runs.submitter._journal.keep_source(lost.run_id, YAML)
+    await gateway.inside.runs.store.create(pending_snapshot(lost))
     answers = await asyncio.gather(*(post(gateway) for _ in range(10)))
     [run_id] = {answer.json()["run_id"] for answer in answers}
     assert run_id != lost.run_id
@@ -231,7 +231,7 @@ async def test_a_run_that_was_stored_and_not_accepted_is_replaced(gateway: Runni
 async def test_a_run_that_has_begun_is_the_run_of_its_key(gateway: RunningGateway, status: RunStatus) -> None:
     begun = new_job(flow_name="noop", tag="default")
     await left_half_way(gateway, begun, age_sec=60)
-    await gateway.inside.runs.create(structs.replace(pending_snapshot(begun), status=status))
+    await gateway.inside.runs.store.create(structs.replace(pending_snapshot(begun), status=status))
     answers = await asyncio.gather(*(post(gateway) for _ in range(10)))
     assert {answer.json()["run_id"] for answer in answers} == {begun.run_id}
     assert await stored_run_ids(gateway) == {begun.run_id}
@@ -242,7 +242,7 @@ async def test_a_gateway_that_slept_answers_no_run_that_was_replaced_meanwhile(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idempotency, "ABANDONED_SEC", 0.2)
-    queue = gateway.inside.submitter._queue
+    queue = gateway.inside.runs.submitter._queue
     publish, asleep, wake_up = queue.publish, asyncio.Event(), asyncio.Event()
 
     async def sleeping_publish(job: Job, *, run_revision: int, encoded: bytes) -> None:
@@ -270,7 +270,7 @@ async def test_a_snapshot_that_comes_after_its_key_was_settled_is_refused(gatewa
     held = await left_half_way(gateway, slept, age_sec=60)
     run_id = await run_of(gateway)
     with pytest.raises(RevisionConflict):
-        await gateway.inside.runs.create(pending_snapshot(slept))
+        await gateway.inside.runs.store.create(pending_snapshot(slept))
     with pytest.raises(RevisionConflict):
         await KeyedRuns(gateway.inside.connection).accept(held)
     assert await stored_run_ids(gateway) == {run_id}
@@ -281,7 +281,7 @@ async def test_a_run_cannot_be_accepted_any_more_while_it_is_being_removed(
 ) -> None:
     slept = new_job(flow_name="noop", tag="default")
     held = await left_half_way(gateway, slept, age_sec=60)
-    await gateway.inside.runs.create(pending_snapshot(slept))
+    await gateway.inside.runs.store.create(pending_snapshot(slept))
     refused = asyncio.Event()
 
     async def with_a_sleeper_that_wakes_up(*arguments: Any) -> RunSnapshot | None:
@@ -306,7 +306,7 @@ async def test_a_failed_submission_frees_its_key_at_once(
         monkeypatch.undo()
         raise NatsUnavailable("lost")
 
-    monkeypatch.setattr(gateway.inside.submitter._queue, "publish", lost)
+    monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", lost)
     assert_problem(await post(gateway), 503, 3)
     again = await post(gateway)
     assert again.status_code == 200
@@ -318,7 +318,7 @@ async def test_a_failed_submission_frees_its_key_at_once(
 async def test_a_run_whose_acceptance_was_stored_unheard_is_not_withdrawn(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    keys = gateway.inside.submitter._keys
+    keys = gateway.inside.runs.submitter._keys
     accept = keys.accept
 
     async def unheard(held: StoredKey) -> None:

@@ -130,10 +130,10 @@ class TestBulk:
             record.started_at = time.time()
         left = KeyRecord(run_id=record.bulk_id, kind=KeyKind.BULK, digest=request.digest, touched_at=1.0)
         await IdempotencyKeys(gateway.inside.connection).create(IdempotencyKey(KEY), left)
-        items = await bulk.MatchingLetters(gateway.inside.letters, LetterFilter()).items(10)
+        items = await bulk.MatchingLetters(gateway.inside.dead_letters, LetterFilter()).items(10)
         with looking_on(gateway):
             if moment != "before the record":
-                await gateway.inside.bulk_records.create(record, items)
+                await gateway.inside.bulk.records.create(record, items)
             answer = await post(gateway, "/dlq/delete", expected_count=1)
             assert answer.status_code == 200, answer.text
             operation = answer.json()["operation"]
@@ -142,7 +142,7 @@ class TestBulk:
             assert again.json()["operation"]["bulk_id"] == operation["bulk_id"]
             if moment != "begun":
                 with pytest.raises(RevisionConflict):
-                    await gateway.inside.bulk_records.create(record, [])
+                    await gateway.inside.bulk.records.create(record, [])
         await ends(gateway, operation)
         assert await seqs(gateway) == []
 
@@ -150,7 +150,7 @@ class TestBulk:
         self, gateway: RunningGateway
     ) -> None:
         operation = (await post(gateway, "/bulk/cancel", expected_count=0)).json()["operation"]
-        records = gateway.inside.bulk_records
+        records = gateway.inside.bulk.records
         stored = await records.get(operation["bulk_id"])
         assert stored is not None
         await records.delete(stored.record.bulk_id, revision=stored.revision)
@@ -212,8 +212,8 @@ class TestRerun:
 async def test_tenants_have_keys_of_their_own(gateway: RunningGateway) -> None:
     wish = BulkWish(action=BulkAction.CANCEL, query={})
     callers = [Caller(tenant, None, sees_all=tenant is None) for tenant in ("acme", "other", None)]
-    starter = gateway.inside.bulk_starter
-    nothing = bulk.MatchingLetters(gateway.inside.letters, LetterFilter())
+    starter = gateway.inside.bulk.starter
+    nothing = bulk.MatchingLetters(gateway.inside.dead_letters, LetterFilter())
     begun = [
         await starter.begin(nothing, wish, caller, expected=0, request=wish.keyed(KEY, caller))
         for caller in callers * 2

@@ -99,18 +99,18 @@ class TestSubmit:
             jobs.append(job)
             raise NatsUnavailable(LOST)
 
-        monkeypatch.setattr(gateway.inside.submitter._queue, "publish", lost)
+        monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", lost)
         headers = {} if key is None else {"Idempotency-Key": key}
         answer = await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
         assert "Idempotency-Key" not in assert_problem(answer, 503, 3)["detail"]
         assert await stored_run_ids(gateway) == set()
         with pytest.raises(RevisionConflict):
-            await gateway.inside.runs.create(pending_snapshot(jobs[0]))
+            await gateway.inside.runs.store.create(pending_snapshot(jobs[0]))
 
     async def test_a_run_that_a_worker_has_begun_is_accepted_although_an_answer_was_lost(
         self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        queue = gateway.inside.submitter._queue
+        queue = gateway.inside.runs.submitter._queue
         publish = queue.publish
 
         async def heard_by_a_worker_only(job: Job, *, run_revision: int, encoded: bytes) -> None:
@@ -120,7 +120,7 @@ class TestSubmit:
 
         monkeypatch.setattr(queue, "publish", heard_by_a_worker_only)
         # The test's worker takes as long as it takes.
-        monkeypatch.setattr(gateway.inside.submitter._budget, "seconds", LIMIT_SEC)
+        monkeypatch.setattr(gateway.inside.runs.submitter._budget, "seconds", LIMIT_SEC)
         async with serving_worker(config):
             run_id = await gateway.submit("noop")
         assert (await gateway.get(run_id))["status"] == "COMPLETED"
@@ -131,7 +131,7 @@ class TestSubmit:
         async def away(*_: Any, **__: Any) -> None:
             raise NatsUnavailable(LOST)
 
-        monkeypatch.setattr(gateway.inside.submitter._queue, "publish", away)
+        monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", away)
         monkeypatch.setattr(RunStore, "get_from_leader", away)
         answer = await gateway.http.post("/runs", json={"flow_name": "noop"})
         detail = assert_problem(answer, 503, 3)["detail"]
@@ -167,7 +167,7 @@ class TestBulk:
         assert [each["bulk_id"] for each in listed] == [operation["bulk_id"]]
         # Nor does a write that was on its way.
         with pytest.raises(RevisionConflict):
-            await create(gateway.inside.bulk_records, refused[0].record, [])
+            await create(gateway.inside.bulk.records, refused[0].record, [])
 
     async def test_an_operation_that_another_gateway_has_begun_is_accepted(
         self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
@@ -221,7 +221,7 @@ class TestBulk:
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await put(gateway, *(letter() for _ in range(3)))
-        records, created = gateway.inside.bulk_records, asyncio.Event()
+        records, created = gateway.inside.bulk.records, asyncio.Event()
         create, found = BulkRecords.create, BulkRecords.get
         refused: list[StoredBulk] = []
 
@@ -412,7 +412,7 @@ class TestAnswer:
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = await waiting_run(gateway.inside.connection)
-        monkeypatch.setattr(gateway.inside.answers, "_clock", lambda: run.waits[0].deadline_at)
+        monkeypatch.setattr(gateway.inside.waits.answers, "_clock", lambda: run.waits[0].deadline_at)
         failures = unheard(monkeypatch, WaitStore, "replace")
         answer = await gateway.http.post(f"/waits/{run.wait_id}/respond", json={"payload": 1})
         assert (answer.status_code, failures()) == (410, 1)

@@ -34,10 +34,10 @@ async def end(
     tasks: dict[str, TaskStatus] = FAILED_TASKS,
 ) -> str:
     """Let the run have ended, as its worker would have written it."""
-    stored = await gateway.inside.runs.get(run_id)
+    stored = await gateway.inside.runs.store.get(run_id)
     assert stored is not None
     ended = structs.replace(stored.snapshot, status=status, tasks=tasks)
-    await gateway.inside.runs.replace(ended, revision=stored.revision)
+    await gateway.inside.runs.store.replace(ended, revision=stored.revision)
     return run_id
 
 
@@ -242,7 +242,7 @@ async def test_a_rerun_that_fails_half_way_leaves_no_journal_behind(
         copied.update(await journalled_runs(gateway))
         raise NatsUnavailable("lost")
 
-    monkeypatch.setattr(gateway.inside.submitter._queue, "publish", lost)
+    monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", lost)
     answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
     assert_problem(answer, 503, 3)
     assert len(copied) == 2, "the journal was not copied before the job was published"
@@ -259,10 +259,10 @@ async def test_a_rerun_that_fails_half_way_leaves_no_journal_behind(
 async def has_waited(gateway: RunningGateway) -> str:
     """A run that has waited twice, and then failed."""
     run_id = await end(gateway, await gateway.submit("chain", params={"x": 1}))
-    stored = await gateway.inside.runs.get(run_id)
+    stored = await gateway.inside.runs.store.get(run_id)
     assert stored is not None
     waited = structs.replace(stored.snapshot, generation=2, reason="execution_error")
-    await gateway.inside.runs.replace(waited, revision=stored.revision)
+    await gateway.inside.runs.store.replace(waited, revision=stored.revision)
     return run_id
 
 

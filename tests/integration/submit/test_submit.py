@@ -82,7 +82,7 @@ async def test_a_failed_submission_leaves_neither_run_nor_flow_yaml(
         kept.update(await journalled_runs(gateway))
         raise NatsUnavailable("lost")
 
-    monkeypatch.setattr(gateway.inside.submitter._queue, "publish", lost)
+    monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", lost)
     assert_problem(await gateway.submit_yaml(YAML), 503, 3)
     assert kept, "the file was not kept before the job was published"
 
@@ -96,7 +96,7 @@ async def test_a_withdrawn_id_never_comes_back(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot that was still on its way when its run was withdrawn must not be stored afterwards."""
-    store = gateway.inside.submitter._store
+    store = gateway.inside.runs.submitter._store
     create, late = store.create, []
 
     async def lost(snapshot: Any, *, encoded: bytes) -> int:

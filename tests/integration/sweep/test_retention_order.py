@@ -164,9 +164,9 @@ async def test_an_origin_that_is_removed_while_its_journal_is_copied_is_not_repe
 
         async def removed_before(journal: Journal, run_id: str) -> list[JournalEntry]:
             """Retention is quicker than the copy, which reads what is left."""
-            stored = await inside.runs.get_from_leader(origin)
+            stored = await inside.runs.store.get_from_leader(origin)
             assert stored is not None
-            await inside.runs.delete(origin, revision=stored.revision)
+            await inside.runs.store.delete(origin, revision=stored.revision)
             await journal.remove(origin)
             await journal.append(origin, entry("load"))
             copies.append(run_id)

@@ -153,7 +153,7 @@ async def test_a_bucket_that_was_made_anew_is_read_anew(gateway: RunningGateway)
     connection, runs = gateway.inside.connection, gateway.inside.sweeper._runs
 
     async def known() -> list[str]:
-        await gateway.inside.index.caught_up()
+        await gateway.inside.listing.lists.caught_up()
         return [run.run_id async for group in runs.groups() for run in group]
 
     old = await store_without_job(gateway)

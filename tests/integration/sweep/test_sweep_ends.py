@@ -51,10 +51,10 @@ async def test_a_cancel_that_no_worker_will_see_converges(
 
 async def test_a_cancel_of_an_unbegun_run_that_was_left_half_way_converges(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop")
-    run = await gateway.inside.runs.get_from_leader(run_id)
+    run = await gateway.inside.runs.store.get_from_leader(run_id)
     assert run is not None
     wished = structs.replace(run.snapshot, status=RunStatus.CANCELLING, cancel_requested_at=time.time())
-    await gateway.inside.runs.replace(wished, revision=run.revision)
+    await gateway.inside.runs.store.replace(wished, revision=run.revision)
     assert (await gateway.ends(run_id))["status"] == "CANCELLED"
 
 
@@ -133,7 +133,7 @@ async def test_a_run_that_moves_on_is_not_touched(
             return run
         woken_at = time.time()
         woken = structs.replace(run.snapshot, heartbeat_at=woken_at)
-        await gateway.inside.runs.replace(woken, revision=run.revision)
+        await gateway.inside.runs.store.replace(woken, revision=run.revision)
         return await read(run_id) if written == "before it is read" else run
 
     monkeypatch.setattr(store, "get_from_leader", overtaken)

@@ -41,7 +41,7 @@ def inside_the_round(gateway: RunningGateway, act: Callable[[], Awaitable[None]]
             yield
         if not done.is_set():
             await act()
-            await gateway.inside.index.caught_up()
+            await gateway.inside.listing.lists.caught_up()
             done.set()
 
     queued.look = look_and_act  # type: ignore[method-assign]
@@ -75,7 +75,7 @@ async def test_a_run_whose_last_worker_dies_during_a_round_is_ended(config: Nats
 async def test_the_newer_state_is_not_dropped_with_the_older_one(config: NatsBackendConfig) -> None:
     async with running_gateway(config) as gateway:
         job = await store_without_job(gateway)
-        store, open_runs = gateway.inside.runs, gateway.inside.sweeper._runs
+        store, open_runs = gateway.inside.runs.store, gateway.inside.sweeper._runs
 
         async def is_written() -> None:
             stored = await store.get_from_leader(job.run_id)

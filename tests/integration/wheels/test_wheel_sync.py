@@ -207,7 +207,7 @@ async def test_an_installation_that_takes_too_long_is_ended(
 async def test_bytes_that_are_not_those_that_were_uploaded_are_never_installed(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    store = gateway.inside.wheels._store
+    store = gateway.inside.wheels.registry._store
 
     async def blocks() -> Any:
         yield greetings("0.1.0", "forged")

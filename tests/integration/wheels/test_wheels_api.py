@@ -312,7 +312,7 @@ FORM = {"content-type": "multipart/form-data; boundary=x"}
 async def test_when_all_places_are_taken_an_upload_is_refused_at_once_and_taken_later(
     gateway: RunningGateway,
 ) -> None:
-    uploads = gateway.inside.uploads
+    uploads = gateway.inside.wheels.uploads
     slow = [
         asyncio.create_task(gateway.http.post("/wheels", content=never_ending(), headers=FORM))
         for _ in range(4)
@@ -368,13 +368,13 @@ async def test_a_download_of_what_is_deleted_meanwhile_is_cut_off_and_told_in_on
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await registered(gateway, content=large_wheel())
-    read = gateway.inside.wheels.read
+    read = gateway.inside.wheels.registry.read
 
     async def cut_off(*args: Any, **options: Any) -> AsyncIterator[bytes]:
         yield await anext(read(*args, **options))
         raise gateway.inside.connection.unavailable("it is incomplete: it was deleted")
 
-    monkeypatch.setattr(gateway.inside.wheels, "read", cut_off)
+    monkeypatch.setattr(gateway.inside.wheels.registry, "read", cut_off)
     with pytest.raises(httpx.RemoteProtocolError):
         await gateway.http.get(f"/wheels/{NAME}")
     ours = [record for record in caplog.records if record.name.startswith("pyoco_server")]
@@ -461,7 +461,7 @@ async def test_without_nats_it_says_so(config: NatsBackendConfig, own_nats: Nats
 async def test_a_short_outage_does_not_end_an_upload(config: NatsBackendConfig, own_nats: NatsServer) -> None:
     content = large_wheel(200 * CHUNK_BYTES)
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
-        store = gateway.inside.wheels._store
+        store = gateway.inside.wheels.registry._store
         stored = store._store_chunk
 
         async def with_an_outage(nuid: str, number: int, chunk: bytes) -> None:

@@ -136,10 +136,10 @@ async def test_a_run_that_waits_for_people_gets_a_new_job_too(
     """Its answer is there, and no worker began the job that goes on with it."""
     once = replace(config, consumer_max_deliver=1)
     run_id = await gateway.submit("noop")
-    run = await gateway.inside.runs.get_from_leader(run_id)
+    run = await gateway.inside.runs.store.get_from_leader(run_id)
     assert run is not None
     waiting = structs.replace(run.snapshot, status=RunStatus.WAITING_HUMAN)
-    await gateway.inside.runs.replace(waiting, revision=run.revision)
+    await gateway.inside.runs.store.replace(waiting, revision=run.revision)
     async with idle_worker(once, basics.noop_flow) as worker:
         async with asyncio.timeout(LIMIT_SEC):
             await worker._intake.take()

@@ -69,8 +69,8 @@ async def ask(inside: Gateway, *names: str, **fields: Any) -> list[WaitRecord]:
     """Have a new run wait for people."""
     run, waits = waiting_run(*names, **fields)
     for wait in waits:
-        await inside.wait_store.create(wait)
-    await inside.runs.create(run)
+        await inside.waits.store.create(wait)
+    await inside.runs.store.create(run)
     return waits
 
 

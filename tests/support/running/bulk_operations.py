@@ -68,7 +68,7 @@ async def ended_runs(gateway: RunningGateway, count: int, **fields: Any) -> set[
 
     async def store(job: Job) -> None:
         ended = structs.replace(pending_snapshot(job), status=RunStatus.FAILED, **fields)
-        await gateway.inside.runs.create(ended)
+        await gateway.inside.runs.store.create(ended)
         run_ids.add(job.run_id)
 
     for start in range(0, count, 100):
@@ -80,7 +80,7 @@ async def origins(gateway: RunningGateway, run_ids: Iterable[str]) -> Counter[st
     """How often each origin was repeated."""
     found: Counter[str | None] = Counter()
     for run_id in run_ids:
-        stored = await gateway.inside.runs.get(run_id)
+        stored = await gateway.inside.runs.store.get(run_id)
         assert stored is not None
         found[stored.snapshot.origin_run_id] += 1
     del found[None]
@@ -96,7 +96,7 @@ class Held:
         self.taken = 0
         self._begun = 0
         self._after = after
-        steps = gateway.inside.bulk._steps
+        steps = gateway.inside.bulk.runner._steps
         self._take = steps.take
         steps.take = self._held_take  # type: ignore[method-assign]
 
@@ -113,7 +113,7 @@ class Held:
 @contextmanager
 def looking_on(gateway: RunningGateway) -> Iterator[None]:
     """Has a gateway leave bulk operations to others: it would take a new one when it hears of it first."""
-    lease = gateway.inside.bulk.lease
+    lease = gateway.inside.bulk.runner.lease
     hold = lease.hold
 
     async def not_yet() -> bool:
@@ -128,7 +128,7 @@ def looking_on(gateway: RunningGateway) -> Iterator[None]:
 
 async def die(gateway: RunningGateway) -> None:
     """End its work on bulk operations as a kill would: nothing is recorded, nothing handed over."""
-    task = gateway.inside.bulk._task
+    task = gateway.inside.bulk.runner._task
     assert task is not None
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

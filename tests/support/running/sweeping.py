@@ -72,7 +72,7 @@ def _with_a_running_task(snapshot: RunSnapshot) -> RunSnapshot:
 
 
 async def stored(gateway: RunningGateway, run_id: str) -> RunSnapshot:
-    run = await gateway.inside.runs.get_from_leader(run_id)
+    run = await gateway.inside.runs.store.get_from_leader(run_id)
     assert run is not None
     return run.snapshot
 
@@ -80,7 +80,7 @@ async def stored(gateway: RunningGateway, run_id: str) -> RunSnapshot:
 async def store_without_job(gateway: RunningGateway, **fields: Any) -> Job:
     """What a gateway leaves that is killed between its two writes."""
     job = new_job(**{"flow_name": "noop", "tag": "default", **fields})
-    await gateway.inside.runs.create(pending_snapshot(job))
+    await gateway.inside.runs.store.create(pending_snapshot(job))
     return job
 
 

@@ -54,7 +54,7 @@ async def a_key(gateway: RunningGateway, tenant_id: str) -> AsyncIterator[Tenant
         created_at=time.time(),
     )
     await ApiKeys(gateway.inside.connection).create(record)
-    await gateway.inside.keys.confirm()
+    await gateway.inside.authentication.keys.confirm()
     async with httpx.AsyncClient(
         base_url=gateway.http.base_url, timeout=LIMIT_SEC, headers={"X-API-Key": token.text()}, verify=False
     ) as http:

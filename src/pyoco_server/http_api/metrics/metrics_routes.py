@@ -58,7 +58,7 @@ async def _tell_all(gateway: Gateway, page: MetricPage) -> None:
     page.put("pyoco_nats_read_seconds", time.perf_counter() - began)
     await _tell_runs(gateway, page)
     await _tell_waits(gateway, page, None)
-    gateway.timings.tell(page)
+    gateway.listing.timings.tell(page)
     gateway.requests.tell(page)
     _tell_gateway(gateway, page)
 
@@ -70,14 +70,14 @@ async def _tell_tenant(gateway: Gateway, page: MetricPage, tenant: str) -> None:
     await _tell_queue(gateway, page, own | {tag for worker in workers for tag in worker.tags})
     _tell_workers(gateway, page, workers)
     await _tell_waits(gateway, page, tenant)
-    gateway.timings.tell(page, tenant)
+    gateway.listing.timings.tell(page, tenant)
 
 
 async def _tell_runs(gateway: Gateway, page: MetricPage, tenant: str | None = None) -> set[str]:
     """The tags of these runs."""
-    page.put("pyoco_index_ready", gateway.index.ready)
+    page.put("pyoco_index_ready", gateway.listing.lists.ready)
     try:
-        counts = await gateway.index.counts(tenant)
+        counts = await gateway.listing.lists.counts(tenant)
     except IndexNotReady:
         # No number is better than one that is too small.
         return set()
@@ -91,7 +91,7 @@ async def _tell_runs(gateway: Gateway, page: MetricPage, tenant: str | None = No
 
 async def _tell_waits(gateway: Gateway, page: MetricPage, tenant: str | None) -> None:
     try:
-        waiting = await gateway.waits.open_of(tenant)
+        waiting = await gateway.waits.lists.open_of(tenant)
     except IndexNotReady:
         # No number is better than a wrong one; whether the index is ready is a metric of its own.
         pass
@@ -100,7 +100,7 @@ async def _tell_waits(gateway: Gateway, page: MetricPage, tenant: str | None) ->
         age = 0.0 if waiting.oldest_at is None else max(0.0, time.time() - waiting.oldest_at)
         page.put("pyoco_waits_oldest_open_seconds", age)
     # Behind the question, which has waited until all was read.
-    for state, count in gateway.decided_waits.of(tenant).items():
+    for state, count in gateway.waits.decided.of(tenant).items():
         page.put("pyoco_waits_decided_total", count, state)
 
 
@@ -141,7 +141,7 @@ def _tell_gateway(gateway: Gateway, page: MetricPage) -> None:
         page.put("pyoco_notifications_total", count, outcome)
     page.put("pyoco_nats_connected", gateway.connection.ready)
     page.put("pyoco_nats_reconnects_total", max(0, gateway.connection.times_connected - 1))
-    page.put("pyoco_watchers", gateway.changes.followers + gateway.inbox.followers)
+    page.put("pyoco_watchers", gateway.listing.changes.followers + gateway.waits.inbox.followers)
     page.put("pyoco_build_info", 1, *_BUILD)
     for dependency, in_use in fast_paths().items():
         page.put("pyoco_dependency_fast_path", in_use, dependency)

@@ -32,7 +32,7 @@ class Authenticate:
         if access is not None and access.public:
             await self._app(scope, receive, send)
             return
-        keys: KnownKeys = scope["app"].state.gateway.keys
+        keys: KnownKeys = scope["app"].state.gateway.authentication.keys
         note_arrival(scope)
         try:
             text = self._key_in(scope)

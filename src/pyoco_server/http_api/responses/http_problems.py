@@ -82,7 +82,7 @@ def install(app: FastAPI) -> None:
 async def _on_pyoco_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PyocoError)
     answer = problem_answer(request, error)
-    even_times: EvenTimes = request.app.state.gateway.even_times
+    even_times: EvenTimes = request.app.state.gateway.authentication.even_times
     await even_times.wait(request, error)
     return answer
 

@@ -89,7 +89,7 @@ class BulkList(Struct, kw_only=True):
 @router.post("/bulk/cancel", response_class=Response)
 async def cancel_matching(request: Request) -> Response:
     """Cancel every run that matches the query, with the filters of `GET /runs`."""
-    selection = MatchingRuns(gateway_of(request).index, run_filter_of(request))
+    selection = MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
     asked = await _body(request, BulkCancelRequest)
     wish = BulkWish(action=BulkAction.CANCEL, query=_query(request), reason=asked.reason)
     return await _answer(request, asked, wish, selection)
@@ -98,7 +98,7 @@ async def cancel_matching(request: Request) -> Response:
 @router.post("/bulk/rerun", response_class=Response)
 async def rerun_matching(request: Request) -> Response:
     """Repeat every run that matches the query, with the filters of `GET /runs`."""
-    selection = MatchingRuns(gateway_of(request).index, run_filter_of(request))
+    selection = MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
     asked = await _body(request, BulkRerunRequest)
     check_mode(asked.mode)
     wish = BulkWish(action=BulkAction.RERUN, query=_query(request), mode=asked.mode)
@@ -108,7 +108,7 @@ async def rerun_matching(request: Request) -> Response:
 @router.post("/dlq/replay", response_class=Response)
 async def replay_matching(request: Request) -> Response:
     """Repeat the runs of every dead letter that matches the query, with the filters of `GET /dlq`."""
-    selection = MatchingLetters(gateway_of(request).letters, letter_filter_of(request))
+    selection = MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
     asked = await _body(request, BulkReplayRequest)
     check_mode(asked.mode)
     wish = BulkWish(
@@ -120,7 +120,7 @@ async def replay_matching(request: Request) -> Response:
 @router.post("/dlq/delete", response_class=Response)
 async def delete_matching(request: Request) -> Response:
     """Remove every dead letter that matches the query, with the filters of `GET /dlq`."""
-    selection = MatchingLetters(gateway_of(request).letters, letter_filter_of(request))
+    selection = MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
     asked = await _body(request, BulkRequest)
     wish = BulkWish(action=BulkAction.DELETE_LETTERS, query=_query(request))
     return await _answer(request, asked, wish, selection)
@@ -129,7 +129,7 @@ async def delete_matching(request: Request) -> Response:
 @router.get("/bulk", response_class=Response)
 async def list_bulk(request: Request) -> Response:
     """The newest bulk operations."""
-    records, _ = await gateway_of(request).bulk_records.written_since(0)
+    records, _ = await gateway_of(request).bulk.records.written_since(0)
     caller = caller_of(request)
     seen = (record for record in records if caller.sees(record.tenant_id))
     newest = sorted(seen, key=lambda record: -record.created_at)[:_MOST_LISTED]
@@ -139,14 +139,14 @@ async def list_bulk(request: Request) -> Response:
 @router.get("/bulk/{bulk_id}", response_class=Response)
 async def get_bulk(request: Request, bulk_id: str) -> Response:
     """How far a bulk operation is."""
-    found = await bulk.find(gateway_of(request).bulk_records, bulk_id, caller_of(request))
+    found = await bulk.find(gateway_of(request).bulk.records, bulk_id, caller_of(request))
     return _json(found.record)
 
 
 @router.post("/bulk/{bulk_id}/stop", response_class=Response)
 async def stop_bulk(request: Request, bulk_id: str) -> Response:
     """End a bulk operation after the items in hand; what was done stays done."""
-    return _json(await bulk.stop(gateway_of(request).bulk_records, bulk_id, caller_of(request)))
+    return _json(await bulk.stop(gateway_of(request).bulk.records, bulk_id, caller_of(request)))
 
 
 async def _body(request: Request, kind: type[T]) -> T:
@@ -171,9 +171,9 @@ async def _answer(request: Request, asked: BulkRequest, wish: BulkWish, selectio
     gateway = gateway_of(request)
     caller = caller_of(request)
     keyed = None if key is None else wish.keyed(key, caller)
-    begun = await gateway.bulk_starter.begin(selection, wish, caller, expected=expected, request=keyed)
+    begun = await gateway.bulk.starter.begin(selection, wish, caller, expected=expected, request=keyed)
     record = begun.record
-    gateway.bulk.work_on(record.bulk_id)
+    gateway.bulk.runner.work_on(record.bulk_id)
     answer = BulkAnswer(
         action=wish.action,
         dry_run=False,

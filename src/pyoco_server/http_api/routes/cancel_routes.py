@@ -28,7 +28,7 @@ async def cancel(request: Request, run_id: str) -> Response:
     gateway = gateway_of(request)
     wish = await optional_record(request, CancelRequest, field="reason", cure="say it shorter")
     snapshot = await cancel_run(
-        gateway.connection, gateway.runs, run_id, caller_of(request), reason=wish.reason
+        gateway.connection, gateway.runs.store, run_id, caller_of(request), reason=wish.reason
     )
     snapshot.task_records = UNSET
     return Response(msgspec.json.encode(snapshot), media_type="application/json")

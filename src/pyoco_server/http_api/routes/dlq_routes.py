@@ -144,7 +144,7 @@ async def list_letters(request: Request) -> Response:
         query = query_record(request, LetterPageQuery, _WANTED_OF_PAGE)
     except BadQuery as bad:
         raise InvalidListQuery(problems=[bad.problem]) from None
-    letters, wanted = gateway_of(request).letters, query.filter(caller_of(request))
+    letters, wanted = gateway_of(request).dead_letters, query.filter(caller_of(request))
     page = await letter_page(letters, wanted, before=query.cursor, limit=query.limit)
     cursor = None if page.before is None else str(page.before)
     return _json(LettersView(items=[_view(each) for each in page.letters], next_cursor=cursor))
@@ -160,7 +160,7 @@ async def get_letter(request: Request, seq: str) -> Response:
 async def delete_letter(request: Request, seq: str) -> Response:
     """Remove one dead letter; its run stays as it is."""
     stored = await _find(request, seq)
-    await gateway_of(request).letters.remove(stored.seq)
+    await gateway_of(request).dead_letters.remove(stored.seq)
     return _json(LetterDeleted(seq=stored.seq))
 
 
@@ -173,15 +173,15 @@ async def replay_letter(request: Request, seq: str) -> Response:
     check_mode(wish.mode)
     caller = caller_of(request)
     keyed = keyed_by_header(request, caller, "dlq-replay", seq, wish.mode, wish.delete)
-    earlier = None if keyed is None else await gateway.submitter.submitted(keyed)
+    earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
     if earlier is not None and earlier.origin_run_id is not None:
         # Before the letter is looked for: the first request may have removed it.
         return await _replay_answer(
             gateway, wish, int(seq), earlier.run_id, earlier.origin_run_id, again=True
         )
     stored = await _find(request, seq)
-    job = await replay_job(gateway.runs, Journal(gateway.connection), stored, caller, mode=wish.mode)
-    run_id = await gateway.submitter.submit(job, request=keyed)
+    job = await replay_job(gateway.runs.store, Journal(gateway.connection), stored, caller, mode=wish.mode)
+    run_id = await gateway.runs.submitter.submit(job, request=keyed)
     assert job.origin_run_id is not None
     again = run_id != job.run_id
     return await _replay_answer(gateway, wish, stored.seq, run_id, job.origin_run_id, again=again)
@@ -191,7 +191,7 @@ async def _replay_answer(
     gateway: Gateway, wish: ReplayRequest, seq: int, run_id: str, origin_run_id: str, *, again: bool
 ) -> Response:
     """The new run is accepted, whatever becomes of the letter."""
-    deleted = wish.delete and await remove_letter_of(gateway.letters, seq, origin_run_id)
+    deleted = wish.delete and await remove_letter_of(gateway.dead_letters, seq, origin_run_id)
     accepted = ReplayAccepted(run_id=run_id, origin_run_id=origin_run_id, seq=seq, deleted=deleted)
     return _json(accepted, REPLAYED if again else None)
 
@@ -212,7 +212,7 @@ def check_mode(mode: RerunMode) -> None:
 
 
 async def _find(request: Request, seq: str) -> StoredLetter:
-    return await find_letter(gateway_of(request).letters, seq, caller_of(request))
+    return await find_letter(gateway_of(request).dead_letters, seq, caller_of(request))
 
 
 def _view(stored: StoredLetter) -> LetterView:

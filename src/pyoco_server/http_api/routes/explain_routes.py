@@ -60,7 +60,7 @@ class Explanation(Struct, kw_only=True):
 async def explain(request: Request, run_id: str) -> Response:
     """Why the run waits, shows no progress, or ended; and what can be done about it."""
     language = preferred_language(request.headers.get("accept-language"))
-    status, findings = await gateway_of(request).explainer.explain(run_id, caller_of(request))
+    status, findings = await gateway_of(request).runs.explainer.explain(run_id, caller_of(request))
     views = [_view(finding, run_id, language) for finding in findings]
     answer = Explanation(
         run_id=run_id, status=status, checked_at=time.time(), summary=views[0].message, findings=views

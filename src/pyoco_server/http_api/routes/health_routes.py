@@ -54,11 +54,11 @@ async def health(request: Request, ready: bool = False) -> Response:
 
 
 def _index_health(gateway: Gateway) -> IndexHealth:
-    index = gateway.index_file
+    index = gateway.listing.index
     return IndexHealth(
-        ready=index.ready and gateway.wait_index.ready,
+        ready=index.ready and gateway.waits.index.ready,
         revision=index.held.revision,
-        behind=gateway.feed.behind,
+        behind=gateway.listing.feed.behind,
         runs=index.runs,
     )
 

@@ -112,7 +112,7 @@ async def get_overview(request: Request) -> Response:
 async def _found(gateway: Gateway, tenant: str | None, window: str) -> Overview:
     now = time.time()
     span = Span.until(now, *WINDOWS[window])
-    activity = await gateway.index.activity(tenant, span, flows=MOST_FLOWS)
+    activity = await gateway.listing.lists.activity(tenant, span, flows=MOST_FLOWS)
     workers = await gateway.workers.all()
     # The names of others' tags are their business; those of the workers are in the list of workers anyway.
     served = {tag for worker in workers for tag in worker.tags}

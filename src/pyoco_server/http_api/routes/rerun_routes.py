@@ -42,12 +42,12 @@ async def rerun(request: Request, run_id: str) -> Response:
     wish = await optional_record(request, RerunRequest, field="task", cure=cure)
     journal, caller = Journal(gateway.connection), caller_of(request)
     keyed = keyed_by_header(request, caller, "rerun", run_id, wish.mode, wish.task)
-    earlier = None if keyed is None else await gateway.submitter.submitted(keyed)
+    earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
     if earlier is not None:
         return _accepted(earlier.run_id, run_id, again=True)
-    job = await rerun_job(gateway.runs, journal, run_id, caller, mode=wish.mode, task=wish.task)
+    job = await rerun_job(gateway.runs.store, journal, run_id, caller, mode=wish.mode, task=wish.task)
     with tracing.submitting(job, lambda: request.headers):
-        new_id = await gateway.submitter.submit(job, request=keyed)
+        new_id = await gateway.runs.submitter.submit(job, request=keyed)
     return _accepted(new_id, run_id, again=new_id != job.run_id)
 
 

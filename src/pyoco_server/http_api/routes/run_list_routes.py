@@ -82,7 +82,7 @@ async def list_runs(request: Request) -> Response:
     # The key is needed for pages only: whatever else is wrong can be told without NATS.
     cursors = await gateway.cursors.get() if "cursor" in request.query_params else None
     query = _query_in(request, cursors)
-    page = await gateway.index.page(
+    page = await gateway.listing.lists.page(
         query.wanted, query.sort, limit=query.limit, after=query.after, total=query.total
     )
     items = await _snapshots(gateway, page.runs) if query.whole_snapshots else [run.item for run in page.runs]
@@ -94,7 +94,7 @@ async def list_runs(request: Request) -> Response:
             total=UNSET if page.total is None else page.total,
             total_exact=page.total_exact if query.total else UNSET,
         )
-    headers = {REVISION_HEADER: str(gateway.changes.position(page.revision))}
+    headers = {REVISION_HEADER: str(gateway.listing.changes.position(page.revision))}
     return Response(msgspec.json.encode(body), headers=headers, media_type="application/json")
 
 
@@ -145,7 +145,7 @@ async def _snapshots(gateway: Gateway, runs: list[ListedRun]) -> list[Raw]:
 
 async def _snapshot(gateway: Gateway, run_id: str) -> Raw | None:
     try:
-        stored = await gateway.runs.get(run_id)
+        stored = await gateway.runs.store.get(run_id)
     except CorruptSnapshot as error:
         log.warning("a run is left out of a list: %s", error, extra={"run_id": run_id})
         return None

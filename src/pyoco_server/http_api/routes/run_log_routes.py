@@ -72,14 +72,14 @@ async def get_logs(
         # A browser that reconnects sends its first address again, and this: it is newer.
         position = Position.parse(last_event_id, field="Last-Event-ID")
     snapshot = await shown_run(request, run_id)
-    if position != START and not await gateway.logs.holds(run_id, position.sequence):
+    if position != START and not await gateway.runs.logs.holds(run_id, position.sequence):
         # The line is not stored any more: it has grown too old, or a backup without it was restored.
         position = START
     wanted = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)
     if followed:
         source = with_keepalives(_followed(gateway, run_id, position, wanted))
         return EventStream(source, stopping=gateway.stopping)
-    reader = LogReader(gateway.logs, run_id, after=position, wanted=wanted)
+    reader = LogReader(gateway.runs.logs, run_id, after=position, wanted=wanted)
     page = await reader.page(limit, ended=snapshot.status.terminal)
     view = LogsView(
         run_id=run_id,
@@ -91,7 +91,9 @@ async def get_logs(
 
 
 async def _followed(gateway: Gateway, run_id: str, after: Position, wanted: LogFilter) -> EventSource:
-    follower = LogFollower(gateway.logs, gateway.runs, gateway.watches, run_id, after=after, wanted=wanted)
+    follower = LogFollower(
+        gateway.runs.logs, gateway.runs.store, gateway.runs.hints, run_id, after=after, wanted=wanted
+    )
     async with aclosing(follower.lines()) as pages:
         async for lines in pages:
             yield b"".join(_line_event(each) for each in lines)

@@ -69,7 +69,7 @@ async def get_tasks(request: Request, run_id: str) -> Response:
 
 async def shown_run(request: Request, run_id: str) -> RunSnapshot:
     """The run as it is stored; RunNotFound when there is none that the caller may know of."""
-    runs = gateway_of(request).runs
+    runs = gateway_of(request).runs.store
     return (await find_run(runs, run_id, caller_of(request), from_leader=False)).snapshot
 
 

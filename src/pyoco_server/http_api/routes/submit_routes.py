@@ -124,7 +124,7 @@ async def _submitted(gateway: Gateway, request: Request, job: Job) -> Response:
     key = idempotency_key(request)
     keyed = None if key is None else keyed_submission(key, job)
     with tracing.submitting(job, lambda: request.headers):
-        run_id = await gateway.submitter.submit(job, request=keyed)
+        run_id = await gateway.runs.submitter.submit(job, request=keyed)
     return _Accepted(run_id, replayed=run_id != job.run_id)
 
 

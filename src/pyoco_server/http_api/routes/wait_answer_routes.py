@@ -88,7 +88,7 @@ async def respond(request: Request, wait_id: str) -> Response:
         note=wish.note,
         decision_id=wish.decision_id,
     )
-    answers = gateway_of(request).answers
+    answers = gateway_of(request).waits.answers
     receipt = await answers.respond(wait_id, answer, caller_of(request), _actor_of(request))
     return _json(
         Responded(
@@ -107,7 +107,7 @@ async def resume(request: Request) -> Response:
     """Answer the only open wait of a run; with several, answer one of them by its own id."""
     wish = await _read(request, ResumeRequest)
     _check_depth(wish.payload)
-    receipt = await gateway_of(request).answers.resume(
+    receipt = await gateway_of(request).waits.answers.resume(
         wish.run_id, wish.payload, caller_of(request), _actor_of(request), decision_id=wish.decision_id
     )
     return _json(Resumed(run_id=receipt.run_id))

@@ -74,7 +74,7 @@ async def list_waits(request: Request) -> Response:
     limit = reader.one("limit", whole_number(1, LIMIT_MAX), LIMIT_DEFAULT)
     after = _place_in(reader, cursors, wanted)
     reader.check()
-    page = await gateway.waits.page(wanted, limit=limit, after=after)
+    page = await gateway.waits.lists.page(wanted, limit=limit, after=after)
     last = page.goes_on_behind
     next_cursor = None if last is None else (await gateway.cursors.get()).write(last, wanted)
     return _json(_EncodedPage(items=page.items, next_cursor=next_cursor, total=page.total))
@@ -85,14 +85,14 @@ async def get_wait(request: Request, wait_id: str) -> Response:
     """One wait, open or not, with its question, its answer and what happened to it."""
     gateway = gateway_of(request)
     # An id that is none cannot exist, and must not reach a NATS subject.
-    stored = await gateway.wait_store.get(wait_id) if is_wait_id(wait_id) else None
+    stored = await gateway.waits.store.get(wait_id) if is_wait_id(wait_id) else None
     if stored is None or not caller_of(request).sees(stored.record.tenant_id):
         if stored is not None:
             # As for one that the replica does not have: who counts our steps by the clock learns nothing.
-            await gateway.wait_store.get_from_leader(wait_id)
+            await gateway.waits.store.get_from_leader(wait_id)
         raise WaitNotFound(f"there is no wait {wait_id!r}")
     record = stored.record
-    events = await gateway.wait_events.of_wait(wait_id)
+    events = await gateway.waits.events.of_wait(wait_id)
     # A proposal that was approved and a default are kept once; who reads the wait is told what was decided.
     shown = structs.replace(record, payload=record.value)
     return _json(WaitView(**structs.asdict(shown), events=events))

@@ -109,7 +109,7 @@ class HistoryQuery(Struct, kw_only=True, forbid_unknown_fields=True):
 @router.get("/wheels", response_class=Response)
 async def list_wheels(request: Request) -> Response:
     """Every wheel, by package and version."""
-    registry = gateway_of(request).wheels
+    registry = gateway_of(request).wheels.registry
     return _json([_view(registry.bucket, wheel) for wheel in await registry.all()])
 
 
@@ -122,7 +122,7 @@ async def wheel_history(request: Request) -> Response:
         raise InvalidRequest(problems=[bad.problem]) from None
     if query.wheel_name is not UNSET and not query.wheel_name.endswith(".whl"):
         raise _invalid("wheel_name", _WANTED["wheel_name"], query.wheel_name)
-    history, caller = gateway_of(request).wheel_history, caller_of(request)
+    history, caller = gateway_of(request).wheels.history, caller_of(request)
     events = await history.newest(
         query.limit, wheel_name=query.wheel_name or None, action=query.action or None
     )
@@ -136,24 +136,24 @@ async def upload_wheel(request: Request) -> Response:
     wanted = FileField(
         "wheel", gateway.config.wheel_max_bytes, WheelTooLarge, "PYOCO_WHEEL_MAX_BYTES", _UPLOAD_SEC
     )
-    if gateway.uploads.locked():
+    if gateway.wheels.uploads.locked():
         busy = UploadsBusy("as many wheels as can be taken at once are under way")
         busy.headers["Retry-After"] = _BUSY_SEC
         await refuse_unread(request, request.stream(), busy)
     # Each upload may need a temporary file as large as a wheel may be.
-    async with gateway.uploads, open_form(request, wanted) as form:
+    async with gateway.wheels.uploads, open_form(request, wanted) as form:
         fields = _fields_of(form)
         tags = _tags_in(fields.tags)
         wheel = await _add(gateway, form, tags)
     await _note(request, WheelAction.UPLOAD, wheel, replace=fields.replace)
-    return _json(_view(gateway.wheels.bucket, wheel))
+    return _json(_view(gateway.wheels.registry.bucket, wheel))
 
 
 @router.head("/wheels/{wheel_name}", response_class=Response, include_in_schema=False)
 @router.get("/wheels/{wheel_name}", response_class=Response)
 async def download_wheel(request: Request, wheel_name: str) -> Response:
     """The wheel itself, or the range of it that was asked for."""
-    registry = gateway_of(request).wheels
+    registry = gateway_of(request).wheels.registry
     wheel = await registry.find(wheel_name)
     size = wheel.stored.size
     headers = {
@@ -179,7 +179,7 @@ async def download_wheel(request: Request, wheel_name: str) -> Response:
 @router.delete("/wheels/{wheel_name}", response_class=Response)
 async def delete_wheel(request: Request, wheel_name: str) -> Response:
     """Take a wheel out of the registry; workers uninstall it."""
-    wheel = await gateway_of(request).wheels.remove(wheel_name)
+    wheel = await gateway_of(request).wheels.registry.remove(wheel_name)
     await _note(request, WheelAction.DELETE, wheel, replace=None)
     return _json(WheelDeleted(name=wheel.name.file_name))
 
@@ -191,13 +191,13 @@ async def _add(gateway: Gateway, form: OpenForm, tags: list[str]) -> StoredWheel
     except NotAWheelName as wrong:
         raise _invalid("wheel", str(wrong), file_name) from None
     # Before the inspection, which takes a while for a large wheel.
-    await gateway.wheels.check_version(name)
+    await gateway.wheels.registry.check_version(name)
     most = MOST_UNPACKED * gateway.config.wheel_max_bytes
     try:
         python = await asyncio.to_thread(inspect_wheel, form.file.file, name, max_unpacked_bytes=most)
     except NotThatWheel as wrong:
         raise _invalid("wheel", str(wrong), file_name) from None
-    return await gateway.wheels.add(name, form.file.file, tags, python)
+    return await gateway.wheels.registry.add(name, form.file.file, tags, python)
 
 
 def _fields_of(form: OpenForm) -> WheelFields:
@@ -230,7 +230,7 @@ async def _note(request: Request, action: WheelAction, wheel: StoredWheel, *, re
         source=_source_of(request),
     )
     try:
-        await gateway_of(request).wheel_history.add(event)
+        await gateway_of(request).wheels.history.add(event)
     except NatsUnavailable as error:
         log.error("%s of %s is not in the history: %s", action, event.wheel_name, error)
 
@@ -265,7 +265,7 @@ def _source_of(request: Request) -> Source:
 
 async def _content(gateway: Gateway, wheel: StoredWheel, part: ByteRange) -> AsyncGenerator[bytes, None]:
     left = part.size
-    async for block in gateway.wheels.read(wheel, start=part.start):
+    async for block in gateway.wheels.registry.read(wheel, start=part.start):
         yield block[:left]
         left -= len(block)
         if left <= 0:

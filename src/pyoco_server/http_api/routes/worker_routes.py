@@ -135,7 +135,7 @@ async def list_workers(request: Request) -> Response:
         query = query_record(request, WorkersQuery, _WANTED)
     except BadQuery as bad:
         raise InvalidWorkersRequest(problems=[bad.problem]) from None
-    records = await workers_seen_by(caller_of(request), await gateway.workers.all(), gateway.index)
+    records = await workers_seen_by(caller_of(request), await gateway.workers.all(), gateway.listing.lists)
     views = [_view(gateway, record) for record in records]
     chosen = sorted(filter(query.takes, views), key=_rank)
     return _json(chosen[: query.limit])
@@ -152,7 +152,7 @@ async def get_worker(request: Request, worker_id: str) -> Response:
         raise WorkerNotFound(f"the record of worker {worker_id!r} cannot be read: {error}") from error
     if record is None:
         raise WorkerNotFound(f"there is no worker {worker_id!r}")
-    [seen] = await workers_seen_by(caller_of(request), [record], gateway.index)
+    [seen] = await workers_seen_by(caller_of(request), [record], gateway.listing.lists)
     return _json(_view(gateway, seen))
 
 

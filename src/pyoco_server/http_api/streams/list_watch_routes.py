@@ -67,24 +67,24 @@ async def watch_list(
     gateway = gateway_of(request)
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
-    if not gateway.changes.begun:
+    if not gateway.listing.changes.begun:
         # A gateway that has just started lists its runs within a moment, and so lets them be watched.
-        await gateway.index.caught_up()
-    if not gateway.changes.begun:
+        await gateway.listing.lists.caught_up()
+    if not gateway.listing.changes.begun:
         raise IndexNotReady
     if after is None:
-        after = gateway.changes.newest
-    elif after.revision > gateway.index_file.held.revision:
+        after = gateway.listing.changes.newest
+    elif after.revision > gateway.listing.index.held.revision:
         # Another gateway may have read further. One that nobody can have read is of a history that was lost.
-        await gateway.index.caught_up()
-        if after.revision > gateway.index_file.held.revision:
+        await gateway.listing.lists.caught_up()
+        if after.revision > gateway.listing.index.held.revision:
             after = UNKNOWN_POSITION
     source = _events(gateway, wanted, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
 
 
 async def _events(gateway: Gateway, wanted: RunFilter, after: Position, time_left: WatchTime) -> EventSource:
-    with gateway.changes.following_list(wanted, after=after) as follower:
+    with gateway.listing.changes.following_list(wanted, after=after) as follower:
         # What changed since the list was read is there already; and the first event comes at once.
         silence = 0.0
         try:

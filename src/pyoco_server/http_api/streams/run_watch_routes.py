@@ -97,10 +97,10 @@ async def _snapshots(
     gateway: Gateway, run_id: str, caller: Caller, had: _Had, time_left: WatchTime, *, records: bool
 ) -> EventSource:
     encode = _with_records if records else _without_records
-    with gateway.changes.following_run(run_id) as follower:
+    with gateway.listing.changes.following_run(run_id) as follower:
         # Read when following has begun, so that nothing happens in between. And from the leader: a replica
         # may be behind what the feed has told already, and will not tell again.
-        stored = await find_run(gateway.runs, run_id, caller)
+        stored = await find_run(gateway.runs.store, run_id, caller)
         told_to = stored.revision
         if had.covers(stored):
             yield _note("heartbeat", run_id)

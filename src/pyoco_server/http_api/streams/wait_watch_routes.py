@@ -68,15 +68,15 @@ async def watch_waits(
     gateway = gateway_of(request)
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
-    if not gateway.inbox.begun:
+    if not gateway.waits.inbox.begun:
         # A gateway that has just started lists its waits within a moment, and so lets them be watched.
-        await gateway.waits.caught_up()
-    if not gateway.inbox.begun:
+        await gateway.waits.lists.caught_up()
+    if not gateway.waits.inbox.begun:
         raise IndexNotReady
-    if after is not None and after.revision > gateway.wait_index.held.revision:
+    if after is not None and after.revision > gateway.waits.index.held.revision:
         # Another gateway may have read further. One that nobody can have read is of a history that was lost.
-        await gateway.waits.caught_up()
-        if after.revision > gateway.wait_index.held.revision:
+        await gateway.waits.lists.caught_up()
+        if after.revision > gateway.waits.index.held.revision:
             after = None
     source = _events(gateway, caller_of(request).confined_to, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
@@ -85,7 +85,7 @@ async def watch_waits(
 async def _events(
     gateway: Gateway, tenant: str | None, after: Position | None, time_left: WatchTime
 ) -> EventSource:
-    with gateway.inbox.following(tenant) as follower:
+    with gateway.waits.inbox.following(tenant) as follower:
         follower.position = after
         # What changed meanwhile is there already; and the first event comes at once.
         yield await _next(gateway, tenant, follower, 0.0)
@@ -102,8 +102,8 @@ async def _next(gateway: Gateway, tenant: str | None, follower: InboxFollower, w
     try:
         changes = await follower.next(within)
     except LostTrack:
-        waits, revision = await gateway.waits.all_open(tenant)
-        follower.position = gateway.inbox.position(revision)
+        waits, revision = await gateway.waits.lists.all_open(tenant)
+        follower.position = gateway.waits.inbox.position(revision)
         data = _EncodedOpen(waits=waits, ts=time.time())
         return Event(name="open", id=str(follower.position), data=data).encode()
     if changes:
@@ -115,7 +115,7 @@ async def _next(gateway: Gateway, tenant: str | None, follower: InboxFollower, w
 def _encoded(change: InboxChange, gateway: Gateway) -> bytes:
     assert change.known is not None, "nobody is told of a wait that nobody could read"
     event = change.once(_event)
-    return f"id: {gateway.inbox.position(change.revision)}\n".encode() + event
+    return f"id: {gateway.waits.inbox.position(change.revision)}\n".encode() + event
 
 
 def _event(change: InboxChange) -> bytes:

@@ -1,0 +1,161 @@
+"""The areas of the gateway that have something to start and to close."""
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+from pyoco_server.auth.known_keys import KnownKeys
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
+from pyoco_server.broker.stores.bulk_records import BulkRecords
+from pyoco_server.broker.stores.run_hints import RunWatches
+from pyoco_server.broker.stores.run_log_store import RunLogs
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.wait_events import WaitEvents
+from pyoco_server.broker.stores.wait_store import WaitStore
+from pyoco_server.broker.stores.wheel_history import WheelHistory
+from pyoco_server.http_api.metrics.run_timings import RunTimings
+from pyoco_server.http_api.middleware.constant_time_404 import EvenTimes
+from pyoco_server.human.answers.answering import Answers
+from pyoco_server.human.inbox.inbox_hub import Inbox
+from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitReader, feed_of
+from pyoco_server.human.inbox.wait_index import WaitIndex
+from pyoco_server.human.inbox.wait_lists import WaitLists
+from pyoco_server.human.wait_maintenance import WaitCaretaker
+from pyoco_server.runs.bulk.bulk_operations import BulkStarter
+from pyoco_server.runs.bulk.bulk_runner import BulkRunner
+from pyoco_server.runs.explain.explainer import Explainer
+from pyoco_server.runs.index.run_feed_reader import RunReader
+from pyoco_server.runs.index.run_index import RunIndex
+from pyoco_server.runs.index.run_lists import RunLists
+from pyoco_server.runs.lifecycle.submission import Submitter
+from pyoco_server.runs.sweep.open_runs import OpenRuns
+from pyoco_server.runs.watch.run_hub import RunChanges
+from pyoco_server.wheels.wheel_registry import WheelRegistry
+
+# Each upload needs a temporary file.
+_MOST_UPLOADS = 4
+
+
+class Service(Protocol):
+    async def start(self) -> None: ...
+
+    async def close(self) -> None:
+        """Also called when `start` failed or was never called."""
+        ...
+
+
+class Authentication:
+    """API keys, and responses that do not reveal what other tenants have."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._enabled = connection.config.http_auth_mode == "api_key"
+        self.keys = KnownKeys(connection)
+        self.even_times = EvenTimes()
+
+    async def start(self) -> None:
+        if self._enabled:
+            await self.keys.start()
+
+    async def close(self) -> None:
+        await self.keys.close()
+        self.even_times.close()
+
+
+class Runs:
+    """Submitting a run, and reading one."""
+
+    def __init__(self, connection: Connection, lists: RunLists) -> None:
+        self.store = RunStore(connection)
+        self.logs = RunLogs(connection)
+        self.hints = RunWatches(connection)
+        self.submitter = Submitter(connection)
+        self.explainer = Explainer(connection, lists)
+
+    async def start(self) -> None:
+        await self.submitter.start()
+
+    async def close(self) -> None:
+        await self.submitter.close()
+
+
+class RunListing:
+    """The read model of runs: lists, changes, and how long runs took, all from one feed."""
+
+    def __init__(self, connection: Connection) -> None:
+        config = connection.config
+        self.index = RunIndex(Path(config.index_dir))
+        self.open_runs = OpenRuns()
+        self.changes = RunChanges()
+        self.timings = RunTimings()
+        self.changes.on_begin(lambda: self.timings.begin(self.open_runs.begun))
+        self.changes.on_changes(self.timings.take)
+        reader = RunReader(config, self.index, self.open_runs, self.changes)
+        self.feed = BucketFeed(connection, reader, bucket=config.runs_kv_bucket, of="runs")
+        self.changes.on_live(self.feed.hurry)
+        self.lists = RunLists(self.index, self.feed)
+
+    async def start(self) -> None:
+        await self.index.start()
+        await self.feed.start()
+
+    async def close(self) -> None:
+        await self.feed.close()
+        await self.index.close()
+
+
+class Bulk:
+    """Operations on many runs or dead letters."""
+
+    def __init__(self, connection: Connection, submitter: Submitter) -> None:
+        self.runner = BulkRunner(connection, submitter)
+        self.records = BulkRecords(connection)
+        self.starter = BulkStarter(connection, self.records, submitter.withdrawer)
+
+    async def start(self) -> None:
+        await self.runner.start()
+
+    async def close(self) -> None:
+        await self.runner.close()
+
+
+class Wheels:
+    def __init__(self, connection: Connection) -> None:
+        self.registry = WheelRegistry(connection)
+        self.history = WheelHistory(connection)
+        self.uploads = asyncio.Semaphore(_MOST_UPLOADS)
+
+    async def start(self) -> None:
+        await self.registry.start()
+
+    async def close(self) -> None:
+        await self.registry.close()
+
+
+class Waits:
+    """Waits for people: their records, lists and inbox, their answers, and their expiry."""
+
+    def __init__(self, connection: Connection, open_runs: OpenRuns) -> None:
+        config = connection.config
+        self.store = WaitStore(connection)
+        self.events = WaitEvents(connection)
+        self.index = WaitIndex(Path(config.index_dir))
+        self.inbox = Inbox()
+        self.decided = DecidedCounts()
+        reader = WaitReader(config.waits_kv_bucket, self.index, self.inbox, self.decided)
+        self.feed = feed_of(connection, reader)
+        self.lists = WaitLists(self.index, self.feed)
+        self.answers = Answers(connection)
+        self.maintenance = WaitCaretaker(connection, self.index, open_runs)
+        reader.on_changes(self.maintenance.poke)
+
+    async def start(self) -> None:
+        await self.index.start()
+        await self.feed.start()
+        await self.maintenance.start()
+
+    async def close(self) -> None:
+        await self.answers.close()
+        await self.maintenance.close()
+        await self.feed.close()
+        await self.index.close()
