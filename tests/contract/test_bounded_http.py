@@ -1,11 +1,11 @@
-"""The gateway's server: bounds on what it reads, HTTPS, and a warning when everybody may come in."""
+"""The HTTP server: limits on heads and bodies, HTTPS, and the warning about a public address."""
 
 import asyncio
 import io
 import json
 import signal
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -15,15 +15,20 @@ from typing import Any
 import httpx
 import pytest
 from rich.console import Console
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pyoco_server.cli.server.dev_command import Screen
 from pyoco_server.cli.server.dev_stack import DevOptions, WorkerFacts
 from pyoco_server.cli.server.listening import listen, open_to_others
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.server import asgi_server as gateway
-from pyoco_server.http_api.server import bounded_http
-from pyoco_server.http_api.server.asgi_server import serve_gateway
-from pyoco_server.http_api.server.bounded_http import MOST_HEAD_BYTES, MOST_UNREAD_BYTES, BoundedHttp
+from pyoco_server.http_api.server import uvicorn_adapter
+from pyoco_server.http_api.server.asgi_server import protocol_options, serve_gateway
+from pyoco_server.http_api.server.uvicorn_adapter import (
+    MAX_HEAD_BYTES,
+    MAX_UNREAD_BYTES,
+    BoundedHttpProtocol,
+)
+from pyoco_server.telemetry.fast_paths import fast_paths
 from tests.support.clocks import SetLoop
 from tests.support.programs import SERVER, run_command, running
 from tests.support.samples.certificates import Certificates
@@ -35,7 +40,7 @@ Address = tuple[str, int]
 
 
 async def refuse_at_once(scope: Any, receive: Any, send: Any) -> None:
-    """Answers without having read the body."""
+    """Responds without reading the body."""
     if scope["type"] == "lifespan":
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
@@ -46,7 +51,7 @@ async def refuse_at_once(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with the body, once it is there."""
+    """Responds with the body."""
     if scope["type"] == "lifespan":
         await refuse_at_once(scope, receive, send)
         return
@@ -76,7 +81,7 @@ async def serving(app: Callable[..., Any] = refuse_at_once) -> AsyncIterator[Add
 
 
 async def answer_to(address: Address, *parts: bytes) -> tuple[bytes, bool]:
-    """What comes back, and whether the connection was closed before all of the parts were taken."""
+    """The response, and whether the connection was closed before all parts were sent."""
     reader, writer = await asyncio.open_connection(*address)
     cut_off = False
     try:
@@ -96,23 +101,59 @@ async def answer_to(address: Address, *parts: bytes) -> tuple[bytes, bool]:
         writer.close()
 
 
-async def test_a_head_without_end_is_431() -> None:
+@pytest.fixture
+def another_uvicorn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A version of uvicorn whose protocol has other state."""
+    needed = {HttpToolsProtocol.__init__: {"no_such_name"}}
+    with monkeypatch.context() as patched:
+        patched.setattr(uvicorn_adapter, "_NEEDED", needed)
+        yield
+    protocol_options()
+
+
+def test_the_installed_uvicorn_is_the_one_that_the_adapter_needs() -> None:
+    assert uvicorn_adapter.mismatch() is None
+    assert protocol_options() == {"http": BoundedHttpProtocol}
+    assert fast_paths()["uvicorn"]
+
+
+def test_another_response_head_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = b"HTTP/1.1 200 Fine\r\n\r\n"
+    monkeypatch.setattr(uvicorn_adapter, "_cached_head", lambda status, headers: (head, 2))
+    assert uvicorn_adapter.mismatch() == "it writes another response head"
+
+
+@pytest.mark.usefixtures("another_uvicorn")
+async def test_another_uvicorn_is_used_by_its_public_options(caplog: pytest.LogCaptureFixture) -> None:
+    long_head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (2 * MAX_HEAD_BYTES)
+    async with serving(echo) as address:
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\n"
+        response, _ = await answer_to(address, head, b"hello")
+        rejected, cut_off = await answer_to(address, long_head)
+    assert response.startswith(b"HTTP/1.1 200 ")
+    assert response.endswith(b"hello")
+    assert rejected.startswith(b"HTTP/1.1 400 ") or cut_off
+    assert not fast_paths()["uvicorn"]
+    assert "HttpToolsProtocol.__init__ does not use no_such_name" in caplog.text
+
+
+async def test_an_endless_head_is_431() -> None:
     async with serving() as address:
         parts = [b"GET / HTTP/1.1\r\nHost: localhost\r\n", *[b"X: " + b"x" * 1000 + b"\r\n"] * 200]
         answer, _ = await answer_to(address, *parts)
     assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
 
 
-async def test_one_header_without_end_is_431() -> None:
+async def test_an_endless_header_is_431() -> None:
     async with serving() as address:
         reader, writer = await asyncio.open_connection(*address)
-        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (MOST_HEAD_BYTES + 1))
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (MAX_HEAD_BYTES + 1))
         async with asyncio.timeout(LIMIT_SEC):
             assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
         writer.close()
 
 
-async def test_a_usual_head_and_many_requests_on_one_connection_are_fine() -> None:
+async def test_keep_alive_with_normal_heads() -> None:
     request = (
         b"POST / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 20_000 + b"\r\nContent-Length: 3\r\n\r\nabc"
     )
@@ -125,8 +166,8 @@ async def test_a_usual_head_and_many_requests_on_one_connection_are_fine() -> No
         writer.close()
 
 
-async def test_a_head_that_follows_a_long_body_is_not_taken_for_a_long_head() -> None:
-    body = b"x" * (3 * MOST_HEAD_BYTES)
+async def test_a_head_after_a_long_body_is_counted_by_itself() -> None:
+    body = b"x" * (3 * MAX_HEAD_BYTES)
     first = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
     async with serving() as address:
         second = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -140,16 +181,18 @@ async def test_a_head_that_follows_a_long_body_is_not_taken_for_a_long_head() ->
         writer.close()
 
 
-async def test_a_body_that_nobody_reads_is_not_listened_to_for_ever() -> None:
-    size = 500 * MOST_UNREAD_BYTES
+async def test_the_connection_is_closed_when_an_unread_body_is_too_long() -> None:
+    size = 500 * MAX_UNREAD_BYTES
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size
     async with serving() as address:
-        _, cut_off = await answer_to(address, head, *[b"x" * MOST_UNREAD_BYTES] * 500)
+        _, cut_off = await answer_to(address, head, *[b"x" * MAX_UNREAD_BYTES] * 500)
     assert cut_off
 
 
-async def test_who_sends_no_request_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_http, "_HEAD_SEC", 0.2)
+async def test_a_connection_without_a_request_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(uvicorn_adapter, "_HEAD_SEC", 0.2)
     async with serving() as address:
         for beginning in (b"", b"GET / HTTP/1.1\r\nHost: loc"):
             reader, writer = await asyncio.open_connection(*address)
@@ -164,14 +207,12 @@ async def test_who_sends_no_request_is_hung_up_on(monkeypatch: pytest.MonkeyPatc
     [
         b"Content-Length: 100000",
         b"Transfer-Encoding: chunked",
-        # Of nothing, so that the answer is given before the body is.
+        # The response is sent before the body arrives.
         b"Content-Length: 100000\r\nX-Unread: 1",
     ],
 )
-async def test_a_body_that_never_comes_is_not_waited_for_for_ever(
-    monkeypatch: pytest.MonkeyPatch, head: bytes
-) -> None:
-    monkeypatch.setattr(bounded_http, "_BODY_SEC", 0.3)
+async def test_a_missing_body_is_408(monkeypatch: pytest.MonkeyPatch, head: bytes) -> None:
+    monkeypatch.setattr(uvicorn_adapter, "_BODY_SEC", 0.3)
     unread = b"X-Unread" in head
     async with serving(refuse_at_once if unread else echo) as address:
         reader, writer = await asyncio.open_connection(*address)
@@ -184,11 +225,11 @@ async def test_a_body_that_never_comes_is_not_waited_for_for_ever(
     )
 
 
-async def test_a_body_that_comes_slowly_but_steadily_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    connections = _with_set_clocks(monkeypatch)
-    # Each part is worth the pause before it, and all of them take far longer than one may.
+async def test_a_slow_body_above_the_minimum_rate_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    connections = _with_test_clock(monkeypatch)
+    # Each part allows for the pause before it; together they take far longer than the base limit.
     pause_sec, parts = 25, 8
-    size = pause_sec * bounded_http._LEAST_BYTES_PER_SEC
+    size = pause_sec * uvicorn_adapter._MIN_BYTES_PER_SEC
     async with serving(echo) as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (parts * size))
@@ -198,12 +239,12 @@ async def test_a_body_that_comes_slowly_but_steadily_is_taken(monkeypatch: pytes
             writer.write(b"x" * size)
             await eventually(
                 lambda so_far=number + 1: connection.received == so_far * size,  # type: ignore[misc]
-                describe="the part has come",
+                describe="the part is received",
             )
         async with asyncio.timeout(LIMIT_SEC):
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
             assert len(await reader.readexactly(parts * size)) == parts * size
-        # The connection stays of use, also longer than a body may take.
+        # The connection stays open.
         connection.clock.advance(1)
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         async with asyncio.timeout(LIMIT_SEC):
@@ -211,17 +252,17 @@ async def test_a_body_that_comes_slowly_but_steadily_is_taken(monkeypatch: pytes
         writer.close()
 
 
-async def test_a_body_that_stops_coming_is_408_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    connections = _with_set_clocks(monkeypatch)
+async def test_a_stalled_body_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
+    connections = _with_test_clock(monkeypatch)
     worth_sec = 10
     async with serving(echo) as address:
         reader, writer = await asyncio.open_connection(*address)
-        size = worth_sec * bounded_http._LEAST_BYTES_PER_SEC
+        size = worth_sec * uvicorn_adapter._MIN_BYTES_PER_SEC
         writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (2 * size))
         connection = await eventually(lambda: _in_body(connections), describe="the head is read")
         writer.write(b"x" * size)
-        await eventually(lambda: connection.received == size, describe="the part has come")
-        connection.clock.advance(bounded_http._BODY_SEC + worth_sec - 0.1)
+        await eventually(lambda: connection.received == size, describe="the part is received")
+        connection.clock.advance(uvicorn_adapter._BODY_SEC + worth_sec - 0.1)
         assert not connection.transport.is_closing()
         connection.clock.advance(0.1)
         async with asyncio.timeout(LIMIT_SEC):
@@ -229,8 +270,8 @@ async def test_a_body_that_stops_coming_is_408_when_its_time_is_over(monkeypatch
         writer.close()
 
 
-class _Clocked(BoundedHttp):
-    """A connection whose time limits go by a clock that the test sets."""
+class _Clocked(BoundedHttpProtocol):
+    """A connection with a clock that the test sets."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -246,15 +287,15 @@ class _Clocked(BoundedHttp):
         return self._body_timer is not None
 
 
-def _with_set_clocks(monkeypatch: pytest.MonkeyPatch) -> list[_Clocked]:
-    """Have new connections go by such clocks; those that are made are in the list."""
+def _with_test_clock(monkeypatch: pytest.MonkeyPatch) -> list[_Clocked]:
+    """New connections use such a clock; they are appended to the list."""
     made: list[_Clocked] = []
 
     def connection(*args: Any, **options: Any) -> _Clocked:
         made.append(_Clocked(*args, **options))
         return made[-1]
 
-    monkeypatch.setattr(gateway, "BoundedHttp", connection)
+    monkeypatch.setattr(uvicorn_adapter, "BoundedHttpProtocol", connection)
     return made
 
 
@@ -267,10 +308,10 @@ def _in_body(connections: list[_Clocked]) -> _Clocked | None:
     "rest", [b"Content-Length: 5\r\n\r\nhello", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"]
 )
 @pytest.mark.parametrize("pieces", [1, 2, 3])
-async def test_who_would_rather_speak_another_protocol_is_answered_in_this_one(
+async def test_an_upgrade_request_is_served_as_http_1(
     protocol: bytes, rest: bytes, pieces: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the HTTP client of Java asks with every request."""
+    """The HTTP client of Java asks for one with every request."""
     taken = _counted_bytes(monkeypatch)
     request = (
         b"POST /runs HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"
@@ -284,10 +325,10 @@ async def test_who_would_rather_speak_another_protocol_is_answered_in_this_one(
             taken.clear()
             for begin, end in pairwise([0, *cuts]):
                 writer.write(request[begin:end])
-                # Each piece by itself: what is sent too soon comes together.
+                # Each piece in a read of its own.
                 await eventually(
                     lambda sent=end: sum(taken) == sent,  # type: ignore[misc]
-                    describe="the piece is taken",
+                    describe="the piece is received",
                 )
             async with asyncio.timeout(LIMIT_SEC):
                 answer = await reader.readuntil(b"\r\n\r\n")
@@ -298,19 +339,19 @@ async def test_who_would_rather_speak_another_protocol_is_answered_in_this_one(
 
 
 def _counted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes have come from the socket, time by time."""
+    """The sizes of the reads from the socket."""
     taken: list[int] = []
-    take = BoundedHttp.data_received
+    take = BoundedHttpProtocol.data_received
 
-    def counting(connection: BoundedHttp, data: bytes) -> None:
+    def counting(connection: BoundedHttpProtocol, data: bytes) -> None:
         take(connection, data)
         taken.append(len(data))
 
-    monkeypatch.setattr(BoundedHttp, "data_received", counting)
+    monkeypatch.setattr(BoundedHttpProtocol, "data_received", counting)
     return taken
 
 
-async def test_who_takes_it_for_a_proxy_is_refused() -> None:
+async def test_connect_is_rejected() -> None:
     async with serving(echo) as address:
         answer, _ = await answer_to(
             address, b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n"
@@ -318,7 +359,7 @@ async def test_who_takes_it_for_a_proxy_is_refused() -> None:
     assert answer.startswith(b"HTTP/1.1 400 ")
 
 
-def test_https_with_the_certificate_of_the_settings(tmp_path: Path) -> None:
+def test_https_with_the_configured_certificate(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path / "certificates")
     certificate, key = certificates.server
     files: dict[str, Any] = {"PYOCO_HTTP_TLS_CERT_FILE": certificate, "PYOCO_HTTP_TLS_KEY_FILE": key}
@@ -343,7 +384,7 @@ def test_https_with_the_certificate_of_the_settings(tmp_path: Path) -> None:
         ({"PYOCO_NATS_CREDS_FILE": "none.creds"}, "NATS_CREDS_FILE"),
     ],
 )
-def test_a_file_that_is_missing_is_exit_code_1_with_its_name(settings: dict[str, Any], named: str) -> None:
+def test_a_missing_file_is_exit_code_1_with_its_name(settings: dict[str, Any], named: str) -> None:
     done = run_command(SERVER, "up", "--port", "0", *NO_NATS, **settings)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"PYOCO_{named}" in done.stderr
@@ -351,7 +392,7 @@ def test_a_file_that_is_missing_is_exit_code_1_with_its_name(settings: dict[str,
     assert "Traceback" not in done.stderr
 
 
-def test_a_gateway_that_others_reach_without_a_key_is_warned_about() -> None:
+def test_the_warning_is_a_log_line() -> None:
     with running(SERVER, "up", "--host", "0.0.0.0", "--port", "0", *NO_NATS) as (program, _):
         program.writes("asks for no API key")
         program.send(signal.SIGTERM)
@@ -362,7 +403,7 @@ def test_a_gateway_that_others_reach_without_a_key_is_warned_about() -> None:
 
 
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("0.0.0.0", True)])
-def test_the_screen_of_dev_has_the_warning_too(host: str, warned: bool) -> None:
+def test_the_dev_screen_shows_the_warning(host: str, warned: bool) -> None:
     facts = WorkerFacts(worker_id="dev", tags=["default"], slots=1)
     options = DevOptions(config=NatsBackendConfig(), host=host, log_dir=Path("logs"))
     stack: Any = SimpleNamespace(
@@ -388,5 +429,5 @@ def test_the_screen_of_dev_has_the_warning_too(host: str, warned: bool) -> None:
         ("0.0.0.0", "api_key", False),
     ],
 )
-def test_the_warning_is_for_those_whom_it_concerns(host: str, mode: str, warned: bool) -> None:
+def test_a_public_address_without_keys_is_warned_about(host: str, mode: str, warned: bool) -> None:
     assert bool(open_to_others(host, NatsBackendConfig(http_auth_mode=mode))) is warned

@@ -1,15 +1,15 @@
-"""An answer's head leaves together with its body; and nothing that was written stays behind."""
+"""The head of a response is sent together with its body, and every write is sent."""
 
 import asyncio
 from collections.abc import Iterable
 
 import pytest
 
-from pyoco_server.http_api.server.coalescing_transport import PairedWrites
+from pyoco_server.http_api.server.coalescing_transport import CoalescingTransport
 
 
 class Wire(asyncio.Transport):
-    """Notes what leaves in one go."""
+    """Records each write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,50 +39,50 @@ async def wire() -> Wire:
 
 
 @pytest.fixture
-async def paired(wire: Wire) -> PairedWrites:
-    return PairedWrites(wire)
+async def transport(wire: Wire) -> CoalescingTransport:
+    return CoalescingTransport(wire)
 
 
-async def test_two_writes_leave_at_once_and_together(wire: Wire, paired: PairedWrites) -> None:
-    paired.write(b"head")
+async def test_two_writes_are_sent_together(wire: Wire, transport: CoalescingTransport) -> None:
+    transport.write(b"head")
     assert wire.sent == []
-    assert paired.get_write_buffer_size() == 4
-    paired.write(b"body")
+    assert transport.get_write_buffer_size() == 4
+    transport.write(b"body")
     assert wire.sent == [b"headbody"]
-    assert paired.get_write_buffer_size() == 0
+    assert transport.get_write_buffer_size() == 0
 
 
-async def test_a_head_without_a_body_leaves_with_the_turn(wire: Wire, paired: PairedWrites) -> None:
-    paired.write(b"head")
+async def test_one_write_is_sent_with_the_iteration(wire: Wire, transport: CoalescingTransport) -> None:
+    transport.write(b"head")
     await asyncio.sleep(0)
     assert wire.sent == [b"head"]
     await asyncio.sleep(0)
     assert wire.sent == [b"head"]
 
 
-async def test_a_long_answer_is_held_for_one_write_only(wire: Wire, paired: PairedWrites) -> None:
+async def test_only_one_write_is_held_back(wire: Wire, transport: CoalescingTransport) -> None:
     for chunk in (b"1", b"2", b"3", b"4", b"5"):
-        paired.write(chunk)
+        transport.write(chunk)
     assert wire.sent == [b"12", b"34"]
     await asyncio.sleep(0)
     assert wire.sent == [b"12", b"34", b"5"]
 
 
-async def test_what_is_held_leaves_before_what_comes_as_lines(wire: Wire, paired: PairedWrites) -> None:
-    paired.write(b"head")
-    paired.writelines([b"a", b"b"])
+async def test_writelines_flushes_first(wire: Wire, transport: CoalescingTransport) -> None:
+    transport.write(b"head")
+    transport.writelines([b"a", b"b"])
     assert wire.sent == [b"head", b"ab"]
 
 
-async def test_what_is_held_leaves_before_the_end(wire: Wire, paired: PairedWrites) -> None:
-    paired.write(b"last words")
-    paired.close()
+async def test_close_flushes_first(wire: Wire, transport: CoalescingTransport) -> None:
+    transport.write(b"last words")
+    transport.close()
     assert wire.sent == [b"last words"]
-    assert paired.is_closing()
+    assert transport.is_closing()
 
 
-async def test_nothing_is_sent_to_who_has_left(wire: Wire, paired: PairedWrites) -> None:
-    paired.write(b"head")
+async def test_nothing_is_sent_after_a_disconnect(wire: Wire, transport: CoalescingTransport) -> None:
+    transport.write(b"head")
     wire.closed = True
     await asyncio.sleep(0)
     assert wire.sent == []

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
@@ -36,6 +37,28 @@ from pyoco_server.http_api.streams import list_watch_routes as list_watch
 from pyoco_server.http_api.streams import run_watch_routes as run_watch
 from pyoco_server.http_api.streams import wait_watch_routes as wait_watch
 from pyoco_server.version import __version__
+
+# In the order in which they are matched: a literal path such as `/runs/watch` before `/runs/{run_id}`.
+_ROUTERS = (
+    health.router,
+    run_list.router,
+    list_watch.router,
+    run_watch.router,
+    run_reads.router,
+    run_logs.router,
+    run_actions.router,
+    reruns.router,
+    explain.router,
+    wait_watch.router,
+    waits.router,
+    wait_answers.router,
+    dlq.router,
+    bulk.router,
+    workers.router,
+    metrics.router,
+    overview.router,
+    wheels.router,
+)
 
 
 def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
@@ -73,28 +96,12 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     # First, since routes are tried in order and these are the hot ones.
     app.add_route("/runs", submit_run, methods=["POST"])
     app.add_route("/runs/yaml", submit_run_yaml, methods=["POST"])
-    app.include_router(health.router)
-    app.include_router(run_list.router)
-    # Before `/runs/{run_id}`, which would take `watch` for the id of a run.
-    app.include_router(list_watch.router)
-    app.include_router(run_watch.router)
-    app.include_router(run_reads.router)
-    app.include_router(run_logs.router)
-    app.include_router(run_actions.router)
-    app.include_router(reruns.router)
-    app.include_router(explain.router)
-    # Before `/waits/{wait_id}`, which would take `watch` for the id of a wait.
-    app.include_router(wait_watch.router)
-    app.include_router(waits.router)
-    app.include_router(wait_answers.router)
-    app.include_router(dlq.router)
-    app.include_router(bulk.router)
-    app.include_router(workers.router)
-    app.include_router(metrics.router)
-    app.include_router(overview.router)
-    app.include_router(wheels.router)
+    for router in _ROUTERS:
+        app.include_router(router)
     dashboard = Dashboard(config)
     app.add_route("/", dashboard.index, methods=["GET"])
     app.add_route("/static/{path:path}", dashboard.file, methods=["GET"])
+    included = [route for router in _ROUTERS for route in router.routes]
+    app.state.routes = [route for route in (*app.routes, *included) if isinstance(route, Route)]
     describe(app, config)
     return app

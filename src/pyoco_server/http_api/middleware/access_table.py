@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.types import Scope as ConnectionScope
+
 from pyoco_server.auth.scopes import Scope
 
 
@@ -102,6 +104,15 @@ _PATTERNS: Final[dict[str, list[tuple[re.Pattern[str], Access]]]] = {}
 for (_method, _path), _access in TABLE.items():
     if "{" in _path:
         _PATTERNS.setdefault(_method, []).append((_pattern(_path), _access))
+
+
+def route_path(scope: ConnectionScope) -> str:
+    """The path of a request without the path that the app is mounted at."""
+    path: str = scope["path"]
+    root_path: str = scope.get("root_path", "")
+    if root_path and (path == root_path or path.startswith(f"{root_path}/")):
+        return path.removeprefix(root_path)
+    return path
 
 
 def is_known(path: str) -> bool:

@@ -4,13 +4,12 @@ What is not in the table of access cannot be reached: a route that somebody forg
 has no key does not even learn that.
 """
 
-from starlette._utils import get_route_path
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.auth.known_keys import Grant, KnownKeys
 from pyoco_server.errors import ApiKeyMissing, PyocoError, ScopeMissing
-from pyoco_server.http_api.middleware.access_table import Access, access_of, is_known
+from pyoco_server.http_api.middleware.access_table import Access, access_of, is_known, route_path
 from pyoco_server.http_api.middleware.constant_time_404 import note_arrival
 from pyoco_server.http_api.middleware.principal import remember_principal
 from pyoco_server.http_api.responses.http_problems import no_such_endpoint, problem_answer
@@ -28,7 +27,7 @@ class Authenticate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        access = access_of(scope["method"], get_route_path(scope))
+        access = access_of(scope["method"], route_path(scope))
         if access is not None and access.public:
             await self._app(scope, receive, send)
             return
@@ -46,7 +45,7 @@ class Authenticate:
             await problem_answer(Request(scope, receive), refusal)(scope, receive, send)
             return
         if access is None:
-            known = is_known(get_route_path(scope))
+            known = is_known(route_path(scope))
             answer = await no_such_endpoint(Request(scope, receive), other_methods=known)
             await answer(scope, receive, send)
             return

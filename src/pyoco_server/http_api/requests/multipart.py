@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
@@ -66,12 +66,12 @@ async def open_form(request: Request, wanted: FileField) -> AsyncIterator[OpenFo
         max_fields=_MAX_TEXT_FIELDS,
         max_part_size=_FORM_OVERHEAD_BYTES,
     )
+    # The parser closes its temporary files itself when it fails.
+    form = await _parsed(parser, request, stream, wanted)
     try:
-        yield _taken_apart(await _parsed(parser, request, stream, wanted), wanted)
+        yield _taken_apart(form.multi_items(), wanted)
     finally:
-        # Also a file that was cut off before its end, which is no part of the form.
-        for file in parser._files_to_close_on_error:
-            file.close()
+        await form.close()
 
 
 async def refuse_unread(request: Request, stream: AsyncIterator[bytes], refusal: PyocoError) -> NoReturn:
@@ -85,11 +85,11 @@ async def refuse_unread(request: Request, stream: AsyncIterator[bytes], refusal:
 
 async def _parsed(
     parser: MultiPartParser, request: Request, stream: AsyncIterator[bytes], wanted: FileField
-) -> list[tuple[str, UploadFile | str]]:
+) -> FormData:
     limit = asyncio.timeout(wanted.within_sec)
     try:
         async with limit:
-            return (await parser.parse()).multi_items()
+            return await parser.parse()
     except wanted.too_large as refusal:
         await refuse_unread(request, stream, refusal)
     except TimeoutError:

@@ -10,7 +10,6 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from msgspec import UNSET, Struct, UnsetType
-from starlette._utils import get_route_path
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -19,6 +18,7 @@ from starlette.routing import Match, Route
 from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, PyocoError, shortened
 from pyoco_server.errors.error_table import ErrorSpec
 from pyoco_server.http_api.middleware import security_headers
+from pyoco_server.http_api.middleware.access_table import route_path
 from pyoco_server.http_api.middleware.constant_time_404 import EvenTimes
 from pyoco_server.http_api.middleware.response_language import preferred_language
 from pyoco_server.http_api.responses.wait_error_codes import word_on
@@ -103,7 +103,7 @@ def problem_answer(request: Request, error: PyocoError) -> Response:
         msg_id=spec.msg_id,
         errors=_field_errors(error.problems),
     )
-    if (word := error.word or word_on(get_route_path(request.scope), error)) is not None:
+    if (word := error.word or word_on(route_path(request.scope), error)) is not None:
         problem.success, problem.error = False, word
         problem.message = error.detail or "; ".join(map(str, error.problems)) or problem.title
     return _answer(problem, language, error.headers)
@@ -134,18 +134,10 @@ async def no_such_endpoint(request: Request, *, other_methods: bool) -> Response
 
 
 def _methods_of_path(request: Request) -> set[str]:
-    """Of all routes of the path: the framework itself tells those of the first one only."""
-    # FastAPI keeps an included router as one route of its own.
-    routers = [request.app, *(getattr(route, "original_router", None) for route in request.app.routes)]
-    routes = [
-        route
-        for router in routers
-        if router is not None
-        for route in router.routes
-        if isinstance(route, Route)
-    ]
+    """The methods of all routes of the path: Starlette itself reports those of the first one."""
+    routes: list[Route] = request.app.state.routes
     paths = {route.path for route in routes if route.matches(request.scope)[0] is Match.PARTIAL}
-    # `/runs/yaml` is a path of its own, although `/runs/{run_id}` fits it too.
+    # `/runs/yaml` is a path of its own, although `/runs/{run_id}` matches it too.
     path = min(paths, key=lambda path: path.count("{"), default=None)
     return {method for route in routes if route.path == path for method in route.methods or ()}
 

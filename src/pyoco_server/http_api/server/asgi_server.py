@@ -1,4 +1,4 @@
-"""The gateway as a process: uvicorn with our signals, our logs and a socket that is already listening."""
+"""Serving the gateway with uvicorn, on a socket that is already listening."""
 
 import asyncio
 import contextlib
@@ -8,11 +8,12 @@ from typing import Any
 
 import uvicorn
 
-from pyoco_server.http_api.server.bounded_http import BoundedHttp
 from pyoco_server.system.garbage import spare_loaded_code
+from pyoco_server.telemetry.fast_paths import report_fast_path
 
-# Requests in flight are answered within the time-outs of NATS; more than this is a client that does not read.
+# Requests in flight end within the timeouts of NATS; a longer one has a client that does not read.
 _SHUTDOWN_SEC = 10
+_MAX_HEAD_BYTES = 64 * 1024
 
 
 class _Server(uvicorn.Server):
@@ -25,7 +26,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to the command: uvicorn would end the process by the signal it got."""
+        """The command handles signals: uvicorn would end the process with the signal."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -37,9 +38,23 @@ class _Server(uvicorn.Server):
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # uvicorn waits for open answers before it tells the app to end; a stream of events would not end.
+        # uvicorn waits for open responses before it stops the app; an event stream would never end.
         self._on_stop()
         await super().shutdown(sockets)
+
+
+def protocol_options() -> dict[str, Any]:
+    """Our HTTP protocol; where uvicorn differs from what that needs, uvicorn's own with its public limit."""
+    mismatch: str | None
+    try:
+        from pyoco_server.http_api.server import uvicorn_adapter  # noqa: PLC0415 - fails with another uvicorn
+
+        mismatch = uvicorn_adapter.mismatch()
+    except (ImportError, AttributeError) as error:
+        mismatch = str(error)
+    if report_fast_path("uvicorn", mismatch):
+        return {"http": uvicorn_adapter.BoundedHttpProtocol}
+    return {"http": "h11", "h11_max_incomplete_event_size": _MAX_HEAD_BYTES}
 
 
 async def serve_gateway(
@@ -51,14 +66,14 @@ async def serve_gateway(
     until: Awaitable[object],
     tls: tuple[str, str] | None = None,
 ) -> None:
-    """Answer requests until `until` is done, then finish those that have begun.
+    """Serve until `until` is done, then finish the requests in flight.
 
-    `tls`: the files of the certificate and of its key; without, it is plain HTTP.
+    `tls`: the files of the certificate and of its key; plain HTTP without.
     """
     certificate, key = tls or (None, None)
     config = uvicorn.Config(
         app,
-        http=BoundedHttp,
+        **protocol_options(),
         ssl_certfile=certificate,
         ssl_keyfile=key,
         ws="none",
@@ -66,7 +81,7 @@ async def serve_gateway(
         log_config=None,
         access_log=False,
         server_header=False,
-        # Who is connected is what we write down; what a proxy says of others is in its headers.
+        # Log the address that is connected, not one that a proxy's header claims.
         proxy_headers=False,
         timeout_graceful_shutdown=_SHUTDOWN_SEC,
     )

@@ -1,7 +1,7 @@
-"""A transport that sends an answer's head together with what follows it.
+"""A transport that sends the head of a response together with its body.
 
-uvicorn writes the head and the body of an answer one after the other, and uvloop sends each at once: two
-system calls here, two more at the client, and together they take longer than most of what we do in between.
+uvicorn writes head and body one after the other, and uvloop sends each at once. That would be two system
+calls here and two at the client, which take longer than most of the request.
 """
 
 import asyncio
@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 
-class PairedWrites(asyncio.Transport):
-    """Holds a write until the next one, or to the end of the event loop's turn; never more than one."""
+class CoalescingTransport(asyncio.Transport):
+    """Holds back one write until the next write or the end of the event loop's iteration."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()
@@ -54,6 +54,6 @@ class PairedWrites(asyncio.Transport):
 
     def _send_held(self) -> None:
         held, self._held = self._held, b""
-        # The client may have left meanwhile.
+        # The client may have disconnected.
         if held and not self._transport.is_closing():
             self._transport.write(held)
