@@ -74,10 +74,10 @@ async def watch_list(
         raise IndexNotReady
     if after is None:
         after = gateway.listing.changes.newest
-    elif after.revision > gateway.listing.index.held.revision:
+    elif after.revision > gateway.listing.index.checkpoint.revision:
         # Another gateway may have read further. One that nobody can have read is of a history that was lost.
         await gateway.listing.lists.caught_up()
-        if after.revision > gateway.listing.index.held.revision:
+        if after.revision > gateway.listing.index.checkpoint.revision:
             after = UNKNOWN_POSITION
     source = _events(gateway, wanted, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
