@@ -1,11 +1,14 @@
 """The generated pages: for each, a function that returns its blocks by name."""
 
+import json
 from collections.abc import Callable
 from itertools import groupby
 
-from pyoco_server.config import SETTINGS, Setting
+from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
 from pyoco_server.errors import ERRORS, PyocoError
+from pyoco_server.http_api import create_app
 from pyoco_server.http_api.metrics.metric_table import METRICS
+from tools.docs.client_types import render_client_types
 from tools.docs.render import table
 
 
@@ -54,6 +57,20 @@ def metrics_page() -> dict[str, str]:
     )
     return {"metrics": table(header, rows)}
 
+
+def openapi_document() -> str:
+    """ui/openapi.json, from which the dashboard's types are made."""
+    document = create_app(NatsBackendConfig(load_dotenv=False)).openapi()
+    # Another version of the package is no other API.
+    document["info"]["version"] = ""
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+# Files that are generated as a whole.
+FILES: dict[str, Callable[[], str]] = {
+    "src/pyoco_server/http_client/response_types.py": render_client_types,
+    "ui/openapi.json": openapi_document,
+}
 
 # To generate a further page, add its file in docs/ and a function here, and markers (render.py) to the file.
 PAGES: dict[str, Callable[[], dict[str, str]]] = {

@@ -1,1 +1,1 @@
-"""asyncio helpers: background loops, deadlines, backoff."""
+"""asyncio helpers: background tasks, deadlines, backoff."""

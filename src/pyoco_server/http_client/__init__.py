@@ -1,14 +1,13 @@
-"""The client library: everything a program can ask the gateway, as plain method calls.
+"""The client library: the HTTP API as method calls.
 
     with PyocoHttpClient("http://127.0.0.1:8000") as client:
         run = client.submit_run("greet", params={"name": "Ada"})
         print(client.wait(run["run_id"])["status"])
 
-AsyncPyocoHttpClient has the same methods for programs with an event loop; both ask what the endpoints files
-describe.
+AsyncPyocoHttpClient has the same methods for programs with an event loop.
 
-An answer of 4xx or 5xx raises PyocoHttpError, a gateway that does not answer raises GatewayUnreachable. An
-address, API key or idempotency key that cannot be sent at all is a ValueError.
+A response of 4xx or 5xx raises PyocoHttpError, a gateway that does not respond raises GatewayUnreachable. An
+address, API key or idempotency key that cannot be sent is a ValueError.
 """
 
 from pyoco_server.http_client.async_client import AsyncPyocoHttpClient

@@ -1,49 +1,45 @@
-"""What can be asked of a gateway, as data: one answer, all pages of an answer, or a stream of events.
-
-endpoints.py describes each question once in these words; the two clients know how to ask them.
-"""
+"""A call as data: one response, all pages of a list, or a stream of events. The two clients send them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
-from urllib.parse import quote
+from typing import Any, Final, Generic, TypeVar, get_origin
 
 import httpx
 
+from pyoco_server.api.endpoints import Endpoint
 from pyoco_server.http_client.event_stream import ServerSentEvent
 
 T = TypeVar("T")
 
 Query = Mapping[str, Any]
 
-# What a header can carry.
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
 
 def object_in(response: httpx.Response) -> Any:
-    """The JSON object of an answer, None when it is something else."""
+    """The JSON object of a response, None when it is something else."""
     return _json_in(response, dict)
 
 
 def array_in(response: httpx.Response) -> Any:
-    """The JSON array of an answer, None when it is something else."""
+    """The JSON array of a response, None when it is something else."""
     return _json_in(response, list)
 
 
-def _json_in(response: httpx.Response, wanted: type) -> Any:
+def _json_in(response: httpx.Response, kind: type) -> Any:
     try:
         content = response.json()
     except ValueError:
         return None
-    return content if isinstance(content, wanted) else None
+    return content if isinstance(content, kind) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(Generic[T]):
-    """A question with one answer, of type T."""
+    """A request whose response has the type T."""
 
     method: str
     path: str
@@ -52,11 +48,11 @@ class Request(Generic[T]):
     form: Mapping[str, Any] | None = None
     files: Mapping[str, tuple[str, Any]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    # How long its answer may take, where that is longer than for others.
+    # How long the response may take, where that is longer than usual.
     timeout_sec: float | None = None
-    # What the answer says; None when it is none that a gateway gives.
+    # The content of the response; None when a gateway would not send it.
     read: Callable[[httpx.Response], T | None] = object_in
-    # Whether it may be asked again without harm when it is not known whether it was heard.
+    # Whether it may be sent again when it is not known whether the gateway has received it.
     repeatable: bool
 
     def for_httpx(self) -> dict[str, Any]:
@@ -73,75 +69,68 @@ class Request(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages(Generic[T]):
-    """A question whose answer comes in pages; a page says where the next one begins."""
+    """A list that comes in pages, each with the position of the next one."""
 
     page: Callable[[str | None], Request[Any]]
-    begin: str | None = None
-    items: str
-    # Where the page behind this one begins, given where this one began; None behind the last one.
-    next: Callable[[Any, str | None], str | None]
+    start: str | None = None
+    items: str = "items"
+    # The position of the next page, given this one and its position; None after the last one.
+    next: Callable[[Any, str | None], str | None] = lambda page, _: page.get("next_cursor")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream(Generic[T]):
-    """A question whose answer is a stream of events, which is asked again where it was cut off."""
+    """A stream of server-sent events, which is continued after a disconnect."""
 
     path: str
     query: Query = field(default_factory=dict)
     last_id: str | None = None
-    # What an event tells, if anything.
+    # The item of an event, if it has one.
     read: Callable[[ServerSentEvent], T | None]
-    # Whether it was the last one, given also what it told.
+    # Whether the event is the last one, given also its item.
     ends: Callable[[ServerSentEvent, T | None], bool]
-    # Whether there is another way to know the same: then a refusal is not waited out.
+    # Whether polling can replace it: then a gateway without streams is not retried.
     replaceable: bool = False
-    # When to stop, by the monotonic clock.
+    # By the monotonic clock.
     deadline: float | None = None
 
 
-def get(path: str, query: Query | None = None) -> Request[Any]:
-    """A question that only reads."""
-    return Request(method="GET", path=path, query=query or {}, repeatable=True)
-
-
-def post(
-    path: str,
-    body: Mapping[str, Any],
-    *,
+def call(
+    endpoint: Endpoint,
     query: Query | None = None,
-    repeatable: bool = False,
+    body: Mapping[str, Any] | None = None,
+    *,
     key: str | None = None,
+    repeatable: bool = False,
+    read: Callable[[httpx.Response], Any] | None = None,
+    form: Mapping[str, Any] | None = None,
+    files: Mapping[str, tuple[str, Any]] | None = None,
+    timeout_sec: float | None = None,
+    **path: str | int,
 ) -> Request[Any]:
-    """A question that does something; once, unless it may be repeated, as it may with an idempotency key."""
+    """A request to an endpoint. With an idempotency key it may be repeated."""
+    returns_array = get_origin(endpoint.response) is list
     return Request(
-        method="POST",
-        path=path,
+        method=endpoint.method,
+        path=endpoint.url(**path),
         query=query or {},
         json=body,
-        headers=key_header(key),
-        repeatable=repeatable or key is not None,
+        form=form,
+        files=files,
+        headers={} if key is None else {"Idempotency-Key": header_value(key, "idempotency key")},
+        timeout_sec=timeout_sec,
+        read=read or (array_in if returns_array else object_in),
+        repeatable=repeatable or key is not None or endpoint.repeatable or endpoint.method == "GET",
     )
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """What was given, without what was left out."""
+    """The fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def quoted(word: str) -> str:
-    """A word as a part of a path."""
-    return quote(word, safe="")
-
-
-def key_header(idempotency_key: str | None) -> dict[str, str]:
-    """The header that makes a request safe to repeat; none without a key."""
-    if idempotency_key is None:
-        return {}
-    return {"Idempotency-Key": sendable(idempotency_key, "idempotency key")}
-
-
-def sendable(text: str, what: str) -> str:
-    """The text itself, or a ValueError: a line break in a header would begin a header of its own."""
+def header_value(text: str, what: str) -> str:
+    """The text itself; ValueError if it could not be a header, or would begin another one."""
     if not _HEADER_VALUE.fullmatch(text):
         raise ValueError(
             f"the {what} has a character that an HTTP header cannot carry; wanted visible ASCII characters"

@@ -1,4 +1,4 @@
-"""What a client raises: the gateway answered with an error, or something else, or not at all."""
+"""What a client raises, and which failures are worth a retry."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pyoco_server.http_client.call_types import object_in
 
 
 class GatewayUnreachable(PyocoError):
-    """The gateway does not answer: it is not running, or not at this address."""
+    """The gateway does not respond: it is not running, or not at this address."""
 
     error = Err.GATEWAY_UNREACHABLE
 
 
 class NoEventStream(GatewayUnreachable):
-    """Somebody answered, but not with the events that were asked for."""
+    """The response is not a stream of events."""
 
 
 class PyocoHttpError(httpx.HTTPStatusError):
-    """The gateway answered with an error; its members are those of the answer."""
+    """The gateway responded with an error; the attributes are the members of that response."""
 
     def __init__(self, response: httpx.Response) -> None:
         problem = _problem_of(response)
         status = f"{response.status_code} {response.reason_phrase}"
         self.title: str = problem.get("title") or status
-        self.detail: str = problem.get("detail") or _beginning_of(response)
+        self.detail: str = problem.get("detail") or response.text.strip()[:500] or status
         self.err_id: str | None = problem.get("err_id")
         self.msg_id: str | None = problem.get("msg_id")
-        # Of an answer that does not count: why, in a word such as `already_decided` or `expired`.
+        # Of an error about a wait: a stable code such as `already_decided` or `expired`.
         self.word: str | None = problem.get("error")
         self.errors: list[FieldProblem] = [_field_problem(item) for item in problem.get("errors") or []]
         ids = f"{self.err_id} " if self.err_id else ""
@@ -48,26 +48,22 @@ class PyocoHttpError(httpx.HTTPStatusError):
 Failure = GatewayUnreachable | PyocoHttpError
 
 
-def passes(failure: Failure) -> bool:
-    """Whether the same question may be answered a moment later."""
+def is_transient(failure: Failure) -> bool:
+    """Whether the same request may succeed a moment later."""
     return not isinstance(failure, PyocoHttpError) or failure.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def refuses_events(failure: Failure) -> bool:
-    """Whether a stream was refused by an older gateway, or by a proxy, rather than for what was asked."""
+    """Whether an older gateway or a proxy has no streams, rather than the request being refused."""
     if isinstance(failure, PyocoHttpError):
         return failure.err_id is None and failure.status != HTTPStatus.SERVICE_UNAVAILABLE
     return isinstance(failure, NoEventStream)
 
 
 def _problem_of(response: httpx.Response) -> dict[str, Any]:
-    """The members of the error answer; none when something else than the gateway made it, such as a proxy."""
+    """The members of the error response; none when a proxy made it."""
     is_problem = response.headers.get("content-type", "").startswith("application/problem+json")
     return (object_in(response) or {}) if is_problem else {}
-
-
-def _beginning_of(response: httpx.Response) -> str:
-    return response.text.strip()[:500] or f"{response.status_code} {response.reason_phrase}"
 
 
 def _field_problem(item: Mapping[str, Any]) -> FieldProblem:

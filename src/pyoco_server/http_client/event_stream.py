@@ -1,7 +1,6 @@
-"""Reading server-sent events: from the bytes of an answer to its events.
+"""Reading server-sent events.
 
-Lines are split at line feeds only. What libraries call a line also ends at characters such as U+2028, which
-JSON leaves as they are.
+Lines end at line feeds only. `str.splitlines` also splits at characters such as U+2028, which JSON may have.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MEDIA_TYPE: Final = "text/event-stream"
-# A gateway says something at least every 15 seconds; who hears nothing for much longer has lost it.
+# A gateway sends something at least every 15 seconds; a longer silence is a lost connection.
 SILENCE_LIMIT_SEC: Final = 45.0
 
 
@@ -19,23 +18,23 @@ SILENCE_LIMIT_SEC: Final = 45.0
 class ServerSentEvent:
     name: str
     data: str
-    # The newest id that the stream had told by then.
+    # The newest id in the stream so far.
     id: str | None
 
 
 class EventReader:
-    """Fed with an answer piece by piece; an event that is cut off by the answer's end is none."""
+    """Parses a response chunk by chunk. An incomplete event at its end is dropped."""
 
     def __init__(self) -> None:
-        self._begun = b""
+        self._partial = b""
         self._name = "message"
         self._data: list[str] = []
         self._last_id: str | None = None
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """The events that are whole with this piece."""
-        *whole, self._begun = (self._begun + chunk).split(b"\n")
-        for line in whole:
+        """The events that are complete with this chunk."""
+        *complete, self._partial = (self._partial + chunk).split(b"\n")
+        for line in complete:
             if event := self._take(line.removesuffix(b"\r").decode()):
                 yield event
 
@@ -56,7 +55,7 @@ class EventReader:
 
 
 def events_in(chunks: Iterable[bytes]) -> Iterator[ServerSentEvent]:
-    """Each whole event of an answer that comes in pieces."""
+    """Each complete event of a response."""
     reader = EventReader()
     for chunk in chunks:
         yield from reader.feed(chunk)

@@ -1,4 +1,4 @@
-"""Which runs, letters or lines are wanted; what is not given wants all of them."""
+"""Filters as keyword arguments; one that is not given matches everything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LetterFilter(TypedDict, total=False):
 
 
 class BulkConsent(TypedDict, total=False):
-    """One of the three: count only, do it to at most so many, or do what a dry run has counted."""
+    """One of the three: count only, apply to at most so many, or apply what a dry run has counted."""
 
     dry_run: bool
     expected_count: int

@@ -1,27 +1,17 @@
-"""Every question about runs, described once: these are the methods of both clients.
-
-The text of a function here is the text of the method.
-"""
+"""Calls about runs: methods of both clients, with the docstrings of these functions."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, cast
+from dataclasses import replace
+from typing import Any, Literal, NotRequired, TypedDict, Unpack, cast
 
 import httpx
 
-from pyoco_server.http_client.call_types import (
-    Pages,
-    Request,
-    Stream,
-    get,
-    given,
-    key_header,
-    object_in,
-    post,
-    quoted,
-)
+from pyoco_server.api import endpoints as api
+from pyoco_server.http_client.call_types import Pages, Request, Stream, call, given, object_in
 from pyoco_server.http_client.event_stream import ServerSentEvent
 from pyoco_server.http_client.filter_params import LogFilter, RunFilter, RunListing
 from pyoco_server.http_client.response_types import (
@@ -30,12 +20,29 @@ from pyoco_server.http_client.response_types import (
     LogLine,
     LogPage,
     Run,
-    RunEvent,
     RunItem,
-    RunPage,
     Tasks,
 )
+from pyoco_server.http_client.response_types import RunPage as RunPageBody
 from pyoco_server.records.models import TERMINAL
+
+
+class RunPage(RunPageBody):
+    """A page of a list of runs."""
+
+    # As of when the page is: the `after` of a watch.
+    position: str | None
+
+
+class RunEvent(TypedDict):
+    """A change in a watched list of runs. After a `reset` the list has to be read again."""
+
+    event: Literal["snapshot", "removed", "reset"]
+    # The position of the event: the `after` of another watch.
+    id: str | None
+    ts: float
+    run_id: NotRequired[str]
+    snapshot: NotRequired[RunItem]
 
 
 def submit_run(
@@ -53,13 +60,7 @@ def submit_run(
     failure, and there is one run all the same; the client itself does so when the gateway is away.
     """
     body = given(flow_name=flow_name, params=params, tag=tag, tags=tags, timeout_sec=timeout_sec)
-    return Request(
-        method="POST",
-        path="/runs",
-        json=body,
-        headers=key_header(idempotency_key),
-        repeatable=idempotency_key is not None,
-    )
+    return call(api.SUBMIT_RUN, body=body, key=idempotency_key)
 
 
 def submit_run_yaml(
@@ -72,14 +73,9 @@ def submit_run_yaml(
 ) -> Request[Accepted]:
     """Submit the text of a flow.yaml as a run of the given name; the rest is as in `submit_run`."""
     content = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
-    return Request(
-        method="POST",
-        path="/runs/yaml",
-        form=given(flow_name=flow_name, tag=tag, timeout_sec=timeout_sec),
-        files={"workflow": ("flow.yaml", content)},
-        headers=key_header(idempotency_key),
-        repeatable=idempotency_key is not None,
-    )
+    form = given(flow_name=flow_name, tag=tag, timeout_sec=timeout_sec)
+    files = {"workflow": ("flow.yaml", content)}
+    return call(api.SUBMIT_RUN_YAML, form=form, files=files, key=idempotency_key)
 
 
 def rerun(
@@ -90,33 +86,33 @@ def rerun(
     The mode `failed` goes on from what failed, `task` from the named task: what finished before is not
     executed again. An `idempotency_key` is as in `submit_run`.
     """
-    return post(_run(run_id, "/rerun"), given(mode=mode, task=task), key=idempotency_key)
+    return call(api.RERUN, body=given(mode=mode, task=task), key=idempotency_key, run_id=run_id)
 
 
 def cancel_run(run_id: str, reason: str | None = None) -> Request[Run]:
-    """Ask a run to stop: its snapshot, CANCELLING unless it has ended already."""
-    return post(_run(run_id, "/cancel"), given(reason=reason), repeatable=True)
+    """Request that a run stops: its snapshot, CANCELLING unless it has ended already."""
+    return call(api.CANCEL_RUN, body=given(reason=reason), run_id=run_id)
 
 
 def get_run(run_id: str, include: Sequence[str] = ()) -> Request[Run]:
     """The newest snapshot of a run; `include=["records"]` adds its task records."""
-    return get(_run(run_id), {"include": list(include)} if include else {})
+    return call(api.GET_RUN, _including(include), run_id=run_id)
 
 
 def get_tasks(run_id: str) -> Request[Tasks]:
     """The states and the records of a run's tasks."""
-    return get(_run(run_id, "/tasks"))
+    return call(api.GET_TASKS, run_id=run_id)
 
 
 def explain(run_id: str) -> Request[Explanation]:
-    """Why a run is where it is, what happens next, and what can be done about it."""
-    return get(_run(run_id, "/explain"))
+    """Why a run is in its state, what happens next, and what can be done about it."""
+    return call(api.EXPLAIN_RUN, run_id=run_id)
 
 
-def list_runs(limit: int | None = None, **wanted: Unpack[RunListing]) -> Request[list[RunItem]]:
+def list_runs(limit: int | None = None, **selected: Unpack[RunListing]) -> Request[list[RunItem]]:
     """The runs that match, the last changed first; at most `limit` (50, and never more than 200)."""
-    query = given(limit=limit, paged="true", **wanted)
-    return Request(method="GET", path="/runs", query=query, read=_items_in, repeatable=True)
+    query = given(limit=limit, paged="true", **selected)
+    return call(api.LIST_RUNS, query, read=_items_in)
 
 
 def list_runs_vnext(
@@ -124,56 +120,46 @@ def list_runs_vnext(
     cursor: str | None = None,
     *,
     total: bool = False,
-    **wanted: Unpack[RunListing],
+    **selected: Unpack[RunListing],
 ) -> Request[RunPage]:
     """A page of the runs that match: its `items`, and the `next_cursor` that leads to the next page.
 
     Give a cursor together with the same filters. `total` also counts all that match. The `position` of a
-    page is the `after` of a `watch_runs` that tells what happens from there on.
+    page is the `after` of a `watch_runs` that continues from there.
     """
-    asked = given(limit=limit, cursor=cursor, paged="true", total="true" if total else None, **wanted)
-    return Request(
-        method="GET",
-        path="/runs",
-        query=asked,
-        read=_page_in,
-        repeatable=True,
-    )
+    query = given(limit=limit, cursor=cursor, paged="true", total="true" if total else None, **selected)
+    return call(api.LIST_RUNS, query, read=_page_in)
 
 
-def iter_runs(page_size: int = 200, **wanted: Unpack[RunListing]) -> Pages[RunItem]:
+def iter_runs(page_size: int = 200, **selected: Unpack[RunListing]) -> Pages[RunItem]:
     """Every run that matches, page after page; the last submitted first, unless `sort` says otherwise."""
-    # A run that is written meanwhile keeps its place in this order, and is on one of the pages.
-    in_order = RunListing(**{**wanted, "sort": wanted.get("sort") or "submitted_at"})
-    return Pages(
-        page=lambda cursor: list_runs_vnext(page_size, cursor, **in_order),
-        items="items",
-        next=lambda page, _: page.get("next_cursor"),
-    )
+    # In this order a run that changes meanwhile keeps its place.
+    in_order = RunListing(**{**selected, "sort": selected.get("sort") or "submitted_at"})
+    return Pages(page=lambda cursor: list_runs_vnext(page_size, cursor, **in_order))
 
 
 def watch_run(run_id: str, include: Sequence[str] = ()) -> Stream[Run]:
     """Each new snapshot of a run, the newest one first, to the run's end or removal.
 
-    A gateway that goes away for a moment is waited for. A slow reader gets the newest snapshot only.
+    The client reconnects when the gateway is away for a moment. A slow reader gets the newest snapshot only.
     """
     return Stream(
-        path=_run(run_id, "/watch"),
-        query={"include": list(include)} if include else {},
+        path=api.WATCH_RUN.url(run_id=run_id),
+        query=_including(include),
         read=_snapshot_in,
         ends=_is_end_of_run,
     )
 
 
-def watch_runs(*, after: str | None = None, **wanted: Unpack[RunFilter]) -> Stream[RunEvent]:
+def watch_runs(*, after: str | None = None, **selected: Unpack[RunFilter]) -> Stream[RunEvent]:
     """What happens to the runs that match: from now on, or since a page's `position` or an event's `id`.
 
-    A gateway that goes away for a moment is waited for. When it cannot tell what happened meanwhile, there
-    is an event `reset`, and the watch ends: list the runs again, and watch again.
+    The client reconnects when the gateway is away for a moment. When the gateway no longer has what changed
+    meanwhile, there is an event `reset`, and the watch ends: list the runs again, and watch again.
     """
     return Stream(
-        path="/runs/watch",
-        query=given(**wanted),
+        path=api.WATCH_RUNS.url(),
+        query=given(**selected),
         last_id=after,
         read=_run_event_in,
         ends=lambda event, _: event.name == "reset",
@@ -181,41 +167,76 @@ def watch_runs(*, after: str | None = None, **wanted: Unpack[RunFilter]) -> Stre
 
 
 def get_logs(
-    run_id: str, *, after: str | None = None, limit: int | None = None, **wanted: Unpack[LogFilter]
+    run_id: str, *, after: str | None = None, limit: int | None = None, **selected: Unpack[LogFilter]
 ) -> Request[LogPage]:
     """A page of what a run printed; its `next_after` is the `after` of the next page."""
-    return get(_run(run_id, "/logs"), given(after=after, limit=limit, **wanted))
+    return call(api.GET_LOGS, given(after=after, limit=limit, **selected), run_id=run_id)
 
 
-def iter_logs(run_id: str, *, after: str | None = None, **wanted: Unpack[LogFilter]) -> Pages[LogLine]:
+def iter_logs(run_id: str, *, after: str | None = None, **selected: Unpack[LogFilter]) -> Pages[LogLine]:
     """Each line that a run has printed by now, page after page."""
     return Pages(
-        page=lambda place: get_logs(run_id, after=place, **wanted),
-        begin=after,
+        page=lambda place: get_logs(run_id, after=place, **selected),
+        start=after,
         items="lines",
-        # A page without lines is no end, since a search may need many of them; one that leads nowhere is.
+        # A page without lines is not the end: a search may need many pages. One without progress is.
         next=lambda page, place: (
             None if page["complete"] or page["next_after"] == place else page["next_after"]
         ),
     )
 
 
-def follow_logs(run_id: str, *, after: str | None = None, **wanted: Unpack[LogFilter]) -> Stream[LogLine]:
+def follow_logs(run_id: str, *, after: str | None = None, **selected: Unpack[LogFilter]) -> Stream[LogLine]:
     """Each line as the run prints it, to the run's end.
 
-    A gateway that goes away for a moment is waited for, and no line is lost or told twice.
+    The client reconnects when the gateway is away for a moment; no line is lost or repeated.
     """
     return Stream(
-        path=_run(run_id, "/logs"),
-        query=given(**wanted),
+        path=api.GET_LOGS.url(run_id=run_id),
+        query=given(**selected),
         last_id=after,
         read=lambda event: cast(LogLine, json.loads(event.data)) if event.name == "line" else None,
         ends=lambda event, _: event.name == "end",
     )
 
 
-def _run(run_id: str, rest: str = "") -> str:
-    return f"/runs/{quoted(run_id)}{rest}"
+class RunFollowing:
+    """The newest snapshot of a run that is followed to its end, by a stream or by polling."""
+
+    def __init__(self, run_id: str, timeout_sec: float | None, include: Sequence[str]) -> None:
+        self._run_id = run_id
+        self._include = include
+        self._timeout_sec = timeout_sec
+        self._newest: Run | None = None
+        self.deadline = None if timeout_sec is None else time.monotonic() + timeout_sec
+
+    def stream(self) -> Stream[Run]:
+        return replace(watch_run(self._run_id, self._include), replaceable=True, deadline=self.deadline)
+
+    def poll(self) -> Request[Run]:
+        """For a gateway, or a proxy before it, that has no streams."""
+        return get_run(self._run_id, self._include)
+
+    @property
+    def ended(self) -> bool:
+        return self._newest is not None and self._newest["status"] in TERMINAL
+
+    def is_change(self, run: Run) -> bool:
+        """Whether more has changed than the heartbeat."""
+        earlier, self._newest = self._newest, run
+        return earlier is None or _state(run) != _state(earlier)
+
+    def timeout_error(self) -> TimeoutError:
+        status = "unknown" if self._newest is None else self._newest["status"]
+        return TimeoutError(f"run {self._run_id} is still {status} after {self._timeout_sec:g} s; it goes on")
+
+
+def _state(run: Run) -> tuple[object, ...]:
+    return tuple(run.get(name) for name in ("status", "tasks", "attempt", "worker_id", "open_waits"))
+
+
+def _including(include: Sequence[str]) -> dict[str, Any]:
+    return {"include": list(include)} if include else {}
 
 
 def _items_in(response: httpx.Response) -> Any:
@@ -225,7 +246,7 @@ def _items_in(response: httpx.Response) -> Any:
 
 def _page_in(response: httpx.Response) -> Any:
     page = object_in(response)
-    return None if page is None else {**page, "position": response.headers.get("X-Pyoco-Revision")}
+    return None if page is None else {**page, "position": response.headers.get(api.REVISION_HEADER)}
 
 
 def _snapshot_in(event: ServerSentEvent) -> Run | None:

@@ -1,4 +1,4 @@
-"""The client for programs that wait for each answer."""
+"""The client for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import BinaryIO, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import httpx
 
-from pyoco_server.http_client import operation_calls as operation_endpoints
-from pyoco_server.http_client import run_calls as endpoints
-from pyoco_server.http_client import wait_calls as wait_endpoints
-from pyoco_server.http_client import wheel_calls as wheel_endpoints
+from pyoco_server.api.endpoints import DOWNLOAD_WHEEL
+from pyoco_server.http_client import operation_calls as operations
+from pyoco_server.http_client import run_calls as runs
+from pyoco_server.http_client import wait_calls as waits_
+from pyoco_server.http_client import wheel_calls as wheels
 from pyoco_server.http_client.call_types import Pages, Request, Stream
 from pyoco_server.http_client.client_errors import Failure, GatewayUnreachable, PyocoHttpError, refuses_events
 from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
 from pyoco_server.http_client.filter_params import LogFilter
 from pyoco_server.http_client.response_types import LogLine, Run
-from pyoco_server.http_client.retry_policy import Following, Polling, Tries
-from pyoco_server.http_client.run_following import RunFollowing
+from pyoco_server.http_client.retry_policy import Polling, Retries, StreamPosition
+from pyoco_server.http_client.run_calls import RunFollowing
 from pyoco_server.http_client.transport import Connection, documented_by
 
 P = ParamSpec("P")
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 class SyncConnection(Connection[httpx.Client]):
-    """How a question is asked by somebody who waits for the answer."""
+    """Sends calls, and blocks until the response."""
 
     _http_class = httpx.Client
 
@@ -46,47 +47,47 @@ class SyncConnection(Connection[httpx.Client]):
         self.close()
 
     def _send(self, request: Request[T]) -> T:
-        tries = Tries(self._retries if request.repeatable else 0)
+        retries = Retries(self._retries if request.repeatable else 0)
         while True:
             try:
-                return self._answer_in(self._http.request(**request.for_httpx()), request)
+                return self._content_of(self._http.request(**request.for_httpx()), request)
             except httpx.RequestError as error:
                 failure: Failure = self._unreachable(error)
             except PyocoHttpError as error:
                 failure = error
-            time.sleep(tries.failed(failure))
+            time.sleep(retries.failed(failure))
 
     def _all(self, pages: Pages[T]) -> Iterator[T]:
-        place = pages.begin
+        position = pages.start
         while True:
-            page = self._send(pages.page(place))
+            page = self._send(pages.page(position))
             yield from page[pages.items]
-            place = pages.next(page, place)
-            if place is None:
+            position = pages.next(page, position)
+            if position is None:
                 return
 
     def _follow(self, stream: Stream[T]) -> Generator[T, None, ServerSentEvent]:
-        """What the events tell; returns the last of them."""
-        following = Following(stream, self._patience_sec)
+        """The items of the events; returns the last event."""
+        position = StreamPosition(stream, self._patience_sec)
         while True:
             try:
-                for event in self._events(following):
-                    following.heard(event)
-                    told = stream.read(event)
-                    if told is not None:
-                        yield told
-                    if stream.ends(event, told):
+                for event in self._events(position):
+                    position.received(event)
+                    item = stream.read(event)
+                    if item is not None:
+                        yield item
+                    if stream.ends(event, item):
                         return event
-                pause = following.cut_off()
+                pause = position.disconnected()
             except (GatewayUnreachable, PyocoHttpError) as failure:
-                pause = following.failed(failure)
+                pause = position.failed(failure)
             time.sleep(pause)
 
-    def _events(self, following: Following) -> Iterator[ServerSentEvent]:
-        """The events of one answer, until it ends or is cut off."""
+    def _events(self, position: StreamPosition) -> Iterator[ServerSentEvent]:
+        """The events of one connection, until it ends."""
         opened = False
         try:
-            with self._http.stream(**following.request(self._connect_sec)) as response:
+            with self._http.stream(**position.request(self._connect_sec)) as response:
                 if not response.is_success:
                     response.read()
                 self._check_events(response)
@@ -97,26 +98,26 @@ class SyncConnection(Connection[httpx.Client]):
                 raise self._unreachable(error) from error
 
 
-def _sent(endpoint: Callable[P, Request[T]]) -> Callable[Concatenate[SyncConnection, P], T]:
-    @documented_by(endpoint)
+def _sent(call: Callable[P, Request[T]]) -> Callable[Concatenate[SyncConnection, P], T]:
+    @documented_by(call)
     def method(self: SyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._send(endpoint(*args, **kwargs))
+        return self._send(call(*args, **kwargs))
 
     return method
 
 
-def _paged(endpoint: Callable[P, Pages[T]]) -> Callable[Concatenate[SyncConnection, P], Iterator[T]]:
-    @documented_by(endpoint, "Iterator[{}]")
+def _paged(call: Callable[P, Pages[T]]) -> Callable[Concatenate[SyncConnection, P], Iterator[T]]:
+    @documented_by(call, "Iterator[{}]")
     def method(self: SyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return self._all(endpoint(*args, **kwargs))
+        return self._all(call(*args, **kwargs))
 
     return method
 
 
-def _streamed(endpoint: Callable[P, Stream[T]]) -> Callable[Concatenate[SyncConnection, P], Iterator[T]]:
-    @documented_by(endpoint, "Iterator[{}]")
+def _streamed(call: Callable[P, Stream[T]]) -> Callable[Concatenate[SyncConnection, P], Iterator[T]]:
+    @documented_by(call, "Iterator[{}]")
     def method(self: SyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return self._follow(endpoint(*args, **kwargs))
+        return self._follow(call(*args, **kwargs))
 
     return method
 
@@ -124,57 +125,57 @@ def _streamed(endpoint: Callable[P, Stream[T]]) -> Callable[Concatenate[SyncConn
 class PyocoHttpClient(SyncConnection):
     """A connection to one gateway. Close it when done, or use it in a `with` statement.
 
-    What a method does and takes is written in the function of its name, in one of the files of endpoints.
+    The parameters of a method are those of the function of its name in the modules of calls.
     """
 
-    submit_run = _sent(endpoints.submit_run)
-    submit_run_yaml = _sent(endpoints.submit_run_yaml)
-    rerun = _sent(endpoints.rerun)
-    cancel_run = _sent(endpoints.cancel_run)
-    get_run = _sent(endpoints.get_run)
-    get_tasks = _sent(endpoints.get_tasks)
-    explain = _sent(endpoints.explain)
-    list_runs = _sent(endpoints.list_runs)
-    list_runs_vnext = _sent(endpoints.list_runs_vnext)
-    iter_runs = _paged(endpoints.iter_runs)
-    watch_run = _streamed(endpoints.watch_run)
-    watch_runs = _streamed(endpoints.watch_runs)
-    get_logs = _sent(endpoints.get_logs)
-    iter_logs = _paged(endpoints.iter_logs)
-    list_workers = _sent(operation_endpoints.list_workers)
-    get_worker = _sent(operation_endpoints.get_worker)
-    update_worker = _sent(operation_endpoints.update_worker)
-    metrics = _sent(operation_endpoints.metrics)
-    health = _sent(operation_endpoints.health)
-    list_dlq = _sent(operation_endpoints.list_dlq)
-    iter_dlq = _paged(operation_endpoints.iter_dlq)
-    get_dlq = _sent(operation_endpoints.get_dlq)
-    replay_dlq = _sent(operation_endpoints.replay_dlq)
-    delete_dlq = _sent(operation_endpoints.delete_dlq)
-    bulk_cancel = _sent(operation_endpoints.bulk_cancel)
-    bulk_rerun = _sent(operation_endpoints.bulk_rerun)
-    bulk_replay_dlq = _sent(operation_endpoints.bulk_replay_dlq)
-    bulk_delete_dlq = _sent(operation_endpoints.bulk_delete_dlq)
-    list_bulk = _sent(operation_endpoints.list_bulk)
-    get_bulk = _sent(operation_endpoints.get_bulk)
-    stop_bulk = _sent(operation_endpoints.stop_bulk)
-    list_wheels = _sent(wheel_endpoints.list_wheels)
-    wheel_history = _sent(wheel_endpoints.wheel_history)
-    upload_wheel = _sent(wheel_endpoints.upload_wheel)
-    delete_wheel = _sent(wheel_endpoints.delete_wheel)
-    waits = _sent(wait_endpoints.waits)
-    iter_waits = _paged(wait_endpoints.iter_waits)
-    get_wait = _sent(wait_endpoints.get_wait)
-    watch_waits = _streamed(wait_endpoints.watch_waits)
-    respond = _sent(wait_endpoints.respond)
-    resume = _sent(wait_endpoints.resume)
-    retry = _sent(wait_endpoints.retry)
+    submit_run = _sent(runs.submit_run)
+    submit_run_yaml = _sent(runs.submit_run_yaml)
+    rerun = _sent(runs.rerun)
+    cancel_run = _sent(runs.cancel_run)
+    get_run = _sent(runs.get_run)
+    get_tasks = _sent(runs.get_tasks)
+    explain = _sent(runs.explain)
+    list_runs = _sent(runs.list_runs)
+    list_runs_vnext = _sent(runs.list_runs_vnext)
+    iter_runs = _paged(runs.iter_runs)
+    watch_run = _streamed(runs.watch_run)
+    watch_runs = _streamed(runs.watch_runs)
+    get_logs = _sent(runs.get_logs)
+    iter_logs = _paged(runs.iter_logs)
+    list_workers = _sent(operations.list_workers)
+    get_worker = _sent(operations.get_worker)
+    update_worker = _sent(operations.update_worker)
+    metrics = _sent(operations.metrics)
+    health = _sent(operations.health)
+    list_dlq = _sent(operations.list_dlq)
+    iter_dlq = _paged(operations.iter_dlq)
+    get_dlq = _sent(operations.get_dlq)
+    replay_dlq = _sent(operations.replay_dlq)
+    delete_dlq = _sent(operations.delete_dlq)
+    bulk_cancel = _sent(operations.bulk_cancel)
+    bulk_rerun = _sent(operations.bulk_rerun)
+    bulk_replay_dlq = _sent(operations.bulk_replay_dlq)
+    bulk_delete_dlq = _sent(operations.bulk_delete_dlq)
+    list_bulk = _sent(operations.list_bulk)
+    get_bulk = _sent(operations.get_bulk)
+    stop_bulk = _sent(operations.stop_bulk)
+    list_wheels = _sent(wheels.list_wheels)
+    wheel_history = _sent(wheels.wheel_history)
+    upload_wheel = _sent(wheels.upload_wheel)
+    delete_wheel = _sent(wheels.delete_wheel)
+    waits = _sent(waits_.waits)
+    iter_waits = _paged(waits_.iter_waits)
+    get_wait = _sent(waits_.get_wait)
+    watch_waits = _streamed(waits_.watch_waits)
+    respond = _sent(waits_.respond)
+    resume = _sent(waits_.resume)
+    retry = _sent(waits_.retry)
 
     def download_wheel(self, name: str, target: BinaryIO) -> int:
         """Write a wheel of the registry into an open file; returns how many bytes it has."""
         size = 0
         try:
-            with self._http.stream("GET", wheel_endpoints.wheel_path(name)) as response:
+            with self._http.stream("GET", DOWNLOAD_WHEEL.url(wheel_name=name)) as response:
                 if not response.is_success:
                     response.read()
                     raise PyocoHttpError(response)
@@ -185,13 +186,13 @@ class PyocoHttpClient(SyncConnection):
         return size
 
     def follow_logs(
-        self, run_id: str, *, after: str | None = None, **wanted: Unpack[LogFilter]
+        self, run_id: str, *, after: str | None = None, **selected: Unpack[LogFilter]
     ) -> Generator[LogLine, None, str | None]:
         """Each line as the run prints it, to the run's end; the generator returns its status then.
 
-        A gateway that goes away for a moment is waited for, and no line is lost or told twice.
+        The client reconnects when the gateway is away for a moment; no line is lost or repeated.
         """
-        end = yield from self._follow(endpoints.follow_logs(run_id, after=after, **wanted))
+        end = yield from self._follow(runs.follow_logs(run_id, after=after, **selected))
         status: str | None = json.loads(end.data)["status"]
         return status
 
@@ -205,7 +206,7 @@ class PyocoHttpClient(SyncConnection):
     ) -> Iterator[Run]:
         """Each new snapshot of a run as it is seen, the one of its end last; TimeoutError as in `wait`.
 
-        A gateway that has no streams, or is behind a proxy that refuses them, is asked again and again.
+        A gateway without streams, or after a proxy that refuses them, is polled.
         """
         following = RunFollowing(run_id, timeout_sec, include)
         try:
@@ -213,12 +214,12 @@ class PyocoHttpClient(SyncConnection):
             if not following.ended:  # removed, or not watched to the end
                 yield from self._polled(following)
         except TimeoutError:
-            raise following.too_late() from None
+            raise following.timeout_error() from None
 
     def _watched(self, following: RunFollowing) -> Iterator[Run]:
         try:
             for run in self._follow(following.stream()):
-                if following.is_news(run):
+                if following.is_change(run):
                     yield run
         except (GatewayUnreachable, PyocoHttpError) as failure:
             if not refuses_events(failure):
@@ -232,9 +233,9 @@ class PyocoHttpClient(SyncConnection):
             except (GatewayUnreachable, PyocoHttpError) as failure:
                 polling.failed(failure)
             else:
-                polling.answered()
-                if following.is_news(run):
-                    polling.something_new()
+                polling.succeeded()
+                if following.is_change(run):
+                    polling.changed()
                     yield run
             if not following.ended:
                 time.sleep(polling.pause(following.deadline))

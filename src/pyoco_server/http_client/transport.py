@@ -1,4 +1,4 @@
-"""What both clients are: an address, how it is spoken to, and what its answers mean."""
+"""What both clients share: settings, and the meaning of a response."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import httpx
 
 from pyoco_server.config.setting import safe_url
 from pyoco_server.errors.error_table import Lang
-from pyoco_server.http_client.call_types import Request, sendable
+from pyoco_server.http_client.call_types import Request, header_value
 from pyoco_server.http_client.client_errors import GatewayUnreachable, NoEventStream, PyocoHttpError
 from pyoco_server.http_client.event_stream import MEDIA_TYPE
 from pyoco_server.system.loopback import is_loopback
@@ -21,7 +21,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Connection(Generic[Http]):
-    """One gateway, as it was named when the client was made."""
+    """A connection to one gateway."""
 
     _http_class: type[Http]
 
@@ -36,14 +36,14 @@ class Connection(Generic[Http]):
         retries: int = 2,
         patience_sec: float = 30.0,
     ) -> None:
-        """`timeout` limits one answer, in seconds.
+        """`timeout` limits one response, in seconds.
 
-        `retries` is how often a question that may be repeated is asked again when the gateway is away for a
+        `retries` is how often a request that may be repeated is sent again when the gateway is away for a
         moment. `patience_sec` is how long a wait or a stream outlives such an outage.
         """
         headers: dict[str, str] = {"Accept-Language": language}
         if api_key:
-            headers[api_key_header] = sendable(api_key, "API key")
+            headers[api_key_header] = header_value(api_key, "API key")
         self.base_url = base_url.rstrip("/")
         self._retries = retries
         self._patience_sec = patience_sec
@@ -55,57 +55,59 @@ class Connection(Generic[Http]):
             timeout=httpx.Timeout(timeout, connect=self._connect_sec),
             # A proxy of the environment cannot reach this machine's own loopback.
             trust_env=not is_local,
-            # To read the certificates takes longer than most answers, and nothing is encrypted here.
+            # Reading the certificates takes longer than most requests, and nothing is encrypted here.
             verify=not (is_local and self.base_url.lower().startswith("http:")),
         )
 
-    def _answer_in(self, response: httpx.Response, request: Request[T]) -> T:
+    def _content_of(self, response: httpx.Response, request: Request[T]) -> T:
         if not response.is_success:
             raise PyocoHttpError(response)
         content = request.read(response)
         if content is None:
-            raise self._no_gateway(response, GatewayUnreachable)
+            raise self._not_a_gateway(response, GatewayUnreachable)
         return content
 
     def _check_events(self, response: httpx.Response) -> None:
         if not response.is_success:
             raise PyocoHttpError(response)
         if not response.headers.get("content-type", "").startswith(MEDIA_TYPE):
-            raise self._no_gateway(response, NoEventStream)
+            raise self._not_a_gateway(response, NoEventStream)
 
     def _unreachable(self, error: httpx.RequestError) -> GatewayUnreachable:
         unreachable = GatewayUnreachable(f"{safe_url(self.base_url)}: {str(error) or type(error).__name__}")
         unreachable.__cause__ = error
         return unreachable
 
-    def _no_gateway(self, response: httpx.Response, failure: type[GatewayUnreachable]) -> GatewayUnreachable:
-        asked = f"{response.request.method} {response.request.url.path}"
+    def _not_a_gateway(
+        self, response: httpx.Response, failure: type[GatewayUnreachable]
+    ) -> GatewayUnreachable:
+        request = f"{response.request.method} {response.request.url.path}"
         return failure(
             f"{safe_url(self.base_url)}: what answers there is no pyoco-server gateway "
-            f"({asked} gave {response.headers.get('content-type', 'no content type')})"
+            f"({request} gave {response.headers.get('content-type', 'no content type')})"
         )
 
 
-def documented_by(endpoint: Callable[..., Any], returns: str = "{}") -> Callable[[Method], Method]:
-    """Have a method that asks this question carry its name, its text and its parameters, for `help`."""
+def documented_by(call: Callable[..., Any], returns: str = "{}") -> Callable[[Method], Method]:
+    """Give a method the name, docstring and parameters of its call, for `help`."""
 
-    def adopt(method: Method) -> Method:
-        described = signature(endpoint)
+    def decorate(method: Method) -> Method:
+        described = signature(call)
         itself = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-        # `Request[Run]` is answered with a Run.
-        answer = str(described.return_annotation).partition("[")[2].removesuffix("]")
-        method.__name__ = method.__qualname__ = endpoint.__name__
-        method.__doc__ = endpoint.__doc__
+        # A `Request[Run]` returns a Run.
+        result = str(described.return_annotation).partition("[")[2].removesuffix("]")
+        method.__name__ = method.__qualname__ = call.__name__
+        method.__doc__ = call.__doc__
         method.__signature__ = described.replace(  # type: ignore[attr-defined]
-            parameters=[itself, *described.parameters.values()], return_annotation=returns.format(answer)
+            parameters=[itself, *described.parameters.values()], return_annotation=returns.format(result)
         )
         return method
 
-    return adopt
+    return decorate
 
 
 def _host_of(base_url: str) -> str:
-    # The reason of httpx is left out: it may quote a password.
+    # The message of httpx is left out: it may quote a password.
     wrong = f"{safe_url(base_url)!r} is no address of a gateway; wanted a URL such as http://127.0.0.1:8000"
     try:
         url = httpx.URL(base_url)

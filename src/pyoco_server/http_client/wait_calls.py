@@ -1,58 +1,56 @@
-"""The questions about waits for people: these are methods of both clients, as those of endpoints.py are."""
+"""Calls about waits for people: methods of both clients."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Unpack, cast
+from typing import Any, Literal, NotRequired, TypedDict, Unpack, cast
 from uuid import uuid4
 
 from msgspec import UNSET
 
-from pyoco_server.http_client.call_types import Pages, Request, Stream, get, given, post, quoted
+from pyoco_server.api import endpoints as api
+from pyoco_server.http_client.call_types import Pages, Request, Stream, call, given
 from pyoco_server.http_client.event_stream import ServerSentEvent
 from pyoco_server.http_client.filter_params import WaitFilter
-from pyoco_server.http_client.response_types import Run
-from pyoco_server.http_client.wait_response_types import (
-    InboxEvent,
-    Receipt,
-    Resumed,
-    Wait,
-    WaitItem,
-    WaitPage,
-)
+from pyoco_server.http_client.response_types import Receipt, Resumed, Run, Wait, WaitItem, WaitPage
+
+
+class InboxEvent(TypedDict):
+    """A change of the open waits: `open` has all of them, the others have one."""
+
+    event: Literal["open", "opened", "closed"]
+    id: str | None
+    waits: NotRequired[list[WaitItem]]
+    wait: NotRequired[WaitItem]
 
 
 def waits(
-    limit: int | None = None, cursor: str | None = None, **wanted: Unpack[WaitFilter]
+    limit: int | None = None, cursor: str | None = None, **selected: Unpack[WaitFilter]
 ) -> Request[WaitPage]:
     """A page of the open waits that match, the next deadline first; or of those in the states of `state`.
 
     Its `items`, the `next_cursor` that leads to the next page, and the `total` of all that match.
     """
-    return get("/waits", given(limit=limit, cursor=cursor, **wanted))
+    return call(api.LIST_WAITS, given(limit=limit, cursor=cursor, **selected))
 
 
-def iter_waits(page_size: int = 200, **wanted: Unpack[WaitFilter]) -> Pages[WaitItem]:
+def iter_waits(page_size: int = 200, **selected: Unpack[WaitFilter]) -> Pages[WaitItem]:
     """Every wait that matches, page after page."""
-    return Pages(
-        page=lambda cursor: waits(page_size, cursor, **wanted),
-        items="items",
-        next=lambda page, _: page.get("next_cursor"),
-    )
+    return Pages(page=lambda cursor: waits(page_size, cursor, **selected))
 
 
 def get_wait(wait_id: str) -> Request[Wait]:
     """One wait with the `events` of its history; open or not."""
-    return get(f"/waits/{quoted(wait_id)}")
+    return call(api.GET_WAIT, wait_id=wait_id)
 
 
 def watch_waits() -> Stream[InboxEvent]:
-    """What waits for an answer, as it changes: first an event with all that is open, then each change.
+    """The open waits as they change: first an event with all of them, then each change.
 
-    A gateway that goes away for a moment is waited for, and tells then what changed meanwhile, or all that is
-    open once more.
+    The client reconnects when the gateway is away for a moment. It then gets what has changed meanwhile, or
+    all open waits again.
     """
-    return Stream(path="/waits/watch", read=_inbox_event_in, ends=lambda *_: False)
+    return Stream(path=api.WATCH_WAITS.url(), read=_inbox_event_in, ends=lambda *_: False)
 
 
 def respond(
@@ -74,7 +72,7 @@ def respond(
     body = given(decision=decision, digest=digest, note=note, decision_id=decision_id or str(uuid4()))
     if payload is not UNSET:
         body["payload"] = payload
-    return post(f"/waits/{quoted(wait_id)}/respond", body, repeatable=True)
+    return call(api.RESPOND, body=body, wait_id=wait_id)
 
 
 def resume(run_id: str, payload: Any, *, decision_id: str | None = None) -> Request[Resumed]:
@@ -84,16 +82,16 @@ def resume(run_id: str, payload: Any, *, decision_id: str | None = None) -> Requ
     `decision_id`, see `respond`.
     """
     body = {"runId": run_id, "payload": payload, "decisionId": decision_id or str(uuid4())}
-    return post("/resume", body, repeatable=True)
+    return call(api.RESUME, body=body)
 
 
 def retry(run_id: str) -> Request[Run]:
-    """Ask again what nobody has answered in time: the run is WAITING_HUMAN anew, with a new deadline.
+    """Ask again what nobody has answered in time: the run is WAITING_HUMAN again, with a new deadline.
 
     Only for a run that is FAILED with the reason `human_timeout`. What finished before is not executed again.
-    Asking twice is asking once.
+    A repeated call changes nothing.
     """
-    return post(f"/runs/{quoted(run_id)}/retry", {}, repeatable=True)
+    return call(api.RETRY_RUN, body={}, run_id=run_id)
 
 
 def _inbox_event_in(event: ServerSentEvent) -> InboxEvent | None:

@@ -1,4 +1,4 @@
-"""The questions about wheels: these are methods of both clients, as those of endpoints.py are."""
+"""Calls about wheels: methods of both clients."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
+from pyoco_server.api import endpoints as api
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
-from pyoco_server.http_client.call_types import Request, array_in
+from pyoco_server.http_client.call_types import Request, call, given
 from pyoco_server.http_client.response_types import DeletedWheel, Wheel, WheelEvent
 
-# The gateway looks through a large wheel before it answers.
+# The gateway inspects a large wheel before it responds.
 _UPLOAD_SEC: Final = 600.0
 
-# Told how many bytes have been sent, and of how many.
+# Called with how many bytes have been sent, and of how many.
 OnProgress = Callable[[int, int], None]
 
 
 class FileToSend:
-    """A file as httpx wants one. It is open only while a part is read: nobody has to close it."""
+    """A file for httpx. It is open only while a part is read, so that it need not be closed."""
 
     def __init__(self, path: Path, on_progress: OnProgress | None) -> None:
         found = path.stat()
@@ -57,16 +57,14 @@ def _unfit(path: Path, why: str) -> InvalidCliArgument:
 
 def list_wheels() -> Request[list[Wheel]]:
     """Every wheel of the registry, by package and version."""
-    return Request(method="GET", path="/wheels", read=array_in, repeatable=True)
+    return call(api.LIST_WHEELS)
 
 
 def wheel_history(
     limit: int | None = None, *, wheel_name: str | None = None, action: str | None = None
 ) -> Request[list[WheelEvent]]:
     """Uploads and deletions, the newest first; at most `limit` (100, and never more than 500)."""
-    asked = {"limit": limit, "wheel_name": wheel_name, "action": action}
-    query = {name: value for name, value in asked.items() if value is not None}
-    return Request(method="GET", path="/wheels/history", query=query, read=array_in, repeatable=True)
+    return call(api.WHEEL_HISTORY, given(limit=limit, wheel_name=wheel_name, action=action))
 
 
 def upload_wheel(
@@ -78,27 +76,17 @@ def upload_wheel(
 ) -> Request[Wheel]:
     """Register a wheel, for workers with one of the tags, or for all of them.
 
-    Its version must be above that of every other wheel of its package. `on_progress` is told how many bytes
-    have been sent, and of how many. `replace` is only written to the history.
+    Its version must be above that of every other wheel of its package. `on_progress` is called with how many
+    bytes have been sent, and of how many. `replace` is only written to the history.
     """
     path = Path(wheel_file)
     form: dict[str, str] = {"tags": ",".join(tags)} if tags else {}
     if replace is not None:
         form["replace"] = "true" if replace else "false"
-    return Request(
-        method="POST",
-        path="/wheels",
-        form=form,
-        files={"wheel": (path.name, FileToSend(path, on_progress))},
-        timeout_sec=_UPLOAD_SEC,
-        repeatable=False,
-    )
+    files = {"wheel": (path.name, FileToSend(path, on_progress))}
+    return call(api.UPLOAD_WHEEL, form=form, files=files, timeout_sec=_UPLOAD_SEC)
 
 
 def delete_wheel(name: str) -> Request[DeletedWheel]:
-    """Take a wheel out of the registry; workers uninstall it before their next runs."""
-    return Request(method="DELETE", path=wheel_path(name), repeatable=False)
-
-
-def wheel_path(name: str) -> str:
-    return f"/wheels/{quote(name, safe='')}"
+    """Delete a wheel from the registry; workers uninstall it before their next runs."""
+    return call(api.DELETE_WHEEL, wheel_name=name)

@@ -6,21 +6,19 @@ import json
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-from starlette.routing import Mount, Route
 
+from pyoco_server.api.endpoints import ENDPOINTS
 from pyoco_server.auth import known_keys
-from pyoco_server.auth.scopes import ALL_SCOPES, Scope
+from pyoco_server.auth.scopes import Scope
 from pyoco_server.auth.tokens import new_token
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api import create_app
-from pyoco_server.http_api.middleware.access_table import TABLE, Access, access_of
 from pyoco_server.telemetry.logging_config import configure_logging
 from tests.support.broker.nats_server import NatsServer
 from tests.support.clocks import later_time
@@ -28,57 +26,10 @@ from tests.support.running.api_keys import Key, new_key, revoke
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.waiting import LIMIT_SEC, eventually
 
-PUBLIC = {("GET", "/"), ("GET", "/health"), ("GET", "/openapi.json"), ("GET", "/static/{path:path}")}
 A_RUN = "00000000-0000-4000-8000-000000000000"
 REVOKED_WITHIN_SEC = 1.0
 
-PROTECTED = [(method, path) for (method, path), access in TABLE.items() if not access.public]
-
-
-def routes() -> set[tuple[str, str]]:
-    """Every route of the app, and every operation that the document tells."""
-    app = create_app(NatsBackendConfig(load_dotenv=False))
-    told = {(method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods}
-    plain = {
-        (method, route.path)
-        for route in _all_routes(app)
-        if isinstance(route, Route)
-        for method in route.methods or ()
-        if method != "HEAD"
-    }
-    assert plain >= told
-    return plain | {
-        ("GET", f"{route.path}/{{path:path}}") for route in app.routes if isinstance(route, Mount)
-    }
-
-
-def _all_routes(app: Any) -> Iterator[Any]:
-    for route in app.routes:
-        # FastAPI keeps an included router as one route of its own.
-        inner = getattr(route, "original_router", None)
-        yield from [route] if inner is None else _all_routes(inner)
-
-
-def test_every_route_is_protected_or_on_the_short_public_list() -> None:
-    assert routes() - set(TABLE) == set(), "a route is missing in http_api/middleware/access_table.py"
-    assert {row for row, access in TABLE.items() if access.public} == PUBLIC
-    # The dashboard's files come with the dashboard.
-    assert set(TABLE) - routes() <= {("GET", "/static/{path:path}")}
-
-
-@pytest.mark.parametrize("mode", ["none", "api_key"])
-def test_the_document_tells_the_key_and_the_scopes_of_every_protected_endpoint(mode: str) -> None:
-    config = NatsBackendConfig(load_dotenv=False, http_auth_mode=mode, http_api_key_header="X-Team-Key")
-    document = create_app(config).openapi()
-    assert document["components"]["securitySchemes"]["ApiKey"]["name"] == "X-Team-Key"
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            access = TABLE[method.upper(), path]
-            ways = operation.get("security", [])
-            assert {scope for each in ways if each for scope in each["ApiKey"]} == access.scopes
-            # `{}`: a gateway that does not ask for keys takes requests without.
-            assert ({} in ways) == (mode == "none" and not access.public)
-            assert access.public or {"401", "403", "503"} <= set(operation["responses"])
+PROTECTED = {(each.method, each.path): each for each in ENDPOINTS if not each.public}
 
 
 @pytest.fixture
@@ -160,17 +111,16 @@ async def test_a_key_opens_what_its_scope_is_for_and_nothing_else(
     keyed: NatsBackendConfig, gateway: RunningGateway, scope: Scope
 ) -> None:
     key = await accepted_key(gateway, scopes=[scope])
-    for method, path in PROTECTED:
+    for (method, path), endpoint in PROTECTED.items():
         if path in ENDLESS:
             continue
         answer = await gateway.http.request(method, concrete(path), headers=key.header)
-        access = TABLE[method, path]
-        if scope in access.scopes or scope is Scope.ADMIN:
+        if scope in endpoint.scopes or scope is Scope.ADMIN:
             assert answer.status_code not in (401, 403), f"{method} {path}: {answer.text}"
         else:
             problem = answer.json()
             assert (answer.status_code, problem["err_id"]) == (403, "ERR-PYOCO-0032")
-            assert all(f"`{wanted}`" in problem["detail"] for wanted in access.wanted)
+            assert all(f"`{wanted}`" in problem["detail"] for wanted in endpoint.scope_names)
             assert f"has `{scope}`" in problem["detail"]
 
 
@@ -378,17 +328,3 @@ async def test_no_key_reaches_a_log_line_or_an_answer(keyed: NatsBackendConfig) 
     assert any(json.loads(line).get("err_id") == "ERR-PYOCO-0015" for line in stream.getvalue().splitlines())
     for key in (good, gone, unknown):
         assert key.text.rpartition("_")[2] not in said
-
-
-def test_a_route_of_the_table_is_found_by_every_address_that_reaches_it() -> None:
-    for (method, path), access in TABLE.items():
-        assert access_of(method, concrete(path).replace("{path:path}", "a/b.js")) is access
-    assert access_of("HEAD", "/health") is TABLE["GET", "/health"]
-    assert access_of("GET", f"/runs/{A_RUN}/more/of/it") is None
-
-
-def test_admin_stands_for_every_scope_and_no_scope_for_none() -> None:
-    access = Access("/x", frozenset({Scope.READ, Scope.OPERATE}))
-    assert [scope for scope in Scope if access.allows(frozenset({scope}))] == ["read", "operate", "admin"]
-    assert access.allows(ALL_SCOPES)
-    assert not access.allows(frozenset())

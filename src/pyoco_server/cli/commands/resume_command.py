@@ -27,7 +27,7 @@ from pyoco_server.cli.options.common_options import sendable_text
 from pyoco_server.cli.views.run_views import Answer, pairs, show
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.http_client.wait_response_types import Receipt, Resumed
+from pyoco_server.http_client.response_types import Receipt, Resumed
 from pyoco_server.records.wait_models import Decision, WaitState, run_id_of
 
 EPILOG: Final = examples(

@@ -17,7 +17,8 @@ from pyoco_server.cli.views.run_views import Output, chosen, show
 from pyoco_server.cli.views.wait_views import wait_view, waits_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient, WaitFilter
-from pyoco_server.http_client.wait_response_types import InboxEvent, WaitItem
+from pyoco_server.http_client.response_types import WaitItem
+from pyoco_server.http_client.wait_calls import InboxEvent
 
 EPILOG: Final = examples(
     "pyoco-client waits",

@@ -14,7 +14,7 @@ from pyoco_server.cli.views.console import notes
 from pyoco_server.cli.views.wait_views import decided_text, question_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
-from pyoco_server.http_client.wait_response_types import Receipt, Wait, WaitItem
+from pyoco_server.http_client.response_types import Receipt, Wait, WaitItem
 from pyoco_server.records.models import Reason
 from pyoco_server.records.wait_models import Decision, WaitState
 

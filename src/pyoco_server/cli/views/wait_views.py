@@ -13,7 +13,7 @@ from pyoco_server.cli.views.console import printable
 from pyoco_server.cli.views.list_views import Columns, list_view
 from pyoco_server.cli.views.question_views import deadline_text
 from pyoco_server.cli.views.run_views import pairs, state
-from pyoco_server.http_client.wait_response_types import Actor, Wait, WaitItem
+from pyoco_server.http_client.response_types import Actor, Wait, WaitItem
 
 _WAITS: Final[Columns] = {
     "Run": lambda wait: wait["run_id"],

@@ -10,21 +10,20 @@ import time
 from collections import Counter
 from importlib.metadata import version
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api.endpoints import METRICS
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.queue.queue_depths import QueueDepths
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.metrics.metric_page import MEDIA_TYPE, MetricPage
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
 from pyoco_server.telemetry.fast_paths import fast_paths
 from pyoco_server.version import __version__
-
-router = APIRouter()
 
 # Anybody may submit runs with any tag: only the longest queues are told one by one.
 MOST_TAGS = 100
@@ -33,9 +32,8 @@ _STARTED_AT = time.time()
 _BUILD = (__version__, version("pyoco"), platform.python_version())
 
 
-@router.get("/metrics", response_class=Response)
+@handles(METRICS)
 async def get_metrics(request: Request) -> Response:
-    """All metrics in Prometheus' text format; 503 when NATS, which knows most of them, is away."""
     gateway = gateway_of(request)
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()

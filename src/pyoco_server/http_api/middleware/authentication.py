@@ -7,12 +7,13 @@ has no key does not even learn that.
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pyoco_server.api.endpoints import Endpoint
 from pyoco_server.auth.known_keys import Grant, KnownKeys
 from pyoco_server.errors import ApiKeyMissing, PyocoError, ScopeMissing
-from pyoco_server.http_api.middleware.access_table import Access, access_of, is_known, route_path
 from pyoco_server.http_api.middleware.constant_time_404 import note_arrival
 from pyoco_server.http_api.middleware.principal import remember_principal
 from pyoco_server.http_api.responses.http_problems import no_such_endpoint, problem_answer
+from pyoco_server.http_api.routing import find_endpoint, route_path
 
 
 class Authenticate:
@@ -27,8 +28,8 @@ class Authenticate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        access = access_of(scope["method"], route_path(scope))
-        if access is not None and access.public:
+        endpoint = find_endpoint(scope["method"], route_path(scope))
+        if endpoint is not None and endpoint.public:
             await self._app(scope, receive, send)
             return
         keys: KnownKeys = scope["app"].state.gateway.authentication.keys
@@ -37,16 +38,15 @@ class Authenticate:
             text = self._key_in(scope)
             if not keys.fresh:
                 await keys.confirm()
-            remember_principal(scope, _granted(keys.check(text), access, scope["method"]))
+            remember_principal(scope, _granted(keys.check(text), endpoint, scope["method"]))
         except PyocoError as refusal:
-            if access is not None:
-                # For the count of requests: the routing did not get to say which endpoint it was.
-                scope["route"] = access
+            if endpoint is not None:
+                # For the count of requests: the router has not seen this one.
+                scope["route"] = endpoint
             await problem_answer(Request(scope, receive), refusal)(scope, receive, send)
             return
-        if access is None:
-            known = is_known(route_path(scope))
-            answer = await no_such_endpoint(Request(scope, receive), other_methods=known)
+        if endpoint is None:
+            answer = await no_such_endpoint(Request(scope, receive))
             await answer(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -61,13 +61,13 @@ class Authenticate:
         raise missing
 
 
-def _granted(grant: Grant, access: Access | None, method: str) -> Grant:
+def _granted(grant: Grant, endpoint: Endpoint | None, method: str) -> Grant:
     """The grant, if it is enough for the endpoint; else ScopeMissing."""
-    if access is None or access.allows(grant.scopes):
+    if endpoint is None or endpoint.allows(grant.scopes):
         return grant
-    wanted = " or ".join(f"`{scope}`" for scope in access.wanted)
+    needed = " or ".join(f"`{scope}`" for scope in endpoint.scope_names)
     raise ScopeMissing(
-        f"{method} {access.path} needs the scope {wanted}, and the key {grant.key_id} has {_listed(grant)}"
+        f"{method} {endpoint.path} needs the scope {needed}, and the key {grant.key_id} has {_listed(grant)}"
     )
 
 

@@ -7,27 +7,18 @@ from typing import Any, TypeVar
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
+from pyoco_server.api.run_types import RunFilterQuery
 from pyoco_server.errors import FieldProblem, InvalidListQuery, shortened
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.records.models import RunStatus, is_run_id
+from pyoco_server.runs.index.cursors import BadCursor, Cursors
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
+from pyoco_server.runs.index.sorting import Place
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
 T = TypeVar("T")
 
-FILTERS = (
-    "status",
-    "flow",
-    "tag",
-    "worker",
-    "origin",
-    "workflow_yaml_sha256",
-    "updated_after",
-    "updated_before",
-    "submitted_after",
-    "submitted_before",
-    "q",
-)
+FILTERS = RunFilterQuery.__struct_fields__
 
 _TEXT_MAX = 200
 _REPEATABLE = {"status", "include", "state"}
@@ -147,6 +138,19 @@ def _time(text: str) -> float:
     if not (at >= 0 and math.isfinite(at)) or "_" in text:
         raise Refused("wanted a time in unix seconds, such as 1760000000.5")
     return at
+
+
+def cursor_value(cursors: Cursors | None, *bound_to: Any) -> Callable[[str], Place]:
+    """Reads a cursor that is valid for this filter, and this order, only."""
+
+    def parse(text: str) -> Place:
+        assert cursors is not None, "there is a cursor to read"
+        try:
+            return cursors.read(text, *bound_to)
+        except BadCursor as bad:
+            raise Refused(str(bad)) from None
+
+    return parse
 
 
 def run_id_value(text: str) -> str:

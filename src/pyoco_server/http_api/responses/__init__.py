@@ -1,1 +1,10 @@
-"""Error responses and shared responses."""
+"""What the gateway sends back."""
+
+from collections.abc import Mapping
+
+import msgspec
+from starlette.responses import Response
+
+
+def json_response(body: object, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status, headers, media_type="application/json")

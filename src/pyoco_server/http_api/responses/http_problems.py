@@ -13,15 +13,14 @@ from msgspec import UNSET, Struct, UnsetType
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, PyocoError, shortened
 from pyoco_server.errors.error_table import ErrorSpec
 from pyoco_server.http_api.middleware import security_headers
-from pyoco_server.http_api.middleware.access_table import route_path
 from pyoco_server.http_api.middleware.constant_time_404 import EvenTimes
 from pyoco_server.http_api.middleware.response_language import preferred_language
 from pyoco_server.http_api.responses.wait_error_codes import word_on
+from pyoco_server.http_api.routing import allowed_methods, route_path
 
 log = logging.getLogger(__name__)
 
@@ -123,23 +122,15 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     said = "" if error.detail == phrase else error.detail
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers["Allow"] = ", ".join(sorted(_methods_of_path(request)))
+        headers["Allow"] = ", ".join(allowed_methods(route_path(request.scope)))
     return _framework_answer(request, error.status_code, said, headers)
 
 
-async def no_such_endpoint(request: Request, *, other_methods: bool) -> Response:
+async def no_such_endpoint(request: Request) -> Response:
     """The same answer for a path, or a method of a path, that the app is not even asked for."""
-    status = HTTPStatus.METHOD_NOT_ALLOWED if other_methods else HTTPStatus.NOT_FOUND
+    known = allowed_methods(route_path(request.scope))
+    status = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
     return await _on_http_exception(request, HTTPException(status))
-
-
-def _methods_of_path(request: Request) -> set[str]:
-    """The methods of all routes of the path: Starlette itself reports those of the first one."""
-    routes: list[Route] = request.app.state.routes
-    paths = {route.path for route in routes if route.matches(request.scope)[0] is Match.PARTIAL}
-    # `/runs/yaml` is a path of its own, although `/runs/{run_id}` matches it too.
-    path = min(paths, key=lambda path: path.count("{"), default=None)
-    return {method for route in routes if route.path == path for method in route.methods or ()}
 
 
 async def _on_client_gone(request: Request, error: Exception) -> Response:

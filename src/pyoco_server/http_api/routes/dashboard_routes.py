@@ -1,8 +1,7 @@
-"""`GET /` and `GET /static/*`: the dashboard, as it was built from ui/ into this package.
+"""The dashboard, as it was built from ui/ into this package.
 
-It is one page. Its views are behind the `#` of the address (`/#/runs`), since the paths before it belong to
-the API: a browser that opens `/runs` gets what every client gets. What the page has to know before its first
-request stands in its <html> tag: the language, and where an API key goes.
+It is one page, whose views are in the fragment of the URL (`/#/runs`): all paths belong to the API. What it
+needs before its first request is in its <html> tag: the language, and the header of the API key.
 """
 
 import hashlib
@@ -17,8 +16,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api.endpoints import DASHBOARD, DASHBOARD_FILE
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.response_language import preferred_language
+from pyoco_server.http_api.routing import handles
 from pyoco_server.system.system_language import system_language
 from pyoco_server.version import __version__
 
@@ -42,7 +44,7 @@ _NOT_BUILT: Final = {
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file of the dashboard, ready to be sent."""
+    """One file of the dashboard."""
 
     content: bytes
     compressed: bytes | None
@@ -56,7 +58,7 @@ class File:
         caching = _FOREVER if name.startswith(_HASHED) else _ASK_FIRST
         return cls(content, compressed, media_type, caching, f'"{hashlib.sha256(content).hexdigest()[:20]}"')
 
-    def answer(self, request: Request) -> Response:
+    def response(self, request: Request) -> Response:
         headers = {"Cache-Control": self.caching, "ETag": self.etag, "Vary": "Accept-Encoding"}
         if request.headers.get("if-none-match") == self.etag:
             return Response(status_code=304, headers=headers)
@@ -67,10 +69,7 @@ class File:
 
 
 def load(folder: Path) -> dict[str, File]:
-    """Every file by its name, a megabyte in all. There are only these names: no path leads elsewhere.
-
-    Read once, but not before it is there: it may be built while the gateway runs.
-    """
+    """Every file by its name, a megabyte in all; read once, when it has been built."""
     return _read(folder) if (folder / _INDEX).is_file() else {}
 
 
@@ -88,29 +87,29 @@ def _compressed(path: Path) -> bytes | None:
     return beside.read_bytes() if beside.is_file() else None
 
 
-class Dashboard:
-    """The endpoints."""
+@handles(DASHBOARD, plain=True)
+async def index(request: Request) -> Response:
+    built = load(FOLDER).get(_INDEX)
+    if built is None:
+        raise HTTPException(404, _NOT_BUILT[preferred_language(request.headers.get("accept-language"))])
+    page = built.content.replace(_TAG.encode(), _html_tag(gateway_of(request).config).encode(), 1)
+    return File.of(_INDEX, page, compressed=None).response(request)
 
-    def __init__(self, config: NatsBackendConfig) -> None:
-        language = system_language() if config.dashboard_lang == "auto" else config.dashboard_lang
-        told = {
-            "lang": language,
-            "data-auth": config.http_auth_mode,
-            "data-api-key-header": config.http_api_key_header,
-            "data-version": __version__,
-        }
-        attributes = " ".join(f'{name}="{escape(value)}"' for name, value in told.items())
-        self._tag = f"<html {attributes}>"
 
-    async def index(self, request: Request) -> Response:
-        built = load(FOLDER).get(_INDEX)
-        if built is None:
-            raise HTTPException(404, _NOT_BUILT[preferred_language(request.headers.get("accept-language"))])
-        page = built.content.replace(_TAG.encode(), self._tag.encode(), 1)
-        return File.of(_INDEX, page, compressed=None).answer(request)
+@handles(DASHBOARD_FILE, plain=True)
+async def file(request: Request) -> Response:
+    found = load(FOLDER).get(request.path_params["path"])
+    if found is None:
+        raise HTTPException(404)
+    return found.response(request)
 
-    async def file(self, request: Request) -> Response:
-        found = load(FOLDER).get(request.path_params["path"])
-        if found is None:
-            raise HTTPException(404)
-        return found.answer(request)
+
+def _html_tag(config: NatsBackendConfig) -> str:
+    attributes = {
+        "lang": system_language() if config.dashboard_lang == "auto" else config.dashboard_lang,
+        "data-auth": config.http_auth_mode,
+        "data-api-key-header": config.http_api_key_header,
+        "data-version": __version__,
+    }
+    text = " ".join(f'{name}="{escape(value)}"' for name, value in attributes.items())
+    return f"<html {text}>"

@@ -1,30 +1,32 @@
-"""`GET /overview`: how things are and how runs ended lately, in one answer for a page that is always open.
-
-What is found is told to all who ask within a second, so that many open pages cost no more than one.
-"""
+"""The overview of runs, queues and workers. Requests within a second share one response."""
 
 import time
 from collections import Counter
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
-from fastapi import APIRouter
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api.endpoints import OVERVIEW
+from pyoco_server.api.operation_types import (
+    EndedRuns,
+    FailingFlow,
+    Overview,
+    OverviewQuery,
+    QueueView,
+    Window,
+    WorkerCounts,
+)
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.run_query import QueryReader, choice
+from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
 from pyoco_server.runs.index.activity import FlowActivity, Span
 
-router = APIRouter()
-
-Window = Literal["1h", "24h", "7d"]
-WINDOW_DEFAULT: Final = "24h"
-# How long a window is, and each of its stretches.
+# How long a window is, and each of its intervals.
 WINDOWS: Final[dict[str, tuple[int, int]]] = {
     "1h": (3600, 60),
     "24h": (86_400, 1800),
@@ -34,87 +36,28 @@ MOST_QUEUES: Final = 20
 MOST_FLOWS: Final = 10
 
 
-class EndedRuns(Struct, kw_only=True):
-    """How many runs ended within one stretch of time."""
-
-    # When it begins, in unix seconds.
-    at: float
-    completed: int
-    failed: int
-    cancelled: int
-
-
-class FailingFlow(Struct, kw_only=True):
-    flow_name: str
-    completed: int
-    failed: int
-    cancelled: int
-    # Its newest run that failed.
-    last_run_id: str
-    last_failed_at: float
-    last_error: str | None
-
-
-class QueueView(Struct, kw_only=True):
-    """The queue of one tag."""
-
-    tag: str
-    waiting: int
-    in_work: int
-    oldest_sec: float
-    # Living workers that take runs of this tag now, and those that would if they were not paused or draining.
-    workers: int
-    workers_held: int
-
-
-class WorkerCounts(Struct, kw_only=True):
-    alive: int
-    paused: int
-    draining: int
-    # Hidden ones left out: somebody knows of them.
-    disconnected: int
-    slots: int
-    slots_busy: int
-
-
-class Overview(Struct, kw_only=True):
-    """How many runs there are by status, how they ended within the window, and who is there to work."""
-
-    at: float
-    window: Window
-    # When the window begins, and how long each of its stretches is.
-    since: float
-    stretch_sec: float
-    statuses: dict[RunStatus, int]
-    ended: list[EndedRuns]
-    failing: list[FailingFlow]
-    queues: list[QueueView]
-    workers: WorkerCounts
-
-
-@router.get("/overview", response_class=Response)
+@handles(OVERVIEW)
 async def get_overview(request: Request) -> Response:
-    """How things are, and how runs ended lately."""
     gateway = gateway_of(request)
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown(("window",))
-    window = reader.one("window", choice(*WINDOWS), str(WINDOW_DEFAULT))
+    reader.refuse_unknown(OverviewQuery.__struct_fields__)
+    window = reader.one("window", choice(*WINDOWS), str(OverviewQuery().window))
     reader.check()
     tenant = caller_of(request).confined_to
 
-    async def find() -> bytes:
-        return msgspec.json.encode(await _found(gateway, tenant, window))
+    async def read() -> bytes:
+        return msgspec.json.encode(await _read(gateway, tenant, window))
 
-    body = await gateway.overviews.get((tenant, window), find)
+    body = await gateway.overviews.get((tenant, window), read)
     return Response(body, media_type="application/json")
 
 
-async def _found(gateway: Gateway, tenant: str | None, window: str) -> Overview:
+async def _read(gateway: Gateway, tenant: str | None, window: str) -> Overview:
     now = time.time()
     span = Span.until(now, *WINDOWS[window])
     activity = await gateway.listing.lists.activity(tenant, span, flows=MOST_FLOWS)
     workers = await gateway.workers.all()
-    # The names of others' tags are their business; those of the workers are in the list of workers anyway.
+    # A tenant sees no tags that only other tenants use; those of workers are visible to everybody.
     served = {tag for worker in workers for tag in worker.tags}
     among = None if tenant is None else activity.tags | served
     depths = await QueueDepths(gateway.connection).read(MOST_QUEUES, among)

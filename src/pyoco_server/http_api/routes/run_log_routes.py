@@ -1,85 +1,53 @@
-"""What a run printed: `GET /runs/{run_id}/logs`, as pages or followed as server-sent events."""
+"""The log of a run, as pages or followed as server-sent events."""
 
 from contextlib import aclosing
-from typing import Annotated, Literal
+from typing import Annotated
 
-import msgspec
-from fastapi import APIRouter, Header, Query
-from msgspec import Struct
+from fastapi import Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api.endpoints import GET_LOGS
+from pyoco_server.api.run_types import LineView, LogEnd, LogStream, LogsView
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.routes.run_routes import shown_run
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.routes.run_routes import visible_run
+from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import MEDIA_TYPE, Event, EventSource, EventStream, with_keepalives
-from pyoco_server.records.models import RunId, RunStatus
 from pyoco_server.runs.watch.log_following import LogFollower
 from pyoco_server.runs.watch.log_reading import START, LogFilter, LogReader, PlacedLine, Position
 
-router = APIRouter()
 
-Stream = Literal["stdout", "stderr", "note"]
-
-
-class LineView(Struct, kw_only=True):
-    """One printed line."""
-
-    id: str
-    ts: float
-    task: str | None
-    # stdout, stderr, or note: a word of ours about lines that are missing.
-    stream: str
-    text: str
-    attempt: int
-
-
-class LogsView(Struct, kw_only=True):
-    """A page of what a run printed. `next_after` is the `after` of the next page."""
-
-    run_id: RunId
-    lines: list[LineView]
-    next_after: str | None
-    # The run has ended, and nothing is left behind these lines.
-    complete: bool
-
-
-class LogEnd(Struct, kw_only=True):
-    """The data of the last event of a log that is followed; null: the run was removed meanwhile."""
-
-    status: RunStatus | None
-
-
-@router.get("/runs/{run_id}/logs", response_class=Response)
+@handles(GET_LOGS)
 async def get_logs(
     request: Request,
     run_id: str,
     *,
     task: Annotated[list[str], Query(description="Only lines of these tasks.")] = [],  # noqa: B006
-    stream: Annotated[list[Stream], Query(description="Only lines of these streams.")] = [],  # noqa: B006
-    after: Annotated[str | None, Query(description="Only lines behind the one with this id.")] = None,
+    stream: Annotated[list[LogStream], Query(description="Only lines of these streams.")] = [],  # noqa: B006
+    after: Annotated[str | None, Query(description="Only lines after the one with this id.")] = None,
     limit: Annotated[
         int, Query(ge=1, le=5000, description="How many lines at most; not for following.")
     ] = 1000,
     search: Annotated[str, Query(max_length=200, description="Only lines with this text, in any case.")] = "",
-    follow: Annotated[bool, Query(description="Answer with server-sent events until the run ends.")] = False,
+    follow: Annotated[bool, Query(description="Return server-sent events until the run ends.")] = False,
     last_event_id: Annotated[str | None, Header(description="For following, instead of `after`.")] = None,
 ) -> Response:
-    """What a run printed, from a line on; with `Accept: text/event-stream`, to its end as it prints it."""
     gateway = gateway_of(request)
     followed = follow or _accepts_events(request)
     position = START if after is None else Position.parse(after, field="after")
     if followed and last_event_id:
-        # A browser that reconnects sends its first address again, and this: it is newer.
+        # A browser that reconnects sends its first URL again, and this newer position.
         position = Position.parse(last_event_id, field="Last-Event-ID")
-    snapshot = await shown_run(request, run_id)
+    snapshot = await visible_run(request, run_id)
     if position != START and not await gateway.runs.logs.holds(run_id, position.sequence):
-        # The line is not stored any more: it has grown too old, or a backup without it was restored.
+        # The line is no longer stored: it is too old, or a backup without it was restored.
         position = START
-    wanted = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)
+    selected = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)
     if followed:
-        source = with_keepalives(_followed(gateway, run_id, position, wanted))
+        source = with_keepalives(_followed(gateway, run_id, position, selected))
         return EventStream(source, stopping=gateway.stopping)
-    reader = LogReader(gateway.runs.logs, run_id, after=position, wanted=wanted)
+    reader = LogReader(gateway.runs.logs, run_id, after=position, wanted=selected)
     page = await reader.page(limit, ended=snapshot.status.terminal)
     view = LogsView(
         run_id=run_id,
@@ -87,7 +55,7 @@ async def get_logs(
         next_after=None if page.position == START else str(page.position),
         complete=page.complete,
     )
-    return Response(msgspec.json.encode(view), media_type="application/json")
+    return json_response(view)
 
 
 async def _followed(gateway: Gateway, run_id: str, after: Position, wanted: LogFilter) -> EventSource:

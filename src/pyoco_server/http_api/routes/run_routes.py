@@ -1,61 +1,67 @@
-"""Reading runs: `GET /runs/{run_id}` and `GET /runs/{run_id}/tasks`."""
+"""One run: read it, explain it, cancel it, repeat it."""
 
 import logging
-from typing import Annotated, Literal
+import time
+from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query
-from msgspec import UNSET, Raw, Struct, structs
+from fastapi import Query
+from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api.endpoints import CANCEL_RUN, EXPLAIN_RUN, GET_RUN, GET_TASKS, RERUN
+from pyoco_server.api.run_types import (
+    ActionView,
+    CancelRequest,
+    Explanation,
+    FindingView,
+    NextView,
+    RerunAccepted,
+    RerunRequest,
+    RunInclude,
+    RunView,
+    TasksView,
+)
+from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
+from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.records.models import RunId, RunSnapshot, RunStatus, TaskStatus
+from pyoco_server.http_api.middleware.response_language import preferred_language
+from pyoco_server.http_api.requests.bodies import optional_record
+from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by_header
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.routing import handles
+from pyoco_server.records.models import RunSnapshot
+from pyoco_server.runs.explain.explain_rules import Finding
+from pyoco_server.runs.explain.explain_texts import TEXTS
+from pyoco_server.runs.explain.explain_words import in_words
+from pyoco_server.runs.lifecycle.cancel_request import cancel_run
+from pyoco_server.runs.lifecycle.rerun import rerun_job
 from pyoco_server.runs.lifecycle.run_lookup import find_run
+from pyoco_server.telemetry import tracing
 
 log = logging.getLogger(__name__)
 
-router = APIRouter()
 
-Include = Literal["records", "full", "all"]
-
-
-class RunView(RunSnapshot, kw_only=True):
-    """A run as it is answered: its snapshot, and whether its worker is alive."""
-
-    worker_alive: bool | None = None
-    worker_heartbeat_at: float | None = None
-    worker_tags: list[str] | None = None
-
-
-class TasksView(Struct, kw_only=True):
-    """The tasks of a run."""
-
-    run_id: RunId
-    flow_name: str
-    status: RunStatus
-    tasks: dict[str, TaskStatus]
-    task_records: dict[str, Raw]
-    task_records_truncated: bool
-
-
-@router.get("/runs/{run_id}", response_class=Response)
-async def get_run(request: Request, run_id: str, include: Annotated[list[Include], Query()] = []) -> Response:  # noqa: B006
-    """The newest snapshot of a run. `include=records` adds `task_records`."""
-    snapshot = await shown_run(request, run_id)
+@handles(GET_RUN)
+async def get_run(
+    request: Request,
+    run_id: str,
+    include: Annotated[list[RunInclude], Query()] = [],  # noqa: B006
+) -> Response:
+    snapshot = await visible_run(request, run_id)
     view = await _with_worker(gateway_of(request), snapshot)
     if not include:
         view.task_records = UNSET
-    return _json(view)
+    return json_response(view)
 
 
-@router.get("/runs/{run_id}/tasks", response_class=Response)
+@handles(GET_TASKS)
 async def get_tasks(request: Request, run_id: str) -> Response:
-    """The state of each task, and its record where it was kept."""
-    snapshot = await shown_run(request, run_id)
-    return _json(
+    snapshot = await visible_run(request, run_id)
+    return json_response(
         TasksView(
             run_id=snapshot.run_id,
             flow_name=snapshot.flow_name,
@@ -67,8 +73,8 @@ async def get_tasks(request: Request, run_id: str) -> Response:
     )
 
 
-async def shown_run(request: Request, run_id: str) -> RunSnapshot:
-    """The run as it is stored; RunNotFound when there is none that the caller may know of."""
+async def visible_run(request: Request, run_id: str) -> RunSnapshot:
+    """The stored run; RunNotFound when there is none that the caller may see."""
     runs = gateway_of(request).runs.store
     return (await find_run(runs, run_id, caller_of(request), from_leader=False)).snapshot
 
@@ -80,8 +86,12 @@ async def _with_worker(gateway: Gateway, snapshot: RunSnapshot) -> RunView:
     try:
         worker = await gateway.workers.get(snapshot.worker_id)
     except (NatsUnavailable, msgspec.DecodeError) as error:
-        # The run is known, and that is what was asked for.
-        log.warning("cannot tell whether worker %s is alive: %s", snapshot.worker_id, error)
+        log.warning(
+            "the state of worker %s is unknown: %s",
+            snapshot.worker_id,
+            error,
+            extra={"run_id": snapshot.run_id, "worker_id": snapshot.worker_id},
+        )
         return view
     if worker is None:
         view.worker_alive = False
@@ -93,5 +103,63 @@ async def _with_worker(gateway: Gateway, snapshot: RunSnapshot) -> RunView:
     return view
 
 
-def _json(body: Struct) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json")
+@handles(CANCEL_RUN)
+async def cancel(request: Request, run_id: str) -> Response:
+    gateway = gateway_of(request)
+    body = await optional_record(request, CancelRequest, field="reason", cure="say it shorter")
+    snapshot = await cancel_run(
+        gateway.connection, gateway.runs.store, run_id, caller_of(request), reason=body.reason
+    )
+    snapshot.task_records = UNSET
+    return json_response(snapshot)
+
+
+@handles(RERUN)
+async def rerun(request: Request, run_id: str) -> Response:
+    gateway = gateway_of(request)
+    cure = "a rerun takes a mode and a task"
+    body = await optional_record(request, RerunRequest, field="task", cure=cure)
+    journal, caller = Journal(gateway.connection), caller_of(request)
+    keyed = keyed_by_header(request, caller, "rerun", run_id, body.mode, body.task)
+    earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
+    if earlier is not None:
+        return _accepted(earlier.run_id, run_id, replayed=True)
+    job = await rerun_job(gateway.runs.store, journal, run_id, caller, mode=body.mode, task=body.task)
+    with tracing.submitting(job, lambda: request.headers):
+        new_id = await gateway.runs.submitter.submit(job, request=keyed)
+    return _accepted(new_id, run_id, replayed=new_id != job.run_id)
+
+
+def _accepted(run_id: str, origin_run_id: str, *, replayed: bool) -> Response:
+    accepted = RerunAccepted(run_id=run_id, origin_run_id=origin_run_id)
+    return json_response(accepted, REPLAYED if replayed else None)
+
+
+@handles(EXPLAIN_RUN)
+async def explain(request: Request, run_id: str) -> Response:
+    language = preferred_language(request.headers.get("accept-language"))
+    status, findings = await gateway_of(request).runs.explainer.explain(run_id, caller_of(request))
+    views = [_finding_view(finding, run_id, language) for finding in findings]
+    explanation = Explanation(
+        run_id=run_id, status=status, checked_at=time.time(), summary=views[0].message, findings=views
+    )
+    return json_response(explanation, {"Content-Language": language, "Vary": "Accept-Language"})
+
+
+def _finding_view(finding: Finding, run_id: str, language: Lang) -> FindingView:
+    text = TEXTS[finding.code]
+    words = {**in_words(finding.evidence, language), "run_id": run_id}
+    actions = [
+        ActionView(
+            text=action.ja if language == "ja" else action.en,
+            command=action.command and action.command.format_map(words),
+            request=action.request and action.request.format_map(words),
+        )
+        for action in text.actions
+    ]
+    return FindingView(
+        code=finding.code,
+        message=text.message(words, language),
+        evidence=finding.evidence,
+        next=NextView(by_itself=text.by_itself(words, language), actions=actions),
+    )

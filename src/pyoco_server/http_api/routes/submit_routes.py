@@ -1,19 +1,15 @@
-"""Submitting runs: `POST /runs` (JSON) and `POST /runs/yaml` (a flow.yaml as multipart form).
-
-These two are plain Starlette routes inside the FastAPI app: submitting is the hot path, and a record
-decoded by msgspec costs a third of what FastAPI's own handling does.
-"""
+"""Submitting runs, as JSON or as a flow.yaml in a form. This is the hot path."""
 
 import asyncio
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api.endpoints import SUBMIT_RUN, SUBMIT_RUN_YAML
+from pyoco_server.api.run_types import RunAccepted, RunSubmitRequest, RunSubmitYamlFields
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.callers import caller_of
@@ -21,8 +17,9 @@ from pyoco_server.http_api.requests.bodies import limited_body
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, idempotency_key
 from pyoco_server.http_api.requests.invalid_input import invalid_body, invalid_fields
 from pyoco_server.http_api.requests.multipart import FileField, read_form
+from pyoco_server.http_api.routing import handles
 from pyoco_server.human.human_task_yaml import TakesTime, check_flow_yaml
-from pyoco_server.records.models import FlowName, Job, Labels, RunId, RunStatus, RunTimeout, Tag, encode
+from pyoco_server.records.models import Job, encode
 from pyoco_server.runs.flow_yaml import CheckedFlow
 from pyoco_server.runs.flow_yaml.nesting import check_nesting
 from pyoco_server.runs.lifecycle.idempotency import keyed_submission
@@ -31,34 +28,8 @@ from pyoco_server.telemetry import tracing
 
 # Checking takes about a millisecond per 16 KiB.
 _QUICKLY_CHECKED_BYTES = 16 * 1024
-# Far more than people write, far less than any JSON library of a worker gives up at.
+# Far more than people write, far less than the limit of any JSON library.
 MAX_NESTING = 100
-
-
-class RunSubmitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A run of a flow that the workers know."""
-
-    flow_name: FlowName
-    params: dict[str, Any] = {}
-    tag: Tag | None = None
-    tags: Labels | None = None
-    timeout_sec: RunTimeout | None = None
-
-
-class RunSubmitYamlFields(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The text fields beside the file of a flow.yaml submission."""
-
-    flow_name: FlowName
-    tag: Tag | None = None
-    # No None: a form has texts only, and "null" is no number.
-    timeout_sec: RunTimeout | UnsetType = UNSET
-
-
-class RunAccepted(Struct, kw_only=True):
-    """The run is stored and queued."""
-
-    run_id: RunId
-    status: RunStatus = RunStatus.PENDING
 
 
 _JSON = (b"content-type", b"application/json")
@@ -66,6 +37,7 @@ _REPLAYED = (REPLAYED_HEADER.lower().encode(), b"true")
 _decode_submit = msgspec.json.Decoder(RunSubmitRequest).decode
 
 
+@handles(SUBMIT_RUN, plain=True)
 async def submit_run(request: Request) -> Response:
     gateway = gateway_of(request)
     body = await limited_body(
@@ -75,43 +47,44 @@ async def submit_run(request: Request) -> Response:
         cure="pass a reference to large data, or raise PYOCO_MAX_RUN_SNAPSHOT_BYTES",
     )
     try:
-        wanted = _decode_submit(body)
+        submitted = _decode_submit(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid_body(error, body) from None
-    # Deeper than it has brackets it cannot be.
+    # The nesting cannot be deeper than the number of brackets.
     brackets = body.count(b"[") + body.count(b"{")
-    if brackets > MAX_NESTING and not check_nesting(wanted.params, MAX_NESTING):
+    if brackets > MAX_NESTING and not check_nesting(submitted.params, MAX_NESTING):
         raise InvalidRequest(problems=[FieldProblem("params", f"nested more than {MAX_NESTING} deep")])
     job = new_job(
-        flow_name=wanted.flow_name,
-        tag=wanted.tag or gateway.config.default_tag,
-        tags=wanted.tags or (),
-        params=wanted.params,
-        timeout_sec=wanted.timeout_sec,
+        flow_name=submitted.flow_name,
+        tag=submitted.tag or gateway.config.default_tag,
+        tags=submitted.tags or (),
+        params=submitted.params,
+        timeout_sec=submitted.timeout_sec,
     )
     return await _submitted(gateway, request, job)
 
 
+@handles(SUBMIT_RUN_YAML, plain=True)
 async def submit_run_yaml(request: Request) -> Response:
     gateway = gateway_of(request)
     form = await read_form(request, FileField("workflow", gateway.config.workflow_yaml_max_bytes))
     try:
-        wanted = msgspec.convert(form.fields, RunSubmitYamlFields, strict=False)
+        fields = msgspec.convert(form.fields, RunSubmitYamlFields, strict=False)
     except msgspec.ValidationError as error:
         raise invalid_fields(error, form.fields) from None
     flow = await _checked(form.file)
     job = new_job(
-        flow_name=wanted.flow_name,
-        tag=wanted.tag or gateway.config.default_tag,
+        flow_name=fields.flow_name,
+        tag=fields.tag or gateway.config.default_tag,
         params=flow.defaults,
-        timeout_sec=wanted.timeout_sec or None,
+        timeout_sec=fields.timeout_sec or None,
         workflow_yaml=form.file,
     )
     return await _submitted(gateway, request, job)
 
 
 async def _checked(source: bytes) -> CheckedFlow:
-    """A large file may take long to check; the event loop has others to serve meanwhile."""
+    """A large file is checked in a thread, so as not to block the event loop."""
     if len(source) <= _QUICKLY_CHECKED_BYTES:
         with suppress(TakesTime):
             return check_flow_yaml(source, at_once=True)
@@ -129,7 +102,7 @@ async def _submitted(gateway: Gateway, request: Request, job: Job) -> Response:
 
 
 class _Accepted(Response):
-    """The answer to every submit: made without what a framework's answer can do besides."""
+    """The response to every submit, without the cost of a general Response."""
 
     def __init__(self, run_id: str, *, replayed: bool) -> None:
         self.status_code, self.background = HTTPStatus.OK, None

@@ -1,68 +1,68 @@
-"""Reading waits for people: `GET /waits` and `GET /waits/{wait_id}`."""
+"""Waits for people: list them, read one, answer it, ask again."""
+
+from typing import Any, Final, TypeVar
 
 import msgspec
-from fastapi import APIRouter
-from msgspec import Raw, Struct, structs
+from msgspec import UNSET, Raw, Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.errors import WaitNotFound
+from pyoco_server.api.endpoints import GET_WAIT, LIST_WAITS, RESPOND, RESUME, RETRY_RUN
+from pyoco_server.api.wait_types import (
+    WAIT_LIMIT_DEFAULT,
+    WAIT_LIMIT_MAX,
+    Responded,
+    RespondRequest,
+    Resumed,
+    ResumeRequest,
+    RetryRequest,
+    WaitListQuery,
+    WaitView,
+)
+from pyoco_server.errors import FieldProblem, InvalidRequest, WaitNotFound
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.principal import principal_of
+from pyoco_server.http_api.requests.bodies import limited_body, optional_record
+from pyoco_server.http_api.requests.invalid_input import invalid_body
 from pyoco_server.http_api.requests.run_query import (
     QueryReader,
-    Refused,
     choice,
+    cursor_value,
     run_id_value,
     text_value,
     whole_number,
 )
-from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter, WaitItem
-from pyoco_server.records.wait_models import WaitEvent, WaitRecord, WaitState, is_wait_id
-from pyoco_server.runs.index.cursors import BadCursor, Cursors
-from pyoco_server.runs.index.sorting import Place
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.routes.submit_routes import MAX_NESTING
+from pyoco_server.http_api.routing import handles
+from pyoco_server.human.answers.answering import Answer
+from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter
+from pyoco_server.human.reopening import retry_run
+from pyoco_server.records.wait_models import Actor, WaitState, is_wait_id
+from pyoco_server.runs.flow_yaml.nesting import check_nesting
 
-router = APIRouter()
+_USER_AGENT_CHARS: Final = 300
 
-LIMIT_DEFAULT = 50
-LIMIT_MAX = 200
-
-_PARAMETERS = ("state", "run_id", "flow", "tag", "task", "assignee", "limit", "cursor")
-
-
-class WaitPage(Struct, kw_only=True):
-    """One page of a list of waits."""
-
-    items: list[WaitItem]
-    # None on the last page.
-    next_cursor: str | None
-    # Of all pages.
-    total: int
+T = TypeVar("T", bound=Struct)
 
 
 class _EncodedPage(Struct, kw_only=True):
-    """The same, with items that are JSON already."""
+    """A WaitPage whose items are encoded already."""
 
     items: list[Raw]
     next_cursor: str | None
     total: int
 
 
-class WaitView(WaitRecord, kw_only=True, omit_defaults=False):
-    """A wait as it is answered: its record, and what happened to it."""
-
-    events: list[WaitEvent]
-
-
-@router.get("/waits", response_class=Response)
+@handles(LIST_WAITS)
 async def list_waits(request: Request) -> Response:
-    """The waits that match, the open ones unless asked for others."""
     gateway = gateway_of(request)
-    # The key is needed for pages only: whatever else is wrong can be told without NATS.
+    # Without a cursor its key is not needed: a wrong query is refused even while NATS is not available.
     cursors = await gateway.cursors.get() if "cursor" in request.query_params else None
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown(_PARAMETERS)
-    wanted = WaitFilter(
+    reader.refuse_unknown(WaitListQuery.__struct_fields__)
+    selected = WaitFilter(
         tenant=caller_of(request).confined_to,
         states=frozenset(map(WaitState, reader.each("state", choice(*WaitState)))) or OPEN,
         run_id=reader.one("run_id", run_id_value, None),
@@ -71,43 +71,94 @@ async def list_waits(request: Request) -> Response:
         task=reader.one("task", text_value, None),
         assignee=reader.one("assignee", text_value, None),
     )
-    limit = reader.one("limit", whole_number(1, LIMIT_MAX), LIMIT_DEFAULT)
-    after = _place_in(reader, cursors, wanted)
+    limit = reader.one("limit", whole_number(1, WAIT_LIMIT_MAX), WAIT_LIMIT_DEFAULT)
+    after = reader.one("cursor", cursor_value(cursors, selected), None)
     reader.check()
-    page = await gateway.waits.lists.page(wanted, limit=limit, after=after)
+    page = await gateway.waits.lists.page(selected, limit=limit, after=after)
     last = page.goes_on_behind
-    next_cursor = None if last is None else (await gateway.cursors.get()).write(last, wanted)
-    return _json(_EncodedPage(items=page.items, next_cursor=next_cursor, total=page.total))
+    next_cursor = None if last is None else (await gateway.cursors.get()).write(last, selected)
+    return json_response(_EncodedPage(items=page.items, next_cursor=next_cursor, total=page.total))
 
 
-@router.get("/waits/{wait_id}", response_class=Response)
+@handles(GET_WAIT)
 async def get_wait(request: Request, wait_id: str) -> Response:
-    """One wait, open or not, with its question, its answer and what happened to it."""
-    gateway = gateway_of(request)
-    # An id that is none cannot exist, and must not reach a NATS subject.
-    stored = await gateway.waits.store.get(wait_id) if is_wait_id(wait_id) else None
+    waits = gateway_of(request).waits
+    # A malformed id must not reach a NATS subject.
+    stored = await waits.store.get(wait_id) if is_wait_id(wait_id) else None
     if stored is None or not caller_of(request).sees(stored.record.tenant_id):
         if stored is not None:
-            # As for one that the replica does not have: who counts our steps by the clock learns nothing.
-            await gateway.waits.store.get_from_leader(wait_id)
+            # The same steps as for a wait that does not exist, so that their time reveals nothing.
+            await waits.store.get_from_leader(wait_id)
         raise WaitNotFound(f"there is no wait {wait_id!r}")
-    record = stored.record
-    events = await gateway.waits.events.of_wait(wait_id)
-    # A proposal that was approved and a default are kept once; who reads the wait is told what was decided.
-    shown = structs.replace(record, payload=record.value)
-    return _json(WaitView(**structs.asdict(shown), events=events))
+    # The record does not repeat an approved proposal or a default as its payload; the response does.
+    record = structs.replace(stored.record, payload=stored.record.value)
+    return json_response(WaitView(**structs.asdict(record), events=await waits.events.of_wait(wait_id)))
 
 
-def _place_in(reader: QueryReader, cursors: Cursors | None, wanted: WaitFilter) -> Place | None:
-    def parse(text: str) -> Place:
-        assert cursors is not None, "there is a cursor to read"
-        try:
-            return cursors.read(text, wanted)
-        except BadCursor as bad:
-            raise Refused(str(bad)) from None
+@handles(RESPOND)
+async def respond(request: Request, wait_id: str) -> Response:
+    body = await _read(request, RespondRequest)
+    _check_depth(body.payload)
+    answers = gateway_of(request).waits.answers
+    answer = Answer(**structs.asdict(body))
+    receipt = await answers.respond(wait_id, answer, caller_of(request), _actor_of(request))
+    return json_response(
+        Responded(
+            wait_id=receipt.wait_id,
+            run_id=receipt.run_id,
+            decided_at=receipt.decided_at,
+            decision=receipt.decision,
+            decision_id=receipt.decision_id,
+            repeated=receipt.repeated,
+        )
+    )
 
-    return reader.one("cursor", parse, None)
+
+@handles(RESUME)
+async def resume(request: Request) -> Response:
+    body = await _read(request, ResumeRequest)
+    _check_depth(body.payload)
+    receipt = await gateway_of(request).waits.answers.resume(
+        body.run_id, body.payload, caller_of(request), _actor_of(request), decision_id=body.decision_id
+    )
+    return json_response(Resumed(run_id=receipt.run_id))
 
 
-def _json(body: Struct) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json")
+@handles(RETRY_RUN)
+async def retry(request: Request, run_id: str) -> Response:
+    await optional_record(request, RetryRequest, field="", cure="a retry takes nothing")
+    connection = gateway_of(request).connection
+    snapshot = await retry_run(connection, run_id, caller_of(request), _actor_of(request))
+    snapshot.task_records = UNSET
+    return json_response(snapshot)
+
+
+async def _read(request: Request, kind: type[T]) -> T:
+    body = await limited_body(
+        request,
+        gateway_of(request).config.wait_answer_max_bytes,
+        field="payload",
+        cure="answer with a reference to large data, or raise PYOCO_WAIT_ANSWER_MAX_BYTES",
+    )
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise invalid_body(error, body) from None
+
+
+def _check_depth(payload: Any) -> None:
+    if not check_nesting(payload, MAX_NESTING):
+        raise InvalidRequest(problems=[FieldProblem("payload", f"nested more than {MAX_NESTING} deep")])
+
+
+def _actor_of(request: Request) -> Actor:
+    """Who sent the request, for the audit trail."""
+    principal = principal_of(request)
+    agent = request.headers.get("user-agent")
+    return Actor(
+        tenant_id=None if principal is None else principal.tenant_id,
+        api_key_id=None if principal is None else principal.key_id,
+        name=None if principal is None else principal.name,
+        ip=None if request.client is None else request.client.host,
+        user_agent=None if agent is None else agent[:_USER_AGENT_CHARS],
+    )

@@ -1,19 +1,27 @@
-"""The registry of wheels over HTTP: `/wheels`."""
+"""The registry of wheels."""
 
 import asyncio
 import logging
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from fastapi import APIRouter
-from msgspec import UNSET, Meta, Struct, UnsetType, structs
+from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
+from pyoco_server.api.endpoints import (
+    BYTES,
+    DELETE_WHEEL,
+    DOWNLOAD_WHEEL,
+    LIST_WHEELS,
+    UPLOAD_WHEEL,
+    WHEEL_HISTORY,
+)
+from pyoco_server.api.operation_types import WheelDeleted, WheelFields, WheelHistoryQuery, WheelView
 from pyoco_server.broker.stores.wheel_history import new_event
 from pyoco_server.errors import (
     FieldProblem,
@@ -28,7 +36,9 @@ from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.byte_ranges import ByteRange, wanted_range
 from pyoco_server.http_api.requests.invalid_input import invalid_fields
 from pyoco_server.http_api.requests.multipart import FileField, OpenForm, open_form, refuse_unread
-from pyoco_server.http_api.requests.query_records import BadQuery, query_record
+from pyoco_server.http_api.requests.query_records import query_record
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED
 from pyoco_server.records.operation_models import Source, WheelAction, WheelActor, WheelEvent
 from pyoco_server.runs.lifecycle.tenancy import Caller
@@ -38,15 +48,12 @@ from pyoco_server.wheels.wheel_registry import StoredWheel
 
 log = logging.getLogger(__name__)
 
-router = APIRouter()
-
-# An upload has one of a few slots, and must not keep it for as long as it likes.
+# An upload must not keep one of the few slots for longer.
 _UPLOAD_SEC: Final = 900.0
 _BUSY_SEC: Final = "10"
 _MOST_TAGS: Final = 50
 _LONGEST_HEADER: Final = 500
-_BYTES_TYPE: Final = "application/octet-stream"
-_WANTED: Final = {
+_EXPECTED: Final = {
     "limit": "wanted a number from 1 to 500",
     "wheel_name": "wanted a wheel's name, *.whl",
     "action": "wanted upload or delete",
@@ -54,86 +61,44 @@ _WANTED: Final = {
 
 
 class _Download(StreamingResponse):
-    """The bytes of a wheel. What goes wrong once they have begun can only be told by cutting them off."""
+    """The bytes of a wheel. An error after the first byte can only be reported by closing the connection."""
 
     def __init__(
         self, wheel_name: str, content: AsyncGenerator[bytes, None], status: int, headers: dict[str, str]
     ) -> None:
-        super().__init__(content, status, headers, media_type=_BYTES_TYPE)
+        super().__init__(content, status, headers, media_type=BYTES)
         self._wheel_name = wheel_name
 
     async def stream_response(self, send: Send) -> None:
         try:
             await super().stream_response(send)
         except NatsUnavailable as error:
-            # The server hangs up on whoever is owed more: the client sees that something is missing.
+            # The connection closes before the announced length, so that the client notices.
             log.warning("the download of %s was cut off: %s", self._wheel_name, error)
 
 
-class WheelView(Struct, kw_only=True):
-    """One wheel."""
-
-    name: str
-    size_bytes: int
-    bucket: str
-    # Another one for each upload: a worker goes by it.
-    nuid: str
-    modified: float
-    sha256_hex: str | None
-    # Which workers install it; none: all of them.
-    tags: list[str]
-
-
-class WheelDeleted(Struct, kw_only=True):
-    """The wheel is gone."""
-
-    name: str
-    deleted: bool = True
-
-
-class WheelFields(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The text fields beside the file of an upload."""
-
-    replace: Annotated[bool, Meta(description="Written to the history; the version decides.")] = True
-    tags: Annotated[str, Meta(description="Which workers install it, separated by commas; all.")] = ""
-
-
-class HistoryQuery(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Which uploads and deletions are listed."""
-
-    limit: Annotated[int, Meta(ge=1, le=500, description="How many at most.")] = 100
-    wheel_name: Annotated[str | UnsetType, Meta(description="Only those of this wheel.")] = UNSET
-    action: Annotated[WheelAction | UnsetType, Meta(description="Only uploads, or deletions.")] = UNSET
-
-
-@router.get("/wheels", response_class=Response)
+@handles(LIST_WHEELS)
 async def list_wheels(request: Request) -> Response:
-    """Every wheel, by package and version."""
     registry = gateway_of(request).wheels.registry
-    return _json([_view(registry.bucket, wheel) for wheel in await registry.all()])
+    return json_response([_view(registry.bucket, wheel) for wheel in await registry.all()])
 
 
-@router.get("/wheels/history", response_class=Response)
+@handles(WHEEL_HISTORY)
 async def wheel_history(request: Request) -> Response:
-    """The uploads and deletions that match, the newest first."""
-    try:
-        query = query_record(request, HistoryQuery, _WANTED)
-    except BadQuery as bad:
-        raise InvalidRequest(problems=[bad.problem]) from None
+    query = query_record(request, WheelHistoryQuery, _EXPECTED, InvalidRequest)
     if query.wheel_name is not UNSET and not query.wheel_name.endswith(".whl"):
-        raise _invalid("wheel_name", _WANTED["wheel_name"], query.wheel_name)
+        raise _invalid("wheel_name", _EXPECTED["wheel_name"], query.wheel_name)
     history, caller = gateway_of(request).wheels.history, caller_of(request)
     events = await history.newest(
         query.limit, wheel_name=query.wheel_name or None, action=query.action or None
     )
-    return _json([_seen_by(caller, event) for event in events])
+    return json_response([_visible_to(caller, event) for event in events])
 
 
-@router.post("/wheels", response_class=Response)
+@handles(UPLOAD_WHEEL)
 async def upload_wheel(request: Request) -> Response:
-    """Register a wheel whose version is above that of every other wheel of its package."""
     gateway = gateway_of(request)
-    wanted = FileField(
+    expected = FileField(
         "wheel", gateway.config.wheel_max_bytes, WheelTooLarge, "PYOCO_WHEEL_MAX_BYTES", _UPLOAD_SEC
     )
     if gateway.wheels.uploads.locked():
@@ -141,18 +106,16 @@ async def upload_wheel(request: Request) -> Response:
         busy.headers["Retry-After"] = _BUSY_SEC
         await refuse_unread(request, request.stream(), busy)
     # Each upload may need a temporary file as large as a wheel may be.
-    async with gateway.wheels.uploads, open_form(request, wanted) as form:
+    async with gateway.wheels.uploads, open_form(request, expected) as form:
         fields = _fields_of(form)
         tags = _tags_in(fields.tags)
         wheel = await _add(gateway, form, tags)
-    await _note(request, WheelAction.UPLOAD, wheel, replace=fields.replace)
-    return _json(_view(gateway.wheels.registry.bucket, wheel))
+    await _record(request, WheelAction.UPLOAD, wheel, replace=fields.replace)
+    return json_response(_view(gateway.wheels.registry.bucket, wheel))
 
 
-@router.head("/wheels/{wheel_name}", response_class=Response, include_in_schema=False)
-@router.get("/wheels/{wheel_name}", response_class=Response)
+@handles(DOWNLOAD_WHEEL)
 async def download_wheel(request: Request, wheel_name: str) -> Response:
-    """The wheel itself, or the range of it that was asked for."""
     registry = gateway_of(request).wheels.registry
     wheel = await registry.find(wheel_name)
     size = wheel.stored.size
@@ -169,19 +132,18 @@ async def download_wheel(request: Request, wheel_name: str) -> Response:
     part, status = part or ByteRange(0, size), 200 if part is None else 206
     headers["Content-Length"] = str(part.size)
     if request.method == "HEAD":
-        return Response(None, status, headers, media_type=_BYTES_TYPE)
+        return Response(None, status, headers, media_type=BYTES)
     content = _content(gateway_of(request), wheel, part)
-    # Asked for before the answer begins: what goes wrong until then can still be an error answer.
+    # Read before the response starts: until then an error can still be an error response.
     first = await anext(content, b"")
     return _Download(wheel.name.file_name, _preceded_by(first, content), status, headers)
 
 
-@router.delete("/wheels/{wheel_name}", response_class=Response)
+@handles(DELETE_WHEEL)
 async def delete_wheel(request: Request, wheel_name: str) -> Response:
-    """Take a wheel out of the registry; workers uninstall it."""
     wheel = await gateway_of(request).wheels.registry.remove(wheel_name)
-    await _note(request, WheelAction.DELETE, wheel, replace=None)
-    return _json(WheelDeleted(name=wheel.name.file_name))
+    await _record(request, WheelAction.DELETE, wheel, replace=None)
+    return json_response(WheelDeleted(name=wheel.name.file_name))
 
 
 async def _add(gateway: Gateway, form: OpenForm, tags: list[str]) -> StoredWheel:
@@ -217,8 +179,8 @@ def _tags_in(text: str) -> list[str]:
     return tags
 
 
-async def _note(request: Request, action: WheelAction, wheel: StoredWheel, *, replace: bool | None) -> None:
-    """Write down what was done. It is done, so that a history that cannot be written does not undo it."""
+async def _record(request: Request, action: WheelAction, wheel: StoredWheel, *, replace: bool | None) -> None:
+    """Add to the history. A failure is logged only: the change itself is done."""
     event = new_event(
         action,
         wheel.name.file_name,
@@ -236,29 +198,28 @@ async def _note(request: Request, action: WheelAction, wheel: StoredWheel, *, re
 
 
 def _actor_of(request: Request) -> WheelActor:
-    """Whose API key the request carries."""
     caller = caller_of(request)
     return WheelActor(tenant_id=caller.tenant_id, api_key_id=caller.api_key_id)
 
 
-def _seen_by(caller: Caller, event: WheelEvent) -> WheelEvent:
-    """Wheels are shared; who of another tenant has changed them, and from where, is not told."""
+def _visible_to(caller: Caller, event: WheelEvent) -> WheelEvent:
+    """Wheels are shared between tenants; the actor and source of another tenant are hidden."""
     if caller.sees(event.actor.tenant_id):
         return event
     return structs.replace(event, actor=WheelActor(), source=Source())
 
 
 def _source_of(request: Request) -> Source:
-    def said(name: str) -> str | None:
+    def header(name: str) -> str | None:
         value = request.headers.get(name)
         return None if value is None else value[:_LONGEST_HEADER]
 
     return Source(
         remote_addr=None if request.client is None else request.client.host,
-        x_forwarded_for=said("x-forwarded-for"),
-        x_real_ip=said("x-real-ip"),
-        user_agent=said("user-agent"),
-        host=said("host"),
+        x_forwarded_for=header("x-forwarded-for"),
+        x_real_ip=header("x-real-ip"),
+        user_agent=header("user-agent"),
+        host=header("host"),
         scheme=request.scope["scheme"],
     )
 
@@ -294,7 +255,3 @@ def _view(bucket: str, wheel: StoredWheel) -> WheelView:
 
 def _invalid(field: str, message: str, value: str) -> InvalidRequest:
     return InvalidRequest(problems=[FieldProblem(field, message, value=shortened(value))])
-
-
-def _json(body: object) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json")

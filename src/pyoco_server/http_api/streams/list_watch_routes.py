@@ -1,91 +1,66 @@
-"""Watching a list of runs: `GET /runs/watch`, from the position that `GET /runs` has told with its answer."""
+"""Watching a list of runs, from the position in the response of `GET /runs`."""
 
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Header
-from msgspec import Struct
+from fastapi import Header
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api.endpoints import WATCH_RUNS
+from pyoco_server.api.run_types import WATCH_MAX_SEC, ListedRun, ListNote, RunListWatchQuery, UnlistedRun
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.requests.run_query import FILTERS, QueryReader, Refused, filter_in, whole_number
+from pyoco_server.http_api.requests.run_query import QueryReader, Refused, filter_in, whole_number
+from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream
 from pyoco_server.http_api.streams.watch_limits import WatchTime, position_in_header
-from pyoco_server.records.models import RunId
 from pyoco_server.runs.index.run_filter import RunFilter
-from pyoco_server.runs.index.run_summary import RunItem
 from pyoco_server.runs.watch.list_following import ListedChange, ListNews, LostTrack
 from pyoco_server.runs.watch.recent_changes import UNKNOWN_POSITION, Position
 
-router = APIRouter()
-
-_POSITION_WANTED = "wanted the X-Pyoco-Revision of a list, or the id of an event, such as 1a2b3c4d-4711"
+_EXPECTED_POSITION = "wanted the X-Pyoco-Revision of a list, or the id of an event, such as 1a2b3c4d-4711"
 
 
-class ListedRun(Struct, kw_only=True):
-    """The data of an event `snapshot`: a run that is in the list, as the list has it."""
-
-    run_id: RunId
-    snapshot: RunItem
-    # When it was told, unix seconds.
-    ts: float
-
-
-class UnlistedRun(Struct, kw_only=True):
-    """The data of an event `removed`: a run that is not in the list any more."""
-
-    run_id: RunId
-    ts: float
-
-
-class ListNote(Struct, kw_only=True):
-    """The data of an event `heartbeat` or `reset`."""
-
-    ts: float
-
-
-@router.get("/runs/watch", response_class=Response)
+@handles(WATCH_RUNS)
 async def watch_list(
     request: Request,
     last_event_id: Annotated[
-        str | None, Header(description="Go on behind this event; wins over `after`.")
+        str | None, Header(description="Continue after this event; wins over `after`.")
     ] = None,
 ) -> Response:
-    """What changes in a list of runs, as server-sent events. Takes every filter of the list."""
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown({*FILTERS, "after", "timeout_sec"})
-    wanted = filter_in(reader, caller_of(request))
+    reader.refuse_unknown(RunListWatchQuery.__struct_fields__)
+    selected = filter_in(reader, caller_of(request))
     after = reader.one("after", _position, None)
-    timeout_sec = reader.one("timeout_sec", whole_number(1, 600), None)
+    timeout_sec = reader.one("timeout_sec", whole_number(1, WATCH_MAX_SEC), None)
     reader.check()
     if last_event_id:
-        # A browser that reconnects sends its first address again, and this: it is newer.
-        after = position_in_header(last_event_id, _POSITION_WANTED)
+        # A browser that reconnects sends its first URL again, and this newer position.
+        after = position_in_header(last_event_id, _EXPECTED_POSITION)
     gateway = gateway_of(request)
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
     if not gateway.listing.changes.begun:
-        # A gateway that has just started lists its runs within a moment, and so lets them be watched.
+        # A gateway that has just started catches up within a moment.
         await gateway.listing.lists.caught_up()
     if not gateway.listing.changes.begun:
         raise IndexNotReady
     if after is None:
         after = gateway.listing.changes.newest
-    elif after.revision > gateway.listing.index.checkpoint.revision:
-        # Another gateway may have read further. One that nobody can have read is of a history that was lost.
+    elif after.revision > gateway.listing.index.held.revision:
+        # Another gateway may have read further. A position after the end of the stream was truncated away.
         await gateway.listing.lists.caught_up()
-        if after.revision > gateway.listing.index.checkpoint.revision:
+        if after.revision > gateway.listing.index.held.revision:
             after = UNKNOWN_POSITION
-    source = _events(gateway, wanted, after, WatchTime(timeout_sec))
+    source = _events(gateway, selected, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
 
 
 async def _events(gateway: Gateway, wanted: RunFilter, after: Position, time_left: WatchTime) -> EventSource:
     with gateway.listing.changes.following_list(wanted, after=after) as follower:
-        # What changed since the list was read is there already; and the first event comes at once.
+        # The first read does not wait: it has what changed since the list was read, if anything.
         silence = 0.0
         try:
             while True:
@@ -122,5 +97,5 @@ def _note(name: str, *, id: str | None = None) -> bytes:
 def _position(text: str) -> Position:
     position = Position.parse(text)
     if position is None:
-        raise Refused(_POSITION_WANTED)
+        raise Refused(_EXPECTED_POSITION)
     return position

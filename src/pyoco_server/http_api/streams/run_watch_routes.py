@@ -1,4 +1,4 @@
-"""Watching one run: `GET /runs/{run_id}/watch`, its newest snapshot at once, then each change, to its end."""
+"""Watching one run: its newest snapshot at once, then each change, to its end."""
 
 import logging
 import re
@@ -7,105 +7,90 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
-from fastapi import APIRouter, Header, Query
-from msgspec import UNSET, Struct
+from fastapi import Header, Query
+from msgspec import UNSET
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api.endpoints import WATCH_RUN
+from pyoco_server.api.run_types import WATCH_MAX_SEC, RunInclude, RunNote, WatchedRun
 from pyoco_server.broker.stores.run_store import StoredRun
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.routes.run_routes import Include
+from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream
 from pyoco_server.http_api.streams.watch_limits import WatchTime
-from pyoco_server.records.models import RunId, RunSnapshot, decode_snapshot
+from pyoco_server.records.models import RunSnapshot, decode_snapshot
 from pyoco_server.runs.lifecycle.run_lookup import find_run
 from pyoco_server.runs.lifecycle.tenancy import Caller
 from pyoco_server.runs.watch.run_hub import RunChange
 
 log = logging.getLogger(__name__)
 
-router = APIRouter()
-
 _REVISION: Final = re.compile(r"[0-9]{1,18}")
 
 
-class WatchedRun(Struct, kw_only=True):
-    """The data of an event `snapshot`."""
-
-    run_id: RunId
-    snapshot: RunSnapshot
-    # When it was told, unix seconds.
-    ts: float
-
-
-class RunNote(Struct, kw_only=True):
-    """The data of an event `heartbeat` or `removed`."""
-
-    run_id: RunId
-    ts: float
-
-
-@router.get("/runs/{run_id}/watch", response_class=Response)
+@handles(WATCH_RUN)
 async def watch_run(
     request: Request,
     run_id: str,
     *,
-    include: Annotated[list[Include], Query(description="Anything here adds `task_records`.")] = [],  # noqa: B006
+    include: Annotated[list[RunInclude], Query(description="Anything here adds `task_records`.")] = [],  # noqa: B006
     since: Annotated[
         float | None,
         Query(ge=0, allow_inf_nan=False, description="Leave out a first snapshot that is no newer."),
     ] = None,
-    timeout_sec: Annotated[int | None, Query(ge=1, le=600, description="End after so many seconds.")] = None,
+    timeout_sec: Annotated[
+        int | None, Query(ge=1, le=WATCH_MAX_SEC, description="End after so many seconds.")
+    ] = None,
     last_event_id: Annotated[
         str | None, Header(description="Leave out a first snapshot that was this.")
     ] = None,
 ) -> Response:
-    """The run's snapshots as server-sent events: the newest one at once, then each change, to its end."""
-    had = _Had(revision=_revision(last_event_id), since=since)
+    known = _Known(revision=_revision(last_event_id), since=since)
     gateway, caller = gateway_of(request), caller_of(request)
-    source = _snapshots(gateway, run_id, caller, had, WatchTime(timeout_sec), records=bool(include))
+    source = _snapshots(gateway, run_id, caller, known, WatchTime(timeout_sec), records=bool(include))
     return await EventStream.begin(source, stopping=gateway.stopping)
 
 
 @dataclass(frozen=True, slots=True)
-class _Had:
-    """What the client had before."""
+class _Known:
+    """What the client has already."""
 
     revision: int
     since: float | None
 
     def covers(self, stored: StoredRun) -> bool:
         if stored.snapshot.status.terminal:
-            return False  # a watch always tells the end
-        # An older one as well is news: the bucket may have lost what the client had.
+            return False  # the end is always sent
+        # An older revision is sent: the bucket may have lost the one that the client has.
         return stored.revision == self.revision or (
             self.since is not None and stored.snapshot.updated_at <= self.since
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """A snapshot as it is sent; empty if nobody can read it."""
+class _Encoded:
+    """A snapshot as an event; empty if it cannot be read."""
 
     event: bytes
     final: bool
 
 
 async def _snapshots(
-    gateway: Gateway, run_id: str, caller: Caller, had: _Had, time_left: WatchTime, *, records: bool
+    gateway: Gateway, run_id: str, caller: Caller, known: _Known, time_left: WatchTime, *, records: bool
 ) -> EventSource:
     encode = _with_records if records else _without_records
     with gateway.listing.changes.following_run(run_id) as follower:
-        # Read when following has begun, so that nothing happens in between. And from the leader: a replica
-        # may be behind what the feed has told already, and will not tell again.
+        # Read after the follower is registered, so that no change is missed. And from the leader: a replica
+        # may lag behind the feed, which does not repeat a change.
         stored = await find_run(gateway.runs.store, run_id, caller)
-        told_to = stored.revision
-        if had.covers(stored):
+        sent_revision = stored.revision
+        if known.covers(stored):
             yield _note("heartbeat", run_id)
         else:
-            first = _told(stored.snapshot, stored.revision, records=records)
+            first = _encoded(stored.snapshot, stored.revision, records=records)
             yield first.event
             if first.final:
                 return
@@ -115,42 +100,42 @@ async def _snapshots(
                 return
             if change is None:
                 yield _note("heartbeat", run_id)
-            elif change.revision > told_to:
-                told_to = change.revision
+            elif change.revision > sent_revision:
+                sent_revision = change.revision
                 if change.data is None:
                     yield _note("removed", run_id)
                     return
-                told = change.once(encode)
-                if told.event:
-                    yield told.event
-                if told.final:
+                encoded = change.once(encode)
+                if encoded.event:
+                    yield encoded.event
+                if encoded.final:
                     return
 
 
-def _with_records(change: RunChange) -> _Told:
+def _with_records(change: RunChange) -> _Encoded:
     return _changed(change, records=True)
 
 
-def _without_records(change: RunChange) -> _Told:
+def _without_records(change: RunChange) -> _Encoded:
     return _changed(change, records=False)
 
 
-def _changed(change: RunChange, *, records: bool) -> _Told:
+def _changed(change: RunChange, *, records: bool) -> _Encoded:
     assert change.data is not None
     try:
         snapshot = decode_snapshot(change.data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         log.warning("a snapshot cannot be read: %s", error, extra={"run_id": change.run_id})
-        return _Told(b"", final=False)
-    return _told(snapshot, change.revision, records=records)
+        return _Encoded(b"", final=False)
+    return _encoded(snapshot, change.revision, records=records)
 
 
-def _told(snapshot: RunSnapshot, revision: int, *, records: bool) -> _Told:
+def _encoded(snapshot: RunSnapshot, revision: int, *, records: bool) -> _Encoded:
     if not records:
         snapshot.task_records = UNSET
     data = WatchedRun(run_id=snapshot.run_id, snapshot=snapshot, ts=time.time())
     event = Event(name="snapshot", id=str(revision), data=data)
-    return _Told(event.encode(), final=snapshot.status.terminal)
+    return _Encoded(event.encode(), final=snapshot.status.terminal)
 
 
 def _note(name: str, run_id: str) -> bytes:

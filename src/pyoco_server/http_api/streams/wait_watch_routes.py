@@ -1,82 +1,61 @@
-"""Watching the inbox: `GET /waits/watch`, all that waits for an answer, and each change of it."""
+"""Watching the inbox: all open waits, then each change."""
 
 import logging
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Header
+from fastapi import Header
 from msgspec import Raw, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api.endpoints import WATCH_WAITS
+from pyoco_server.api.run_types import WATCH_MAX_SEC
+from pyoco_server.api.wait_types import InboxNote, WaitChanged, WaitWatchQuery
 from pyoco_server.errors import IndexNotReady, PyocoError
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.http_api.requests.run_query import QueryReader, whole_number
+from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream
 from pyoco_server.http_api.streams.watch_limits import WatchTime, position_in_header
 from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxFollower, LostTrack
-from pyoco_server.human.inbox.wait_items import WaitItem
 from pyoco_server.runs.watch.recent_changes import Position
 
 log = logging.getLogger(__name__)
 
-router = APIRouter()
-
-_POSITION_WANTED = "wanted the id of an event, such as 1a2b3c4d-4711"
-
-
-class OpenWaitsEvent(Struct, kw_only=True):
-    """The data of an event `open`: all that is open, in place of whatever was told before."""
-
-    waits: list[WaitItem]
-    # When it was told, unix seconds.
-    ts: float
+_EXPECTED_POSITION = "wanted the id of an event, such as 1a2b3c4d-4711"
 
 
 class _EncodedOpen(Struct, kw_only=True):
-    """The same, with waits that are JSON already."""
+    """An OpenWaitsEvent whose waits are encoded already."""
 
     waits: list[Raw]
     ts: float
 
 
-class WaitChanged(Struct, kw_only=True):
-    """The data of an event `opened` or `closed`: the wait as it is now."""
-
-    wait: WaitItem
-    ts: float
-
-
-class InboxNote(Struct, kw_only=True):
-    """The data of an event `heartbeat`."""
-
-    ts: float
-
-
-@router.get("/waits/watch", response_class=Response)
+@handles(WATCH_WAITS)
 async def watch_waits(
     request: Request,
-    last_event_id: Annotated[str | None, Header(description="Go on behind this event.")] = None,
+    last_event_id: Annotated[str | None, Header(description="Continue after this event.")] = None,
 ) -> Response:
-    """What waits for an answer, as server-sent events: first all of it, then what opens and closes."""
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown({"timeout_sec"})
-    timeout_sec = reader.one("timeout_sec", whole_number(1, 600), None)
+    reader.refuse_unknown(WaitWatchQuery.__struct_fields__)
+    timeout_sec = reader.one("timeout_sec", whole_number(1, WATCH_MAX_SEC), None)
     reader.check()
-    after = position_in_header(last_event_id, _POSITION_WANTED) if last_event_id else None
+    after = position_in_header(last_event_id, _EXPECTED_POSITION) if last_event_id else None
     gateway = gateway_of(request)
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
     if not gateway.waits.inbox.begun:
-        # A gateway that has just started lists its waits within a moment, and so lets them be watched.
+        # A gateway that has just started catches up within a moment.
         await gateway.waits.lists.caught_up()
     if not gateway.waits.inbox.begun:
         raise IndexNotReady
-    if after is not None and after.revision > gateway.waits.index.checkpoint.revision:
-        # Another gateway may have read further. One that nobody can have read is of a history that was lost.
+    if after is not None and after.revision > gateway.waits.index.held.revision:
+        # Another gateway may have read further. A position after the end of the stream was truncated away.
         await gateway.waits.lists.caught_up()
-        if after.revision > gateway.waits.index.checkpoint.revision:
+        if after.revision > gateway.waits.index.held.revision:
             after = None
     source = _events(gateway, caller_of(request).confined_to, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
@@ -87,13 +66,13 @@ async def _events(
 ) -> EventSource:
     with gateway.waits.inbox.following(tenant) as follower:
         follower.position = after
-        # What changed meanwhile is there already; and the first event comes at once.
+        # The first read does not wait, so that the first event is sent at once.
         yield await _next(gateway, tenant, follower, 0.0)
         while not time_left.over:
             try:
                 yield await _next(gateway, tenant, follower, time_left.silence)
             except PyocoError as error:
-                # The client asks again, and is told by an answer of its own what is wrong.
+                # The client connects again and gets this error as its response.
                 log.info("a watch of waits ends: %s", error)
                 return
 
@@ -108,18 +87,18 @@ async def _next(gateway: Gateway, tenant: str | None, follower: InboxFollower, w
         return Event(name="open", id=str(follower.position), data=data).encode()
     if changes:
         return b"".join(_encoded(change, gateway) for change in changes)
-    # The position of one who is told nothing: what others have is none of its business.
+    # Its own position: those of other tenants' changes are not revealed.
     return Event(name="heartbeat", id=str(follower.position), data=InboxNote(ts=time.time())).encode()
 
 
 def _encoded(change: InboxChange, gateway: Gateway) -> bytes:
-    assert change.known is not None, "nobody is told of a wait that nobody could read"
+    assert change.known is not None, "a wait that cannot be read is not sent"
     event = change.once(_event)
     return f"id: {gateway.waits.inbox.position(change.revision)}\n".encode() + event
 
 
 def _event(change: InboxChange) -> bytes:
-    """For all who are told of it."""
+    """Encoded once for all followers."""
     assert change.known is not None
     data = WaitChanged(wait=change.known, ts=time.time())
     return Event(name="opened" if change.opened else "closed", data=data).encode()

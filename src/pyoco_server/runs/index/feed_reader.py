@@ -2,14 +2,14 @@
 
 from typing import Protocol
 
-from pyoco_server.broker.jetstream.feed_history import Checkpoint, KnownKey
+from pyoco_server.broker.jetstream.feed_history import Held, KnownKey
 
 
 class FedIndex(Protocol):
     """An index that a feed fills."""
 
     @property
-    def checkpoint(self) -> Checkpoint: ...
+    def held(self) -> Held: ...
 
     @property
     def ready(self) -> bool: ...
@@ -35,8 +35,8 @@ class IndexReading:
         self._fed = index
 
     @property
-    def checkpoint(self) -> Checkpoint:
-        return self._fed.checkpoint
+    def held(self) -> Held:
+        return self._fed.held
 
     @property
     def ready(self) -> bool:

@@ -1,0 +1,1 @@
+"""The HTTP contract, for gateway and client: every endpoint, and what it takes and returns."""

@@ -1,0 +1,507 @@
+"""The table of endpoints: routing, scopes, 405, OpenAPI, client calls and the reference page follow from it.
+
+The order is that of routing: the hot ones first, and `/runs/watch` before `/runs/{run_id}`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from pyoco_server.api import operation_types as ops
+from pyoco_server.api import run_types as runs
+from pyoco_server.api import wait_types as waits
+from pyoco_server.auth.scopes import Scope
+from pyoco_server.errors import WheelTooLarge
+from pyoco_server.errors.error_table import Err, ErrorSpec
+from pyoco_server.records.models import RunSnapshot
+from pyoco_server.records.operation_models import BulkRecord, WheelEvent
+from pyoco_server.runs.index.run_summary import RunItem
+
+REVISION_HEADER: Final = "X-Pyoco-Revision"
+JSON: Final = "application/json"
+METRICS_TEXT: Final = "text/plain; version=0.0.4"
+BYTES: Final = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a request carries; in a form, the field `file` is a file."""
+
+    record: type[Struct]
+    required: bool = True
+    file: str = ""
+    file_text: str = ""
+    min_fields: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """A stream of server-sent events, and the records that are their data."""
+
+    text: str
+    records: tuple[type[Struct], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Endpoint:
+    method: str
+    path: str
+    # A key with any one of them may use it; none: it is public.
+    scopes: tuple[Scope, ...]
+    summary: str
+    # A record, a list of records, a tuple of alternatives, or the JSON Schema of what is not JSON.
+    response: Any = None
+    errors: tuple[ErrorSpec, ...] = ()
+    body: Body | None = None
+    # Where it is None, FastAPI reads the query from the handler's parameters.
+    query: type[Struct] | None = None
+    events: Events | None = None
+    # What a request creates that takes an `Idempotency-Key`.
+    creates: str = ""
+    # Whether a client may repeat it after a failure, also without a key.
+    repeatable: bool = False
+    media_type: str = JSON
+    ok_text: str = "OK"
+    # Other statuses that come with the same content.
+    also: Mapping[int, str] = field(default_factory=dict)
+    request_headers: Mapping[str, str] = field(default_factory=dict)
+    response_headers: Mapping[str, str] = field(default_factory=dict)
+    head: bool = False
+    in_schema: bool = True
+
+    @property
+    def public(self) -> bool:
+        return not self.scopes
+
+    @property
+    def scope_names(self) -> list[str]:
+        return [scope.value for scope in self.scopes]
+
+    def allows(self, scopes: frozenset[Scope]) -> bool:
+        return self.public or Scope.ADMIN in scopes or not scopes.isdisjoint(self.scopes)
+
+    def url(self, **values: str | int) -> str:
+        """The path with its parameters filled in."""
+        return self.path.format_map({name: quote(str(value), safe="") for name, value in values.items()})
+
+
+PUBLIC: Final[tuple[Scope, ...]] = ()
+SUBMIT: Final = (Scope.SUBMIT,)
+READ: Final = (Scope.READ,)
+OPERATE: Final = (Scope.OPERATE,)
+# Operators may read what they operate on.
+READ_OR_OPERATE: Final = (Scope.READ, Scope.OPERATE)
+WHEELS: Final = (Scope.WHEELS,)
+
+_NATS = Err.NATS_UNAVAILABLE
+_SUBMIT_ERRORS = (Err.INVALID_REQUEST, Err.IDEMPOTENCY_CONFLICT, Err.WORKFLOW_TOO_LARGE, _NATS)
+_RUN_ERRORS = (Err.RUN_NOT_FOUND, Err.INVALID_REQUEST, _NATS)
+_LIST_ERRORS = (Err.INVALID_LIST_QUERY, _NATS, Err.INDEX_NOT_READY)
+_ANSWER_ERRORS = (
+    Err.NOT_ASSIGNED,
+    Err.WAIT_CONFLICT,
+    Err.WAIT_EXPIRED,
+    Err.PROPOSAL_CHANGED,
+    Err.ANSWER_INVALID,
+    Err.INVALID_REQUEST,
+    _NATS,
+    Err.ANSWERS_BUSY,
+)
+_BULK_ERRORS = (
+    Err.INVALID_LIST_QUERY,
+    Err.INVALID_REQUEST,
+    Err.BULK_REFUSED,
+    Err.IDEMPOTENCY_CONFLICT,
+    Err.BULK_NOT_FOUND,
+    _NATS,
+    Err.INDEX_NOT_READY,
+)
+_LETTER_BULK_ERRORS = tuple(error for error in _BULK_ERRORS if error is not Err.INDEX_NOT_READY)
+_RANGE_NOT_SATISFIABLE: Final = replace(Err.INVALID_REQUEST, status=416)
+
+SUBMIT_RUN = Endpoint(
+    "POST",
+    "/runs",
+    SUBMIT,
+    "Submit a run of a flow that the workers know",
+    runs.RunAccepted,
+    _SUBMIT_ERRORS,
+    Body(runs.RunSubmitRequest),
+    creates="run",
+)
+SUBMIT_RUN_YAML = Endpoint(
+    "POST",
+    "/runs/yaml",
+    SUBMIT,
+    "Submit a flow.yaml as a run",
+    runs.RunAccepted,
+    _SUBMIT_ERRORS,
+    Body(runs.RunSubmitYamlFields, file="workflow", file_text="A flow.yaml."),
+    creates="run",
+)
+HEALTH = Endpoint(
+    "GET",
+    "/health",
+    PUBLIC,
+    "Whether the gateway runs; it does so without NATS too. With `ready=1` a 503 until it is of full use.",
+    ops.Health,
+    (Err.INVALID_REQUEST,),
+    also={503: "Only with `ready=1`: not ready yet."},
+    head=True,
+)
+LIST_RUNS = Endpoint(
+    "GET",
+    "/runs",
+    READ,
+    "The runs that match, an array; with `cursor`, `updated_after`, `paged` or `total` an object.",
+    (list[RunItem], runs.RunPage, list[RunSnapshot], runs.SnapshotPage),
+    _LIST_ERRORS,
+    query=runs.RunListQuery,
+    ok_text="The runs. An object with `cursor`, `updated_after`, `paged=true` or `total=true`, else an "
+    "array; whole snapshots with `include`.",
+    response_headers={REVISION_HEADER: "As of when this is: the `after` of `GET /runs/watch`."},
+)
+WATCH_RUNS = Endpoint(
+    "GET",
+    "/runs/watch",
+    READ,
+    "What changes in a list of runs, as server-sent events. Takes every filter of the list.",
+    errors=_LIST_ERRORS,
+    query=runs.RunListWatchQuery,
+    events=Events(
+        "Events `snapshot`, whose data is a `ListedRun`, and `removed`, an `UnlistedRun`; `heartbeat` and, "
+        "last of all, `reset`: a `ListNote`. Their ids are positions; `reset` has none.",
+        (runs.ListedRun, runs.UnlistedRun, runs.ListNote),
+    ),
+)
+WATCH_RUN = Endpoint(
+    "GET",
+    "/runs/{run_id}/watch",
+    READ,
+    "The run's snapshots as server-sent events: the newest one at once, then each change, to its end.",
+    errors=_RUN_ERRORS,
+    events=Events(
+        "Events `snapshot`, whose data is a `WatchedRun` and whose id is its revision; the last one has a "
+        "terminal status. Events `heartbeat` in between, and `removed` at the end of a run that was "
+        "deleted: a `RunNote`.",
+        (runs.WatchedRun, runs.RunNote),
+    ),
+)
+GET_RUN = Endpoint(
+    "GET",
+    "/runs/{run_id}",
+    READ,
+    "The newest snapshot of a run. `include=records` adds `task_records`.",
+    runs.RunView,
+    _RUN_ERRORS,
+)
+GET_TASKS = Endpoint(
+    "GET",
+    "/runs/{run_id}/tasks",
+    READ,
+    "The state of each task, and its record where it was kept.",
+    runs.TasksView,
+    (Err.RUN_NOT_FOUND, _NATS),
+)
+GET_LOGS = Endpoint(
+    "GET",
+    "/runs/{run_id}/logs",
+    READ,
+    "What a run printed, from a line on; with `Accept: text/event-stream`, to its end as it prints it.",
+    runs.LogsView,
+    _RUN_ERRORS,
+    events=Events(
+        "Each printed line as an event `line` whose data is one of the `lines` and whose id is the line's; "
+        "at the run's end an event `end` whose data is a `LogEnd`.",
+        (runs.LineView, runs.LogEnd),
+    ),
+)
+CANCEL_RUN = Endpoint(
+    "POST",
+    "/runs/{run_id}/cancel",
+    OPERATE,
+    "Request that a run stops. A run that has ended is returned unchanged; a repetition changes nothing.",
+    RunSnapshot,
+    _RUN_ERRORS,
+    Body(runs.CancelRequest, required=False),
+    repeatable=True,
+)
+RERUN = Endpoint(
+    "POST",
+    "/runs/{run_id}/rerun",
+    OPERATE,
+    "Repeat a run that has ended, as a new run: from the start, from what failed, or from a task.",
+    runs.RerunAccepted,
+    (*_RUN_ERRORS, Err.RUN_CONFLICT, Err.IDEMPOTENCY_CONFLICT, Err.WORKFLOW_TOO_LARGE),
+    Body(runs.RerunRequest, required=False),
+    creates="run",
+)
+EXPLAIN_RUN = Endpoint(
+    "GET",
+    "/runs/{run_id}/explain",
+    READ,
+    "Why the run waits, shows no progress, or ended; and what can be done about it.",
+    runs.Explanation,
+    (Err.RUN_NOT_FOUND,),
+)
+WATCH_WAITS = Endpoint(
+    "GET",
+    "/waits/watch",
+    READ_OR_OPERATE,
+    "The open waits, as server-sent events: first all of them, then each that opens or closes.",
+    errors=_LIST_ERRORS,
+    query=waits.WaitWatchQuery,
+    events=Events(
+        "Events `open`, whose data is an `OpenWaitsEvent` with all that is open; `opened` and `closed`, a "
+        "`WaitChanged`; and `heartbeat`, an `InboxNote`. Their ids are positions for `Last-Event-ID`.",
+        (waits.OpenWaitsEvent, waits.WaitChanged, waits.InboxNote),
+    ),
+)
+LIST_WAITS = Endpoint(
+    "GET",
+    "/waits",
+    READ_OR_OPERATE,
+    "The waits that match, the open ones unless asked for others.",
+    waits.WaitPage,
+    _LIST_ERRORS,
+    query=waits.WaitListQuery,
+)
+GET_WAIT = Endpoint(
+    "GET",
+    "/waits/{wait_id}",
+    READ_OR_OPERATE,
+    "One wait, open or not, with its question, its answer and its history.",
+    waits.WaitView,
+    (Err.WAIT_NOT_FOUND, _NATS),
+)
+RESPOND = Endpoint(
+    "POST",
+    "/waits/{wait_id}/respond",
+    OPERATE,
+    "Answer a wait. Of several answers the first one counts; the later ones get a 409 that names it.",
+    waits.Responded,
+    (Err.WAIT_NOT_FOUND, *_ANSWER_ERRORS),
+    Body(waits.RespondRequest),
+    repeatable=True,
+)
+RESUME = Endpoint(
+    "POST",
+    "/resume",
+    OPERATE,
+    "Answer the only open wait of a run; with several, answer one of them by its own id.",
+    waits.Resumed,
+    (Err.RUN_NOT_FOUND, *_ANSWER_ERRORS),
+    Body(waits.ResumeRequest),
+    repeatable=True,
+)
+RETRY_RUN = Endpoint(
+    "POST",
+    "/runs/{run_id}/retry",
+    OPERATE,
+    "Ask again what nobody has answered in time; what the run has done before is not done again.",
+    RunSnapshot,
+    (Err.RUN_NOT_FOUND, Err.WAIT_CONFLICT, Err.INVALID_REQUEST, _NATS),
+    Body(waits.RetryRequest, required=False),
+    repeatable=True,
+)
+LIST_LETTERS = Endpoint(
+    "GET",
+    "/dlq",
+    READ_OR_OPERATE,
+    "The dead letters that match, newest first.",
+    ops.LettersView,
+    (Err.INVALID_LIST_QUERY, _NATS),
+    query=ops.LetterPageQuery,
+)
+GET_LETTER = Endpoint(
+    "GET",
+    "/dlq/{seq}",
+    READ_OR_OPERATE,
+    "One dead letter.",
+    ops.LetterView,
+    (Err.DEAD_LETTER_NOT_FOUND, _NATS),
+)
+# Not repeatable: the 404 of a second request would not say whether the first one has deleted it.
+DELETE_LETTER = Endpoint(
+    "DELETE",
+    "/dlq/{seq}",
+    OPERATE,
+    "Remove one dead letter; its run stays as it is.",
+    ops.LetterDeleted,
+    (Err.DEAD_LETTER_NOT_FOUND, _NATS),
+)
+REPLAY_LETTER = Endpoint(
+    "POST",
+    "/dlq/{seq}/replay",
+    OPERATE,
+    "Repeat the run of a dead letter, as a new run.",
+    ops.ReplayAccepted,
+    (
+        Err.DEAD_LETTER_NOT_FOUND,
+        Err.NOT_REPLAYABLE,
+        Err.IDEMPOTENCY_CONFLICT,
+        Err.INVALID_REQUEST,
+        Err.WORKFLOW_TOO_LARGE,
+        _NATS,
+    ),
+    Body(ops.ReplayRequest, required=False),
+    creates="run",
+)
+BULK_CANCEL = Endpoint(
+    "POST",
+    "/bulk/cancel",
+    OPERATE,
+    "Cancel every run that matches the query, with the filters of `GET /runs`.",
+    ops.BulkAnswer,
+    _BULK_ERRORS,
+    Body(ops.BulkCancelRequest),
+    runs.RunFilterQuery,
+    creates="bulk operation",
+)
+BULK_RERUN = Endpoint(
+    "POST",
+    "/bulk/rerun",
+    OPERATE,
+    "Repeat every run that matches the query, with the filters of `GET /runs`.",
+    ops.BulkAnswer,
+    _BULK_ERRORS,
+    Body(ops.BulkRerunRequest),
+    runs.RunFilterQuery,
+    creates="bulk operation",
+)
+REPLAY_LETTERS = Endpoint(
+    "POST",
+    "/dlq/replay",
+    OPERATE,
+    "Repeat the runs of every dead letter that matches the query, with the filters of `GET /dlq`.",
+    ops.BulkAnswer,
+    _LETTER_BULK_ERRORS,
+    Body(ops.BulkReplayRequest),
+    ops.LetterQuery,
+    creates="bulk operation",
+)
+DELETE_LETTERS = Endpoint(
+    "POST",
+    "/dlq/delete",
+    OPERATE,
+    "Remove every dead letter that matches the query, with the filters of `GET /dlq`.",
+    ops.BulkAnswer,
+    _LETTER_BULK_ERRORS,
+    Body(ops.BulkRequest),
+    ops.LetterQuery,
+    creates="bulk operation",
+)
+LIST_BULK = Endpoint("GET", "/bulk", READ_OR_OPERATE, "The newest bulk operations.", ops.BulkList, (_NATS,))
+GET_BULK = Endpoint(
+    "GET",
+    "/bulk/{bulk_id}",
+    READ_OR_OPERATE,
+    "The progress of a bulk operation.",
+    BulkRecord,
+    (Err.BULK_NOT_FOUND, _NATS),
+)
+STOP_BULK = Endpoint(
+    "POST",
+    "/bulk/{bulk_id}/stop",
+    OPERATE,
+    "End a bulk operation after the items in hand; what was done stays done.",
+    BulkRecord,
+    (Err.BULK_NOT_FOUND, _NATS),
+    repeatable=True,
+)
+LIST_WORKERS = Endpoint(
+    "GET",
+    "/workers",
+    READ_OR_OPERATE,
+    "The active workers, or also those that are gone.",
+    list[ops.WorkerView],
+    (Err.INVALID_WORKERS_REQUEST, _NATS),
+    query=ops.WorkersQuery,
+)
+GET_WORKER = Endpoint(
+    "GET",
+    "/workers/{worker_id}",
+    READ_OR_OPERATE,
+    "One worker, hidden or not.",
+    ops.WorkerView,
+    (Err.WORKER_NOT_FOUND, _NATS),
+)
+PATCH_WORKER = Endpoint(
+    "PATCH",
+    "/workers/{worker_id}",
+    OPERATE,
+    "Hide or show a worker, pause or resume it, or drain it: it finishes what runs and ends.",
+    ops.WorkerChanged,
+    (Err.WORKER_NOT_FOUND, Err.INVALID_WORKERS_REQUEST, _NATS),
+    Body(ops.WorkerPatch, min_fields=1),
+    repeatable=True,
+)
+METRICS = Endpoint(
+    "GET",
+    "/metrics",
+    READ_OR_OPERATE,
+    "All metrics in Prometheus' text format; 503 when NATS, where most of them are read, is not available.",
+    {"type": "string", "description": "Prometheus' text format."},
+    (_NATS,),
+    media_type=METRICS_TEXT,
+)
+OVERVIEW = Endpoint(
+    "GET",
+    "/overview",
+    READ,
+    "Runs by status, how runs ended lately, queues and workers.",
+    ops.Overview,
+    _LIST_ERRORS,
+    query=ops.OverviewQuery,
+)
+LIST_WHEELS = Endpoint(
+    "GET", "/wheels", WHEELS, "Every wheel, by package and version.", list[ops.WheelView], (_NATS,)
+)
+WHEEL_HISTORY = Endpoint(
+    "GET",
+    "/wheels/history",
+    WHEELS,
+    "The uploads and deletions that match, the newest first.",
+    list[WheelEvent],
+    (Err.INVALID_REQUEST, _NATS),
+    query=ops.WheelHistoryQuery,
+)
+UPLOAD_WHEEL = Endpoint(
+    "POST",
+    "/wheels",
+    WHEELS,
+    "Register a wheel whose version is above that of every other wheel of its package.",
+    ops.WheelView,
+    (Err.WHEEL_VERSION_REJECTED, WheelTooLarge.error, Err.INVALID_REQUEST, _NATS, Err.UPLOADS_BUSY),
+    Body(ops.WheelFields, file="wheel", file_text="A wheel, under its own name."),
+)
+DOWNLOAD_WHEEL = Endpoint(
+    "GET",
+    "/wheels/{wheel_name}",
+    WHEELS,
+    "The wheel itself, or the range of it that was asked for.",
+    {"type": "string", "format": "binary"},
+    (Err.WHEEL_NOT_FOUND, _RANGE_NOT_SATISFIABLE, _NATS),
+    media_type=BYTES,
+    also={206: "The range that was asked for"},
+    request_headers={"Range": "One range of bytes, such as `bytes=1048576-`."},
+    head=True,
+)
+DELETE_WHEEL = Endpoint(
+    "DELETE",
+    "/wheels/{wheel_name}",
+    WHEELS,
+    "Delete a wheel from the registry; workers uninstall it.",
+    ops.WheelDeleted,
+    (Err.WHEEL_NOT_FOUND, _NATS),
+)
+OPENAPI = Endpoint("GET", "/openapi.json", PUBLIC, "This document.", head=True, in_schema=False)
+DASHBOARD = Endpoint("GET", "/", PUBLIC, "The dashboard.", head=True, in_schema=False)
+DASHBOARD_FILE = Endpoint(
+    "GET", "/static/{path:path}", PUBLIC, "A file of the dashboard.", head=True, in_schema=False
+)
+
+ENDPOINTS: Final = tuple(each for each in globals().copy().values() if isinstance(each, Endpoint))

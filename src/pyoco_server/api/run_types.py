@@ -1,0 +1,276 @@
+"""What the endpoints of runs take and return."""
+
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from pyoco_server.records.models import (
+    FlowName,
+    Labels,
+    RerunMode,
+    RunId,
+    RunSnapshot,
+    RunStatus,
+    RunTimeout,
+    Tag,
+    TaskStatus,
+)
+from pyoco_server.runs.index.run_summary import RunItem
+from pyoco_server.runs.index.sorting import SortField
+
+RUN_LIMIT_MAX: Final = 200
+RUN_LIMIT_DEFAULT: Final = 50
+WATCH_MAX_SEC: Final = 600
+
+Text = Annotated[str, Meta(min_length=1, max_length=200)]
+Cursor = Annotated[str, Meta(min_length=1, max_length=1000)]
+UnixTime = Annotated[float, Meta(ge=0, description="In unix seconds.")]
+WatchTimeout = Annotated[
+    int, Meta(ge=1, le=WATCH_MAX_SEC, description="End the stream after so many seconds.")
+]
+RunOrder = Literal["desc", "asc"]
+RunListInclude = Literal["full", "all"]
+RunInclude = Literal["records", "full", "all"]
+LogStream = Literal["stdout", "stderr", "note"]
+
+
+class RunSubmitRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A run of a flow that the workers know."""
+
+    flow_name: FlowName
+    params: dict[str, Any] = {}
+    tag: Tag | None = None
+    tags: Labels | None = None
+    timeout_sec: RunTimeout | None = None
+
+
+class RunSubmitYamlFields(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The text fields of a flow.yaml submission."""
+
+    flow_name: FlowName
+    tag: Tag | None = None
+    # No None: a form has texts only, and "null" is no number.
+    timeout_sec: RunTimeout | UnsetType = UNSET
+
+
+class RunAccepted(Struct, kw_only=True):
+    """The run is stored and queued."""
+
+    run_id: RunId
+    status: RunStatus = RunStatus.PENDING
+
+
+class RerunRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """From where a run is repeated; `task` goes with the mode `task`."""
+
+    mode: RerunMode = RerunMode.START
+    task: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+
+
+class RerunAccepted(RunAccepted, kw_only=True):
+    """The new run is stored and queued."""
+
+    origin_run_id: RunId
+
+
+class CancelRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Why the run is to be cancelled, for people."""
+
+    reason: Annotated[str, Meta(max_length=1000)] | None = None
+
+
+class RunView(RunSnapshot, kw_only=True):
+    """The snapshot of a run, and whether its worker is alive."""
+
+    worker_alive: bool | None = None
+    worker_heartbeat_at: float | None = None
+    worker_tags: list[str] | None = None
+
+
+class TasksView(Struct, kw_only=True):
+    """The tasks of a run."""
+
+    run_id: RunId
+    flow_name: str
+    status: RunStatus
+    tasks: dict[str, TaskStatus]
+    task_records: dict[str, Raw]
+    task_records_truncated: bool
+
+
+class RunFilterQuery(Struct, kw_only=True):
+    """Which runs are listed, watched or changed."""
+
+    status: Annotated[
+        list[RunStatus] | UnsetType,
+        Meta(description="Any of these; repeated or separated by commas, in upper or lower case."),
+    ] = UNSET
+    flow: Annotated[Text | UnsetType, Meta(description="The name of the flow.")] = UNSET
+    tag: Annotated[Text | UnsetType, Meta(description="The run's tag, or one of its tags.")] = UNSET
+    worker: Annotated[
+        Text | UnsetType, Meta(description="The id of the worker that has it, or had it last.")
+    ] = UNSET
+    origin: Annotated[
+        str | UnsetType, Meta(description="The run that it repeats.", extra_json_schema={"format": "uuid"})
+    ] = UNSET
+    workflow_yaml_sha256: Annotated[
+        Annotated[str, Meta(pattern="^[0-9A-Fa-f]{64}$")] | UnsetType, Meta(description="Of its flow.yaml.")
+    ] = UNSET
+    updated_after: UnixTime | UnsetType = UNSET
+    updated_before: UnixTime | UnsetType = UNSET
+    submitted_after: UnixTime | UnsetType = UNSET
+    submitted_before: UnixTime | UnsetType = UNSET
+    q: Annotated[
+        Text | UnsetType,
+        Meta(description="Anywhere in flow name, tags, error or params; the case does not matter."),
+    ] = UNSET
+
+
+class RunListQuery(RunFilterQuery, kw_only=True):
+    """Which runs, in which order, and how much of each."""
+
+    sort: Annotated[SortField, Meta(description="What the list is sorted by.")] = SortField.UPDATED_AT
+    order: Annotated[RunOrder, Meta(description="`desc`: the newest or largest first.")] = "desc"
+    limit: Annotated[int, Meta(ge=1, le=RUN_LIMIT_MAX, description="How many runs at most.")] = (
+        RUN_LIMIT_DEFAULT
+    )
+    include: Annotated[
+        list[RunListInclude] | UnsetType, Meta(description="Return whole snapshots, with `task_records`.")
+    ] = UNSET
+    cursor: Annotated[
+        Cursor | UnsetType,
+        Meta(description="The `next_cursor` of the page before; with the same filters, sort and order."),
+    ] = UNSET
+    paged: Annotated[bool, Meta(description="Return an object with `next_cursor`.")] = False
+    total: Annotated[bool, Meta(description="Return an object that also says how many runs match.")] = False
+
+
+class RunListWatchQuery(RunFilterQuery, kw_only=True):
+    """Which runs are watched, and from when on."""
+
+    after: Annotated[
+        Annotated[str, Meta(pattern="^[0-9a-f]{8}-[0-9]{1,18}$")] | UnsetType,
+        Meta(description="The `X-Pyoco-Revision` of a list: what changed after it. Default: from now on."),
+    ] = UNSET
+    timeout_sec: WatchTimeout | UnsetType = UNSET
+
+
+class RunPage(Struct, kw_only=True):
+    """One page of a list of runs."""
+
+    items: list[RunItem]
+    # None on the last page.
+    next_cursor: str | None
+    # With `total=true`. Not exact: there are at least so many.
+    total: int | UnsetType = UNSET
+    total_exact: bool | UnsetType = UNSET
+
+
+class SnapshotPage(Struct, kw_only=True):
+    """One page of a list of runs, with whole snapshots."""
+
+    items: list[RunSnapshot]
+    next_cursor: str | None
+    total: int | UnsetType = UNSET
+    total_exact: bool | UnsetType = UNSET
+
+
+class ListedRun(Struct, kw_only=True):
+    """The data of an event `snapshot`: a run of the list that was created or changed, or now matches."""
+
+    run_id: RunId
+    snapshot: RunItem
+    # When it was sent, unix seconds.
+    ts: float
+
+
+class UnlistedRun(Struct, kw_only=True):
+    """The data of an event `removed`: a run that is no longer in the list."""
+
+    run_id: RunId
+    ts: float
+
+
+class ListNote(Struct, kw_only=True):
+    """The data of an event `heartbeat` or `reset`."""
+
+    ts: float
+
+
+class WatchedRun(Struct, kw_only=True):
+    """The data of an event `snapshot`."""
+
+    run_id: RunId
+    snapshot: RunSnapshot
+    # When it was sent, unix seconds.
+    ts: float
+
+
+class RunNote(Struct, kw_only=True):
+    """The data of an event `heartbeat` or `removed`."""
+
+    run_id: RunId
+    ts: float
+
+
+class LineView(Struct, kw_only=True):
+    """One line that a run printed, or a note about lines that are missing."""
+
+    id: str
+    ts: float
+    task: str | None
+    # stdout, stderr, or note.
+    stream: str
+    text: str
+    attempt: int
+
+
+class LogsView(Struct, kw_only=True):
+    """A page of a run's log. `next_after` is the `after` of the next page."""
+
+    run_id: RunId
+    lines: list[LineView]
+    next_after: str | None
+    # The run has ended, and there are no lines after these.
+    complete: bool
+
+
+class LogEnd(Struct, kw_only=True):
+    """The data of the last event of a followed log; null: the run was removed meanwhile."""
+
+    status: RunStatus | None
+
+
+class ActionView(Struct, kw_only=True):
+    """What a person can do: in words, as a command line, and as a request."""
+
+    text: str
+    command: str | None
+    request: str | None
+
+
+class NextView(Struct, kw_only=True):
+    """What happens by itself, and what can be done."""
+
+    by_itself: str
+    actions: list[ActionView]
+
+
+class FindingView(Struct, kw_only=True):
+    """One finding: a stable code, the message for people, and its evidence."""
+
+    code: str
+    message: str
+    evidence: dict[str, Any]
+    next: NextView
+
+
+class Explanation(Struct, kw_only=True):
+    """Why the run is in its state; the most important finding comes first."""
+
+    run_id: RunId
+    # None while NATS is not available.
+    status: RunStatus | None
+    checked_at: float
+    summary: str
+    findings: list[FindingView]

@@ -1,0 +1,124 @@
+"""What the endpoints of waits for people take and return."""
+
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from pyoco_server.api.run_types import Cursor, Text, WatchTimeout
+from pyoco_server.human.inbox.wait_items import WaitItem
+from pyoco_server.records.models import RunId
+from pyoco_server.records.wait_models import Decision, WaitEvent, WaitId, WaitRecord, WaitState
+
+WAIT_LIMIT_DEFAULT: Final = 50
+WAIT_LIMIT_MAX: Final = 200
+
+DecisionId = Annotated[
+    str, Meta(min_length=1, max_length=200, description="The same answer under the same id is one answer.")
+]
+
+
+class WaitListQuery(Struct, kw_only=True):
+    """Which waits are listed."""
+
+    state: Annotated[
+        list[WaitState] | UnsetType,
+        Meta(description="Any of these; repeated or separated by commas. Default `open`."),
+    ] = UNSET
+    run_id: Annotated[
+        str | UnsetType, Meta(description="Of this run.", extra_json_schema={"format": "uuid"})
+    ] = UNSET
+    flow: Annotated[Text | UnsetType, Meta(description="Of this flow.")] = UNSET
+    tag: Annotated[Text | UnsetType, Meta(description="Of runs with this tag.")] = UNSET
+    task: Annotated[Text | UnsetType, Meta(description="Asked by this task.")] = UNSET
+    assignee: Annotated[
+        Text | UnsetType, Meta(description="For this person: the id or the name of an API key.")
+    ] = UNSET
+    limit: Annotated[int, Meta(ge=1, le=WAIT_LIMIT_MAX, description="How many at most.")] = WAIT_LIMIT_DEFAULT
+    cursor: Annotated[
+        Cursor | UnsetType, Meta(description="The `next_cursor` of the page before, with the same filters.")
+    ] = UNSET
+
+
+class WaitWatchQuery(Struct, kw_only=True):
+    """How long the waits are watched."""
+
+    timeout_sec: WatchTimeout | UnsetType = UNSET
+
+
+class WaitPage(Struct, kw_only=True):
+    """One page of a list of waits."""
+
+    items: list[WaitItem]
+    # None on the last page.
+    next_cursor: str | None
+    # Of all pages.
+    total: int
+
+
+class WaitView(WaitRecord, kw_only=True, omit_defaults=False):
+    """A wait, and the events of its history."""
+
+    events: list[WaitEvent]
+
+
+class OpenWaitsEvent(Struct, kw_only=True):
+    """The data of an event `open`: all open waits; it replaces all that was sent before."""
+
+    waits: list[WaitItem]
+    # When it was sent, unix seconds.
+    ts: float
+
+
+class WaitChanged(Struct, kw_only=True):
+    """The data of an event `opened` or `closed`: the wait as it is now."""
+
+    wait: WaitItem
+    ts: float
+
+
+class InboxNote(Struct, kw_only=True):
+    """The data of an event `heartbeat`."""
+
+    ts: float
+
+
+class RespondRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """An answer. To a proposal it is a `decision`; to anything else a `payload`."""
+
+    payload: Any = UNSET
+    decision: Decision | None = None
+    digest: Annotated[str, Meta(max_length=200)] | None = None
+    note: Annotated[str, Meta(max_length=10_000)] | None = None
+    decision_id: DecisionId | None = None
+
+
+class Responded(Struct, kw_only=True):
+    """The answer counts."""
+
+    wait_id: WaitId
+    run_id: RunId
+    decided_at: float
+    decision: Decision | None
+    decision_id: str | None
+    # Whether it had been given before, under the same `decision_id`.
+    repeated: bool
+    success: Literal[True] = True
+
+
+class ResumeRequest(Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """An answer to the only open wait of a run."""
+
+    run_id: str
+    payload: Any
+    decision_id: DecisionId | None = None
+
+
+class Resumed(Struct, kw_only=True, rename="camel"):
+    """The answer counts, and the run continues."""
+
+    run_id: RunId
+    success: Literal[True] = True
+
+
+class RetryRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A retry takes no fields."""

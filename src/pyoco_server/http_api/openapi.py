@@ -1,0 +1,176 @@
+"""The OpenAPI document, from the table of endpoints; parameters of handlers come from FastAPI."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from pyoco_server.api.endpoints import ENDPOINTS, JSON, Body, Endpoint
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors.error_table import Err, ErrorSpec
+from pyoco_server.http_api.requests.idempotency_header import HEADER, PATTERN, REPLAYED_HEADER
+from pyoco_server.http_api.responses.http_problems import PROBLEM_TYPE, Problem
+from pyoco_server.http_api.routing import handler_name
+from pyoco_server.http_api.streams.sse import MEDIA_TYPE as EVENT_STREAM
+
+Json = dict[str, Any]
+
+_REF: Final = "#/components/schemas/"
+_SCHEME: Final = "ApiKey"
+# The last one while keys cannot be checked.
+_KEY_ERRORS: Final = (Err.API_KEY_MISSING, Err.API_KEY_INVALID, Err.SCOPE_MISSING, Err.NATS_UNAVAILABLE)
+# Every endpoint may return these, before it looks at the request.
+_COMMON_ERRORS: Final = (Err.ORIGIN_REFUSED, Err.RATE_LIMITED)
+
+
+def describe(app: FastAPI, config: NatsBackendConfig) -> None:
+    """Have `/openapi.json` describe every endpoint with its responses and errors."""
+
+    def openapi() -> Json:
+        if app.openapi_schema is None:
+            app.openapi_schema = _document(app, config)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _document(app: FastAPI, config: NatsBackendConfig) -> Json:
+    document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    endpoints = [endpoint for endpoint in ENDPOINTS if endpoint.in_schema]
+    types = list(dict.fromkeys([Problem, *(each for endpoint in endpoints for each in _types(endpoint))]))
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF + "{name}")
+    schema_of = dict(zip(types, schemas, strict=True))
+    for endpoint in endpoints:
+        # A plain route is unknown to FastAPI.
+        unknown = {"summary": endpoint.summary, "operationId": ""}
+        methods = document["paths"].setdefault(endpoint.path, {})
+        operation = methods.setdefault(endpoint.method.lower(), unknown)
+        operation["operationId"] = operation["operationId"] or handler_name(endpoint)
+        _add(operation, endpoint, schema_of)
+        _add_security(operation, endpoint, required=config.http_auth_mode == "api_key")
+    scheme = {
+        "type": "apiKey",
+        "in": "header",
+        "name": config.http_api_key_header,
+        "description": "Required with PYOCO_HTTP_AUTH_MODE=api_key. The roles are the key's scopes.",
+    }
+    document["components"] = {"schemas": components, "securitySchemes": {_SCHEME: scheme}}
+    return document
+
+
+def _types(endpoint: Endpoint) -> Iterable[Any]:
+    """The types that need a schema of their own."""
+    if isinstance(endpoint.response, tuple):
+        yield from endpoint.response
+    elif endpoint.response is not None and not isinstance(endpoint.response, dict):
+        yield endpoint.response
+    if endpoint.events is not None:
+        yield from endpoint.events.records
+    if endpoint.body is not None and not endpoint.body.file:
+        yield endpoint.body.record
+
+
+def _add(operation: Json, endpoint: Endpoint, schema_of: dict[Any, Any]) -> None:
+    parameters: list[Json] = operation.get("parameters", [])
+    if endpoint.query is not None:
+        parameters += [
+            _parameter(name, "query", schema.pop("description", ""), schema)
+            for name, schema in _properties(endpoint.query)["properties"].items()
+        ]
+    text: Json = {"type": "string"}
+    parameters += [_parameter(*header, text) for header in _request_headers(endpoint)]
+    ok: Json = {"description": endpoint.ok_text, "content": _content(endpoint, schema_of)}
+    headers = {
+        name: {"description": said, "schema": text} for name, said in endpoint.response_headers.items()
+    }
+    if endpoint.creates:
+        said = f"Repeating the request with this key returns the {endpoint.creates} of the first one."
+        key: Json = {"type": "string", "pattern": f"^{PATTERN}$"}
+        parameters.append(_parameter(HEADER, "header", said, key))
+        said = f"`true` when the {endpoint.creates} is that of an earlier request with this key."
+        headers[REPLAYED_HEADER] = {"description": said, "schema": text}
+    if headers:
+        ok["headers"] = headers
+    responses: Json = {"200": ok}
+    for error in sorted(endpoint.errors, key=lambda error: error.status or 500):
+        _add_error(responses, error)
+    for status, description in endpoint.also.items():
+        responses[str(status)] = {**ok, "description": description}
+    operation["responses"] = responses
+    if parameters:
+        operation["parameters"] = parameters
+    if endpoint.body is not None:
+        operation["requestBody"] = _body(endpoint.body, schema_of)
+
+
+def _request_headers(endpoint: Endpoint) -> Iterable[tuple[str, str, str]]:
+    return ((name, "header", said) for name, said in endpoint.request_headers.items())
+
+
+def _parameter(name: str, place: str, description: str, schema: Json) -> Json:
+    return {"name": name, "in": place, "required": False, "description": description, "schema": schema}
+
+
+def _content(endpoint: Endpoint, schema_of: dict[Any, Any]) -> Json:
+    content: Json = {}
+    response = endpoint.response
+    if isinstance(response, tuple):
+        content[endpoint.media_type] = {"schema": {"anyOf": [schema_of[each] for each in response]}}
+    elif response is not None:
+        schema = response if isinstance(response, dict) else schema_of[response]
+        content[endpoint.media_type] = {"schema": schema}
+    if endpoint.events is not None:
+        # The schema is that of one event.
+        text = {"type": "string"}
+        event = {"event": text, "data": text, "id": text, "retry": {"type": "integer"}}
+        schema = {"type": "object", "properties": event, "description": endpoint.events.text}
+        content[EVENT_STREAM] = {"schema": schema}
+    return content
+
+
+def _body(body: Body, schema_of: dict[Any, Any]) -> Json:
+    if not body.file:
+        schema = schema_of[body.record]
+        if body.min_fields:
+            schema = {"allOf": [schema], "minProperties": body.min_fields}
+        return {"required": body.required, "content": {JSON: {"schema": schema}}}
+    # Merged, since the record forbids other fields: beside it, no form could have the file.
+    form = _properties(body.record)
+    form["properties"][body.file] = {"type": "string", "format": "binary", "description": body.file_text}
+    form["required"] = [*form.get("required", []), body.file]
+    return {"required": True, "content": {"multipart/form-data": {"schema": form}}}
+
+
+def _properties(record: type[msgspec.Struct]) -> Json:
+    """The schema of a record, with the types of its fields written out."""
+    (schema,), components = msgspec.json.schema_components([record], ref_template="{name}")
+    found: Json = components[schema["$ref"]]
+
+    def resolved(part: Json) -> Json:
+        part = {**components.get(part.pop("$ref", ""), {}), **part}
+        return {**part, "items": resolved(part["items"])} if "items" in part else part
+
+    found["properties"] = {name: resolved(field) for name, field in found["properties"].items()}
+    return found
+
+
+def _add_security(operation: Json, endpoint: Endpoint, *, required: bool) -> None:
+    if not endpoint.public:
+        # One of these is enough, and `{}` is to send nothing.
+        ways = [{_SCHEME: [scope]} for scope in endpoint.scope_names]
+        operation["security"] = ways if required else [{}, *ways]
+        for error in _KEY_ERRORS:
+            _add_error(operation["responses"], error)
+    for error in _COMMON_ERRORS:
+        _add_error(operation["responses"], error)
+
+
+def _add_error(responses: Json, error: ErrorSpec) -> None:
+    text = f"{error.err_id}: {error.en}"
+    schema = {"$ref": f"{_REF}{Problem.__name__}"}
+    response = responses.setdefault(str(error.status), {"content": {PROBLEM_TYPE: {"schema": schema}}})
+    known = response.get("description")
+    if known is None or error.err_id not in known:
+        response["description"] = text if known is None else f"{known}; {text}"

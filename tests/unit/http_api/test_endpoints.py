@@ -1,0 +1,94 @@
+"""The table of endpoints, and what follows from it: routes, scopes, 405, and the OpenAPI document."""
+
+import re
+from typing import Any
+
+import pytest
+from starlette.routing import Route
+
+from pyoco_server.api.endpoints import ENDPOINTS, GET_RUN, HEALTH, LIST_WAITS, Endpoint
+from pyoco_server.auth.scopes import ALL_SCOPES, Scope
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.http_api import create_app
+from pyoco_server.http_api.routing import allowed_methods, find_endpoint
+
+PUBLIC = {"/", "/health", "/openapi.json", "/static/{path:path}"}
+RUN_ID = "00000000-0000-4000-8000-000000000000"
+
+
+def document(**settings: Any) -> dict[str, Any]:
+    return create_app(NatsBackendConfig(load_dotenv=False, **settings)).openapi()
+
+
+def filled(endpoint: Endpoint) -> str:
+    return re.sub(r"\{\w+(:path)?\}", lambda found: "a/b.js" if found[1] else RUN_ID, endpoint.path)
+
+
+def test_every_route_is_an_endpoint_of_the_table() -> None:
+    app = create_app(NatsBackendConfig(load_dotenv=False))
+    routes = [route for route in app.routes if isinstance(route, Route)]
+    assert len(routes) == len(app.routes)
+    assert {(method, route.path) for route in routes for method in route.methods or ()} == {
+        (method, each.path)
+        for each in ENDPOINTS
+        for method in (each.method, *(["HEAD"] if each.head else []))
+    }
+
+
+def test_the_public_endpoints() -> None:
+    assert {endpoint.path for endpoint in ENDPOINTS if endpoint.public} == PUBLIC
+
+
+@pytest.mark.parametrize("mode", ["none", "api_key"])
+def test_the_document_has_every_endpoint_with_its_scopes(mode: str) -> None:
+    described = document(http_auth_mode=mode, http_api_key_header="X-Team-Key")
+    assert described["components"]["securitySchemes"]["ApiKey"]["name"] == "X-Team-Key"
+    operations = {
+        (method.upper(), path): operation
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert set(operations) == {(each.method, each.path) for each in ENDPOINTS if each.in_schema}
+    for endpoint in ENDPOINTS:
+        if not endpoint.in_schema:
+            continue
+        operation = operations[endpoint.method, endpoint.path]
+        ways = operation.get("security", [])
+        assert [scope for each in ways if each for scope in each["ApiKey"]] == endpoint.scope_names
+        # `{}`: a gateway that does not require keys accepts requests without.
+        assert ({} in ways) == (mode == "none" and not endpoint.public)
+        assert endpoint.public or {"401", "403", "503"} <= set(operation["responses"])
+
+
+def test_operation_ids_are_unique() -> None:
+    operations = [each for methods in document()["paths"].values() for each in methods.values()]
+    assert len({each["operationId"] for each in operations}) == len(operations)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: f"{each.method} {each.path}")
+def test_an_endpoint_is_found_by_its_path(endpoint: Endpoint) -> None:
+    assert find_endpoint(endpoint.method, filled(endpoint)) is endpoint
+    assert endpoint.method in allowed_methods(filled(endpoint))
+
+
+def test_other_paths_and_methods() -> None:
+    assert find_endpoint("HEAD", "/health") is HEALTH
+    assert find_endpoint("GET", f"/runs/{RUN_ID}/more/of/it") is None
+    assert find_endpoint("GET", f"/runs/{RUN_ID}/tasks\n") is None
+    assert find_endpoint("PUT", "/runs") is None
+    assert allowed_methods("/health") == ["GET", "HEAD"]
+    assert allowed_methods("/runs") == ["GET", "POST"]
+    assert allowed_methods("/runs/yaml") == ["POST"]
+    assert allowed_methods("/nothing") == []
+
+
+def test_scopes_of_a_key() -> None:
+    allowed = [scope for scope in Scope if LIST_WAITS.allows(frozenset({scope}))]
+    assert allowed == ["read", "operate", "admin"]
+    assert LIST_WAITS.allows(ALL_SCOPES)
+    assert not LIST_WAITS.allows(frozenset())
+    assert HEALTH.allows(frozenset())
+
+
+def test_a_path_parameter_is_quoted() -> None:
+    assert GET_RUN.url(run_id="a/../b c") == "/runs/a%2F..%2Fb%20c"

@@ -1,0 +1,126 @@
+"""The client's response types: a TypedDict for each record that an endpoint returns."""
+
+from textwrap import fill
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from pyoco_server.api.endpoints import ENDPOINTS
+
+_HEAD = '''"""What the gateway returns, for type checkers and editors; see docs/http-api.md for the meaning.
+
+Generated from `api/` by `make docs`. At run time these are dictionaries, with all that the gateway has sent.
+"""
+
+# ruff: noqa: UP013
+# fmt: off
+from typing import Any, Literal, NotRequired, TypedDict
+
+'''
+# Where the name differs from that of the record. Records with one name share a type: a field that not all of
+# them have is not required.
+_NAMES = {
+    "ActionView": "Action",
+    "BulkRecord": "BulkOperation",
+    "FindingView": "Finding",
+    "LetterDeleted": "DeletedLetter",
+    "LetterView": "Letter",
+    "LettersView": "LetterPage",
+    "LineView": "LogLine",
+    "LogsView": "LogPage",
+    "NextView": "NextStep",
+    "ReplayAccepted": "ReplayedLetter",
+    "RerunAccepted": "Accepted",
+    "Responded": "Receipt",
+    "RunAccepted": "Accepted",
+    "RunSnapshot": "Run",
+    "RunView": "Run",
+    "TasksView": "Tasks",
+    "WaitView": "Wait",
+    "WheelDeleted": "DeletedWheel",
+    "WheelSyncState": "WheelSync",
+    "WheelView": "Wheel",
+    "WorkerChanged": "WorkerChange",
+    "WorkerView": "Worker",
+}
+_SIMPLE: dict[type[inspect.Type], str] = {
+    inspect.AnyType: "Any",
+    inspect.RawType: "Any",
+    inspect.StrType: "str",
+    inspect.EnumType: "str",
+    inspect.IntType: "int",
+    inspect.FloatType: "float",
+    inspect.BoolType: "bool",
+    inspect.NoneType: "None",
+}
+
+
+def render_client_types() -> str:
+    """The text of http_client/response_types.py."""
+    types: dict[str, list[dict[str, str]]] = {}
+    for endpoint in ENDPOINTS:
+        for each in endpoint.response if isinstance(endpoint.response, tuple) else [endpoint.response]:
+            if each is not None and not isinstance(each, dict):
+                _text(inspect.type_info(each), types)
+    return _HEAD + "".join(_typed_dict(name, _merged(records)) for name, records in types.items())
+
+
+def _text(info: inspect.Type, types: dict[str, list[dict[str, str]]]) -> str:  # noqa: PLR0911
+    """How a type is written; a record that it needs is added to `types` before."""
+    match info:
+        case inspect.Metadata():
+            return _text(info.type, types)
+        case inspect.StructType():
+            return _add_record(info, types)
+        case inspect.LiteralType():
+            return f"Literal[{', '.join(map(repr, info.values))}]"
+        case inspect.ListType():
+            return f"list[{_text(info.item_type, types)}]"
+        case inspect.TupleType():
+            return f"list[{_text(info.item_types[0], types)}]"
+        case inspect.DictType():
+            return f"dict[str, {_text(info.value_type, types)}]"
+        case inspect.UnionType():
+            return " | ".join(_text(each, types) for each in info.types)
+    return _SIMPLE[type(info)]
+
+
+def _add_record(info: inspect.StructType, types: dict[str, list[dict[str, str]]]) -> str:
+    name = _NAMES.get(info.cls.__name__, info.cls.__name__)
+    fields = {field.encode_name: _field(field, info.cls, types) for field in info.fields}
+    records = types.setdefault(name, [])
+    if fields not in records:
+        records.append(fields)
+    return name
+
+
+def _field(field: inspect.Field, record: type[Any], types: dict[str, list[dict[str, str]]]) -> str:
+    text = _text(field.type, types)
+    # `UNSET` is shown as no default at all.
+    unset = field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
+    omitted = not field.required and (unset or record.__struct_config__.omit_defaults)
+    return f"NotRequired[{text}]" if omitted else text
+
+
+def _merged(records: list[dict[str, str]]) -> dict[str, str]:
+    names = dict.fromkeys(name for fields in records for name in fields)
+    return {name: _common([fields.get(name) for fields in records]) for name in names}
+
+
+def _common(texts: list[str | None]) -> str:
+    given = [text for text in texts if text is not None]
+    optional = [text for text in given if text.startswith("NotRequired")]
+    if optional or len(given) == len(texts):
+        return (optional or given)[0]
+    return f"NotRequired[{given[0]}]"
+
+
+def _typed_dict(name: str, fields: dict[str, str]) -> str:
+    # A space within a field must not be where a line breaks.
+    items = ", ".join(f'"{key}": {text}'.replace(" ", "\0") for key, text in fields.items())
+    line = f'{name} = TypedDict("{name}", {{{items}}})\n'.replace("\0", " ")
+    if len(line) <= 111:
+        return line
+    body = fill(items, 109, initial_indent="    ", subsequent_indent="    ").replace("\0", " ")
+    return f'{name} = TypedDict("{name}", {{\n{body},\n}})\n'
