@@ -186,7 +186,7 @@ def test_it_does_not_go_on_without_the_nats_server_it_started(tmp_path: Path) ->
 
 
 def nats_servers(data: Path) -> list[int]:
-    guards = find_processes("embedded_guard", str(data))
+    guards = find_processes("server_guard", str(data))
     return [pid for pid in find_processes("nats-server", "--config", str(data)) if pid not in guards]
 
 

@@ -38,7 +38,7 @@ class Dev:
         assert self.client.wait(run_id, timeout_sec=30)["status"] == "COMPLETED"
 
     def child(self, module: str) -> int:
-        guards = find_processes("embedded_guard", self.nats_url)
+        guards = find_processes("server_guard", self.nats_url)
         (pid,) = [pid for pid in find_processes(module, self.nats_url) if pid not in guards]
         return pid
 
@@ -128,7 +128,7 @@ def test_a_killed_nats_comes_back_with_its_data(everything: Dev) -> None:
     run_id = everything.client.submit_run("greet")["run_id"]
     everything.client.wait(run_id, 30)
     config = str(everything.folder / ".pyoco" / "nats")
-    guards = find_processes("embedded_guard", config)
+    guards = find_processes("server_guard", config)
     (nats,) = [pid for pid in find_processes("nats-server", config) if pid not in guards]
     os.kill(nats, signal.SIGKILL)
     everything.program.writes("NATS is back.")

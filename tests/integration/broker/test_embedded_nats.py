@@ -22,7 +22,7 @@ import uvloop
 from nats.js import JetStreamContext
 
 from pyoco_server.broker.embedded import embedded_server as embedded
-from pyoco_server.broker.embedded import server_guard as embedded_guard
+from pyoco_server.broker.embedded import server_guard
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.errors import EmbeddedServerError
 from tests.support.ports import port_to_keep
@@ -66,7 +66,7 @@ def program(path: Path, script: str) -> Path:
 
 def guards_of(folder: Path) -> list[int]:
     """The guards of a data folder's servers; the configuration's path is part of their command lines."""
-    return find_processes("embedded_guard", str(folder))
+    return find_processes("server_guard", str(folder))
 
 
 # A program that starts the server, tells where it is, and lives until it is killed or interrupted. On Ctrl-C
@@ -344,7 +344,7 @@ def test_only_what_is_to_be_a_batch_job_is_one(as_batch: bool) -> None:
     """`pyoco-server dev` has its gateway and its worker guarded too, and these answer people."""
     lifeline, ours = os.pipe()
     tell = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
-    command = embedded_guard.guarded_command(tell, lifeline=lifeline, as_batch=as_batch)
+    command = server_guard.guarded_command(tell, lifeline=lifeline, as_batch=as_batch)
     told = subprocess.run(command, pass_fds=[lifeline], capture_output=True, timeout=LIMIT_SEC, check=True)
     os.close(lifeline)
     os.close(ours)
@@ -359,7 +359,7 @@ def test_where_the_policy_cannot_be_had_the_server_starts_without(
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(os, "sched_getscheduler", forbidden)
-    embedded_guard._let_clients_finish()
+    server_guard._let_clients_finish()
     assert "usual scheduling: Function not implemented" in capsys.readouterr().err
 
 

@@ -33,7 +33,7 @@ class _Server:
     """A started nats-server process."""
 
     process: Process
-    lifeline: int  # closing it, or the end of this program, ends the server: see embedded_guard
+    lifeline: int  # closing it, or the end of this program, ends the server: see server_guard
     port: int = 0  # known once the server listens
 
 

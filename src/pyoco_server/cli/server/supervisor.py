@@ -34,7 +34,7 @@ class ChildFailed(CommandFailed):
 @dataclass(slots=True)
 class _Running:
     process: Process
-    lifeline: int  # closing it, or our own end, ends the program: see broker.embedded_guard
+    lifeline: int  # closing it, or our own end, ends the program: see broker.embedded.server_guard
     ready: asyncio.StreamReader
     output: asyncio.Task[None]
     started: float
