@@ -15,7 +15,7 @@ from msgspec import structs
 
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import stream_state
-from pyoco_server.broker.queue.advisories import UsedUp
+from pyoco_server.broker.queue.advisories import ExhaustedJob
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.queue.work_queue import WorkQueue
@@ -169,7 +169,7 @@ async def test_a_job_that_was_given_up_does_not_end_a_run_that_waits_since(confi
         mender = Mender(connection)
         last = LastDeliveries(mender, QueuedRuns(connection))
         given_up = GivenUpJobs(mender, OpenRuns(), last, Patience.of(config))
-        assert await given_up.settle(UsedUp(1, sequence, 20))
+        assert await given_up.settle(ExhaustedJob(1, sequence, 20))
         assert await run.now() == run.snapshot
         assert await run.jobs() == []
         # Of this generation it is the run's own job, which no worker has begun: there is a new one instead.
@@ -178,7 +178,7 @@ async def test_a_job_that_was_given_up_does_not_end_a_run_that_waits_since(confi
         await intake.start()
         async with asyncio.timeout(LIMIT_SEC):
             assert (await intake.take()).stream_seq == own
-        assert await given_up.settle(UsedUp(2, own, 20))
+        assert await given_up.settle(ExhaustedJob(2, own, 20))
         assert await run.now() == run.snapshot
         assert [job.generation for job in await run.jobs()] == [run.snapshot.generation]
         assert await WorkQueue(connection).message(own) is None

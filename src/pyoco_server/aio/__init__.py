@@ -1,1 +1,1 @@
-"""asyncio helpers: background tasks, deadlines, backoff."""
+"""asyncio helpers: background loops, deadlines, backoff."""

@@ -92,7 +92,7 @@ class RunListing:
         self.changes.on_changes(self.timings.take)
         reader = RunReader(config, self.index, self.open_runs, self.changes)
         self.feed = BucketFeed(connection, reader, bucket=config.runs_kv_bucket, of="runs")
-        self.changes.on_live(self.feed.hurry)
+        self.changes.on_live(self.feed.set_live)
         self.lists = RunLists(self.index, self.feed)
 
     async def start(self) -> None:

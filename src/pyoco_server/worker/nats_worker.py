@@ -129,7 +129,7 @@ class PyocoNatsWorker:
         run_dir: Path | None,
         timeout_sec: float | None,
     ) -> "PyocoNatsWorker":
-        connection = Connection(config, name=f"pyoco-worker:{worker_id}", unhurried=True)
+        connection = Connection(config, name=f"pyoco-worker:{worker_id}", coalesce_writes=True)
         connection.add_hook(lambda: ensure_worker_resources(connection))
         await connection.start()
         try:

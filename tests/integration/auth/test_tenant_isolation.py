@@ -250,7 +250,7 @@ def _noted_requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes]]:
     noted: list[tuple[str, bytes]] = []
     # Tasks that a request starts inherit it.
     of_request = ContextVar("of_request", default=False)
-    arrive, publish = even_times.note_arrival, DirectClient.publish_now
+    arrive, publish = even_times.note_arrival, DirectClient.try_publish
 
     def marking(scope: Any) -> None:
         of_request.set(True)
@@ -262,7 +262,7 @@ def _noted_requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes]]:
         return publish(client, subject, payload, *args)
 
     monkeypatch.setattr(authentication, "note_arrival", marking)
-    monkeypatch.setattr(DirectClient, "publish_now", noting)
+    monkeypatch.setattr(DirectClient, "try_publish", noting)
     return noted
 
 

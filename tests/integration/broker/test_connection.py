@@ -11,7 +11,7 @@ import pytest
 
 import pyoco_server
 from pyoco_server.broker import resources
-from pyoco_server.broker.client.connection import Connection, LinkStatus, NoResponders, PayloadTooLarge
+from pyoco_server.broker.client.connection import Connection, ConnectionStatus, NoResponders, PayloadTooLarge
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.config import NatsBackendConfig
@@ -48,7 +48,7 @@ async def test_a_request_in_flight_fails_when_the_server_dies_not_when_its_time_
     own_connection: Connection, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # More than a setting allows: time in which a slow machine gets to kill the server.
-    monkeypatch.setattr(own_connection._pending, "_timeout_sec", NEVER_SEC)
+    monkeypatch.setattr(own_connection._pending._requests, "_timeout_sec", NEVER_SEC)
     with own_nats.paused():
         waiting = asyncio.create_task(own_connection.request("$JS.API.INFO"))
         await asyncio.sleep(0)
@@ -57,11 +57,11 @@ async def test_a_request_in_flight_fails_when_the_server_dies_not_when_its_time_
             await waiting
         own_nats.start()
     await own_connection.wait_ready(LIMIT_SEC)
-    assert own_connection.state.status is LinkStatus.CONNECTED
+    assert own_connection.state.status is ConnectionStatus.CONNECTED
 
 
 async def test_a_request_to_nobody_says_so_at_once(connection: Connection) -> None:
-    connection._pending._timeout_sec = NEVER_SEC
+    connection._pending._requests._timeout_sec = NEVER_SEC
     with pytest.raises(NoResponders, match=r"nobody\.home"):
         await connection.request("nobody.home")
 
@@ -115,7 +115,7 @@ async def test_closing_while_a_reconnect_is_being_prepared_is_quick(
         await preparing.wait()
     async with asyncio.timeout(LIMIT_SEC):
         await own_connection.close()
-    assert own_connection.state.status is LinkStatus.CLOSED
+    assert own_connection.state.status is ConnectionStatus.CLOSED
 
 
 async def test_closing_insists_when_a_cancellation_is_swallowed(connection: Connection) -> None:

@@ -73,8 +73,8 @@ async def test_a_held_delivery_does_not_take_the_message_from_its_present_owner(
     assert (first.token, second.token) == ((1, 1), (1, 2))
     # The first one was kept for a slot when its worker was paused.
     clock.ahead = ACK_WAIT_SEC
-    intake._keep(first)
-    await intake.hand_back_left_over()
+    intake._buffer(first)
+    await intake.hand_back_buffered()
     await queue_job(connection)
     # What was handed back would come before this one.
     assert (await intake.take()).token == (2, 1)

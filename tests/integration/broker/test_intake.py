@@ -40,9 +40,9 @@ def pulls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     batches: list[int] = []
     pull = TagPulls.pull
 
-    async def noting(self: TagPulls, batch: int, *, patient: bool) -> None:
+    async def noting(self: TagPulls, batch: int, *, wait: bool) -> None:
         batches.append(batch)
-        await pull(self, batch, patient=patient)
+        await pull(self, batch, wait=wait)
 
     monkeypatch.setattr(TagPulls, "pull", noting)
     return batches
@@ -72,8 +72,8 @@ async def test_slots_with_short_runs_need_few_pulls_and_get_every_job_once(
     connection: Connection, intake: Intake, pulls: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow the machine is: these are short runs, and nothing is handed back.
-    monkeypatch.setattr(intake_module, "_MOMENT_SEC", 600.0)
-    monkeypatch.setattr(intake_module, "_HOLD_SEC", 600.0)
+    monkeypatch.setattr(intake_module, "_SHORT_RUN_SEC", 600.0)
+    monkeypatch.setattr(intake_module, "_BUFFERED_SEC", 600.0)
     await _queue_jobs(connection, 200)
     taken: list[Delivery] = []
     held: list[int] = []
@@ -121,7 +121,7 @@ async def test_a_slot_that_waits_in_several_goes_does_not_make_another_one_idle(
 async def test_nothing_is_fetched_ahead_of_runs_that_last(
     connection: Connection, intake: Intake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake_module, "_MOMENT_SEC", 0.0)
+    monkeypatch.setattr(intake_module, "_SHORT_RUN_SEC", 0.0)
     await _queue_jobs(connection, 10)
     for number in range(1, 6):
         await intake.take(ahead=True)

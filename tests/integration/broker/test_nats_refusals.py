@@ -74,7 +74,7 @@ async def test_a_refused_request_says_so_at_once(installation: Installation) -> 
     try:
         await connection.wait_ready(LIMIT_SEC)
         # Long enough that only the refusal itself can be the reason.
-        connection._pending._timeout_sec = 60.0
+        connection._pending._requests._timeout_sec = 60.0
         async with asyncio.timeout(LIMIT_SEC):
             with pytest.raises(NatsForbidden, match="may not publish to") as caught:
                 await connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK")

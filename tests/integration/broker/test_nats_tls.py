@@ -15,6 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError, NatsUnavailable
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
+from tests.support.broker.nats_ways import WAYS, use
 from tests.support.broker.secured_nats import SecuredNats
 from tests.support.running.gateway import running_gateway
 from tests.support.running.workers import serving_worker
@@ -84,7 +85,7 @@ async def test_runs_go_over_tls_with_a_client_certificate(
     )
     async with running_gateway(settings) as gateway, serving_worker(settings):
         assert (await gateway.ends(await gateway.submit("chain")))["status"] == "COMPLETED"
-        assert gateway.inside.connection.client._has_tls
+        assert gateway.inside.connection.client.uses_tls
     without = replace(settings, nats_tls_cert_file="", nats_tls_key_file="")
     assert "NATS" in await why_not(without)
 
@@ -100,11 +101,18 @@ async def test_a_server_of_another_authority_is_not_trusted(
     )
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("how", ["scheme", "ca"])
-async def test_who_asks_for_tls_does_not_log_in_without(
-    config: NatsBackendConfig, certificates: Certificates, start: Start, how: str
+async def test_required_tls_is_not_replaced_by_a_plain_connection(
+    config: NatsBackendConfig,
+    certificates: Certificates,
+    start: Start,
+    how: str,
+    way: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Somebody on the way could answer that there is no TLS, and would get the password."""
+    """A man in the middle could announce a server without TLS, and would get the password."""
+    use(way, monkeypatch)
     server = start(authorization={"users": [{"user": "u", "password": SECRET}]})
     settings = on(server, config, nats_user="u", nats_password=SECRET)
     async with connected(settings):

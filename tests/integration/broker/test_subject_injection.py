@@ -34,7 +34,7 @@ QUERIES = ("tag", "flow", "cursor", "wheel_name", "worker_id", "status", "tenant
 def published(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The subjects that anything was published to, and the requests to the JetStream API."""
     subjects: list[str] = []
-    publish = DirectClient.publish_now
+    publish = DirectClient.try_publish
 
     def noting(self: DirectClient, subject: str, payload: bytes, *arguments: Any) -> bool:
         subjects.append(subject)
@@ -42,7 +42,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             subjects.append(payload.decode())
         return publish(self, subject, payload, *arguments)
 
-    monkeypatch.setattr(DirectClient, "publish_now", noting)
+    monkeypatch.setattr(DirectClient, "try_publish", noting)
     return subjects
 
 

@@ -67,7 +67,7 @@ class Line:
     async def look_for_more(self, worker: PyocoNatsWorker) -> None:
         """Have the worker fetch ahead, as if a run had just ended and others were in the queue."""
         worker._intake._tags[0].waiting = 1
-        await worker._intake.come_again()
+        await worker._intake.slot_freed()
 
     async def begun(self) -> int:
         return await started_pid(self.marker)
@@ -182,7 +182,7 @@ async def test_what_was_fetched_for_the_line_is_not_held_when_all_runs_last(
     monkeypatch.setattr(process_link, "_SHORT_SEC", FOR_EVER_SEC)
     monkeypatch.setattr(process_link, "_PATIENCE_SEC", 2.0)
     monkeypatch.setattr(process_link, "_LINE", 3)
-    monkeypatch.setattr(intake, "_HOLD_SEC", FOR_EVER_SEC)
+    monkeypatch.setattr(intake, "_BUFFERED_SEC", FOR_EVER_SEC)
     async with worker_with(config, line, worker_id="first") as worker:
         line.behind.append(await gateway.submit(**line.counting))
         await line.look_for_more(worker)
@@ -314,7 +314,7 @@ async def test_a_run_in_line_gets_the_new_code(
 async def test_a_run_with_large_params_does_not_line_up(
     config: NatsBackendConfig, gateway: RunningGateway, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "_HOLD_SEC", FOR_EVER_SEC)
+    monkeypatch.setattr(intake, "_BUFFERED_SEC", FOR_EVER_SEC)
     async with serving_worker(config) as worker:
         await line.form_at(worker)
         await line.begun()

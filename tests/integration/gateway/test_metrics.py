@@ -290,7 +290,7 @@ async def test_a_scrape_costs_the_same_however_many_runs_there_are(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str] = []
-    publish = DirectClient.publish_now
+    publish = DirectClient.try_publish
 
     def noting(self: DirectClient, subject: str, *arguments: Any) -> bool:
         sent.append(subject)
@@ -307,7 +307,7 @@ async def test_a_scrape_costs_the_same_however_many_runs_there_are(
         # The sweep and the feed do not rest meanwhile, but they do not ask about single runs.
         return len(sent)
 
-    monkeypatch.setattr(DirectClient, "publish_now", noting)
+    monkeypatch.setattr(DirectClient, "try_publish", noting)
     await gateway.submit("noop", tag="nobody")
     few = await requests_of_a_scrape(1)
     assert few, "what a scrape asks for is not seen here"

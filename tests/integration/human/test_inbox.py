@@ -119,7 +119,7 @@ async def test_a_place_that_leads_nowhere_begins_with_all_that_is_open(
     await ask(gateway.inside, "one", "two")
     await gateway.http.get("/waits")
     # As if more had happened than is kept.
-    gateway.inside.waits.inbox.begin(gateway.inside.waits.index.held.created, 2)
+    gateway.inside.waits.inbox.begin(gateway.inside.waits.index.checkpoint.created, 2)
     position = place.format(bucket=gateway.inside.waits.inbox.position(0).bucket)
     async with reading_events(gateway.http, "/waits/watch", headers={"Last-Event-ID": position}) as reading:
         await reads(reading, ("open", {"one", "two"}))

@@ -39,7 +39,7 @@ async def index(tmp_path: Path) -> AsyncIterator[WaitIndex]:
 
 async def put(index: WaitIndex, *waits: WaitRecord) -> None:
     for wait in waits:
-        revision = index.held.revision + 1
+        revision = index.checkpoint.revision + 1
         await index.apply([SeenWait(wait.wait_id, revision, item_of(wait))], upto=revision)
 
 

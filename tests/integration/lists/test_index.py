@@ -297,7 +297,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 
     async def held_back(self: RunReader, batch: list[StreamMessage]) -> None:
         await allowed.acquire()
-        allowed.read_behind.append(self.held.revision)
+        allowed.read_behind.append(self.checkpoint.revision)
         await take(self, batch)
 
     monkeypatch.setattr(RunReader, "take", held_back)
@@ -323,7 +323,7 @@ async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
             return reached()
 
         await eventually(another_is_read, describe=describe)
-        return gateway.inside.listing.index.held.revision
+        return gateway.inside.listing.index.checkpoint.revision
 
     async def asked(tasks: asyncio.TaskGroup) -> asyncio.Task[None]:
         question = tasks.create_task(feed.caught_up())
@@ -334,10 +334,10 @@ async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
     await grows(8)
     async with asyncio.TaskGroup() as tasks:
         first = await asked(tasks)
-        await is_read_until(lambda: not feed._questions.new, "it looked how far there is to read")
+        await is_read_until(lambda: not feed._barriers.new, "it looked how far there is to read")
         await grows(8)
         second = await asked(tasks)
-        await is_read_until(lambda: not feed._questions.new, "it looked again")
+        await is_read_until(lambda: not feed._barriers.new, "it looked again")
         await grows(40)
         # By the very batch that has the last of them; how batches begin is a matter of time.
         assert await is_read_until(first.done, "the first is answered") >= 8 > turns.read_behind[-1]

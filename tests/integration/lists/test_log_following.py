@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from nats.aio.msg import Msg
 
+from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.stores.run_hints import RunWatch
 from pyoco_server.broker.stores.run_log_store import LogBatch, RunLogs
 from pyoco_server.config import NatsBackendConfig
@@ -42,7 +42,7 @@ async def run(gateway: RunningGateway) -> PrintingRun:
 
 
 def make_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def deaf(self: RunWatch, message: Msg) -> None:
+    def deaf(self: RunWatch, message: Message) -> None:
         pass
 
     monkeypatch.setattr(RunWatch, "on_lines", deaf)

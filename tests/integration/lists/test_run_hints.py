@@ -7,7 +7,8 @@ import pytest
 from msgspec import structs
 from nats.aio.subscription import Subscription
 
-from pyoco_server.broker.client.connection import Connection, MessageHandler
+from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.message import MessageSink
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.run_hints import RunWatch, RunWatches
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
@@ -31,8 +32,8 @@ async def test_a_refused_write_does_not_end_a_followed_log(
     heard = asyncio.Event()
     on_snapshot = RunWatch.on_snapshot
 
-    async def noted(self: RunWatch, message: Any) -> None:
-        await on_snapshot(self, message)
+    def noted(self: RunWatch, message: Any) -> None:
+        on_snapshot(self, message)
         if b"COMPLETED" in message.data:
             heard.set()
 
@@ -91,7 +92,7 @@ async def test_a_watch_that_begins_during_a_connect_subscribes_once(
     both_at_it = asyncio.Event()
     subscribe = Connection.subscribe
 
-    async def slow(self: Connection, subject: str, handler: MessageHandler) -> Subscription:
+    async def slow(self: Connection, subject: str, handler: MessageSink) -> Subscription:
         made.append(subject)
         async with asyncio.timeout(LIMIT_SEC):
             await both_at_it.wait()
@@ -123,7 +124,7 @@ async def test_a_watch_that_ends_during_a_connect_leaves_no_subscription(
     began, may_go_on = asyncio.Event(), asyncio.Event()
     subscribe = Connection.subscribe
 
-    async def slow(self: Connection, subject: str, handler: MessageHandler) -> Subscription:
+    async def slow(self: Connection, subject: str, handler: MessageSink) -> Subscription:
         began.set()
         async with asyncio.timeout(LIMIT_SEC):
             await may_go_on.wait()
@@ -133,9 +134,9 @@ async def test_a_watch_that_ends_during_a_connect_leaves_no_subscription(
         watches, run_id = RunWatches(connection), new_run_id()
         async with asyncio.TaskGroup() as tasks, watches.watching(run_id):
             # As after a connection that was made anew.
-            [subscriptions] = watches._subscribed.values()
-            await subscriptions.end()
-            subscriptions._client, subscriptions._over = None, False
+            [subscriptions] = watches._subscriptions.values()
+            for subscription in subscriptions:
+                await subscription.end()
             monkeypatch.setattr(Connection, "subscribe", slow)
             tasks.create_task(watches._on_connected())
             await began.wait()

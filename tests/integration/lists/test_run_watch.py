@@ -103,18 +103,18 @@ async def test_a_change_is_told_without_waiting_for_the_next_look(
 async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
     gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hints = gateway.inside.listing.feed._hints
-    settle = hints.settle
+    writes = gateway.inside.listing.feed._writes
+    renew = writes.renew
 
     async def too_late_to_hear_of_it() -> bool:
-        if hints.wanted and run.snapshot.status is not RUNNING:
+        if run.snapshot.status is not RUNNING:
             await run.becomes(RUNNING)
-        return await settle()
+        return await renew()
 
     await eventually(lambda: gateway.inside.listing.index.runs == 1, describe="all is quiet")
     # So seldom that a change which is told soon cannot have been found by the usual look.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
-    monkeypatch.setattr(hints, "settle", too_late_to_hear_of_it)
+    monkeypatch.setattr(writes, "renew", too_late_to_hear_of_it)
     async with reading_events(gateway.http, path_of(run)) as reading:
         await eventually(lambda: "RUNNING" in statuses(reading), describe="it is told")
 

@@ -249,7 +249,7 @@ async def test_what_was_fetched_ahead_goes_back_at_once(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # By the pause and nothing else: a held delivery goes back soon anyway, and after AckWait.
-    monkeypatch.setattr(intake_module, "_HOUSEKEEPING_SEC", 600.0)
+    monkeypatch.setattr(intake_module, "_MAINTENANCE_SEC", 600.0)
     async with connected(replace(config, consumer_ack_wait_sec=NEVER_SEC)) as connection:
         await _goes_back_at_once(connection)
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.queue.advisories import Advisories, UsedUp
+from pyoco_server.broker.queue.advisories import Advisories, ExhaustedJob
 from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Job, RunSnapshot, TaskStatus, pending_snapshot
@@ -102,12 +102,12 @@ async def purge_queue(gateway: RunningGateway) -> None:
 def _no_advisories(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the server had never told: the stream was not there at the time, say."""
 
-    async def none(_: Advisories) -> AsyncIterator[UsedUp]:
-        nothing: list[UsedUp] = []
-        for used_up in nothing:
-            yield used_up
+    async def none(_: Advisories) -> AsyncIterator[ExhaustedJob]:
+        nothing: list[ExhaustedJob] = []
+        for job in nothing:
+            yield job
 
-    monkeypatch.setattr(Advisories, "waiting", none)
+    monkeypatch.setattr(Advisories, "unhandled", none)
 
 
 async def rounds(gateway: RunningGateway, count: int) -> None:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyoco_server.aio import deadline_timer
+from pyoco_server.aio import deadlines
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.pending_requests import PendingRequests
 from tests.support.clocks import SetLoop
@@ -18,7 +18,7 @@ class Late(Exception):
 
 
 def use_clock(monkeypatch: pytest.MonkeyPatch, clock: SetLoop) -> None:
-    monkeypatch.setattr(deadline_timer, "asyncio", SimpleNamespace(get_running_loop=lambda: clock))
+    monkeypatch.setattr(deadlines, "asyncio", SimpleNamespace(get_running_loop=lambda: clock))
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ async def test_a_process_that_stood_still_reads_the_answers_that_wait_before_it_
     assert not answered.done()
     assert not lost.done()
     message = Message("s", "", b"", b"data")
-    assert pending.answer("1", message)
-    clock.advance(deadline_timer._POSTPONED_SEC)
+    assert pending.resolve("1", message)
+    clock.advance(deadlines._POSTPONED_SEC)
     assert await answered is message
     with pytest.raises(Late, match="lost"):
         await lost
@@ -76,7 +76,7 @@ async def test_the_error_names_the_subject(pending: PendingRequests) -> None:
 async def test_an_answered_request_does_not_hide_the_next_one_that_is_late(pending: PendingRequests) -> None:
     message = Message("s", "", b"", b"data")
     first, second = pending.add("1", "first"), pending.add("2", "second")
-    assert pending.answer("1", message)
+    assert pending.resolve("1", message)
     assert await first is message
     pending.remove("1")
     with pytest.raises(Late, match="second"):
@@ -86,11 +86,11 @@ async def test_an_answered_request_does_not_hide_the_next_one_that_is_late(pendi
 async def test_a_second_answer_and_one_to_nobody_change_nothing(pending: PendingRequests) -> None:
     first, second = Message("s", "", b"", b"1"), Message("s", "", b"", b"2")
     answer = pending.add("1", "s")
-    assert pending.answer("1", first)
-    assert pending.answer("1", second)
+    assert pending.resolve("1", first)
+    assert pending.resolve("1", second)
     assert await answer is first
     pending.remove("1")
-    assert not pending.answer("1", second)
+    assert not pending.resolve("1", second)
     pending.close()
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pyoco_server.aio import deadline_timer
-from pyoco_server.aio.time_budget import TimeBudget
+from pyoco_server.aio import deadlines
+from pyoco_server.aio.deadlines import TimeBudget
 from tests.support.clocks import SetLoop
 
 SECONDS = 0.2
@@ -35,7 +35,7 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         def get_running_loop(self) -> Clock:
             return clock
 
-    monkeypatch.setattr(deadline_timer, "asyncio", AsyncioOfTheClock())
+    monkeypatch.setattr(deadlines, "asyncio", AsyncioOfTheClock())
     return clock
 
 
@@ -107,7 +107,7 @@ async def test_a_cancellation_in_the_moment_its_time_is_up_stays_one() -> None:
         with budget.block():
             # The time is up while nobody else has a turn.
             asyncio.current_task().cancel()  # type: ignore[union-attr]
-            budget._expire(asyncio.get_running_loop().time())
+            budget._blocks._expire(asyncio.get_running_loop().time())
             await asyncio.Event().wait()
 
     task = asyncio.create_task(wait())

@@ -51,7 +51,7 @@ async def test_an_index_in_use_when_the_system_ended_is_made_anew(
         await fill(index)
     reboot(monkeypatch)
     async with opened(tmp_path) as index:
-        assert (index.held.created, index.runs) == ("", 0)
+        assert (index.checkpoint.created, index.runs) == ("", 0)
     assert "the index of runs was not closed before the system ended, and is made anew" in caplog.messages
 
 
@@ -62,7 +62,7 @@ async def test_an_index_that_was_closed_is_kept_over_a_boot(
         await fill(index)
     reboot(monkeypatch)
     async with opened(tmp_path) as index:
-        assert (index.held.created, index.runs) == (BUCKET, 1)
+        assert (index.checkpoint.created, index.runs) == (BUCKET, 1)
 
 
 async def test_an_index_of_a_gateway_that_was_killed_is_kept_in_the_same_boot(
@@ -71,7 +71,7 @@ async def test_an_index_of_a_gateway_that_was_killed_is_kept_in_the_same_boot(
     async with never_closed(tmp_path, monkeypatch) as index:
         await fill(index)
     async with opened(tmp_path) as index:
-        assert (index.held.created, index.runs) == (BUCKET, 1)
+        assert (index.checkpoint.created, index.runs) == (BUCKET, 1)
 
 
 async def test_an_index_that_is_in_use_again_has_to_be_closed_again(

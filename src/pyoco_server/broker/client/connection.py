@@ -1,9 +1,8 @@
-"""One NATS connection that comes back by itself and can always say how it is.
+"""The connection to NATS: it reconnects by itself, and reports its state.
 
-Requests are multiplexed here rather than with nats-py's `request`: ours fail at once when the connection
-drops (nats-py waits out the full time-out), and do not use `asyncio.wait_for`, which can swallow a
-cancellation on Python 3.11. They are also what a run costs at the broker, so that they take the short ways
-of DirectClient.
+Requests are multiplexed here rather than with nats-py's `request`: they fail at once when the connection
+is lost (nats-py waits for the timeout), and do not use `asyncio.wait_for`, which can swallow a cancellation
+on Python 3.11.
 """
 
 import asyncio
@@ -16,40 +15,38 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import nats.errors
-from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.credentials import connect_options, tls_required
-from pyoco_server.broker.client.direct_client import DirectClient
+from pyoco_server.broker.client.direct_client import PublicClient, new_client
 from pyoco_server.broker.client.message import Message, MessageSink
-from pyoco_server.broker.client.pending_requests import Answers, PendingRequests
+from pyoco_server.broker.client.pending_requests import PendingRequests, ReplyStream
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 
 log = logging.getLogger(__name__)
 
-ReadyHook = Callable[[], Awaitable[None]]
-MessageHandler = Callable[[Msg], Awaitable[None]]
+ReadyHook = Callable[[], Awaitable[object]]
 
 _RETRY_SEC = 0.25
 _NO_RESPONDERS = "503"
 _ENVELOPE_BYTES = 4096
-_UNSERVED_CURE = (
+_NO_RESPONDERS_CURE = (
     "JetStream is off, a stream of this version is missing (`pyoco-server-admin nats-setup` makes it), or "
     "the NATS user may not use it (`pyoco-server-admin nats-config` prints what this version needs)"
 )
 _DENIED = re.compile(r'permissions violation for publish to "(?P<subject>[^"]+)"', re.IGNORECASE)
-# How the server, and we, say that it is there but does not let us.
+# How the server, and this module, report missing rights.
 _FORBIDDEN = re.compile(
     r"(permissions|authorization) violation|this user may not|authentication", re.IGNORECASE
 )
-_HUNG_UP = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
+_HANG_UPS = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 
 
 class PayloadTooLarge(NatsUnavailable):
-    """A message is larger than the server, or one of its streams, takes: waiting does not help."""
+    """A message is larger than the server, or one of its streams, accepts: a retry does not help."""
 
     error = replace(
         Err.NATS_UNAVAILABLE,
@@ -61,10 +58,10 @@ class PayloadTooLarge(NatsUnavailable):
 
 
 class NoResponders(NatsUnavailable):
-    """Nobody serves the subject: the stream is missing, or this account may not use it."""
+    """Nothing listens on the subject: the stream is missing, or this account may not use it."""
 
 
-class LinkStatus(StrEnum):
+class ConnectionStatus(StrEnum):
     CONNECTING = "connecting"
     CONNECTED = "connected"
     RECONNECTING = "reconnecting"
@@ -72,52 +69,50 @@ class LinkStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class LinkState:
-    """How the connection is, for people: health, logs and error details."""
+class ConnectionState:
+    """For health checks, logs and error details."""
 
-    status: LinkStatus
+    status: ConnectionStatus
     since: float
     detail: str = ""
 
     @property
     def up(self) -> bool:
-        return self.status is LinkStatus.CONNECTED
+        return self.status is ConnectionStatus.CONNECTED
 
 
 class Connection:
     """Connects in the background, reconnects for ever, and runs its hooks after each connect."""
 
-    def __init__(self, config: NatsBackendConfig, *, name: str, unhurried: bool = False) -> None:
-        """Who is `unhurried` rather sends many messages at once than each at the first moment."""
+    def __init__(self, config: NatsBackendConfig, *, name: str, coalesce_writes: bool = False) -> None:
+        """With `coalesce_writes`, many messages leave at once rather than each as soon as possible."""
         self.config = config
-        self.state = LinkState(LinkStatus.CONNECTING, time.time())
+        self.state = ConnectionState(ConnectionStatus.CONNECTING, time.time())
         self._name = name
-        self._unhurried = unhurried
+        self._coalesce_writes = coalesce_writes
         self._options = connect_options(config)
-        self._client = DirectClient()
+        self._client = new_client()
         self._hooks: list[ReadyHook] = []
         self._ready = asyncio.Event()
         self._prepare_again = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
-        self._pending = PendingRequests(config.nats_request_timeout_sec, self._unanswered)
-        # Requests with several answers: where their next answers go.
-        self._collecting: dict[str, Answers] = {}
+        self._pending = PendingRequests(config.nats_request_timeout_sec, self._timeout_error)
+        # Requests with several replies.
+        self._reply_streams: dict[str, ReplyStream] = {}
         self._tokens = itertools.count()
-        self._complaints: set[str] = set()
-        # Whether the last error was that the server does not let us.
+        self._reported: set[str] = set()
+        # Whether the last error was about missing rights.
         self._just_refused = False
-        # How often it was connected, this time included.
+        self._reply_prefix = ""
         self.times_connected = 0
         # Increases whenever a server may have been replaced by one that lacks the newest messages: a change
         # of state, a request without a reply, stream info that was refused.
         self.interruptions = 0
-        # Whether the last request was left without an answer.
-        self.unanswered = False
-        self._reply_prefix = ""
+        self.last_request_timed_out = False
 
     @property
-    def client(self) -> DirectClient:
-        """The nats-py client: the connection itself, without our requests around it."""
+    def client(self) -> PublicClient:
+        """The nats-py client; replaced when nats-py gives up the connection."""
         return self._client
 
     @property
@@ -152,9 +147,9 @@ class Connection:
             raise self.unavailable() from None
 
     async def close(self) -> None:
-        self._set_state(LinkStatus.CLOSED, "closed by this program")
+        self._set_state(ConnectionStatus.CLOSED, "closed by this program")
         self._ready.clear()
-        # nats-py connects with `asyncio.wait_for`, which may swallow a cancellation: insist.
+        # nats-py connects with `asyncio.wait_for`, which may swallow a cancellation: cancel until it ends.
         while self._supervisor is not None and not self._supervisor.done():
             self._supervisor.cancel()
             await asyncio.wait({self._supervisor}, timeout=_RETRY_SEC)
@@ -164,72 +159,69 @@ class Connection:
         self._pending.close()
 
     def unavailable(self, what: str = "") -> NatsUnavailable:
-        """The error for a caller, with the address and what is known of the cause."""
-        reason = what or self.state.detail or self._waiting_for
-        return (NatsForbidden if _FORBIDDEN.search(reason) else NatsUnavailable)(self._explain(reason))
+        """The error for a caller, with the address and the cause as far as it is known."""
+        reason = what or self.state.detail
+        if not reason and self.state.up:
+            reason = "connected, but its streams and buckets are not prepared yet"
+        reason = reason or f"the connection is {self.state.status}"
+        return (NatsForbidden if _FORBIDDEN.search(reason) else NatsUnavailable)(self._with_address(reason))
 
-    @property
-    def _waiting_for(self) -> str:
-        if self.state.up:
-            return "connected, but its streams and buckets are not prepared yet"
-        return f"the connection is {self.state.status}"
-
-    def _explain(self, reason: str) -> str:
+    def _with_address(self, reason: str) -> str:
         return f"{safe_url(self.config.nats_url)}: {reason}"
 
     async def request(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Message:
-        """Publish and await the one reply; NatsUnavailable within the request time-out, or at once."""
+        """Publish and await the one reply; NatsUnavailable within the request timeout, or at once."""
         if not self.state.up:
             raise self.unavailable()
         token = str(next(self._tokens))
-        reply = self._reply_prefix + token
-        answer = self._pending.add(token, subject)
+        reply_to = self._reply_prefix + token
+        reply = self._pending.add(token, subject)
         try:
-            if not self._client.publish_now(subject, payload, reply, headers):
-                await self._publish_patiently(subject, payload, headers, reply)
-            message = await answer
+            if not self._client.try_publish(subject, payload, reply_to, headers):
+                await self._publish_waiting(subject, payload, headers, reply_to)
+            message = await reply
         finally:
             self._pending.remove(token)
         if message.status == _NO_RESPONDERS:
-            raise self._nobody_answers(subject)
+            raise self._no_responders(subject)
         return message
 
-    def _nobody_answers(self, subject: str) -> NoResponders:
+    def _no_responders(self, subject: str) -> NoResponders:
         self.interruptions += 1
-        # A stream that was deleted under us: the hooks make it anew.
+        # A stream may have been deleted: the hooks create it again.
         self._ready.clear()
         self._prepare_again.set()
-        cure = "" if not subject.startswith("$JS.API.") else f": {_UNSERVED_CURE}"
-        return NoResponders(self._explain(f"nothing answers on {subject}{cure}"))
+        cure = f": {_NO_RESPONDERS_CURE}" if subject.startswith("$JS.API.") else ""
+        return NoResponders(self._with_address(f"nothing answers on {subject}{cure}"))
 
     async def request_many(self, subject: str, payload: bytes = b"") -> AsyncIterator[Message]:
-        """Publish and yield each answer as it comes; the caller knows the last one and stops there."""
+        """Publish and yield each reply as it comes; the caller recognizes the last one and stops there."""
         if not self.state.up:
             raise self.unavailable()
         token = str(next(self._tokens))
-        answers = self._collecting[token] = Answers()
+        replies = self._reply_streams[token] = ReplyStream()
         try:
             await self.publish(subject, payload, reply=self._reply_prefix + token)
             while True:
-                # They come by the dozen, and to take one costs less than a time-out.
-                if not answers.come:
-                    await self._more(answers, subject)
-                answer = answers.come.popleft()
-                if isinstance(answer, NatsUnavailable):
-                    raise answer
-                if answer.status == _NO_RESPONDERS:
-                    raise self._nobody_answers(subject)
-                yield answer
+                # They arrive by the dozen, and taking one costs less than a timeout.
+                if not replies.arrived:
+                    await self._wait_for_more(replies, subject)
+                reply = replies.arrived.popleft()
+                if isinstance(reply, NatsUnavailable):
+                    raise reply
+                if reply.status == _NO_RESPONDERS:
+                    raise self._no_responders(subject)
+                yield reply
         finally:
-            del self._collecting[token]
+            del self._reply_streams[token]
 
-    async def _more(self, answers: Answers, subject: str) -> None:
+    async def _wait_for_more(self, replies: ReplyStream, subject: str) -> None:
         timeout_sec = self.config.nats_request_timeout_sec
         try:
             async with asyncio.timeout(timeout_sec):
-                await answers.wait()
+                await replies.wait()
         except TimeoutError:
             self.interruptions += 1
             raise self.unavailable(f"no answer within {timeout_sec:g} s on {subject}") from None
@@ -237,10 +229,10 @@ class Connection:
     async def publish(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, reply: str = ""
     ) -> None:
-        if not self._client.publish_now(subject, payload, reply, headers):
-            await self._publish_patiently(subject, payload, headers, reply)
+        if not self._client.try_publish(subject, payload, reply, headers):
+            await self._publish_waiting(subject, payload, headers, reply)
 
-    async def _publish_patiently(
+    async def _publish_waiting(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None, reply: str
     ) -> None:
         try:
@@ -250,24 +242,18 @@ class Connection:
         except nats.errors.Error as error:
             raise self.unavailable(str(error)) from error
 
-    async def subscribe(self, subject: str, handler: MessageHandler) -> Subscription:
-        try:
-            return await self._client.subscribe(subject, cb=handler)
-        except nats.errors.Error as error:
-            raise self.unavailable(str(error)) from error
+    async def subscribe(self, subject: str, sink: MessageSink) -> Subscription:
+        """Call `sink` as soon as a message arrives. It must be quick: nothing is read meanwhile.
 
-    async def subscribe_direct(self, subject: str, sink: MessageSink) -> Subscription:
-        """Have `sink` called as soon as a message arrives; it must be quick, nothing is read meanwhile."""
+        The subscription ends with the client; RenewableSubscription does not.
+        """
         try:
             return await self._client.subscribe_direct(subject, sink)
         except nats.errors.Error as error:
             raise self.unavailable(str(error)) from error
 
-    def new_inbox(self) -> str:
-        return self._client.new_inbox()
-
     async def _supervise(self) -> None:
-        """Connect; then prepare after each (re)connect, until nats-py gives the connection up."""
+        """Connect; then prepare after each (re)connect, until nats-py gives up the connection."""
         await self._open()
         while not self._client.is_closed:
             self._prepare_again.clear()
@@ -279,8 +265,10 @@ class Connection:
 
     async def _open(self) -> None:
         while True:
-            self._client = DirectClient(tls_required=tls_required(self.config), unhurried=self._unhurried)
             try:
+                self._client = new_client(
+                    tls_required=tls_required(self.config), coalesce_writes=self._coalesce_writes
+                )
                 await self._client.connect(
                     servers=self.config.nats_servers,
                     name=self._name,
@@ -300,7 +288,7 @@ class Connection:
                 continue
             self._reply_prefix = f"{self._client.new_inbox()}."
             await self._client.subscribe_direct(f"{self._reply_prefix}*", self._on_reply)
-            self._set_state(LinkStatus.CONNECTED)
+            self._set_state(ConnectionStatus.CONNECTED)
             log.info("connected to NATS at %s", safe_url(self.config.nats_url))
             return
 
@@ -309,71 +297,73 @@ class Connection:
             for hook in self._hooks:
                 await hook()
         except NatsUnavailable as error:
-            self._complain(error.detail.removeprefix(self._explain("")))
+            self._report_problem(error.detail.removeprefix(self._with_address("")))
             return False
-        self.state = LinkState(self.state.status, self.state.since)
-        self._complaints.clear()
+        self.state = ConnectionState(self.state.status, self.state.since)
+        self._reported.clear()
         self._ready.set()
         return True
 
     def _on_reply(self, message: Message) -> None:
         token = message.subject[len(self._reply_prefix) :]
-        self.unanswered = False
-        if not self._pending.answer(token, message) and token in self._collecting:
-            self._collecting[token].add(message)
+        self.last_request_timed_out = False
+        if not self._pending.resolve(token, message) and token in self._reply_streams:
+            self._reply_streams[token].add(message)
 
-    def _unanswered(self, subject: str) -> NatsUnavailable:
-        self.unanswered = True
+    def _timeout_error(self, subject: str) -> NatsUnavailable:
+        self.last_request_timed_out = True
         self.interruptions += 1
         timeout_sec = self.config.nats_request_timeout_sec
         return self.unavailable(f"no answer within {timeout_sec:g} s on {subject}")
 
     def _fail_pending(self, why: str) -> None:
         self._pending.fail(lambda: self.unavailable(why))
-        for answers in self._collecting.values():
-            answers.add(self.unavailable(why))
+        for replies in self._reply_streams.values():
+            replies.add(self.unavailable(why))
 
-    def _set_state(self, status: LinkStatus, detail: str = "") -> None:
-        self.state = LinkState(status, time.time(), detail)
-        self.times_connected += status is LinkStatus.CONNECTED
+    def _set_state(self, status: ConnectionStatus, detail: str = "") -> None:
+        self.state = ConnectionState(status, time.time(), detail)
+        self.times_connected += status is ConnectionStatus.CONNECTED
         self.interruptions += 1
 
     async def _on_error(self, error: Exception) -> None:
         reason = str(error) or type(error).__name__
         just_refused, self._just_refused = self._just_refused, bool(_FORBIDDEN.search(reason))
-        if just_refused and isinstance(error, _HUNG_UP):
-            # That is what a server does behind its refusal; it must not hide what the server said.
-            log.debug("NATS: %s", self._explain(reason))
+        if just_refused and isinstance(error, _HANG_UPS):
+            # The server hangs up after a refusal; keep the refusal as the reason.
+            log.debug("NATS: %s", self._with_address(reason))
             return
-        self._complain(reason)
+        self._report_problem(reason)
         if denied := _DENIED.search(str(error)):
-            # The server refuses a publish without an answer to it.
+            # The server refuses a publish without a reply to it.
             subject = denied["subject"]
-            self._pending.refuse(subject, lambda: self.unavailable(f"this user may not publish to {subject}"))
+            self._pending.fail(
+                lambda: self.unavailable(f"this user may not publish to {subject}"), subject=subject
+            )
 
-    def _complain(self, reason: str) -> None:
-        """Keep the reason for whoever asks, and log it once until the connection has been well again."""
-        self.state = LinkState(self.state.status, self.state.since, reason)
-        if reason not in self._complaints:
-            self._complaints.add(reason)
-            log.warning("NATS: %s", self._explain(reason), extra=Err.NATS_UNAVAILABLE.log_fields())
+    def _report_problem(self, reason: str) -> None:
+        """Keep the reason for errors, and log it once until the connection has been ready again."""
+        self.state = ConnectionState(self.state.status, self.state.since, reason)
+        if reason not in self._reported:
+            self._reported.add(reason)
+            log.warning("NATS: %s", self._with_address(reason), extra=Err.NATS_UNAVAILABLE.log_fields())
 
     async def _on_disconnected(self) -> None:
-        if self.state.status is LinkStatus.CLOSED:
+        if self.state.status is ConnectionStatus.CLOSED:
             return
         self._ready.clear()
-        self._set_state(LinkStatus.RECONNECTING, "the connection was lost")
+        self._set_state(ConnectionStatus.RECONNECTING, "the connection was lost")
         log.warning("lost the connection to NATS", extra=Err.NATS_UNAVAILABLE.log_fields())
         self._fail_pending("the connection was lost while waiting for an answer")
 
     async def _on_reconnected(self) -> None:
-        self._set_state(LinkStatus.CONNECTED)
+        self._set_state(ConnectionStatus.CONNECTED)
         log.info("connected to NATS again")
         self._prepare_again.set()
 
     async def _on_closed(self) -> None:
         self._ready.clear()
-        if self.state.status is not LinkStatus.CLOSED:
-            self._set_state(LinkStatus.CONNECTING, self.state.detail or "the connection was closed")
+        if self.state.status is not ConnectionStatus.CLOSED:
+            self._set_state(ConnectionStatus.CONNECTING, self.state.detail or "the connection was closed")
             self._fail_pending("the connection was closed")
         self._prepare_again.set()

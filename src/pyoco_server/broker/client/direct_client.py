@@ -1,50 +1,122 @@
-"""nats-py's client with a short way in and out for the messages of the hot path.
+"""The NATS client, with a fast path around nats-py's queues and tasks for the messages of the hot path.
 
-A message takes nats-py a task that reads, a parser of regular expressions, a queue and one more task until
-a callback runs, and a publish takes a queue and a task as well. Each of these is a turn of the event loop;
-together they cost more than all else that is done about a short run. Here
+nats-py needs a reading task, a parser of regular expressions, a queue and one more task until the callback
+of a message runs, and a queue and a task for a publish. Each is a turn of the event loop; together they cost
+more than everything else about a short run. `DirectClient`
 
-- a message for a direct subscription reaches its handler in the moment its bytes arrive;
-- whatever is published within one turn of the event loop leaves in one system call at its end; with an
-  unhurried client, once a turn adds nothing. Such a call costs this process, and the server that it wakes
-  up, more than the messages in it.
+- calls the sink of a direct subscription as soon as the bytes of a message arrive;
+- writes everything published within one turn of the event loop with one system call at its end; with
+  `coalesce_writes`, once a turn adds nothing.
 
-The rest is nats-py's as ever: connecting, TLS, authentication, pings, reconnecting, waiting for a slow
-socket. So is every message that the short way does not suit, above all one that arrives in pieces. The
-tests compare both ways, since this leans on names inside of nats-py.
+nats-py still does the rest: connecting, TLS, authentication, pings, reconnecting, backpressure, and every
+message that the fast path does not handle, above all one that arrives in pieces.
+
+This is the only module that uses private names of nats-py. `new_client` compares them with the installed
+version, and returns a `PublicClient` when they differ.
 """
 
 import asyncio
+import inspect
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from functools import lru_cache
+from typing import Any, Final
 
 import nats.errors
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from nats.aio.transport import TcpTransport
-from nats.protocol.parser import AWAITING_CONTROL_LINE
 
 from pyoco_server.broker.client.message import Message, MessageSink
+from pyoco_server.telemetry.fast_paths import report_fast_path
 
 log = logging.getLogger(__name__)
 
+try:
+    from nats.aio.transport import TcpTransport
+    from nats.protocol.parser import AWAITING_CONTROL_LINE, Parser
+except ImportError as error:
+    _IMPORT_ERROR: str | None = str(error)
+else:
+    _IMPORT_ERROR = None
+
 _CRLF = b"\r\n"
-# With more than this on its way, a publish goes through nats-py, which waits for the socket.
+# With more than this unsent, a publish goes through nats-py, which waits for the socket.
 _BUSY_BYTES = 256 * 1024
-# For how many more turns a message of an unhurried client may wait for others that leave with it.
+# With `coalesce_writes`: how many more turns a message may wait for others that leave with it.
 _MOST_TURNS = 4
 _PLAIN_NAME = re.compile(r"[\w-]+", re.ASCII)
 
+# What DirectClient overrides or calls, with the parameters.
+_METHODS: Final = {
+    "_process_connect_init": ["self"],
+    "_remove_sub": ["self", "sid", "max_msgs"],
+    "_process_msg": ["self", "sid", "subject", "reply", "data", "headers"],
+    "_send_ping": ["self", "future"],
+}
+# Names that these methods use: DirectClient shares that state with them, or is called by them.
+_USED_NAMES: Final = {
+    "_send_command": {"_pending", "append", "_pending_data_size"},
+    "_flusher": {"_flush_queue", "_pending_data_size", "_pending", "_transport", "writelines"},
+    "_send_ping": {"_transport", "write"},
+    "_read_loop": {"_transport", "read", "_ps", "parse"},
+    "publish": {"_max_payload", "_send_publish"},
+}
 
-class DirectClient(Client):
-    """A nats-py client with direct subscriptions and direct publishing."""
 
-    def __init__(self, *, tls_required: bool = False, unhurried: bool = False) -> None:
+def new_client(*, tls_required: bool = False, coalesce_writes: bool = False) -> "PublicClient":
+    """A client that is not connected yet, with the fast path if the installed nats-py allows it."""
+    if report_fast_path("nats-py", fast_path_mismatch()):
+        return DirectClient(tls_required=tls_required, coalesce_writes=coalesce_writes)
+    return PublicClient(tls_required=tls_required)
+
+
+class PublicClient(Client):
+    """nats-py's client through its public methods."""
+
+    def __init__(self, *, tls_required: bool = False) -> None:
         super().__init__()
+        if tls_required and "_connect_command" not in _names_used_by("_process_connect_init"):
+            # `_connect_command` below would not be called.
+            raise nats.errors.Error("this version of nats-py cannot be made to require TLS")
         self._tls_required = tls_required
-        self._most_turns = _MOST_TURNS if unhurried else 0
+
+    def try_publish(
+        self, subject: str, payload: bytes, reply: str = "", headers: Mapping[str, str] | None = None
+    ) -> bool:
+        """Publish without waiting. False: nothing was done, and `publish` is to be used."""
+        return False
+
+    async def subscribe_direct(self, subject: str, sink: MessageSink) -> Subscription:
+        """Call `sink` with each message. It must be quick: nothing else is read meanwhile."""
+
+        async def deliver(msg: Msg) -> None:
+            _deliver(sink, Message.from_headers(msg.subject, msg.reply, msg.headers, msg.data))
+
+        # No limits: a sink never blocks, and must not miss a message.
+        return await self.subscribe(subject, cb=deliver, pending_msgs_limit=0, pending_bytes_limit=0)
+
+    def _connect_command(self) -> bytes:
+        """Refuse to send credentials in the clear: nats-py itself relies on what the server announces."""
+        if self._tls_required and not self.uses_tls:
+            raise nats.errors.Error("the server does not offer TLS, which the settings require")
+        return super()._connect_command()
+
+    @property
+    def uses_tls(self) -> bool:
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            return writer.get_extra_info("ssl_object") is not None
+        return self._current_server is not None and self._current_server.uri.scheme == "wss"
+
+
+class DirectClient(PublicClient):
+    """A client with direct subscriptions and direct publishing."""
+
+    def __init__(self, *, tls_required: bool = False, coalesce_writes: bool = False) -> None:
+        super().__init__(tls_required=tls_required)
+        self._most_turns = _MOST_TURNS if coalesce_writes else 0
         # By subscription id, as the server writes it.
         self._sinks: dict[bytes, MessageSink] = {}
         # None before the first connection, and over WebSocket.
@@ -58,30 +130,16 @@ class DirectClient(Client):
 
     async def _process_connect_init(self) -> None:
         await super()._process_connect_init()
-        # Connected, for the first time or again, and whatever TLS does to the streams is done.
+        # Connected, for the first time or again; TLS no longer replaces the streams.
         if isinstance(self._transport, TcpTransport):
             assert self._transport._io_writer is not None
             assert self._transport._io_reader is not None
             self._socket = self._transport._io_writer.transport
-            self._look_before(self._transport._io_reader)
-
-    def _connect_command(self) -> bytes:
-        """Say who we are; but never in the clear when TLS is wanted: nats-py goes by what the server says."""
-        if self._tls_required and not self._has_tls:
-            raise nats.errors.Error("the server does not offer TLS, which the settings require")
-        return super()._connect_command()
-
-    @property
-    def _has_tls(self) -> bool:
-        if isinstance(self._transport, TcpTransport):
-            writer = self._transport._io_writer
-            return writer is not None and writer.get_extra_info("ssl_object") is not None
-        return self._current_server is not None and self._current_server.uri.scheme == "wss"
+            self._intercept(self._transport._io_reader)
 
     # Receiving
 
     async def subscribe_direct(self, subject: str, sink: MessageSink) -> Subscription:
-        """Call `sink` with each message. It must be quick: nothing else is read meanwhile."""
         subscription = await self.subscribe(subject)
         self._sinks[b"%d" % subscription._id] = sink
         return subscription
@@ -90,21 +148,21 @@ class DirectClient(Client):
         super()._remove_sub(sid, max_msgs)
         self._sinks.pop(b"%d" % sid, None)
 
-    def _look_before(self, reader: asyncio.StreamReader) -> None:
-        """See what arrives before nats-py's reader does, and pass on what is not for us."""
-        pass_on = reader.feed_data
+    def _intercept(self, reader: asyncio.StreamReader) -> None:
+        """Take direct messages out of what arrives; the rest goes to nats-py's reader."""
+        feed_reader = reader.feed_data
 
-        def look(data: bytes) -> None:
-            # Nothing overtakes what nats-py has not read to its end.
+        def feed_data(data: bytes) -> None:
+            # Keep the order: nothing is taken while nats-py has unread bytes or half a message.
             if not (reader._buffer or self._ps.buf or self._ps.state != AWAITING_CONTROL_LINE):  # type: ignore[attr-defined]
                 data = data[self.take_messages(data) :]
             if data:
-                pass_on(data)
+                feed_reader(data)
 
-        reader.feed_data = look  # type: ignore[assignment,method-assign]
+        reader.feed_data = feed_data  # type: ignore[assignment,method-assign]
 
     def take_messages(self, data: bytes) -> int:
-        """Handle the direct messages that `data` begins with; returns where the rest begins."""
+        """Deliver the direct messages that `data` begins with; return where the rest begins."""
         begin = count = size = 0
         while (line_end := data.find(_CRLF, begin)) > 0:
             # MSG <subject> <sid> [reply] <size>, or HMSG <subject> <sid> [reply] <size of headers> <size>
@@ -119,7 +177,7 @@ class DirectClient(Client):
             if len(data) < end + 2:
                 break
             reply = words[3] if len(words) == 5 + has_headers else b""
-            _give(sink, Message(words[1].decode(), reply.decode(), data[head:body], data[body:end]))
+            _deliver(sink, Message(words[1].decode(), reply.decode(), data[head:body], data[body:end]))
             begin = end + 2
             count += 1
             size += end - body
@@ -127,12 +185,12 @@ class DirectClient(Client):
         return begin
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        """Take what nats-py's own parser found: among the rest, direct messages that came in pieces."""
+        """Called by nats-py's parser, also with direct messages that arrived in pieces."""
         sink = self._sinks.get(b"%d" % sid)
         if sink is None:
             await super()._process_msg(sid, subject, reply, data, headers)
         else:
-            _give(sink, Message(subject.decode(), reply.decode(), headers or b"", data))
+            _deliver(sink, Message(subject.decode(), reply.decode(), headers or b"", data))
             self._count_received(1, len(data))
 
     def _count_received(self, count: int, size: int) -> None:
@@ -141,17 +199,16 @@ class DirectClient(Client):
 
     # Sending
 
-    def publish_now(
+    def try_publish(
         self, subject: str, payload: bytes, reply: str = "", headers: Mapping[str, str] | None = None
     ) -> bool:
-        """Publish without waiting; False: not done, `publish` knows what is in the way and what to do."""
         words = f"{subject} {reply} " if reply else f"{subject} "
-        fields = _written(headers) if headers else ""
+        fields = _header_lines(headers) if headers else ""
         size = len(payload)
         if not (
-            self._is_free
+            self._can_write
             and size <= self._max_payload
-            # Nothing that could be taken for another command: no line ends, and no space but those above.
+            # No injected command: no line ends, and no space but those above.
             and words.isprintable()
             and words.count(" ") == 1 + bool(reply)
             and subject
@@ -173,16 +230,16 @@ class DirectClient(Client):
         return True
 
     async def _send_ping(self, future: "asyncio.Future[bool] | None" = None) -> None:
-        # nats-py writes a ping at once; it must not overtake what it is to be an answer for.
+        # nats-py writes a ping at once; the pong must confirm what was published before it.
         self._write_pending()
         await super()._send_ping(future)
 
     @property
-    def _is_free(self) -> bool:
+    def _can_write(self) -> bool:
         """Whether what is published now can leave with the next write."""
         if not self.is_connected:
             return False
-        # Until then nothing is written, so that the socket is looked at once.
+        # Nothing is written before `_write_soon`: the socket is asked once per turn.
         if not self._will_write:
             socket = self._socket
             if socket is None or socket.is_closing():
@@ -202,23 +259,23 @@ class DirectClient(Client):
     def _write_pending(self) -> None:
         self._will_write = False
         self._turns = self._seen = 0
-        # What cannot be written now is nats-py's to send, after its reconnect.
+        # What cannot be written now stays pending: nats-py sends it after its reconnect.
         if self.is_connected and self._socket is not None and not self._socket.is_closing():
             self._socket.write(b"".join(self._pending))
             self._pending = []
             self._pending_data_size = 0
 
 
-def _give(sink: MessageSink, message: Message) -> None:
+def _deliver(sink: MessageSink, message: Message) -> None:
     try:
         sink(message)
     except Exception:
         # An error here would end the connection.
-        log.exception("a message on %s could not be handled", message.subject)
+        log.exception("cannot handle a message on %s", message.subject)
 
 
-def _written(headers: Mapping[str, str]) -> str | None:
-    """The headers, one a line; None when nats-py would clean them first, or refuse them."""
+def _header_lines(headers: Mapping[str, str]) -> str | None:
+    """One header a line; None when nats-py would clean them first, or reject them."""
     fields = ""
     for name, value in headers.items():
         if not (_is_plain_name(name) and value and value[0] != " " and value.isprintable()):
@@ -230,3 +287,77 @@ def _written(headers: Mapping[str, str]) -> str | None:
 @lru_cache(maxsize=256)
 def _is_plain_name(name: str) -> bool:
     return _PLAIN_NAME.fullmatch(name) is not None
+
+
+def fast_path_mismatch() -> str | None:
+    """What DirectClient relies on and the installed nats-py does differently; None if nothing."""
+    if _IMPORT_ERROR is not None:
+        return _IMPORT_ERROR
+    try:
+        return next(_differences(), None)
+    except Exception as error:  # noqa: BLE001
+        # Code that has changed may fail in any way.
+        return f"{type(error).__name__}: {error}"
+
+
+def _differences() -> Iterator[str]:
+    for name, parameters in _METHODS.items():
+        found = list(inspect.signature(getattr(Client, name)).parameters)
+        if found != parameters:
+            yield f"Client.{name} has the parameters {', '.join(found)}"
+    for name, used in _USED_NAMES.items():
+        if missing := used - _names_used_by(name):
+            yield f"Client.{name} does not use {', '.join(sorted(missing))}"
+    yield from _state_differences(Client())
+    yield from _parser_differences()
+
+
+def _names_used_by(method: str) -> set[str]:
+    return set(getattr(Client, method).__code__.co_names)
+
+
+def _state_differences(client: Any) -> Iterator[str]:
+    if (client._pending, client._pending_data_size, client._transport) != ([], 0, None):
+        yield "a new Client has another state"
+    if not {"in_msgs", "in_bytes", "out_msgs", "out_bytes"} <= set(client.stats):
+        yield "Client.stats has other counters"
+    _run(client._send_command(b"PING\r\n"))
+    if (client._pending, client._pending_data_size) != ([b"PING\r\n"], 6):
+        yield "Client._send_command keeps commands elsewhere"
+    if Subscription(client, id=7)._id != 7:
+        yield "Subscription._id is another number"
+    transport: Any = TcpTransport()  # type: ignore[no-untyped-call]
+    if (transport._io_reader, transport._io_writer) != (None, None):
+        yield "TcpTransport has other streams"
+    if asyncio.StreamReader.__init__.__code__.co_names.count("_buffer") != 1:
+        yield "asyncio.StreamReader keeps unread bytes elsewhere"
+
+
+def _parser_differences() -> Iterator[str]:
+    """Compare how the parser shows that it has half a message, and how it delivers a whole one."""
+    received: list[tuple[object, ...]] = []
+
+    class Receiver:
+        async def _process_msg(self, *message: object) -> None:
+            received.append(message)
+
+    parser: Any = Parser(Receiver())
+    for piece in (b"MS", b"G s 7 r 2\r\n", b"h"):
+        _run(parser.parse(piece))
+        if not parser.buf and parser.state == AWAITING_CONTROL_LINE:
+            yield "Parser does not show that it has half a message"
+    _run(parser.parse(b"i\r\n"))
+    if received != [(7, b"s", b"r", b"hi", None)]:
+        yield "Parser delivers messages in another form"
+    if parser.buf or parser.state != AWAITING_CONTROL_LINE:
+        yield "Parser does not show that it has read everything"
+
+
+def _run(coroutine: Coroutine[Any, Any, object]) -> None:
+    """Run a coroutine that never waits, with or without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    coroutine.close()
+    raise RuntimeError(f"{coroutine} waits")

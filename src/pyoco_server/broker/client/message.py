@@ -1,13 +1,14 @@
-"""A message from NATS, whose headers are read only when somebody asks for them."""
+"""A message from NATS; its headers are parsed when they are read first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Self
 
 _VERSION = "NATS/1.0"
 _NO_STATUS = b"NATS/1.0\r\n"
 
 
 class Message:
-    """What was published on a subject, or the server's own word about a request (`status`)."""
+    """A message on a subject, or the server's own reply to a request (`status`)."""
 
     __slots__ = ("_headers", "data", "head", "reply", "subject")
 
@@ -19,10 +20,22 @@ class Message:
         self.head = head
         self._headers: dict[str, str] | None = None
 
+    @classmethod
+    def from_headers(cls, subject: str, reply: str, headers: Mapping[str, str] | None, data: bytes) -> Self:
+        """From headers that nats-py has parsed, a status among them as `Status` and `Description`."""
+        if not headers:
+            return cls(subject, reply, b"", data)
+        status = f"{headers.get('Status', '')} {headers.get('Description', '')}".strip()
+        lines = [
+            f"{name}: {value}\r\n" for name, value in headers.items() if name not in ("Status", "Description")
+        ]
+        first = f"{_VERSION} {status}" if "Status" in headers else _VERSION
+        return cls(subject, reply, f"{first}\r\n{''.join(lines)}\r\n".encode(), data)
+
     @property
     def status(self) -> str | None:
-        """The server's answer in its own right, like "503": nobody serves the subject."""
-        # Hardly any message has one, and then nothing but its headers' first line need be looked at.
+        """The status of a reply by the server itself: "503" when there are no responders."""
+        # Hardly any message has one; usually its first line alone shows that.
         if not self.head or self.head.startswith(_NO_STATUS):
             return None
         return self.headers.get("Status")
@@ -31,23 +44,23 @@ class Message:
     def headers(self) -> dict[str, str]:
         """Every header; a status is among them as `Status` and `Description`."""
         if self._headers is None:
-            self._headers = _parsed(self.head)
+            self._headers = _parse(self.head)
         return self._headers
 
 
 MessageSink = Callable[[Message], None]
 
 
-def _parsed(head: bytes) -> dict[str, str]:
-    """Read `NATS/1.0[ status[ description]]`, then one `Name: value` a line."""
+def _parse(head: bytes) -> dict[str, str]:
+    """Parse `NATS/1.0[ status[ description]]`, then one `Name: value` a line."""
     first, *lines = head.decode("utf-8", "replace").split("\r\n")
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     status, _, description = first.removeprefix(_VERSION).strip().partition(" ")
     if status:
-        found["Status"] = status
-        found["Description"] = description
+        headers["Status"] = status
+        headers["Description"] = description
     for line in lines:
         name, colon, value = line.partition(":")
         if colon:
-            found[name.strip()] = value.strip()
-    return found
+            headers[name.strip()] = value.strip()
+    return headers

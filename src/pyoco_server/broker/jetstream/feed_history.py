@@ -52,13 +52,13 @@ class Comparison(Enum):
     # It continues as well, but some of the keys are not stored any more.
     KEYS_MISSING = auto()
     # The newest messages were lost.
-    LOST = auto()
+    TRUNCATED = auto()
     # To find out would take longer than to read the bucket again.
     TOO_MUCH_CHANGED = auto()
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Checkpoint:
     """What the reader knows: all writes up to the revision, of the bucket that was made at that time."""
 
     created: str
@@ -91,36 +91,36 @@ class FeedHistory:
         self._stream = stream
         self._prefix = prefix
 
-    async def compare(self, held: Held, known: KnownKeys, state: StreamState) -> Comparison:
+    async def compare(self, checkpoint: Checkpoint, known: KnownKeys, state: StreamState) -> Comparison:
         """Whether all that was read up to there was read from the history that the bucket has now."""
-        if held.revision > state.last_sequence:
-            return Comparison.LOST
-        if not held.revision:
+        if checkpoint.revision > state.last_sequence:
+            return Comparison.TRUNCATED
+        if not checkpoint.revision:
             return Comparison.CONTINUES
-        at_held = await place_at(self._connection, self._stream, held.revision)
+        at_held = await place_at(self._connection, self._stream, checkpoint.revision)
         if at_held is not None:
-            return Comparison.CONTINUES if at_held.stored_ns == held.stored_ns else Comparison.LOST
+            return Comparison.CONTINUES if at_held.stored_ns == checkpoint.stored_ns else Comparison.TRUNCATED
         most = max(_LEAST_ASKED, state.messages // _READ_PER_QUESTION)
-        return await self._compare_keys(held, known, most=most)
+        return await self._compare_keys(checkpoint, known, most=most)
 
-    async def _compare_keys(self, held: Held, known: KnownKeys, *, most: int) -> Comparison:
+    async def _compare_keys(self, checkpoint: Checkpoint, known: KnownKeys, *, most: int) -> Comparison:
         asked = 0
         result = Comparison.CONTINUES
-        below = held.revision + 1
+        below = checkpoint.revision + 1
         while some := await known.newest_below(below, limit=_ASKED_AT_ONCE):
             for each, place in zip(some, await self._places(some), strict=True):
                 if place is None:
                     if not each.deleted:
                         result = Comparison.KEYS_MISSING
                 elif place.sequence == each.revision:
-                    return await self._behind(place, held, result)
-                elif place.sequence <= held.revision:
-                    return Comparison.LOST
+                    return await self._behind(place, checkpoint, result)
+                elif place.sequence <= checkpoint.revision:
+                    return Comparison.TRUNCATED
             asked += len(some)
             if asked >= most:
                 return Comparison.TOO_MUCH_CHANGED
             below = some[-1].revision
-        return await self._behind(None, held, result)
+        return await self._behind(None, checkpoint, result)
 
     async def _places(self, keys: list[KnownKey]) -> list[StoredPlace | None]:
         subjects = [self._prefix + each.key for each in keys]
@@ -128,11 +128,13 @@ class FeedHistory:
             *(newest_place(self._connection, self._stream, subject) for subject in subjects)
         )
 
-    async def _behind(self, anchor: StoredPlace | None, held: Held, result: Comparison) -> Comparison:
+    async def _behind(
+        self, anchor: StoredPlace | None, checkpoint: Checkpoint, result: Comparison
+    ) -> Comparison:
         """The result, if the anchor and everything between it and the revision is as old as it must be."""
         place = anchor or await next_place(self._connection, self._stream, after=0)
-        while place is not None and place.sequence <= held.revision:
-            if place.stored_ns > held.stored_ns:
-                return Comparison.LOST
+        while place is not None and place.sequence <= checkpoint.revision:
+            if place.stored_ns > checkpoint.stored_ns:
+                return Comparison.TRUNCATED
             place = await next_place(self._connection, self._stream, after=place.sequence)
         return result

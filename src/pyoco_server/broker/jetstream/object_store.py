@@ -20,6 +20,7 @@ from uuid import uuid4
 import msgspec
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
+from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import (
@@ -119,20 +120,15 @@ class ObjectStore:
 
     async def on_change(self, hint: Callable[[], None]) -> None:
         """Call `hint` when the record of an object is sent; whether it is stored, `newest_record` says."""
-        subscribed: object = None
+        subscription = RenewableSubscription(self._connection, lambda _: hint(), f"{self._infos}>")
 
-        async def subscribe() -> None:
-            nonlocal subscribed
-            # nats-py renews subscriptions over a reconnect, but not over a connection that was made anew.
-            if subscribed is not self._connection.client:
-                subscribed = self._connection.client
-                await self._connection.subscribe_direct(f"{self._infos}>", lambda _: hint())
-            else:
-                # What came while there was no connection has not been heard.
-                hint()
+        async def resubscribe() -> None:
+            await subscription.renew()
+            # Messages may have been missed during the outage.
+            hint()
 
-        self._connection.add_hook(subscribe)
-        await subscribe()
+        self._connection.add_hook(resubscribe)
+        await subscription.renew()
 
     async def shelf(self) -> Shelf:
         """Every object there is; a replica that has not heard of the newest yet is asked again."""

@@ -1,7 +1,7 @@
-"""What the server tells about jobs that it will not deliver any more, because they used up MaxDeliver.
+"""Advisories of the server about jobs that have used up MaxDeliver.
 
-The server tells each once, to whoever listens. A stream of our own listens, so that nothing is lost while
-no gateway lives; a message of it is removed when it has been dealt with.
+The server publishes each once. A stream stores them, so that none is lost while no gateway runs; a message
+is removed from it when it has been handled.
 """
 
 import logging
@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import msgspec
-from nats.aio.msg import Msg
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.config import NatsBackendConfig
@@ -28,12 +28,11 @@ _decode = msgspec.json.Decoder(_MaxDeliveries).decode
 
 
 @dataclass(frozen=True, slots=True)
-class UsedUp:
-    """A job that the server has given up."""
+class ExhaustedJob:
+    """A job that the server does not deliver any more."""
 
-    # Of the advisory itself.
+    # The sequence of the advisory, and that of the job in the work stream.
     advisory: int
-    # Of the job in the work stream.
     sequence: int
     deliveries: int
 
@@ -49,39 +48,29 @@ class Advisories:
         self._connection = connection
         self._stream = connection.config.advisory_stream
         self._subject = advisory_subject(connection.config)
-        self._client: object = None
 
-    def tell(self, on_advisory: Callable[[], None]) -> None:
-        """Call back whenever there is a new one: only a hint, the stream has them all."""
+    def on_advisory(self, callback: Callable[[], None]) -> None:
+        """Call back for each new one: only a hint, the stream has them all."""
+        subscription = RenewableSubscription(self._connection, lambda _: callback(), self._subject)
+        self._connection.add_hook(subscription.renew)
 
-        async def heard(_: Msg) -> None:
-            on_advisory()
-
-        async def subscribe() -> None:
-            # nats-py renews subscriptions over a reconnect, but not over a connection that was made anew.
-            if self._client is not self._connection.client:
-                self._client = self._connection.client
-                await self._connection.subscribe(self._subject, heard)
-
-        self._connection.add_hook(subscribe)
-
-    async def waiting(self) -> AsyncIterator[UsedUp]:
-        """Every job that was given up and not dealt with yet, the oldest first."""
+    async def unhandled(self) -> AsyncIterator[ExhaustedJob]:
+        """Every exhausted job that was not handled yet, the oldest first."""
         after = 0
         while batch := await read_batch(self._connection, self._stream, self._subject, after=after):
             for message in batch:
                 try:
-                    told = _decode(message.data)
+                    advisory = _decode(message.data)
                 except msgspec.DecodeError as error:
-                    log.warning("an advisory of the server is not readable: %s", error)
+                    log.warning("removing an unreadable advisory: %s", error)
                     await self._remove(message.sequence)
                 else:
-                    yield UsedUp(message.sequence, told.stream_seq, told.deliveries)
+                    yield ExhaustedJob(message.sequence, advisory.stream_seq, advisory.deliveries)
             after = batch[-1].sequence
 
-    async def done(self, used_up: UsedUp) -> None:
-        """It has been dealt with; nobody needs to look at it again."""
-        await self._remove(used_up.advisory)
+    async def done(self, job: ExhaustedJob) -> None:
+        """Remove the advisory of a job that has been handled."""
+        await self._remove(job.advisory)
 
     async def _remove(self, sequence: int) -> None:
         await jetstream_api.delete_message(self._connection, self._stream, sequence)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.client.direct_client import DirectClient
 from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
 from pyoco_server.broker.jetstream.stream_reads import (
     EVERYTHING,
     StreamState,
@@ -32,10 +32,8 @@ class ApiKeyMirror:
         bucket = connection.config.auth_kv_bucket
         self._connection = connection
         self._stream = f"KV_{bucket}"
-        self._writes = f"$KV.{bucket}.key.*"
         self._on_hint = on_hint
-        # A subscription ends with its client.
-        self._client: DirectClient | None = None
+        self._subscription = RenewableSubscription(connection, self._on_write, f"$KV.{bucket}.key.*")
         self._created = ""
         self._revision = 0
         # The connection's count of interruptions when the last look began; None after one that failed.
@@ -46,7 +44,8 @@ class ApiKeyMirror:
 
     async def look(self) -> bool:
         """Read what was written since; whether any key was. NatsUnavailable when that cannot be said."""
-        await self._listen()
+        if self._on_hint is not None:
+            await self._subscription.renew()
         began = time.monotonic()
         interruptions = self._connection.interruptions
         looked_at, self._looked_at = self._looked_at, None
@@ -65,14 +64,7 @@ class ApiKeyMirror:
         self.right_as_of = began
         return changed
 
-    async def _listen(self) -> None:
-        if self._on_hint is None or self._client is self._connection.client:
-            return
-        client = self._connection.client
-        await self._connection.subscribe_direct(self._writes, self._heard)
-        self._client = client
-
-    def _heard(self, message: Message) -> None:
+    def _on_write(self, _: Message) -> None:
         assert self._on_hint is not None
         self._on_hint()
 

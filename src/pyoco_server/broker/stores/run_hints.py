@@ -11,12 +11,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
-import nats.errors
-from nats.aio.client import Client
-from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
 from pyoco_server.broker.stores.run_log_store import log_subject
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import RunStatus
@@ -68,7 +66,7 @@ class RunWatch:
         self.status = None
         self._stirred.set()
 
-    async def on_snapshot(self, message: Msg) -> None:
+    def on_snapshot(self, message: Message) -> None:
         try:
             may_have_ended = _decode(message.data).status.terminal
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -78,72 +76,48 @@ class RunWatch:
             self._heard_end = self._heard_news = True
         self._stirred.set()
 
-    async def on_lines(self, message: Msg) -> None:
+    def on_lines(self, message: Message) -> None:
         self._heard_news = True
         self._stirred.set()
 
 
 class RunWatches:
-    """The runs under watch on one connection, kept over reconnects."""
+    """The watched runs of one connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._subscribed: dict[RunWatch, _Subscriptions] = {}
+        self._subscriptions: dict[RunWatch, list[RenewableSubscription]] = {}
         connection.add_hook(self._on_connected)
 
     def __len__(self) -> int:
-        return len(self._subscribed)
+        return len(self._subscriptions)
 
     @asynccontextmanager
     async def watching(self, run_id: str) -> AsyncIterator[RunWatch]:
-        """Hear of the run's snapshots and lines inside the block, as soon as there is a connection."""
+        """Watch the run's snapshots and lines inside the block, as soon as there is a connection."""
         watch = RunWatch()
-        subscriptions = _Subscriptions(self._connection, run_id, watch)
-        self._subscribed[watch] = subscriptions
+        config = self._connection.config
+        subscriptions = [
+            RenewableSubscription(
+                self._connection, watch.on_snapshot, f"$KV.{config.runs_kv_bucket}.{run_id}"
+            ),
+            RenewableSubscription(self._connection, watch.on_lines, log_subject(config, run_id)),
+        ]
+        self._subscriptions[watch] = subscriptions
         try:
-            with suppress(NatsUnavailable):  # then the hook does it, when the connection is back
-                await subscriptions.renew()
+            with suppress(NatsUnavailable):  # the hook subscribes when the connection is back
+                for subscription in subscriptions:
+                    await subscription.renew()
             yield watch
         finally:
-            del self._subscribed[watch]
-            await subscriptions.end()
+            del self._subscriptions[watch]
+            for subscription in subscriptions:
+                await subscription.end()
 
     async def _on_connected(self) -> None:
-        for watch, subscriptions in list(self._subscribed.items()):
-            await subscriptions.renew()
+        for watch, subscriptions in list(self._subscriptions.items()):
+            for subscription in subscriptions:
+                # A watch that ends meanwhile must not be subscribed again.
+                if watch in self._subscriptions:
+                    await subscription.renew()
             watch.lost_touch()
-
-
-class _Subscriptions:
-    """What one watch is subscribed to."""
-
-    def __init__(self, connection: Connection, run_id: str, watch: RunWatch) -> None:
-        config = connection.config
-        self._connection = connection
-        self._handlers = {
-            f"$KV.{config.runs_kv_bucket}.{run_id}": watch.on_snapshot,
-            log_subject(config, run_id): watch.on_lines,
-        }
-        self._client: Client | None = None
-        self._open: dict[str, Subscription] = {}
-        # Whoever begins to watch, and the hook of the connection, may both be at it.
-        self._changing = asyncio.Lock()
-        self._over = False
-
-    async def renew(self) -> None:
-        async with self._changing:
-            # nats-py renews subscriptions over a reconnect, but not over a connection that was made anew.
-            if self._client is not self._connection.client:
-                self._client, self._open = self._connection.client, {}
-            for subject, handler in self._handlers.items():
-                if subject not in self._open and not self._over:
-                    self._open[subject] = await self._connection.subscribe(subject, handler)
-
-    async def end(self) -> None:
-        self._over = True
-        async with self._changing:
-            for subscription in self._open.values():
-                try:
-                    await subscription.unsubscribe()
-                except nats.errors.Error as error:
-                    log.debug("a subscription ended with its connection: %s", error or type(error).__name__)

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import msgspec
-import nats.errors
-from nats.aio.client import Client
-from nats.aio.subscription import Subscription
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.config import NatsBackendConfig
@@ -52,9 +50,7 @@ class WaitNotices:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._stream = connection.config.wait_event_stream
-        self._client: Client | None = None
-        self._subscription: Subscription | None = None
-        self._inbox = ""
+        self._inbox = RenewableSubscription(connection, self._on_message)
         self._arrived: asyncio.Queue[Message] = asyncio.Queue()
 
     async def keep(self) -> None:
@@ -83,16 +79,17 @@ class WaitNotices:
 
     async def next(self) -> WaitNotice | None:
         """The next event, waiting a moment for it; one caller at a time."""
-        await self._listen()
+        if await self._inbox.renew():
+            self._arrived = asyncio.Queue()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{NOTIFY_CONSUMER}"
         pull = {"batch": 1, "expires": int(_PULL_EXPIRES_SEC * 1e9)}
-        await self._connection.publish(subject, msgspec.json.encode(pull), reply=self._inbox)
+        await self._connection.publish(subject, msgspec.json.encode(pull), reply=self._inbox.subject)
         try:
             async with asyncio.timeout(_PULL_EXPIRES_SEC + self._connection.config.nats_request_timeout_sec):
                 message = await self._arrived.get()
         except TimeoutError:
-            # What comes later must not be taken for what is asked for next, or it would have waited for that.
-            await self.stop_listening()
+            # A late reply must not be taken for the reply to the next pull.
+            await self.end_pull()
             raise ConsumerGone("no answer to a pull") from None
         if message.status is None:
             return await self._read(message)
@@ -100,22 +97,12 @@ class WaitNotices:
             return None
         raise ConsumerGone(f"{message.status} {message.headers['Description']}")
 
-    async def stop_listening(self) -> None:
-        """Have the server forget the pull that waits there."""
-        subscription, self._subscription, self._client = self._subscription, None, None
-        if subscription is not None and self._connection.state.up:
-            try:
-                await subscription.unsubscribe()
-            except nats.errors.Error as error:
-                log.debug("the connection ended first: %s", error or type(error).__name__)
+    async def end_pull(self) -> None:
+        """End the pull that waits at the server, which drops pulls without a subscriber."""
+        await self._inbox.end()
 
-    async def _listen(self) -> None:
-        if self._client is not self._connection.client:
-            self._client, self._inbox = self._connection.client, self._connection.new_inbox()
-            self._arrived = asyncio.Queue()
-            self._subscription = await self._connection.subscribe_direct(
-                self._inbox, self._arrived.put_nowait
-            )
+    def _on_message(self, message: Message) -> None:
+        self._arrived.put_nowait(message)
 
     async def _read(self, message: Message) -> WaitNotice | None:
         delivery = Delivery(self._connection, message, tag="")

@@ -28,18 +28,18 @@ def _index_health(gateway: Gateway) -> IndexHealth:
     index = gateway.listing.index
     return IndexHealth(
         ready=index.ready and gateway.waits.index.ready,
-        revision=index.held.revision,
+        revision=index.checkpoint.revision,
         behind=gateway.listing.feed.behind,
         runs=index.runs,
     )
 
 
 async def _nats_health(connection: Connection) -> NatsHealth:
-    if connection.unanswered:
+    if connection.last_request_timed_out:
         # Connected, but the last request was not answered: try another one.
         with suppress(NatsUnavailable):
             await connection.request("$JS.API.INFO")
     state = connection.state
-    ready = connection.ready and not connection.unanswered
-    detail = state.detail or ("it does not answer" if connection.unanswered else "")
+    ready = connection.ready and not connection.last_request_timed_out
+    detail = state.detail or ("it does not answer" if connection.last_request_timed_out else "")
     return NatsHealth(status=state.status, ready=ready, since=state.since, detail=detail)

@@ -49,10 +49,10 @@ async def watch_list(
         raise IndexNotReady
     if after is None:
         after = gateway.listing.changes.newest
-    elif after.revision > gateway.listing.index.held.revision:
+    elif after.revision > gateway.listing.index.checkpoint.revision:
         # Another gateway may have read further. A position after the end of the stream was truncated away.
         await gateway.listing.lists.caught_up()
-        if after.revision > gateway.listing.index.held.revision:
+        if after.revision > gateway.listing.index.checkpoint.revision:
             after = UNKNOWN_POSITION
     source = _events(gateway, selected, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)

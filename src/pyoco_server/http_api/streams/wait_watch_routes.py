@@ -52,10 +52,10 @@ async def watch_waits(
         await gateway.waits.lists.caught_up()
     if not gateway.waits.inbox.begun:
         raise IndexNotReady
-    if after is not None and after.revision > gateway.waits.index.held.revision:
+    if after is not None and after.revision > gateway.waits.index.checkpoint.revision:
         # Another gateway may have read further. A position after the end of the stream was truncated away.
         await gateway.waits.lists.caught_up()
-        if after.revision > gateway.waits.index.held.revision:
+        if after.revision > gateway.waits.index.checkpoint.revision:
             after = None
     source = _events(gateway, caller_of(request).confined_to, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)

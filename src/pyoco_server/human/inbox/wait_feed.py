@@ -86,7 +86,7 @@ class WaitReader(IndexReading):
     async def up_to_date(self, state: StreamState) -> None:
         if not self._index.ready:
             await self._index.complete()
-            self._inbox.begin(self.held.created, self.held.revision)
+            self._inbox.begin(self.checkpoint.created, self.checkpoint.revision)
             log.info("the index of waits is ready: %d waits", self.entries)
             self._tell_of_changes()
         await self._index.look_after_file()
@@ -95,7 +95,7 @@ class WaitReader(IndexReading):
         for item in await self._index.drop(revisions):
             log.info("a wait is gone, and nobody has said so", extra={"wait_id": item.wait_id})
         # No revision says so: whoever follows is told once more what is open.
-        self._inbox.begin(self.held.created, self.held.revision)
+        self._inbox.begin(self.checkpoint.created, self.checkpoint.revision)
 
     def _tell_of_changes(self) -> None:
         for callback in self._on_changes:
@@ -116,7 +116,7 @@ def feed_of(connection: Connection, reader: WaitReader) -> BucketFeed:
     """The feed of the bucket of waits. It always hurries: waits are few, and people wait for them."""
     bucket = connection.config.waits_kv_bucket
     feed = BucketFeed(connection, reader, bucket=bucket, of="waits", keys="*.*")
-    feed.hurry(True)
+    feed.set_live(True)
     return feed
 
 

@@ -83,7 +83,7 @@ class Notifications:
                         raise
                     senders.create_task(self._tell(receiver, notice))
         finally:
-            await self._notices.stop_listening()
+            await self._notices.end_pull()
             await receiver.close()
 
     async def _next(self) -> WaitNotice:

@@ -2,14 +2,14 @@
 
 from typing import Protocol
 
-from pyoco_server.broker.jetstream.feed_history import Held, KnownKey
+from pyoco_server.broker.jetstream.feed_history import Checkpoint, KnownKey
 
 
 class FedIndex(Protocol):
     """An index that a feed fills."""
 
     @property
-    def held(self) -> Held: ...
+    def checkpoint(self) -> Checkpoint: ...
 
     @property
     def ready(self) -> bool: ...
@@ -35,8 +35,8 @@ class IndexReading:
         self._fed = index
 
     @property
-    def held(self) -> Held:
-        return self._fed.held
+    def checkpoint(self) -> Checkpoint:
+        return self._fed.checkpoint
 
     @property
     def ready(self) -> bool:

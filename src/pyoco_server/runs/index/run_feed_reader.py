@@ -42,7 +42,7 @@ class RunReader(IndexReading):
         return self._index.runs
 
     async def begin(self, created: str) -> None:
-        if created == self.held.created:
+        if created == self.checkpoint.created:
             # Revisions went back: what was reported of a run, or read up to, means nothing any more.
             self._went_back += 1
             self._changes.went_back()
@@ -76,7 +76,7 @@ class RunReader(IndexReading):
         await self._load()
         if not self._index.ready:
             await self._index.complete()
-            self._changes.begin(self.held.created, self.held.revision)
+            self._changes.begin(self.checkpoint.created, self.checkpoint.revision)
             log.info("the index of runs is ready: %d runs", self.entries)
         await self._index.look_after_file()
 
@@ -91,7 +91,7 @@ class RunReader(IndexReading):
         """With an index that was kept, only what was written since is read from the bucket."""
         if self._loaded:
             return
-        self._begin_open_runs(self.held.created)
+        self._begin_open_runs(self.checkpoint.created)
         for run_id, revision, state in await self._index.open_states():
             self._open_runs.take(run_id, revision, decode_state(state))
         for run_id in await self._index.markers():

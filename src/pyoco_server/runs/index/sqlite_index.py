@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from pyoco_server.broker.jetstream.feed_history import Held
+from pyoco_server.broker.jetstream.feed_history import Checkpoint
 from pyoco_server.errors import ConfigError, IndexNotReady
 from pyoco_server.runs.index.index_file import FileForm, IndexFile, is_busy
 from pyoco_server.runs.index.read_connections import ReaderConnections
@@ -71,12 +71,12 @@ class KeptIndex(ABC, Generic[W]):
         self._writing.shutdown()
 
     @property
-    def held(self) -> Held:
+    def checkpoint(self) -> Checkpoint:
         writer = self._writer
         # A broken index knows nothing, so that it is filled anew.
         if writer is None or self._broken:
-            return Held("", 0)
-        return Held(writer.created, writer.revision, writer.stored_ns)
+            return Checkpoint("", 0)
+        return Checkpoint(writer.created, writer.revision, writer.stored_ns)
 
     async def begin(self, created: str) -> None:
         """Become the empty index of another bucket."""

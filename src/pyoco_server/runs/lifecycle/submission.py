@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any
 
-from pyoco_server.aio.time_budget import TimeBudget
+from pyoco_server.aio.deadlines import TimeBudget
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.queue.work_queue import WorkQueue

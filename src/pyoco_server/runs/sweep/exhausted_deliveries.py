@@ -11,7 +11,7 @@ import time
 import msgspec
 
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage
-from pyoco_server.broker.queue.advisories import UsedUp
+from pyoco_server.broker.queue.advisories import ExhaustedJob
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.stores.run_store import StoredRun
 from pyoco_server.errors.error_table import Err
@@ -84,32 +84,32 @@ class GivenUpJobs:
         self._last_deliveries = last_deliveries
         self._patience = patience
 
-    async def settle(self, used_up: UsedUp) -> bool:
+    async def settle(self, exhausted: ExhaustedJob) -> bool:
         """Deal with one of them; false while there may still be somebody who works on it."""
-        message = await self._mender.queue.message(used_up.sequence)
+        message = await self._mender.queue.message(exhausted.sequence)
         if message is None:
             return True
         try:
             job = decode_job(message.data)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            await self._tell_unreadable(message, used_up, str(error) or type(error).__name__)
+            await self._tell_unreadable(message, exhausted, str(error) or type(error).__name__)
         else:
             stored = await self._mender.stored(job.run_id)
-            if stored is not None and _is_job_of(used_up.sequence, job, stored.snapshot):
-                if await self._is_stale(job, stored.snapshot, used_up):
+            if stored is not None and _is_job_of(exhausted.sequence, job, stored.snapshot):
+                if await self._is_stale(job, stored.snapshot, exhausted):
                     return True
-                if not await self._settle_run(job, stored, used_up):
+                if not await self._settle_run(job, stored, exhausted):
                     return False
-        await self._mender.queue.remove(used_up.sequence)
+        await self._mender.queue.remove(exhausted.sequence)
         return True
 
-    async def _is_stale(self, job: Job, snapshot: RunSnapshot, used_up: UsedUp) -> bool:
+    async def _is_stale(self, job: Job, snapshot: RunSnapshot, exhausted: ExhaustedJob) -> bool:
         """Whether the advisory is about an earlier stream, whose sequences have been given out again."""
         if snapshot.delivery is not None:
             return False
-        return not await self._mender.queue.has_delivered(job.tag, used_up.sequence)
+        return not await self._mender.queue.has_delivered(job.tag, exhausted.sequence)
 
-    async def _settle_run(self, job: Job, stored: StoredRun, used_up: UsedUp) -> bool:
+    async def _settle_run(self, job: Job, stored: StoredRun, exhausted: ExhaustedJob) -> bool:
         """End the run or give it a new job; false while its owner may be alive, or if it has moved on."""
         snapshot = stored.snapshot
         limits = await self._mender.queue.limits(job.tag)
@@ -118,10 +118,10 @@ class GivenUpJobs:
             if quiet_sec < self._patience.given_up_sec(limits):
                 return False
         # The limit may have been raised since.
-        deliveries = max(used_up.deliveries, limits.max_deliver)
-        return await self._last_deliveries.settle(stored, used_up.sequence, deliveries)
+        deliveries = max(exhausted.deliveries, limits.max_deliver)
+        return await self._last_deliveries.settle(stored, exhausted.sequence, deliveries)
 
-    async def _tell_unreadable(self, message: StreamMessage, used_up: UsedUp, problem: str) -> None:
+    async def _tell_unreadable(self, message: StreamMessage, exhausted: ExhaustedJob, problem: str) -> None:
         """A run of it that exists has no job then, and is given one."""
         error = f"the job cannot be read: {problem}"
         tag = message.subject.rpartition(".")[2]
@@ -133,7 +133,7 @@ class GivenUpJobs:
             reason=Reason.INVALID_JOB,
             error=error,
             tag=tag,
-            num_delivered=used_up.deliveries,
+            num_delivered=exhausted.deliveries,
             subject=message.subject,
         )
         await self._mender.publish_letter(letter, tag)

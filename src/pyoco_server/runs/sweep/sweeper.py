@@ -59,7 +59,7 @@ class Sweeper:
         self._given_up = GivenUpJobs(self._mender, self._runs, last, patience)
         self._left_alone = LeftAlone(self._mender, self._runs, self._queued, last, patience)
         self._advised = asyncio.Event()
-        self._advisories.tell(self._advised.set)
+        self._advisories.on_advisory(self._advised.set)
         # Of which connection the observations are.
         self._link_since = 0.0
         self._told_outage = False
@@ -138,10 +138,10 @@ class Sweeper:
             raise _LeaseLost
 
     async def _deal_with_advisories(self) -> None:
-        async for used_up in self._advisories.waiting():
+        async for job in self._advisories.unhandled():
             await self._still_ours()
-            if await self._given_up.settle(used_up):
-                await self._advisories.done(used_up)
+            if await self._given_up.settle(job):
+                await self._advisories.done(job)
 
     async def _remove_old(self) -> None:
         async for count in self._retention.remove_ended():

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
 from functools import partial
 
-from pyoco_server.aio.backoff import Backoff
+from pyoco_server.aio.background import Backoff
 from pyoco_server.broker.queue.intake import Intake, IntakeClosed
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.worker.executors.executor import Executor, ExecutorFailedToStart, RunExecutor
@@ -54,7 +54,7 @@ class Slots(ABC):
             # One run must not take the others down; its message comes back after AckWait.
             log.exception("a run could not be handled", extra={"tag": delivery.tag})
         if session.failed:
-            await self._intake.closes_within(pauses.next_sec())
+            await self._intake.wait_closed(pauses.next_sec())
         else:
             pauses.reset()
 
@@ -62,7 +62,7 @@ class Slots(ABC):
         """Try until the executor starts, without a run: workers that can execute runs get them meanwhile."""
         pauses = _pauses()
         with self._services.presence.executor_fails(why):
-            while not await self._intake.closes_within(pauses.next_sec()):
+            while not await self._intake.wait_closed(pauses.next_sec()):
                 try:
                     await executor.start()
                 except ExecutorFailedToStart as error:
@@ -126,12 +126,12 @@ class SharedExecutors(Slots):
         def line_up() -> None:
             while (placed := self._next_in_line()) is not None:
                 start(self._serve_line(placed))
-            if self._intake.has_left_over and self._pool.is_taken and not self._wheels.is_due:
-                start(self._intake.hand_back_left_over())
+            if self._intake.has_buffered and self._pool.is_taken and not self._wheels.is_due:
+                start(self._intake.hand_back_buffered())
 
         self._pool.on_room = line_up
         # What comes in one read is looked at together.
-        self._intake.on_left_over = self._pool.look_again
+        self._intake.on_buffered = self._pool.look_again
         return sessions
 
     def close_lines(self) -> None:
@@ -149,9 +149,9 @@ class SharedExecutors(Slots):
 
     def _next_in_line(self) -> tuple[Turn, Delivery] | None:
         """A turn for what no slot waits for, if there is any and room for it."""
-        if not self._intake.has_left_over or not self._pool.has_room or self._wheels.is_due:
+        if not self._intake.has_buffered or not self._pool.has_room or self._wheels.is_due:
             return None
-        delivery = self._intake.take_left_over(self._may_wait)
+        delivery = self._intake.take_buffered(self._may_wait)
         return None if delivery is None else (self._pool.turn_in_line(), delivery)
 
     async def _serve_line(self, placed: tuple[Turn, Delivery] | None) -> None:
@@ -161,7 +161,7 @@ class SharedExecutors(Slots):
             turn, delivery = placed
             with turn:
                 await self._handle(delivery, turn, pauses)
-            await self._intake.come_again()
+            await self._intake.slot_freed()
             placed = self._next_in_line()
 
     def _may_wait(self, delivery: Delivery) -> bool:
