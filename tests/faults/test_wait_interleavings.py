@@ -25,11 +25,11 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, PyocoError
-from pyoco_server.human.answers.answering import Answer, Answers, Receipt
+from pyoco_server.human.answers.answering import Answer, AnswerHandler, Receipt
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.reopening import retry_run
-from pyoco_server.human.wait_maintenance import WaitCaretaker
-from pyoco_server.human.wait_transitions import failed_its_run, last_asked, next_arming_id
+from pyoco_server.human.reopen import retry_run
+from pyoco_server.human.wait_maintenance import WaitMaintenance
+from pyoco_server.human.wait_transitions import expired_unresolved, latest_waits, next_wait_id
 from pyoco_server.records.models import RunSnapshot, RunStatus, decode_job, decode_snapshot, job_of
 from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState, decode_wait
 from pyoco_server.runs.lifecycle.cancel_request import cancel_run
@@ -81,7 +81,7 @@ class Interleaving:
             self._stage.enter(f"{number} {act.__name__}", act)
         outcomes = await self._stage.play()
         # Somebody is alive in the end.
-        self._stage.enter("caretaker", self._takes_care, immortal=True)
+        self._stage.enter("maintenance", self._takes_care, immortal=True)
         outcomes = await self._stage.play()
         return await self._judge(outcomes)
 
@@ -98,12 +98,12 @@ class Interleaving:
 
     async def _answers(self, connection: Connection) -> Receipt:
         answer = Answer(payload=self._rng.randint(0, 1), decision_id=f"d{self._rng.randint(0, 1)}")
-        return await Answers(connection).respond(
+        return await AnswerHandler(connection).respond(
             self._any_wait(), answer, ANYBODY, Actor(name=answer.decision_id)
         )
 
     async def _expires(self, connection: Connection) -> None:
-        taker = WaitCaretaker(
+        taker = WaitMaintenance(
             connection, WaitsInBucket(connection), SeenRuns(connection), clock=lambda: FAR_IN_THE_FUTURE
         )
         await taker._expire(self._any_wait())
@@ -111,7 +111,7 @@ class Interleaving:
     def _any_wait(self) -> str:
         """One that there is from the beginning, or one that there is after a retry."""
         wait = self._rng.choice(self._run.waits)
-        return next_arming_id(wait) if self._rng.random() < self._means_newer else wait.wait_id
+        return next_wait_id(wait) if self._rng.random() < self._means_newer else wait.wait_id
 
     async def _retries(self, connection: Connection) -> None:
         await retry_run(connection, self._run.run_id, ANYBODY, Actor())
@@ -122,7 +122,7 @@ class Interleaving:
     async def _publishes(self, connection: Connection) -> None:
         """What a gateway does with the events that are still in a record."""
         for wait in await WaitStore(connection).of_run_from_leader(self._run.run_id):
-            await Continuations(connection).publish_left_over(wait.record.wait_id)
+            await Continuations(connection).flush_outbox(wait.record.wait_id)
 
     async def _works(self, connection: Connection) -> None:
         """What a worker does with each message that it gets."""
@@ -150,10 +150,10 @@ class Interleaving:
             await queue.remove(message.sequence)
 
     async def _execute(self, connection: Connection, owned: OwnedRun) -> None:
-        waits = last_asked(await self._waits(connection))
+        waits = latest_waits(await self._waits(connection))
 
         def done(mine: RunSnapshot) -> RunSnapshot:
-            if any(failed_its_run(wait) for wait in waits):
+            if any(expired_unresolved(wait) for wait in waits):
                 return structs.replace(mine, status=RunStatus.FAILED, reason="human_timeout")
             if all(wait.resolved for wait in waits):
                 return structs.replace(mine, status=RunStatus.COMPLETED, **not_waiting(mine))
@@ -164,7 +164,7 @@ class Interleaving:
         await owned.write(done)
 
     async def _takes_care(self, connection: Connection) -> None:
-        """What the caretaker, the sweep and a worker do, again and again, until the run is over."""
+        """What the maintenance, the sweep and a worker do, again and again, until the run is over."""
         for _ in range(12):
             try:
                 if await self._comes_to_its_end(connection):
@@ -186,7 +186,7 @@ class Interleaving:
         still_open = [wait for wait in waits if wait.state is WaitState.OPEN]
         if run.status is RunStatus.WAITING_HUMAN and still_open:
             answer = Answer(payload=9, decision_id="last")
-            await Answers(connection).respond(still_open[0].wait_id, answer, ANYBODY, Actor())
+            await AnswerHandler(connection).respond(still_open[0].wait_id, answer, ANYBODY, Actor())
         # What the last of these steps decided is published in the next round.
         outboxes = [wait.outbox for wait in await WaitStore(connection).of_run_from_leader(run.run_id)]
         return run.status.terminal and not still_open and not any(outboxes)
@@ -205,7 +205,7 @@ class Interleaving:
         for name, outcome in outcomes.items():
             is_expected = isinstance(outcome, Receipt | PyocoError | Killed) or outcome is None
             assert is_expected, f"{name}: {outcome!r}"
-        assert outcomes["caretaker"] is None
+        assert outcomes["maintenance"] is None
         run = await self._stored(self._connections[0])
         waits = await self._waits(self._connections[0])
         for wait in waits:
@@ -219,10 +219,10 @@ class Interleaving:
                 assert (after.status, after.generation) == ("WAITING_HUMAN", before.generation + 1)
         match run.status:
             case RunStatus.COMPLETED:
-                assert all(wait.resolved for wait in last_asked(waits))
+                assert all(wait.resolved for wait in latest_waits(waits))
             case RunStatus.FAILED:
                 assert run.reason == "human_timeout"
-                assert any(failed_its_run(wait) for wait in last_asked(waits))
+                assert any(expired_unresolved(wait) for wait in latest_waits(waits))
             case RunStatus.CANCELLED:
                 assert run.cancel_requested_at is not None
         await self._judge_events(waits)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import structs
 
 from pyoco_server.auth.scopes import Scope
-from pyoco_server.auth.tokens import KEY_ID_WANTED, Token, is_key_id, new_token, stored_form
+from pyoco_server.auth.tokens import KEY_ID_EXPECTED, Token, is_key_id, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.api_key_mirror import ApiKeyMirror
 from pyoco_server.broker.stores.api_keys import ApiKeyRecord, ApiKeys
@@ -52,7 +52,7 @@ class KeyAdministration:
             tenant_id=tenant_id,
             name=name,
             scopes=tuple(scopes),
-            secrets=(stored_form(token, self._pepper),),
+            secrets=(stored_secret(token, self._pepper),),
             peppered=bool(self._pepper),
             created_at=time.time(),
             expires_at=expires_at,
@@ -82,7 +82,7 @@ class KeyAdministration:
     async def rotate(self, key_id: str, *, overlap_sec: float) -> tuple[ApiKeyRecord, Token]:
         """A new secret for a key; the one it has is good for that much longer, and older ones no more."""
         token = new_token(key_id)
-        fresh = stored_form(token, self._pepper)
+        fresh = stored_secret(token, self._pepper)
 
         def rotated(record: ApiKeyRecord) -> ApiKeyRecord:
             if (state := state_of(record)) is not KeyState.ACTIVE:
@@ -98,7 +98,7 @@ class KeyAdministration:
         record = await self._keys.change(key_id, change) if is_key_id(key_id) else None
         if record is None:
             problem = FieldProblem(
-                "--key-id", f"there is no such API key; {KEY_ID_WANTED}", shortened(key_id)
+                "--key-id", f"there is no such API key; {KEY_ID_EXPECTED}", shortened(key_id)
             )
             raise InvalidCliArgument(problems=[problem])
         return record

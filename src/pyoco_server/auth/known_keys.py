@@ -15,7 +15,7 @@ from typing import Final
 
 from pyoco_server.aio.background import repeat
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
-from pyoco_server.auth.tokens import Token, brief_mark, digest_of, new_token, same, stored_form
+from pyoco_server.auth.tokens import Token, digest_of, fingerprint, new_token, same, stored_secret
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_key_mirror import ApiKeyMirror
@@ -48,7 +48,7 @@ class Grant:
     # Set once it is over: answers that stay open end themselves.
     over: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
-    def why_over(self, now: float) -> str:
+    def rejection(self, now: float) -> str:
         """Empty while it is good."""
         if self.revoked_at is not None:
             return "it was revoked"
@@ -68,7 +68,7 @@ class Grant:
         )
 
 
-class KnownKeys:
+class ApiKeyCache:
     """Kept up to date in the background, from `start` to `close`."""
 
     def __init__(self, connection: Connection) -> None:
@@ -81,7 +81,7 @@ class KnownKeys:
         # What was found to match: once for each secret, until any key changes.
         self._proven: dict[bytes, Grant] = {}
         # Compared with when there is no key of an id, so that this takes as long.
-        self._nobody = [_grant(_nobodys_record(), stored_form(new_token(), ""))]
+        self._nobody = [_grant(_dummy_record(), stored_secret(new_token(), ""))]
         self._hinted = False
         self._pause_sec = 0.0
         self._asked: list[asyncio.Future[None]] = []
@@ -119,12 +119,12 @@ class KnownKeys:
 
     def check(self, text: str) -> Grant:
         """What the key gives; ApiKeyInvalid says why it gives nothing, to its owner only."""
-        mark = brief_mark(text)
+        mark = fingerprint(text)
         grant = self._proven.get(mark)
         if grant is None:
             grant = self._proven[mark] = self._prove(text)
         now = time.time()
-        if why := grant.why_over(now):
+        if why := grant.rejection(now):
             raise ApiKeyInvalid(f"the key {grant.key_id}: {why}")
         self._used[grant.key_id] = now
         return grant
@@ -178,8 +178,8 @@ class KnownKeys:
             elif hinted:
                 self._pause_sec = _STORED_SEC
             _answer(asked)
-            await self._note_uses()
-        self._end_what_is_over()
+            await self._record_uses()
+        self._end_expired()
 
     async def _mend(self) -> None:
         """A bucket that was deleted under us is made anew; its keys are gone."""
@@ -204,12 +204,12 @@ class KnownKeys:
         for grants in before.values():
             _end(grants)
 
-    def _end_what_is_over(self) -> None:
+    def _end_expired(self) -> None:
         now = time.time()
         for grants in self._grants.values():
-            _end(grant for grant in grants if grant.why_over(now))
+            _end(grant for grant in grants if grant.rejection(now))
 
-    async def _note_uses(self) -> None:
+    async def _record_uses(self) -> None:
         """Rarely, and here rather than while a request waits."""
         if not self._used:
             return
@@ -240,7 +240,7 @@ def _grant(record: ApiKeyRecord, secret: StoredSecret) -> Grant:
     )
 
 
-def _nobodys_record() -> ApiKeyRecord:
+def _dummy_record() -> ApiKeyRecord:
     return ApiKeyRecord(key_id="", tenant_id="", secrets=(), peppered=False, created_at=0.0, revoked_at=0.0)
 
 

@@ -22,7 +22,7 @@ _TOKEN: Final = re.compile(r"pyoco_([0-9a-f]{16})_([0-9a-f]{64})")
 _KEY_ID: Final = re.compile(r"[0-9a-f]{16}")
 _MARK_BYTES: Final = 32
 _MARK_KEY: Final = secrets.token_bytes(_MARK_BYTES)
-KEY_ID_WANTED: Final = "wanted the 16 hexadecimal digits that `api-key list` shows"
+KEY_ID_EXPECTED: Final = "wanted the 16 hexadecimal digits that `api-key list` shows"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -50,7 +50,7 @@ def is_key_id(text: str) -> bool:
     return _KEY_ID.fullmatch(text) is not None
 
 
-def stored_form(token: Token, pepper: str) -> StoredSecret:
+def stored_secret(token: Token, pepper: str) -> StoredSecret:
     salt = secrets.token_hex(_SALT_BYTES)
     return StoredSecret(salt=salt, digest=digest_of(token.secret, salt, pepper.encode()))
 
@@ -59,7 +59,7 @@ def digest_of(secret: str, salt: str, pepper: bytes) -> str:
     return hmac.digest(pepper, f"{salt}:{secret}".encode(), "sha256").hex()
 
 
-def brief_mark(text: str) -> bytes:
+def fingerprint(text: str) -> bytes:
     """Stands for a key in the memory of this process: a tenth of the work of `digest_of`, and no secret.
 
     Its hash has a key that nobody knows, so that looking for a mark tells nothing by the time that it takes.

@@ -16,7 +16,7 @@ from pyoco_server.http_api.cursor_key import SharedCursors
 from pyoco_server.http_api.middleware.request_counts import RequestCounts
 from pyoco_server.http_api.responses.shared_responses import KeptAnswers
 from pyoco_server.http_api.services import Authentication, Bulk, RunListing, Runs, Service, Waits, Wheels
-from pyoco_server.human.notifications.notifier import Notifications
+from pyoco_server.human.notifications.notifier import Notifier
 from pyoco_server.runs.sweep.sweeper import Sweeper
 
 S = TypeVar("S", bound=Service)
@@ -40,7 +40,7 @@ class Gateway:
         self.bulk = self._add(Bulk(self.connection, self.runs.submitter))
         self.wheels = self._add(Wheels(self.connection))
         self.waits = self._add(Waits(self.connection, self.listing.open_runs))
-        self.notifications = self._add(Notifications(self.connection))
+        self.notifications = self._add(Notifier(self.connection))
 
         # These have nothing to start or to close.
         self.cursors = SharedCursors(self.connection)

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Protocol
 
-from pyoco_server.auth.known_keys import KnownKeys
+from pyoco_server.auth.known_keys import ApiKeyCache
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.stores.bulk_records import BulkRecords
@@ -15,13 +15,13 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.broker.stores.wheel_history import WheelHistory
 from pyoco_server.http_api.metrics.run_timings import RunTimings
-from pyoco_server.http_api.middleware.constant_time_404 import EvenTimes
-from pyoco_server.human.answers.answering import Answers
+from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
+from pyoco_server.human.answers.answering import AnswerHandler
 from pyoco_server.human.inbox.inbox_hub import Inbox
 from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitReader, feed_of
 from pyoco_server.human.inbox.wait_index import WaitIndex
 from pyoco_server.human.inbox.wait_lists import WaitLists
-from pyoco_server.human.wait_maintenance import WaitCaretaker
+from pyoco_server.human.wait_maintenance import WaitMaintenance
 from pyoco_server.runs.bulk.bulk_operations import BulkStarter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner
 from pyoco_server.runs.explain.explainer import Explainer
@@ -50,8 +50,8 @@ class Authentication:
 
     def __init__(self, connection: Connection) -> None:
         self._enabled = connection.config.http_auth_mode == "api_key"
-        self.keys = KnownKeys(connection)
-        self.even_times = EvenTimes()
+        self.keys = ApiKeyCache(connection)
+        self.not_found_delay = NotFoundDelay()
 
     async def start(self) -> None:
         if self._enabled:
@@ -59,7 +59,7 @@ class Authentication:
 
     async def close(self) -> None:
         await self.keys.close()
-        self.even_times.close()
+        self.not_found_delay.close()
 
 
 class Runs:
@@ -145,9 +145,9 @@ class Waits:
         reader = WaitReader(config.waits_kv_bucket, self.index, self.inbox, self.decided)
         self.feed = feed_of(connection, reader)
         self.lists = WaitLists(self.index, self.feed)
-        self.answers = Answers(connection)
-        self.maintenance = WaitCaretaker(connection, self.index, open_runs)
-        reader.on_changes(self.maintenance.poke)
+        self.answers = AnswerHandler(connection)
+        self.maintenance = WaitMaintenance(connection, self.index, open_runs)
+        reader.on_changes(self.maintenance.wake)
 
     async def start(self) -> None:
         await self.index.start()

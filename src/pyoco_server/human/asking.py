@@ -1,4 +1,4 @@
-"""What a task asks a person: the arguments of `ctx.human`, checked and frozen as JSON."""
+"""The arguments of `ctx.human`, validated and converted to JSON."""
 
 import json
 import math
@@ -9,21 +9,20 @@ from msgspec import UNSET
 
 from pyoco_server.records.wait_models import Decision, Question, WaitRecord, encode
 
-# Where a task asks for one thing only, it needs no name.
 DEFAULT_NAME: Final = "human"
 MAX_MESSAGE_CHARS: Final = 10_000
 MAX_NAME_CHARS: Final = 200
 MAX_ASSIGNEES: Final = 100
-# In JSON: half of what NATS takes by default, so that the record of the wait has room for an answer as well.
+# In JSON: half of the default payload limit of NATS, so that the record has room for the answer.
 MAX_QUESTION_BYTES: Final = 512 * 1024
 # 366 days.
 MAX_TIMEOUT_MS: Final = 366 * 86_400_000
 
 
-class WaitsForPeople(BaseException):
-    """The task cannot go on before somebody has answered.
+class HumanInputRequired(BaseException):
+    """Suspends the task until its wait is answered.
 
-    Not an Exception: neither a task's own `except Exception` nor a retry nor a fail policy may eat it.
+    Not an Exception: `except Exception` in a task, a retry or a fail policy must not catch it.
     """
 
 
@@ -39,7 +38,7 @@ def question(
     assignees: Sequence[str] | None = None,
     default: Any = ...,
 ) -> Question:
-    """The question; ValueError or TypeError names the argument that is wrong, and what was wanted."""
+    """ValueError or TypeError names the invalid argument, and what was expected."""
     if not isinstance(message, str) or not 0 < len(message) <= MAX_MESSAGE_CHARS:
         raise _wrong("message", message, f"a text of 1 to {MAX_MESSAGE_CHARS} characters")
     asked = Question(
@@ -58,8 +57,8 @@ def question(
     return asked
 
 
-def as_asked(schema: Any, wait: WaitRecord) -> Any:
-    """The answer as the task wants it: an instance of its Pydantic model, if it gave one as schema."""
+def typed_answer(schema: Any, wait: WaitRecord) -> Any:
+    """The answer; an instance of the Pydantic model that the task gave as schema, if it did."""
     answer = wait.answer
     if not _is_model(schema):
         return answer
@@ -102,7 +101,7 @@ def _json_schema(schema: Any) -> dict[str, Any] | bool | None:
         schema = schema.model_json_schema()
     if not isinstance(schema, dict):
         raise _wrong("schema", schema, "a JSON Schema (a dict) or a Pydantic model")
-    from pyoco_server.human.answers.answer_schemas import check_schema  # noqa: PLC0415 - most executors never need it
+    from pyoco_server.human.answers.schema_validation import check_schema  # noqa: PLC0415 - most executors never need it
 
     frozen: dict[str, Any] = _json("schema", schema)
     try:
@@ -116,23 +115,23 @@ def _check_size(asked: Question) -> None:
     try:
         size = len(encode(asked))
     except UnicodeEncodeError as error:
-        raise _half_a_character(asked, error) from None
+        raise _surrogate_error(asked, error) from None
     if size > MAX_QUESTION_BYTES:
         parts = {name: getattr(asked, name) for name in ("schema", "proposal", "default")}
         sizes = ", ".join(f"{name} {len(encode(part))}" for name, part in parts.items() if part is not UNSET)
-        wanted = f"at most {MAX_QUESTION_BYTES} bytes in all; ask with a reference to large data"
-        raise ValueError(f"ctx.human(): the question has {size} bytes in JSON ({sizes}): wanted {wanted}")
+        expected = f"at most {MAX_QUESTION_BYTES} bytes in all; ask with a reference to large data"
+        raise ValueError(f"ctx.human(): the question has {size} bytes in JSON ({sizes}): expected {expected}")
 
 
-def _half_a_character(asked: Question, error: UnicodeEncodeError) -> ValueError:
-    """A text of Python's may have one, from a file name or a cut text, and no text that is stored."""
+def _surrogate_error(asked: Question, error: UnicodeEncodeError) -> ValueError:
+    """A Python string may contain one, from a file name or a cut text; UTF-8 may not."""
     half = error.object[error.start]
     named = ("message", "name", "assignees", "schema", "proposal", "default")
     fields = [f"{name}=..." for name in named if _has(half, getattr(asked, name))]
     where = f"ctx.human({fields[0]})" if fields else f"ctx.human() in task {asked.task!a}"
     return ValueError(
         f"{where}: it has {half!a}, a surrogate, which is half of a character: "
-        "wanted a text that UTF-8 has a form for"
+        "expected a text that can be encoded as UTF-8"
     )
 
 
@@ -141,31 +140,29 @@ def _has(half: str, value: Any) -> bool:
 
 
 def _check_values(asked: Question) -> None:
-    """What is proposed, or answered by itself, must be what a person could answer."""
+    """The proposal and the default must match the schema."""
     if asked.schema is None:
         return
-    from pyoco_server.human.answers.answer_schemas import problems_of  # noqa: PLC0415 - see above
+    from pyoco_server.human.answers.schema_validation import problems_of  # noqa: PLC0415 - see above
 
     for field, value in (("proposal", asked.proposal), ("default", asked.default)):
         if value is not UNSET and (problems := problems_of(value, asked.schema)):
-            told = "; ".join(map(str, problems))
-            raise ValueError(f"ctx.human({field}=...): it does not match the schema: {told}")
+            listed = "; ".join(map(str, problems))
+            raise ValueError(f"ctx.human({field}=...): it does not match the schema: {listed}")
 
 
 def _json(field: str, value: Any) -> Any:
-    """A copy that nobody changes any more."""
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"ctx.human({field}=...): wanted a value that JSON has a form for: {error}") from None
+        raise TypeError(f"ctx.human({field}=...): expected a JSON value: {error}") from None
 
 
 def _is_model(schema: Any) -> bool:
     return isinstance(schema, type) and hasattr(schema, "model_json_schema")
 
 
-def _wrong(field: str, value: Any, wanted: str) -> ValueError:
-    shown = repr(value)[:80]
-    return ValueError(f"ctx.human({field}={shown}): wanted {wanted}")
+def _wrong(field: str, value: Any, expected: str) -> ValueError:
+    return ValueError(f"ctx.human({field}={repr(value)[:80]}): expected {expected}")

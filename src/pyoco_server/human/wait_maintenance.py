@@ -1,7 +1,7 @@
-"""Looks after waits: expires them in time, and does what a gateway that has died left undone.
+"""Maintenance of waits: expires them, and completes what a gateway that stopped has left undone.
 
-Every gateway has one, and they need not agree: each act is a compare-and-set, or may be done twice. A timer
-makes an expiry prompt; what counts is the look at every wait and every waiting run, again and again.
+Every gateway runs one without coordination: each action is a compare-and-set, or may be repeated. A timer
+makes an expiry prompt; a periodic scan of all waits and waiting runs makes it certain.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
 
 log = logging.getLogger(__name__)
 
-# How many waits or runs are dealt with at once, and how many expired waits are asked for at a time.
-_AT_ONCE: Final = 32
-_DUE: Final = 1000
-# The index learns of a decision a moment after it was made.
-_INDEX_SEC: Final = 0.05
-# Who has just decided is about to do what follows.
-_PATIENCE_SEC: Final = 1.0
+# Waits or runs that are processed concurrently, and expired waits per query.
+_CONCURRENT: Final = 32
+_BATCH: Final = 1000
+# The index lags a little behind a decision.
+_INDEX_LAG_SEC: Final = 0.05
+# Time for whoever has decided a wait to continue its run.
+_GRACE_SEC: Final = 1.0
 
 
-class KnownWaits(Protocol):
-    """What the caretaker asks the index of waits."""
+class IndexedWaits(Protocol):
+    """The queries of the maintenance; the index of waits implements them."""
 
     @property
     def ready(self) -> bool: ...
@@ -45,7 +45,7 @@ class KnownWaits(Protocol):
         ...
 
     async def next_deadline(self, after: float) -> float | None:
-        """The first deadline of an open wait behind this time."""
+        """The first deadline of an open wait after this time."""
         ...
 
     async def open_waits(self) -> set[str]:
@@ -53,17 +53,15 @@ class KnownWaits(Protocol):
         ...
 
     async def with_outbox(self, limit: int) -> list[tuple[str, int]]:
-        """The waits with events that are perhaps unpublished, with their revisions; the oldest first."""
+        """The waits with possibly unpublished events, with their revisions; the oldest first."""
         ...
 
 
-class WaitCaretaker:
-    """Works in the background, from `start` to `close`."""
-
+class WaitMaintenance:
     def __init__(
         self,
         connection: Connection,
-        index: KnownWaits,
+        index: IndexedWaits,
         open_runs: OpenRuns,
         *,
         clock: Callable[[], float] = time.time,
@@ -73,91 +71,82 @@ class WaitCaretaker:
         self._runs = open_runs
         self._clock = clock
         self._interval_sec = connection.config.sweep_interval_sec
-        self._patience_sec = min(_PATIENCE_SEC, self._interval_sec)
+        self._grace_sec = min(_GRACE_SEC, self._interval_sec)
         self._waits = WaitStore(connection)
         self._continuations = Continuations(connection)
         self._queued = QueuedRuns(connection)
         # The job of a run that begins to wait has left the queue.
         open_runs.on_waiting(self._queued.forget_before)
         open_runs.on_over(self._queued.forget)
-        open_runs.on_unanswered(self._unanswered)
-        self._stirred = asyncio.Event()
-        self._look_at = 0.0
-        # Up to when it was asked what is due.
+        open_runs.on_unanswered(self._on_ended_with_waits)
+        self._wakeup = asyncio.Event()
+        self._next_scan_at = 0.0
+        # All waits with a deadline up to this time have been processed.
         self._due_until = 0.0
-        # Of what the index says that it is due, what has been dealt with.
+        # Expired here, and perhaps still open in the index.
         self._expired: set[str] = set()
-        # Waits that had an outbox at the last look, at these revisions.
+        # Ids and revisions of the waits that had an outbox at the last scan.
         self._with_outbox: set[tuple[str, int]] = set()
-        # Runs that are over, and whose waits are to be closed.
+        # Runs that have ended, and whose waits are to be closed.
         self._ended: set[str] = set()
         # The connection's count of interruptions when waits were last expired.
         self._interruptions = 0
-        self._told_trouble = False
-        # How many looks at everything there were.
-        self.rounds = 0
+        self._reported_failure = False
+        self.scans = 0
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(repeat("wait caretaker", self._step), name="wait-caretaker")
+        self._task = asyncio.create_task(repeat("wait maintenance", self._step), name="wait-maintenance")
 
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """A wait has changed: there may be an earlier deadline."""
-        self._stirred.set()
+        self._wakeup.set()
 
-    def _unanswered(self, run_id: str) -> None:
+    def _on_ended_with_waits(self, run_id: str) -> None:
         self._ended.add(run_id)
-        self._stirred.set()
+        self._wakeup.set()
 
     async def _step(self) -> None:
         await self._connection.wait_ready()
-        self._stirred.clear()
+        self._wakeup.clear()
         pause_sec = self._interval_sec
         if self._index.ready:
-            jobs = (
-                self._expire_due,
-                self._close_ended,
-                self._publish_if_it_is_time,
-                self._look_if_it_is_time,
-            )
-            # One that fails keeps none of the others from being done.
-            troubles = [trouble for job in jobs if (trouble := await _trouble_with(job)) is not None]
-            if troubles and not self._told_trouble:
+            jobs = (self._expire_due, self._close_ended, self._flush_outboxes_if_due, self._scan_if_due)
+            failures = [failure for job in jobs if (failure := await _failure_of(job)) is not None]
+            if failures and not self._reported_failure:
                 spec = Err.NATS_UNAVAILABLE
-                log.warning("waits are not looked after: %s", troubles[0], extra=spec.log_fields())
-            self._told_trouble = bool(troubles)
-            if not troubles:
+                log.warning("maintenance of waits failed: %s", failures[0], extra=spec.log_fields())
+            self._reported_failure = bool(failures)
+            if not failures:
                 with suppress(IndexNotReady):
                     pause_sec = await self._pause_sec()
         with suppress(TimeoutError):
             async with asyncio.timeout(pause_sec):
-                await self._stirred.wait()
+                await self._wakeup.wait()
 
     async def _pause_sec(self) -> float:
-        """Until the next deadline; one that comes early finds nothing due, and comes here again."""
-        # What was due then is dealt with: one that cannot be written must not keep us awake.
+        """Until the next deadline or scan."""
+        # A due wait that cannot be written must not make this a busy loop.
         deadline = await self._index.next_deadline(self._due_until)
-        until_look = self._look_at - time.monotonic()
-        until_deadline = until_look if deadline is None else deadline - self._clock()
-        return max(_INDEX_SEC, min(until_look, until_deadline))
-
-    # Expiry
+        until_scan = self._next_scan_at - time.monotonic()
+        until_deadline = until_scan if deadline is None else deadline - self._clock()
+        return max(_INDEX_LAG_SEC, min(until_scan, until_deadline))
 
     async def _expire_due(self) -> None:
         now = self._clock()
         if self._interruptions != self._connection.interruptions:
-            # An expiry may be among the writes that a server has lost.
+            # The server may have lost the write of an expiry.
             self._interruptions = self._connection.interruptions
             self._expired = set()
-        due = set(await self._index.due(now, _DUE))
-        await _some_at_a_time(self._expire, due - self._expired)
+        due = set(await self._index.due(now, _BATCH))
+        await _for_each(self._expire, due - self._expired)
         self._expired = due
-        self._due_until = now if len(due) < _DUE else 0.0
+        self._due_until = now if len(due) < _BATCH else 0.0
 
     async def _expire(self, wait_id: str) -> None:
         while True:
@@ -165,47 +154,43 @@ class WaitCaretaker:
             now = self._clock()
             if wait is None or wait.record.state is not WaitState.OPEN or now < wait.record.deadline_at:
                 return
-            # A write in between need not be a decision.
+            # After a conflict the wait may still be open.
             if await self._continuations.decide(wait, expired(wait.record, at=now)):
                 await self._continuations.continue_run(run_id_of(wait_id))
                 return
 
-    # What is left undone
-
     async def _close_ended(self) -> None:
-        """At once for those that the feed tells of; the others are found by the look."""
         ended, self._ended = self._ended, set()
-        await _some_at_a_time(self._continuations.close_waits, ended)
+        await _for_each(self._continuations.close_waits, ended)
 
-    async def _publish_if_it_is_time(self) -> None:
-        """Publish what has been in an outbox since the last look: whoever put it there has had its time."""
-        if time.monotonic() < self._look_at:
+    async def _flush_outboxes_if_due(self) -> None:
+        """Publish what has been in an outbox since the last scan: its writer did not."""
+        if time.monotonic() < self._next_scan_at:
             return
-        before, self._with_outbox = self._with_outbox, set(await self._index.with_outbox(_DUE))
-        left_over = {wait_id for wait_id, _ in before & self._with_outbox}
-        await _some_at_a_time(self._continuations.publish_left_over, left_over)
+        before, self._with_outbox = self._with_outbox, set(await self._index.with_outbox(_BATCH))
+        unpublished = {wait_id for wait_id, _ in before & self._with_outbox}
+        await _for_each(self._continuations.flush_outbox, unpublished)
 
-    async def _look_if_it_is_time(self) -> None:
-        if time.monotonic() >= self._look_at:
-            await self._look()
+    async def _scan_if_due(self) -> None:
+        if time.monotonic() >= self._next_scan_at:
+            await self._scan()
 
-    async def _look(self) -> None:
-        self._look_at = time.monotonic() + self._interval_sec
+    async def _scan(self) -> None:
+        self._next_scan_at = time.monotonic() + self._interval_sec
         open_waits = await self._index.open_waits()
-        # Before the first look into the bucket, no run is known.
+        # Empty until the feed of runs has been read once.
         if self._runs.created:
-            # Which are over is asked of NATS: one that is not known may be new.
-            asking = map(run_id_of, open_waits)
-            unknown = {run_id for run_id in asking if run_id not in self._runs}
-            await _some_at_a_time(self._continuations.close_waits, unknown)
+            # `close_waits` asks NATS whether such a run has ended: an unknown one may be new.
+            unknown = {run_id for run_id in map(run_id_of, open_waits) if run_id not in self._runs}
+            await _for_each(self._continuations.close_waits, unknown)
             await self._continue(open_waits)
-        self.rounds += 1
+        self.scans += 1
 
     async def _continue(self, open_waits: set[str]) -> None:
-        """Runs that wait for something which is decided, and whose job is not in the queue."""
+        """Continue the runs whose waits are decided and that have no job in the queue."""
         stuck: list[OpenRun] = []
         async for group in self._runs.groups():
-            stuck += (run for run in group if self._waits_for_nothing(run, open_waits))
+            stuck += (run for run in group if self._is_stuck(run, open_waits))
         if not stuck:
             return
         await self._queued.compare(await self._queued.count())
@@ -213,20 +198,20 @@ class WaitCaretaker:
             async for _ in self._queued.look():
                 pass
         left = [run.run_id for run in stuck if not self._has_job(run)]
-        await _some_at_a_time(self._continuations.continue_run, left)
+        await _for_each(self._continuations.continue_run, left)
 
     def _has_job(self, run: OpenRun) -> bool:
         return self._queued.has_job(run.run_id, run.state.generation)
 
-    def _waits_for_nothing(self, run: OpenRun, open_waits: set[str]) -> bool:
+    def _is_stuck(self, run: OpenRun, open_waits: set[str]) -> bool:
         return (
             run.state.status == RunStatus.WAITING_HUMAN
-            and run.quiet_sec > self._patience_sec
+            and run.quiet_sec > self._grace_sec
             and any(wait.wait_id not in open_waits for wait in run.state.open_waits)
         )
 
 
-async def _trouble_with(job: Callable[[], Awaitable[None]]) -> PyocoError | None:
+async def _failure_of(job: Callable[[], Awaitable[None]]) -> PyocoError | None:
     try:
         await job()
     except (NatsUnavailable, IndexNotReady) as error:
@@ -234,17 +219,22 @@ async def _trouble_with(job: Callable[[], Awaitable[None]]) -> PyocoError | None
     return None
 
 
-async def _some_at_a_time(act: Callable[[str], Awaitable[None]], ids: Iterable[str]) -> None:
-    """Each is seen to its end; one that fails does not keep the others from theirs."""
+async def _for_each(act: Callable[[str], Awaitable[None]], ids: Iterable[str]) -> None:
+    """Log what fails and go on; NatsUnavailable ends it."""
     waiting = list(ids)
-    for start in range(0, len(waiting), _AT_ONCE):
-        some = waiting[start : start + _AT_ONCE]
+    for start in range(0, len(waiting), _CONCURRENT):
+        some = waiting[start : start + _CONCURRENT]
         for each, outcome in zip(
             some, await asyncio.gather(*map(act, some), return_exceptions=True), strict=True
         ):
             if isinstance(outcome, PayloadTooLarge):
-                log.error("what is to be written of a wait is too large (%s): %s", each, outcome)
+                log.error("a wait cannot be written: %s", outcome, extra=_log_fields(each))
             elif isinstance(outcome, NatsUnavailable):
                 raise outcome
             elif isinstance(outcome, BaseException):
-                log.error("a wait cannot be dealt with (%s)", each, exc_info=outcome)
+                log.error("maintenance of a wait failed", exc_info=outcome, extra=_log_fields(each))
+
+
+def _log_fields(wait_or_run_id: str) -> dict[str, str]:
+    run_id = run_id_of(wait_or_run_id)
+    return {"run_id": run_id} if wait_or_run_id == run_id else {"run_id": run_id, "wait_id": wait_or_run_id}

@@ -1,4 +1,4 @@
-"""How a wait ends, and how it is asked again: records out of records, without a broker."""
+"""State transitions of a wait, as pure functions on its record."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from msgspec import UNSET, structs
 
-from pyoco_server.human.closing import event_of
 from pyoco_server.records.models import OpenWait
 from pyoco_server.records.wait_models import (
     Actor,
@@ -18,11 +17,11 @@ from pyoco_server.records.wait_models import (
     wait_id_of,
 )
 
-# Why most waits are cancelled; `retry` asks those again.
-RUN_OVER: Final = "the run is over"
+# A note of cancelled waits; `retry` reopens those.
+RUN_ENDED: Final = "the run is over"
 
-# Of those that nobody answered in time, in the error of their run.
-_MOST_NAMED: Final = 10
+# Of expired waits, in the error of their run.
+_MAX_NAMED: Final = 10
 _SHOWN_CHARS: Final = 200
 
 _KINDS: Final = {
@@ -56,19 +55,19 @@ def answered(
 
 
 def expired(wait: WaitRecord, *, at: float) -> WaitRecord:
-    """Nobody has answered in time: what the task said for this case is the answer, if it said anything."""
+    """The default of the question, if it has one, is the answer of an expired wait."""
     return structs.replace(wait, state=WaitState.EXPIRED, decided_at=at)
 
 
-def failed_its_run(wait: WaitRecord) -> bool:
-    """Whether nobody has answered in time, and there is no answer for this case."""
+def expired_unresolved(wait: WaitRecord) -> bool:
+    """Whether the wait expired and has no default, so that its run fails."""
     return wait.state is WaitState.EXPIRED and not wait.resolved
 
 
 def expiry_text(waits: Sequence[WaitRecord]) -> str:
-    """The error of a run that nobody answered in time, with what to do about it."""
-    named = "; ".join(map(_unanswered, waits[:_MOST_NAMED]))
-    more = f"; and {len(waits) - _MOST_NAMED} more" if len(waits) > _MOST_NAMED else ""
+    """The error of a run whose waits expired, and how to continue."""
+    named = "; ".join(map(_unanswered, waits[:_MAX_NAMED]))
+    more = f"; and {len(waits) - _MAX_NAMED} more" if len(waits) > _MAX_NAMED else ""
     return f"nobody answered in time: {named}{more}. POST /runs/{waits[0].run_id}/retry asks again"
 
 
@@ -77,16 +76,16 @@ def _unanswered(wait: WaitRecord) -> str:
     return f"task {wait.task} asked {wait.message[:_SHOWN_CHARS]!r} ({wait.name}) until {deadline}"
 
 
-def next_arming_id(wait: WaitRecord) -> str:
-    """The id that the same question has when it is asked the next time."""
+def next_wait_id(wait: WaitRecord) -> str:
+    """The id of the wait when it is reopened."""
     return wait_id_of(wait.run_id, wait.node, wait.name, wait.arming + 1)
 
 
-def asked_again(wait: WaitRecord, *, at: float, deadline_at: float) -> WaitRecord:
-    """The same question, open, with another deadline; the same record whoever makes it."""
+def reopened(wait: WaitRecord, *, at: float, deadline_at: float) -> WaitRecord:
+    """The same question, open, with another deadline. Every caller gets the same record."""
     return structs.replace(
         wait,
-        wait_id=next_arming_id(wait),
+        wait_id=next_wait_id(wait),
         arming=wait.arming + 1,
         created_at=at,
         deadline_at=deadline_at,
@@ -100,23 +99,40 @@ def asked_again(wait: WaitRecord, *, at: float, deadline_at: float) -> WaitRecor
     )
 
 
-def asked_anew(wanted: OpenWait, waits: list[WaitRecord], *, at: float) -> WaitRecord | None:
-    """The wait that a run has been given by `retry` and that is not stored yet, made from the one before."""
+def reopened_wait(expected: OpenWait, waits: list[WaitRecord], *, at: float) -> WaitRecord | None:
+    """A wait that `retry` has named in its run and that is not stored yet, built from the previous one."""
     for wait in waits:
-        if next_arming_id(wait) == wanted.wait_id:
-            return asked_again(wait, at=at, deadline_at=wanted.deadline_at)
+        if next_wait_id(wait) == expected.wait_id:
+            return reopened(wait, at=at, deadline_at=expected.deadline_at)
     return None
 
 
-def last_asked(waits: list[WaitRecord]) -> list[WaitRecord]:
-    """Of each question its last wait, in the order in which they were first asked."""
+def latest_waits(waits: list[WaitRecord]) -> list[WaitRecord]:
+    """The latest wait of each question, in the order in which the questions were asked."""
     newest: dict[tuple[str, str], WaitRecord] = {}
     for wait in sorted(waits, key=lambda each: (each.arming, each.created_at)):
         newest[wait.node, wait.name] = wait
     return list(newest.values())
 
 
-def told_of(wait: WaitRecord) -> WaitEvent:
-    """What is told of the state that the wait is in."""
+def event_for_state(wait: WaitRecord) -> WaitEvent:
+    """The event of the state that the wait is in."""
     why = wait.note if wait.state is WaitState.CANCELLED else None
     return event_of(wait, _KINDS[wait.state], why=why)
+
+
+def event_of(wait: WaitRecord, kind: WaitEventKind, *, why: str | None = None) -> WaitEvent:
+    """The event of opening or deciding a wait. Every caller gets the same."""
+    decided = kind is not WaitEventKind.OPENED
+    return WaitEvent(
+        event_id=f"{wait.wait_id}.{kind}",
+        kind=kind,
+        wait_id=wait.wait_id,
+        run_id=wait.run_id,
+        at=wait.decided_at if decided and wait.decided_at is not None else wait.created_at,
+        tenant_id=wait.tenant_id,
+        actor=wait.decided_by,
+        decision=wait.decision,
+        decision_id=wait.decision_id,
+        why=why,
+    )

@@ -27,7 +27,7 @@ from packaging.version import InvalidVersion, Version
 from pyoco_server.wheels.wheel_name import WheelName
 
 # Unpacked it may be this many times as large as a wheel may be packed.
-MOST_UNPACKED: Final = 10
+MAX_UNPACKED_RATIO: Final = 10
 # A wheel of more files needs the 64-bit form of the list, which nothing we take has.
 _MOST_FILES: Final = 65534
 _MAX_LIST_BYTES: Final = 32 * 1024 * 1024
@@ -60,12 +60,12 @@ _HASHES: Final = frozenset({"sha256", "sha384", "sha512"})
 _UNHASHED: Final = frozenset({"RECORD", "RECORD.jws", "RECORD.p7s"})
 
 
-class NotThatWheel(ValueError):
+class InvalidWheel(ValueError):
     """The text says what is wrong with the file, and the cure."""
 
 
 def inspect_wheel(file: IO[bytes], name: WheelName, *, max_unpacked_bytes: int) -> SpecifierSet:
-    """For which versions of Python it is; NotThatWheel unless the file is the wheel of this name.
+    """For which versions of Python it is; InvalidWheel unless the file is the wheel of this name.
 
     Blocking, and thorough.
     """
@@ -73,10 +73,10 @@ def inspect_wheel(file: IO[bytes], name: WheelName, *, max_unpacked_bytes: int) 
         _check_list_size(file)
         with zipfile.ZipFile(file) as archive:
             return _Inspection(archive, name).check(max_unpacked_bytes)
-    except NotThatWheel:
+    except InvalidWheel:
         raise
     except _UNREADABLE as error:
-        raise NotThatWheel(f"it is no readable zip archive ({error}); build the wheel again") from error
+        raise InvalidWheel(f"it is no readable zip archive ({error}); build the wheel again") from error
 
 
 def _check_list_size(file: IO[bytes]) -> None:
@@ -87,7 +87,7 @@ def _check_list_size(file: IO[bytes]) -> None:
     tail = file.read()
     place = tail.rfind(_END_SIGNATURE)
     if place < 0 or len(tail) < place + _END.size:
-        raise NotThatWheel("it is no zip archive; a wheel is one: build it with `python -m build`")
+        raise InvalidWheel("it is no zip archive; a wheel is one: build it with `python -m build`")
     list_bytes = _END.unpack_from(tail, place)[5]
     locator = tail[max(0, place - _LOCATOR_BYTES) : place]
     if locator.startswith(_END_64_LOCATOR) or list_bytes > _MAX_LIST_BYTES:
@@ -107,8 +107,8 @@ def _count_files(listed: bytes) -> None:
         place += _LISTED_BYTES + sum(_LISTED_LENGTHS.unpack_from(listed, place + _LISTED_LENGTHS_AT))
 
 
-def _too_many_files() -> NotThatWheel:
-    return NotThatWheel(f"it has too many files; wanted at most {_MOST_FILES}: split the package")
+def _too_many_files() -> InvalidWheel:
+    return InvalidWheel(f"it has too many files; wanted at most {_MOST_FILES}: split the package")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class _Inspection:
         _check_paths(entries)
         unpacked = sum(entry.file_size for entry in entries)
         if unpacked > max_unpacked_bytes:
-            raise NotThatWheel(
+            raise InvalidWheel(
                 f"unpacked it has {unpacked} bytes, and {max_unpacked_bytes} are allowed; split the package"
             )
         folder = self._info_folder(entries)
@@ -135,7 +135,7 @@ class _Inspection:
         folders = sorted(top for top in tops if top.endswith(".dist-info"))
         if len(folders) != 1:
             found = ", ".join(folders) or "none"
-            raise NotThatWheel(f"wanted one *.dist-info folder in it, found {found}; build the wheel again")
+            raise InvalidWheel(f"wanted one *.dist-info folder in it, found {found}; build the wheel again")
         [folder] = folders
         package, _, version = folder.removesuffix(".dist-info").rpartition("-")
         self._compare(f"its folder {folder}", package, version)
@@ -151,7 +151,7 @@ class _Inspection:
         except InvalidSpecifier:
             # Said below.
             pass
-        raise NotThatWheel(
+        raise InvalidWheel(
             f"{folder}/METADATA says Requires-Python {python[:_LONGEST_PYTHON]!r}; "
             "wanted versions such as >=3.11,<4"
         )
@@ -164,7 +164,7 @@ class _Inspection:
         except (InvalidName, InvalidVersion):
             same = False
         if not same:
-            raise NotThatWheel(
+            raise InvalidWheel(
                 f"{where} says {package!r} {version!r}, its file name says {wanted}; "
                 "a wheel must not be renamed: upload it under the name it was built with"
             )
@@ -173,11 +173,11 @@ class _Inspection:
         headers = self._headers(f"{folder}/WHEEL")
         form = str(headers["Wheel-Version"])
         if form.partition(".")[0] != "1":
-            raise NotThatWheel(f"{folder}/WHEEL says Wheel-Version {form!r}; wanted 1.x")
+            raise InvalidWheel(f"{folder}/WHEEL says Wheel-Version {form!r}; wanted 1.x")
         said = [str(line) for line in headers.get_all("Tag", [])]
         # Without any it says nothing that the name could contradict.
         if said and _tags_in(said) != self.name.compatible_with:
-            raise NotThatWheel(
+            raise InvalidWheel(
                 f"{folder}/WHEEL says Tag {', '.join(said)[:200]!r}, its file name {self.name.file_name}; "
                 "a wheel must not be renamed: upload it under the name it was built with"
             )
@@ -190,9 +190,9 @@ class _Inspection:
         try:
             entry = self.archive.getinfo(path)
         except KeyError:
-            raise NotThatWheel(f"{path} is missing in it; build the wheel again") from None
+            raise InvalidWheel(f"{path} is missing in it; build the wheel again") from None
         if entry.file_size > most:
-            raise NotThatWheel(f"{path} has {entry.file_size} bytes; at most {most} are taken")
+            raise InvalidWheel(f"{path} has {entry.file_size} bytes; at most {most} are taken")
         return self.archive.read(entry)
 
     def _check_content(self, folder: str) -> None:
@@ -204,17 +204,17 @@ class _Inspection:
                 continue
             recorded = hashes.get(entry.filename)
             if recorded is None:
-                raise NotThatWheel(f"{folder}/RECORD has no hash of {entry.filename}; build the wheel again")
+                raise InvalidWheel(f"{folder}/RECORD has no hash of {entry.filename}; build the wheel again")
             algorithm, _, wanted = recorded.partition("=")
             if _encoded(self._digest(entry, algorithm)) != wanted.rstrip("="):
-                raise NotThatWheel(f"{entry.filename} differs from {folder}/RECORD; build the wheel again")
+                raise InvalidWheel(f"{entry.filename} differs from {folder}/RECORD; build the wheel again")
 
     def _recorded_hashes(self, path: str) -> dict[str, str]:
         text = self._small_file(path, _MAX_RECORD_BYTES).decode("utf-8", "replace")
         try:
             rows = [row for row in csv.reader(io.StringIO(text)) if row]
         except csv.Error as error:
-            raise NotThatWheel(f"{path} cannot be read ({error}); build the wheel again") from error
+            raise InvalidWheel(f"{path} cannot be read ({error}); build the wheel again") from error
         return {row[0]: row[1] for row in rows if len(row) > 1 and row[1].partition("=")[0] in _HASHES}
 
     def _digest(self, entry: zipfile.ZipInfo, algorithm: str) -> bytes:
@@ -242,7 +242,7 @@ def _check_paths(entries: list[zipfile.ZipInfo]) -> None:
         if objection is None and path in seen:
             objection = "is in it twice"
         if objection is not None:
-            raise NotThatWheel(f"the file {path[:200]!r} {objection}; build the wheel again")
+            raise InvalidWheel(f"the file {path[:200]!r} {objection}; build the wheel again")
         seen.add(path)
 
 

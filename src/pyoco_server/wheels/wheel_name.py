@@ -14,7 +14,7 @@ _CHARACTERS: Final = re.compile(r"[A-Za-z0-9_.+!-]+")
 WANTED: Final = "wanted a wheel's own name, as in mypackage-1.2.0-py3-none-any.whl"
 
 
-class NotAWheelName(ValueError):
+class InvalidWheelName(ValueError):
     """The text says what is wrong, and what is wanted."""
 
 
@@ -30,9 +30,9 @@ class WheelName:
     @classmethod
     def parse(cls, file_name: str) -> "WheelName":
         if len(file_name) > _LONGEST or not _CHARACTERS.fullmatch(file_name):
-            raise NotAWheelName(WANTED)
+            raise InvalidWheelName(WANTED)
         try:
             package, version, _, tags = parse_wheel_filename(file_name)
         except InvalidWheelFilename as error:
-            raise NotAWheelName(f"{error}; {WANTED}") from None
+            raise InvalidWheelName(f"{error}; {WANTED}") from None
         return cls(file_name, package, version, tags)

@@ -18,7 +18,7 @@ from pyoco_server.broker.jetstream.object_store import ObjectStore, Shelf, Store
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.jetstream.stream_reads import StoredPlace
 from pyoco_server.errors import NatsUnavailable, WheelNotFound, WheelVersionRejected, shortened
-from pyoco_server.wheels.wheel_name import NotAWheelName, WheelName
+from pyoco_server.wheels.wheel_name import InvalidWheelName, WheelName
 
 log = logging.getLogger(__name__)
 
@@ -87,11 +87,11 @@ class WheelRegistry:
 
     async def all(self) -> list[StoredWheel]:
         """Every wheel, by package and version."""
-        return sorted(_wheels_on(await self._store.shelf()), key=_rank)
+        return sorted(_wheels_in(await self._store.shelf()), key=_rank)
 
     async def find(self, name: str) -> StoredWheel:
         """The wheel of this name, or WheelNotFound."""
-        for wheel in _wheels_on(await self._store.shelf()):
+        for wheel in _wheels_in(await self._store.shelf()):
             if wheel.name.file_name == name:
                 return wheel
         raise _not_found(name)
@@ -102,7 +102,7 @@ class WheelRegistry:
 
     async def check_version(self, name: WheelName) -> None:
         """Raise WheelVersionRejected unless a wheel of this name would be taken now."""
-        _require_newer(name, await self._store.shelf())
+        _check_newer(name, await self._store.shelf())
 
     async def add(
         self, name: WheelName, file: IO[bytes], tags: Sequence[str], requires_python: SpecifierSet
@@ -110,7 +110,7 @@ class WheelRegistry:
         """Take a wheel that was inspected; WheelVersionRejected unless it is newer than all others."""
         headers = {TAGS_HEADER: ",".join(tags), PYTHON_HEADER: str(requires_python)}
         shelf = await self._store.shelf()
-        _require_newer(name, shelf)
+        _check_newer(name, shelf)
         try:
             async with asyncio.timeout(_STORE_LIMIT_SEC):
                 chunks = await self._store.store_chunks(_blocks_of(file))
@@ -155,7 +155,7 @@ class WheelRegistry:
         tries = 0
         while True:
             try:
-                _require_newer(name, shelf)
+                _check_newer(name, shelf)
                 stored = await self._store.publish(name.file_name, chunks, headers, revision=shelf.revision)
                 return StoredWheel(name, stored)
             except WheelVersionRejected:
@@ -189,8 +189,8 @@ async def _blocks_of(file: IO[bytes]) -> AsyncIterator[bytes]:
         yield block
 
 
-def _require_newer(name: WheelName, shelf: Shelf) -> None:
-    rivals = [wheel for wheel in _wheels_on(shelf) if wheel.name.package == name.package]
+def _check_newer(name: WheelName, shelf: Shelf) -> None:
+    rivals = [wheel for wheel in _wheels_in(shelf) if wheel.name.package == name.package]
     newest = max(rivals, key=_rank, default=None)
     if newest is not None and newest.name.version >= name.version:
         raise WheelVersionRejected(
@@ -199,7 +199,7 @@ def _require_newer(name: WheelName, shelf: Shelf) -> None:
         )
 
 
-def _wheels_on(shelf: Shelf) -> list[StoredWheel]:
+def _wheels_in(shelf: Shelf) -> list[StoredWheel]:
     return [wheel for stored in shelf.objects if (wheel := _wheel(stored)) is not None]
 
 
@@ -207,7 +207,7 @@ def _wheel(stored: StoredObject) -> StoredWheel | None:
     """None for what something else has put there."""
     try:
         return StoredWheel(WheelName.parse(stored.name), stored)
-    except NotAWheelName:
+    except InvalidWheelName:
         return None
 
 

@@ -19,7 +19,7 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class IncompatibleWheel:
     """A wheel that is for this worker by its tags, but not for its Python or its system."""
 
     wheel: StoredWheel
@@ -30,7 +30,7 @@ class Misfit:
 class Selection:
     # One of each package.
     chosen: list[StoredWheel]
-    incompatible: list[Misfit]
+    incompatible: list[IncompatibleWheel]
 
 
 @cache
@@ -42,12 +42,12 @@ def own_environment() -> Environment:
 def select(wheels: Iterable[StoredWheel], worker_tags: Sequence[str], own: Environment) -> Selection:
     """The newest wheel of each package among those that are for this worker and fit its system."""
     chosen: dict[str, StoredWheel] = {}
-    incompatible: list[Misfit] = []
+    incompatible: list[IncompatibleWheel] = []
     for wheel in wheels:
         if wheel.tags and not set(wheel.tags) & set(worker_tags):
             continue
         if reason := _objection(wheel, own):
-            incompatible.append(Misfit(wheel, reason))
+            incompatible.append(IncompatibleWheel(wheel, reason))
             continue
         package = wheel.name.package
         if package not in chosen or chosen[package].name.version < wheel.name.version:

@@ -26,7 +26,7 @@ _ACTIVE: Final = "active.json"
 OWN_FOLDER: Final = "pyoco-workers"
 
 
-class FolderInUse(Exception):
+class FolderLocked(Exception):
     """Another worker, with the same id, uses this folder."""
 
 
@@ -49,7 +49,7 @@ class WheelSite:
         if self._lock is None:
             self._lock = _locked(self._lock_path)
         if self._lock is None:
-            raise FolderInUse(f"another worker uses {self._root}; give each one its own id (--worker-id)")
+            raise FolderLocked(f"another worker uses {self._root}; give each one its own id (--worker-id)")
         self._remove_others()
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.temporary.mkdir(parents=True)
@@ -90,7 +90,7 @@ class WheelSite:
         fresh.write_bytes(msgspec.json.format(msgspec.json.encode(list(wheels))))
         fresh.replace(self._root / _ACTIVE)
 
-    def remove_all_but(self, nuids: Iterable[str]) -> None:
+    def remove_except(self, nuids: Iterable[str]) -> None:
         """Uninstall what is on no list; nothing may run from it any more."""
         wanted = set(nuids)
         for kind in ("installed", "downloads"):

@@ -18,14 +18,14 @@ from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import InstalledWheel, SkippedWheel, WheelSyncResult, WheelSyncState
 from pyoco_server.wheels.pip_install import InstallFailed, pip_install
 from pyoco_server.wheels.wheel_registry import StoredWheel, WheelRegistry
-from pyoco_server.wheels.wheel_selection import Misfit, Selection, own_environment, select
-from pyoco_server.wheels.wheel_site import FolderInUse, WheelSite
+from pyoco_server.wheels.wheel_selection import IncompatibleWheel, Selection, own_environment, select
+from pyoco_server.wheels.wheel_site import FolderLocked, WheelSite
 
 log = logging.getLogger(__name__)
 
 # The worker's record is stored with every heartbeat.
-_MOST_LISTED: Final = 100
-_LONGEST_ERROR: Final = 1000
+_MAX_LISTED: Final = 100
+_MAX_ERROR_CHARS: Final = 1000
 
 
 class WheelSync:
@@ -61,7 +61,7 @@ class WheelSync:
         self.state.last_attempt_at = time.time()
         try:
             failures, changed = await self._run(registry)
-        except (NatsUnavailable, FolderInUse, OSError) as error:
+        except (NatsUnavailable, FolderLocked, OSError) as error:
             self._failed([str(error) or type(error).__name__])
             return False
         if failures:
@@ -76,7 +76,7 @@ class WheelSync:
         if self._is_open:
             wanted = [wheel.nuid for wheel in self._installed.values()]
             await asyncio.to_thread(
-                self._site.remove_all_but, [*wanted, *(Path(path).name for path in in_use)]
+                self._site.remove_except, [*wanted, *(Path(path).name for path in in_use)]
             )
 
     async def _run(self, registry: WheelRegistry) -> tuple[list[str], bool]:
@@ -86,7 +86,7 @@ class WheelSync:
             return [], False
         selection = select(await registry.all(), self._tags, own_environment())
         failures, updated = await self._install_new(registry, selection)
-        removed = self._without_unwanted(selection)
+        removed = self._drop_unselected(selection)
         if updated or removed:
             await asyncio.to_thread(self._site.activate, self._installed.values())
         self._newest, self._is_synchronised = newest, not failures
@@ -131,7 +131,7 @@ class WheelSync:
         await pip_install(file, folder, temporary=self._site.temporary, timeout_sec=self._timeout_sec)
         await asyncio.to_thread(self._site.keep, nuid, folder)
 
-    def _without_unwanted(self, selection: Selection) -> list[str]:
+    def _drop_unselected(self, selection: Selection) -> list[str]:
         wanted = {wheel.name.package for wheel in selection.chosen}
         gone = [wheel for package, wheel in self._installed.items() if package not in wanted]
         for wheel in gone:
@@ -141,20 +141,20 @@ class WheelSync:
     def _tell(self, selection: Selection, updated: list[str], removed: list[str]) -> None:
         state = self.state
         chosen = [wheel.name.file_name for wheel in selection.chosen]
-        state.selected_count, state.selected_wheels = len(chosen), chosen[:_MOST_LISTED]
+        state.selected_count, state.selected_wheels = len(chosen), chosen[:_MAX_LISTED]
         state.skipped_incompatible_count = len(selection.incompatible)
-        state.skipped_incompatible = [_skipped(misfit) for misfit in selection.incompatible[:_MOST_LISTED]]
-        state.installed_wheels = list(self._installed.values())[:_MOST_LISTED]
+        state.skipped_incompatible = [_skipped(misfit) for misfit in selection.incompatible[:_MAX_LISTED]]
+        state.installed_wheels = list(self._installed.values())[:_MAX_LISTED]
         if updated or removed:
             log.info("wheels installed: %s; removed: %s", updated or "none", removed or "none")
             state.last_synced_at = time.time()
-            state.updated_count, state.updated_wheels = len(updated), updated[:_MOST_LISTED]
-            state.removed_count, state.removed_wheels = len(removed), removed[:_MOST_LISTED]
+            state.updated_count, state.updated_wheels = len(updated), updated[:_MAX_LISTED]
+            state.removed_count, state.removed_wheels = len(removed), removed[:_MAX_LISTED]
 
     def _failed(self, reasons: list[str]) -> None:
         spec = Err.WHEEL_SYNC_FAILED
         self.state.last_result = WheelSyncResult.ERROR
-        self.state.error = "; ".join(reasons)[:_LONGEST_ERROR]
+        self.state.error = "; ".join(reasons)[:_MAX_ERROR_CHARS]
         log.error("%s: %s", spec.en, self.state.error, extra=spec.log_fields())
 
 
@@ -189,5 +189,5 @@ def _installed(wheel: StoredWheel) -> InstalledWheel:
     )
 
 
-def _skipped(misfit: Misfit) -> SkippedWheel:
+def _skipped(misfit: IncompatibleWheel) -> SkippedWheel:
     return SkippedWheel(name=misfit.wheel.name.file_name, reason=misfit.reason)

@@ -11,9 +11,9 @@ import pytest
 
 from pyoco_server.auth import known_keys
 from pyoco_server.auth.key_administration import KeyAdministration
-from pyoco_server.auth.known_keys import KnownKeys
+from pyoco_server.auth.known_keys import ApiKeyCache
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
-from pyoco_server.auth.tokens import Token, digest_of, new_token, stored_form
+from pyoco_server.auth.tokens import Token, digest_of, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket
@@ -46,9 +46,9 @@ async def turns(gateway: RunningGateway, key: Key, wanted: int) -> None:
 
 
 @asynccontextmanager
-async def knowing(config: NatsBackendConfig) -> AsyncIterator[tuple[Connection, KnownKeys]]:
+async def knowing(config: NatsBackendConfig) -> AsyncIterator[tuple[Connection, ApiKeyCache]]:
     async with connected(config) as connection:
-        keys = KnownKeys(connection)
+        keys = ApiKeyCache(connection)
         await keys.start()
         try:
             await keys.confirm()
@@ -128,7 +128,7 @@ async def test_a_key_is_good_on_every_gateway_and_refused_after_its_end(
 async def test_a_revocation_whose_hint_is_lost_is_found_by_the_next_look(
     keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KnownKeys, "_heard_of_a_write", lambda self: None)
+    monkeypatch.setattr(ApiKeyCache, "_heard_of_a_write", lambda self: None)
     async with running_gateway(keyed) as gateway:
         key = await new_key(keyed)
         await turns(gateway, key, 200)
@@ -298,7 +298,7 @@ async def test_a_scope_of_a_later_version_gives_nothing(keyed: NatsBackendConfig
         key_id=token.key_id,
         tenant_id="acme",
         scopes=("fly",),
-        secrets=(stored_form(token, ""),),
+        secrets=(stored_secret(token, ""),),
         peppered=False,
         created_at=time.time(),
     )
@@ -397,7 +397,7 @@ def test_tokens_are_long_and_never_the_same() -> None:
 
 def test_the_same_secret_is_stored_differently_each_time() -> None:
     token = new_token()
-    assert stored_form(token, "p").digest != stored_form(token, "p").digest
+    assert stored_secret(token, "p").digest != stored_secret(token, "p").digest
 
 
 def test_there_are_five_scopes() -> None:

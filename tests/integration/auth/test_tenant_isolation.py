@@ -18,7 +18,7 @@ from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.middleware import authentication
-from pyoco_server.http_api.middleware import constant_time_404 as even_times
+from pyoco_server.http_api.middleware import constant_time_404 as not_found_delay
 from pyoco_server.records.models import DeadLetter, LogLine, RunStatus
 from tests.support.broker.stored_runs import ended, write
 from tests.support.broker.stored_waits import a_wait
@@ -250,7 +250,7 @@ def _noted_requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes]]:
     noted: list[tuple[str, bytes]] = []
     # Tasks that a request starts inherit it.
     of_request = ContextVar("of_request", default=False)
-    arrive, publish = even_times.note_arrival, DirectClient.try_publish
+    arrive, publish = not_found_delay.note_arrival, DirectClient.try_publish
 
     def marking(scope: Any) -> None:
         of_request.set(True)
@@ -274,13 +274,13 @@ def _about_it(requests: list[tuple[str, bytes]], it: str) -> list[tuple[str, byt
 def _noted_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The moments that answers were held back to."""
     noted: list[float] = []
-    sleep_until = even_times._sleep_until
+    sleep_until = not_found_delay._sleep_until
 
     def noting(due: float) -> None:
         noted.append(due)
         sleep_until(due)
 
-    monkeypatch.setattr(even_times, "_sleep_until", noting)
+    monkeypatch.setattr(not_found_delay, "_sleep_until", noting)
     return noted
 
 

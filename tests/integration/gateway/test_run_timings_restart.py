@@ -11,7 +11,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import WaitExpired
 from pyoco_server.http_api.metrics.metric_page import MetricPage
 from pyoco_server.http_api.metrics.run_timings import RunTimings
-from pyoco_server.human.answers.answering import Answer, Answers
+from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, encode
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.index.run_summary import summary_of
@@ -69,7 +69,7 @@ async def test_a_gateway_does_not_observe_the_start_of_a_run_that_is_retried_aft
         await gateway.inside.listing.lists.caught_up()
         run = await waiting_run(gateway.inside.connection, submitted_at=time.time() - 5)
         assert await observed(gateway) == "1.0"
-        late = Answers(gateway.inside.connection, clock=lambda: run.waits[0].deadline_at)
+        late = AnswerHandler(gateway.inside.connection, clock=lambda: run.waits[0].deadline_at)
         with pytest.raises(WaitExpired):
             await late.respond(run.wait_id, Answer(payload=1), ANYBODY, Actor())
     async with running_gateway(config) as gateway:

@@ -19,7 +19,7 @@ from pyoco_server.errors import (
     WaitConflict,
     WaitNotFound,
 )
-from pyoco_server.human.answers.answering import Answer, Answers, Receipt
+from pyoco_server.human.answers.answering import Answer, AnswerHandler, Receipt
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.records.wait_models import Actor, Decision, WaitState
@@ -32,15 +32,17 @@ NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 
 @pytest.fixture
-def answers(connection: Connection) -> Answers:
-    return Answers(connection)
+def answers(connection: Connection) -> AnswerHandler:
+    return AnswerHandler(connection)
 
 
 def payload(value: Any, **fields: Any) -> Answer:
     return Answer(payload=value, **fields)
 
 
-async def refused(answers: Answers, run: WaitingRun, answer: Answer, kind: type[PyocoError]) -> PyocoError:
+async def rejected(
+    answers: AnswerHandler, run: WaitingRun, answer: Answer, kind: type[PyocoError]
+) -> PyocoError:
     """The error; and nothing has changed."""
     before = (await run.now(), await run.wait(), await run.jobs())
     with pytest.raises(kind) as caught:
@@ -53,7 +55,7 @@ async def refused(answers: Answers, run: WaitingRun, answer: Answer, kind: type[
 
 
 async def test_an_answer_is_kept_told_of_and_makes_the_run_go_on(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection, {"schema": NUMBER}, tenant_id="acme")
     began = time.time()
@@ -72,7 +74,9 @@ async def test_an_answer_is_kept_told_of_and_makes_the_run_go_on(
 
 
 @pytest.mark.parametrize("value", [None, False, 0, "", {}, [], "x", [1, {"a": None}]])
-async def test_every_json_value_is_an_answer(connection: Connection, answers: Answers, value: Any) -> None:
+async def test_any_json_value_is_an_answer(
+    connection: Connection, answers: AnswerHandler, value: Any
+) -> None:
     run = await waiting_run(connection)
     await answers.respond(run.wait_id, payload(value), ANYBODY, ANN)
     wait = await run.wait()
@@ -81,7 +85,7 @@ async def test_every_json_value_is_an_answer(connection: Connection, answers: An
 
 
 async def test_an_answer_before_the_suspension_is_complete_counts(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     """Its owner finds it before it suspends."""
     run = await waiting_run(connection, suspended=False)
@@ -90,7 +94,7 @@ async def test_an_answer_before_the_suspension_is_complete_counts(
     assert await run.jobs() == []
 
 
-async def test_of_ten_waits_each_answer_makes_the_run_go_on(connection: Connection, answers: Answers) -> None:
+async def test_each_of_ten_answers_continues_the_run(connection: Connection, answers: AnswerHandler) -> None:
     """The same job each time, until somebody has claimed it."""
     run = await waiting_run(connection, *({} for _ in range(10)))
     for wait in (run.waits[7], run.waits[2]):
@@ -99,7 +103,7 @@ async def test_of_ten_waits_each_answer_makes_the_run_go_on(connection: Connecti
     assert len(await run.jobs()) == 1
 
 
-async def test_the_flow_yaml_goes_with_the_job(connection: Connection, answers: Answers) -> None:
+async def test_the_flow_yaml_goes_with_the_job(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, workflow_yaml_sha256="0" * 64)
     mender = answers._continuations._mender
     await mender.journal.keep_source(run.run_id, "version: 1")
@@ -109,7 +113,7 @@ async def test_the_flow_yaml_goes_with_the_job(connection: Connection, answers: 
 
 
 async def test_a_run_whose_job_cannot_be_made_fails_instead_of_waiting_for_ever(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection, {}, {}, workflow_yaml_sha256="0" * 64)
     await answers.respond(run.waits[0].wait_id, payload(1), ANYBODY, ANN)
@@ -121,7 +125,7 @@ async def test_a_run_whose_job_cannot_be_made_fails_instead_of_waiting_for_ever(
 
 
 async def test_a_double_click_has_one_continuation_and_one_receipt(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection)
     click = payload({"n": 1}, decision_id="click-1")
@@ -137,7 +141,7 @@ async def test_a_double_click_has_one_continuation_and_one_receipt(
 
 
 async def test_the_receipt_is_given_when_the_run_is_over_as_well(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection)
     click = payload(1, decision_id="click-1")
@@ -148,7 +152,7 @@ async def test_the_receipt_is_given_when_the_run_is_over_as_well(
 
 
 async def test_keys_in_another_order_and_other_forms_of_a_character_are_the_same_answer(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection)
     one, same = {"a": 1, "e\u0301": "\u00e9", "f": 2}, {"f": 2, "\u00e9": "e\u0301", "a": 1}
@@ -168,25 +172,27 @@ async def test_keys_in_another_order_and_other_forms_of_a_character_are_the_same
     ],
 )
 async def test_anything_else_is_told_who_decided_and_when(
-    connection: Connection, answers: Answers, other: Answer
+    connection: Connection, answers: AnswerHandler, other: Answer
 ) -> None:
     run = await waiting_run(connection)
     await answers.respond(run.wait_id, payload(1, decision_id="d"), ANYBODY, ANN)
-    error = await refused(answers, run, other, WaitConflict)
+    error = await rejected(answers, run, other, WaitConflict)
     assert error.word == "already_decided"
     moment = time.gmtime((await run.wait()).decided_at)
     assert error.detail == f"it was answered by ann at {time.strftime('%Y-%m-%dT%H:%M:%SZ', moment)}"
 
 
-async def test_answers_without_a_name_are_never_the_same(connection: Connection, answers: Answers) -> None:
+async def test_answers_without_an_id_are_never_the_same(
+    connection: Connection, answers: AnswerHandler
+) -> None:
     run = await waiting_run(connection)
     await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
-    assert (await refused(answers, run, payload(1), WaitConflict)).word == "already_decided"
+    assert (await rejected(answers, run, payload(1), WaitConflict)).word == "already_decided"
 
 
 async def test_two_answers_on_two_gateways_have_one_winner(config: NatsBackendConfig) -> None:
     async with connected(config) as one, connected(config) as other:
-        gateways = [Answers(one), Answers(other)]
+        gateways = [AnswerHandler(one), AnswerHandler(other)]
         for _ in range(20):
             run = await waiting_run(one)
             outcomes = await asyncio.gather(
@@ -208,22 +214,22 @@ async def test_two_answers_on_two_gateways_have_one_winner(config: NatsBackendCo
 # What does not count
 
 
-async def test_what_is_no_answer_leaves_the_wait_open(connection: Connection, answers: Answers) -> None:
+async def test_what_is_no_answer_leaves_the_wait_open(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, {"schema": NUMBER})
-    error = await refused(answers, run, payload({"n": "x"}), InvalidAnswer)
+    error = await rejected(answers, run, payload({"n": "x"}), InvalidAnswer)
     assert [problem.field for problem in error.problems] == ["payload.n"]
-    error = await refused(answers, run, payload({}), InvalidAnswer)
+    error = await rejected(answers, run, payload({}), InvalidAnswer)
     assert [problem.field for problem in error.problems] == ["payload.n"]
-    error = await refused(answers, run, payload(None), InvalidAnswer)
+    error = await rejected(answers, run, payload(None), InvalidAnswer)
     assert [problem.field for problem in error.problems] == ["payload"]
     await answers.respond(run.wait_id, payload({"n": 1}), ANYBODY, ANN)
 
 
 async def test_a_schema_that_is_none_refuses_every_answer_and_says_so(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection, {"schema": {"type": "strin"}})
-    error = await refused(answers, run, payload("x"), InvalidAnswer)
+    error = await rejected(answers, run, payload("x"), InvalidAnswer)
     assert "the schema of this wait" in str(error.problems[0])
 
 
@@ -237,23 +243,23 @@ async def test_a_schema_that_is_none_refuses_every_answer_and_says_so(
     ],
 )
 async def test_a_wait_without_a_proposal_takes_a_payload(
-    connection: Connection, answers: Answers, answer: Answer, field: str
+    connection: Connection, answers: AnswerHandler, answer: Answer, field: str
 ) -> None:
     run = await waiting_run(connection)
-    error = await refused(answers, run, answer, InvalidAnswer)
+    error = await rejected(answers, run, answer, InvalidAnswer)
     assert [problem.field for problem in error.problems] == [field]
 
 
 async def test_an_answer_that_nats_does_not_take_leaves_the_wait_open(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection)
-    error = await refused(answers, run, payload("x" * 2_000_000), InvalidAnswer)
+    error = await rejected(answers, run, payload("x" * 2_000_000), InvalidAnswer)
     assert "too large" in str(error.problems[0])
 
 
 async def test_what_nobody_asked_is_not_found_in_the_same_way_as_what_is_another_s(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection, tenant_id="acme")
     another_run_s = f"{new_run_id()}.{run.wait_id.partition('.')[2]}"
@@ -276,7 +282,7 @@ async def test_what_nobody_asked_is_not_found_in_the_same_way_as_what_is_another
 
 
 async def test_only_an_assignee_may_answer_where_keys_are_asked_for(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     by_id, by_name, off = [
         await waiting_run(connection, {"assignees": assignees}, tenant_id="acme")
@@ -298,16 +304,18 @@ async def test_only_an_assignee_may_answer_where_keys_are_asked_for(
     "status", [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.CANCELLING]
 )
 async def test_a_late_answer_revives_nothing(
-    connection: Connection, answers: Answers, status: RunStatus
+    connection: Connection, answers: AnswerHandler, status: RunStatus
 ) -> None:
     run = await waiting_run(connection)
     await run.becomes(status=status)
-    error = await refused(answers, run, payload(1), WaitConflict)
+    error = await rejected(answers, run, payload(1), WaitConflict)
     assert error.word == "invalid_state"
     assert status in error.detail
 
 
-async def test_a_wait_of_a_run_that_is_gone_takes_no_answer(connection: Connection, answers: Answers) -> None:
+async def test_a_wait_of_a_deleted_run_takes_no_answer(
+    connection: Connection, answers: AnswerHandler
+) -> None:
     run = await waiting_run(connection)
     store = RunStore(connection)
     stored = await store.get_from_leader(run.run_id)
@@ -317,17 +325,17 @@ async def test_a_wait_of_a_run_that_is_gone_takes_no_answer(connection: Connecti
         await answers.respond(run.wait_id, payload(1), ANYBODY, ANN)
 
 
-async def test_a_cancelled_wait_takes_no_answer(connection: Connection, answers: Answers) -> None:
+async def test_a_cancelled_wait_takes_no_answer(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection)
     await run.becomes(status=RunStatus.CANCELLED)
     await Continuations(connection).close_waits(run.run_id)
-    error = await refused(answers, run, payload(1), WaitConflict)
+    error = await rejected(answers, run, payload(1), WaitConflict)
     assert (error.word, "the run is over" in error.detail) == ("invalid_state", True)
 
 
-async def test_each_attempt_that_lost_is_recorded(connection: Connection, answers: Answers) -> None:
+async def test_each_attempt_that_lost_is_recorded(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, {"schema": NUMBER})
-    await refused(answers, run, payload("x", decision_id="d1"), InvalidAnswer)
+    await rejected(answers, run, payload("x", decision_id="d1"), InvalidAnswer)
     await answers.respond(run.wait_id, payload({"n": 1}), ANYBODY, ANN)
     for _ in range(2):
         with pytest.raises(WaitConflict):
@@ -350,7 +358,7 @@ async def test_a_decision_counts_when_nothing_of_what_follows_can_be_done(
     async def away(*args: Any, **kwargs: Any) -> None:
         raise NatsUnavailable("NATS is away")
 
-    answers = Answers(connection)
+    answers = AnswerHandler(connection)
     run = await waiting_run(connection)
     click = payload(1, decision_id="d")
     with monkeypatch.context() as patched:
@@ -359,14 +367,14 @@ async def test_a_decision_counts_when_nothing_of_what_follows_can_be_done(
         receipt = await answers.respond(run.wait_id, click, ANYBODY, ANN)
     assert not receipt.repeated
     assert (await run.jobs(), await run.kinds()) == ([], ["opened"])
-    assert "its run is told later" in caplog.text
+    assert "its run will be continued later" in caplog.text
     # Whoever asks again has it done.
     await answers.respond(run.wait_id, click, ANYBODY, ANN)
     assert len(await run.jobs()) == 1
 
 
 async def test_when_nats_is_away_nothing_is_decided(
-    connection: Connection, answers: Answers, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, answers: AnswerHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection)
 

@@ -16,8 +16,8 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.answers.answering import Answer, Answers
-from pyoco_server.human.wait_transitions import asked_again, expired
+from pyoco_server.human.answers.answering import Answer, AnswerHandler
+from pyoco_server.human.wait_transitions import expired, reopened
 from pyoco_server.records.models import Job, RunStatus, job_of
 from pyoco_server.records.wait_models import Actor, Question, WaitRecord, WaitState, encode
 from pyoco_server.runs.lifecycle.submission import new_job
@@ -35,7 +35,7 @@ from tests.support.waiting import LIMIT_SEC, eventually
 
 
 async def answer(gateway: RunningGateway, run: dict[str, Any], payload: Any, number: int = 0) -> None:
-    answers = Answers(gateway.inside.connection)
+    answers = AnswerHandler(gateway.inside.connection)
     await answers.respond(run["open_waits"][number]["wait_id"], Answer(payload=payload), ANYBODY, Actor())
 
 
@@ -116,7 +116,9 @@ async def test_an_answer_that_comes_before_the_run_waits_counts(
 
         wait = await eventually(opened, describe="the question is asked")
         assert (await gateway.get(run_id))["status"] == "RUNNING"
-        await Answers(gateway.inside.connection).respond(wait.wait_id, Answer(payload=1), ANYBODY, Actor())
+        await AnswerHandler(gateway.inside.connection).respond(
+            wait.wait_id, Answer(payload=1), ANYBODY, Actor()
+        )
         released.touch()
         run = await gateway.ends(run_id)
     assert (run["status"], run["generation"]) == ("COMPLETED", 0)
@@ -136,7 +138,7 @@ async def test_an_early_answer_leaves_the_executors_of_its_worker_in_order(
                 return next(iter(await waits_of(gateway, run_id)), None)
 
             wait = await eventually(opened, describe="the question is asked")
-            answers = Answers(gateway.inside.connection)
+            answers = AnswerHandler(gateway.inside.connection)
             await answers.respond(wait.wait_id, Answer(payload=number), ANYBODY, Actor())
             released.touch()
             assert (await gateway.ends(run_id))["status"] == "COMPLETED"
@@ -425,7 +427,7 @@ async def test_a_worker_that_does_not_know_yet_that_it_was_asked_again_asks_the_
     await store.replace(expired(first, at=first.deadline_at), stored.revision)
     lagging = RunQuestions(store, events, job, 60.0)
     await lagging.load()
-    again = asked_again(first, at=1.0, deadline_at=first.deadline_at + 60)
+    again = reopened(first, at=1.0, deadline_at=first.deadline_at + 60)
     await store.create(again)
     outcome = Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked]))
     settled = await lagging.settle(outcome, may_go_on=True)

@@ -8,7 +8,7 @@ import pytest
 
 from pyoco_server.broker.jetstream import bucket_feed
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.inbox.inbox_hub import Inbox, InboxChange, LostTrack
+from pyoco_server.human.inbox.inbox_hub import Inbox, InboxChange, InboxPositionLost
 from pyoco_server.human.inbox.wait_items import item_of
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitRecord, WaitState
@@ -283,7 +283,7 @@ def change(revision: int, wait: WaitRecord | None, before: WaitRecord | None = N
 
 @pytest.fixture
 async def hub() -> Inbox:
-    inbox = Inbox(most_changes=3)
+    inbox = Inbox(max_changes=3)
     inbox.begin("a bucket", 10)
     return inbox
 
@@ -294,7 +294,7 @@ async def test_only_the_newest_changes_are_kept_and_who_is_further_behind_reads_
         slow.position, fast.position = hub.position(10), hub.position(11)
         hub.publish([change(11 + number, wait) for number, wait in enumerate(waits)])
         assert [each.revision for each in await fast.next(0)] == [12, 13, 14]
-        with pytest.raises(LostTrack):
+        with pytest.raises(InboxPositionLost):
             await slow.next(0)
 
 
@@ -323,7 +323,7 @@ async def test_nobody_is_woken_for_what_others_have(hub: Inbox) -> None:
     with hub.following("acme") as acme, hub.following("rival") as rival:
         acme.position = rival.position = hub.position(10)
         hub.publish([change(11, a_wait(new_run_id(), tenant_id="acme"))])
-        assert acme._stirred.is_set()
-        assert not rival._stirred.is_set()
+        assert acme._changed.is_set()
+        assert not rival._changed.is_set()
         assert [each.revision for each in await acme.next(0)] == [11]
         assert await rival.next(0) == []

@@ -1,4 +1,4 @@
-"""Notifications: told once where all is well, again where it is not, never more than the receiver needs."""
+"""Notifier: told once where all is well, again where it is not, never more than the receiver needs."""
 
 import logging
 import re
@@ -17,8 +17,8 @@ from pyoco_server.broker.stores.wait_notices import NOTIFY_CONSUMER
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.human.notifications import notifier as notifications
-from pyoco_server.human.notifications.notifier import Notifications, pause_after
-from pyoco_server.human.notifications.webhook import Outcome, Receiver, headers_of, signing_key
+from pyoco_server.human.notifications.notifier import Notifier, backoff_sec
+from pyoco_server.human.notifications.webhook import DeliveryResult, WebhookClient, headers_of, signing_key
 from pyoco_server.records.wait_models import Actor, Decision, WaitEvent, WaitEventKind, WaitState
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
@@ -149,7 +149,7 @@ async def test_an_event_that_was_not_taken_is_told_again_under_its_id(
 
 
 def test_pauses_grow_up_to_a_limit() -> None:
-    pauses = [pause_after(tries) for tries in (1, 2, 3, 4, 5, 1000)]
+    pauses = [backoff_sec(tries) for tries in (1, 2, 3, 4, 5, 1000)]
     assert all(2 ** (n - 1) / 2 <= pause <= 2 ** (n - 1) for n, pause in enumerate(pauses[:-1], 1))
     assert 300 <= pauses[-1] <= 600
 
@@ -158,17 +158,17 @@ async def test_a_receiver_that_does_not_answer_is_told_again(
     config: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     under_way: list[int] = [0]
-    outcomes: list[Outcome] = []
-    post = Receiver.post
+    outcomes: list[DeliveryResult] = []
+    post = WebhookClient.post
 
-    async def counted(self: Receiver, event: WaitEvent, body: bytes) -> tuple[Outcome, str]:
+    async def counted(self: WebhookClient, event: WaitEvent, body: bytes) -> tuple[DeliveryResult, str]:
         under_way.append(under_way[-1] + 1)
         outcome = await post(self, event, body)
         under_way.append(under_way[-1] - 1)
         outcomes.append(outcome[0])
         return outcome
 
-    monkeypatch.setattr(Receiver, "post", counted)
+    monkeypatch.setattr(WebhookClient, "post", counted)
     impatient = notified(config, receiver, notify_timeout_sec=0.5)
     receiver.answering.clear()
     async with telling(impatient) as connection:
@@ -178,7 +178,7 @@ async def test_a_receiver_that_does_not_answer_is_told_again(
         await all_done(connection)
     assert set(receiver.ids()) == {event.event_id}
     assert max(under_way) == 1, "two were under way at once"
-    assert (outcomes[0], outcomes[-1]) == (Outcome.FAILED, Outcome.DELIVERED)
+    assert (outcomes[0], outcomes[-1]) == (DeliveryResult.FAILED, DeliveryResult.DELIVERED)
 
 
 async def test_a_receiver_that_is_gone_is_not_told_again(
@@ -241,7 +241,7 @@ async def test_an_event_may_be_there_before_its_wait(
 async def test_an_event_whose_wait_is_gone_is_left_out(
     notifying: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notifications, "_LOOKS_FOR_WAIT", 2)
+    monkeypatch.setattr(notifications, "_DELIVERIES_WITHOUT_WAIT", 2)
     async with telling(notifying) as connection:
         await WaitEvents(connection).publish(event_of(wait_record()))
         event = await opened(connection)
@@ -306,7 +306,7 @@ async def test_without_a_receiver_nothing_is_kept_for_one(
         await opened(connection)
         await is_told(receiver)
     async with connected(config) as connection:
-        nobody = Notifications(connection)
+        nobody = Notifier(connection)
         await nobody.start()
 
         async def is_gone() -> bool:
@@ -408,7 +408,7 @@ def test_a_secret_that_only_looks_encoded_is_a_text() -> None:
 
 
 async def test_nobody_there_is_a_failure_that_says_so(config: NatsBackendConfig) -> None:
-    receiver = Receiver(replace(config, notify_url="http://127.0.0.1:9/secret-path"))
+    receiver = WebhookClient(replace(config, notify_url="http://127.0.0.1:9/secret-path"))
     outcome, why = await receiver.post(event_of(wait_record()), b"{}")
     await receiver.close()
     assert outcome == "failed"

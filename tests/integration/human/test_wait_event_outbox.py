@@ -11,11 +11,11 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.answers.answering import Answer, Answers
-from pyoco_server.human.closing import event_of
+from pyoco_server.human.answers.answering import Answer, AnswerHandler
+from pyoco_server.human.event_outbox import flush_outbox
 from pyoco_server.human.inbox.inbox_hub import InboxChange
 from pyoco_server.human.inbox.wait_items import item_of
-from pyoco_server.human.notifications.event_outbox import publish_left_over
+from pyoco_server.human.wait_transitions import event_of
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import (
     Actor,
@@ -148,11 +148,11 @@ async def test_an_answer_while_the_outbox_is_emptied_counts_and_is_reported(
         nonlocal answered
         if not answered:
             answered = True
-            await Answers(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
+            await AnswerHandler(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
         return await has(events, event)
 
     monkeypatch.setattr(WaitEvents, "has", answered_meanwhile)
-    await publish_left_over(WaitStore(connection), WaitEvents(connection), run.wait_id)
+    await flush_outbox(WaitStore(connection), WaitEvents(connection), run.wait_id)
     wait = await run.wait()
     assert (wait.state, wait.payload) == (WaitState.ANSWERED, 1)
     assert (await outbox_of(run), await run.kinds()) == ([], ["opened", "answered"])
@@ -168,7 +168,7 @@ class EmptiedMeanwhile:
         async def late(store: WaitStore, record: WaitRecord, revision: int, **outbox: Any) -> int:
             if record.state is not WaitState.OPEN and not self.done:
                 self.done = True
-                await publish_left_over(store, WaitEvents(run.connection), run.wait_id)
+                await flush_outbox(store, WaitEvents(run.connection), run.wait_id)
             return await replace_wait(store, record, revision, **outbox)
 
         monkeypatch.setattr(WaitStore, "replace", late)
@@ -180,7 +180,7 @@ async def test_an_outbox_that_is_emptied_while_somebody_answers_does_not_refuse_
     run = await waiting_run(connection)
     await stored_with_outbox(run)
     emptied = EmptiedMeanwhile(run, monkeypatch)
-    receipt = await Answers(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
+    receipt = await AnswerHandler(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
     assert (emptied.done, receipt.repeated) == (True, False)
     assert (await run.wait()).state is WaitState.ANSWERED
 
@@ -210,7 +210,7 @@ async def test_waits_are_removed_although_an_outbox_is_emptied_meanwhile(
         nonlocal emptied
         if not emptied:
             emptied = True
-            await publish_left_over(WaitStore(connection), WaitEvents(connection), run.wait_id)
+            await flush_outbox(WaitStore(connection), WaitEvents(connection), run.wait_id)
         await delete(key, revision=revision)
 
     monkeypatch.setattr(store._bucket, "delete", late)
@@ -222,8 +222,8 @@ async def test_waits_are_removed_although_an_outbox_is_emptied_meanwhile(
 def test_who_follows_the_inbox_does_not_hear_of_an_emptied_outbox() -> None:
     item = item_of(a_wait(new_run_id()))
     again = msgspec.structs.replace(item)
-    assert not InboxChange(2, again, item).tells
-    assert InboxChange(2, msgspec.structs.replace(item, decided_at=time.time()), item).tells
+    assert not InboxChange(2, again, item).is_visible
+    assert InboxChange(2, msgspec.structs.replace(item, decided_at=time.time()), item).is_visible
 
 
 async def test_the_index_knows_which_waits_have_an_outbox(gateway: RunningGateway) -> None:
@@ -236,7 +236,7 @@ async def test_the_index_knows_which_waits_have_an_outbox(gateway: RunningGatewa
         return index.ready and await index.with_outbox(10) == [(run.wait_id, stored.revision)]
 
     await eventually(known, describe="the wait has an outbox")
-    await publish_left_over(WaitStore(run.connection), WaitEvents(run.connection), run.wait_id)
+    await flush_outbox(WaitStore(run.connection), WaitEvents(run.connection), run.wait_id)
 
     async def emptied() -> bool:
         return await index.with_outbox(10) == []

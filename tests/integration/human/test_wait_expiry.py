@@ -19,10 +19,10 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, WaitConflict, WaitExpired
 from pyoco_server.errors.error_table import Lang
-from pyoco_server.human.answers.answering import Answer, Answers
+from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.wait_maintenance import WaitCaretaker
-from pyoco_server.human.wait_transitions import answered, expired, expiry_text, told_of
+from pyoco_server.human.wait_maintenance import WaitMaintenance
+from pyoco_server.human.wait_transitions import answered, event_for_state, expired, expiry_text
 from pyoco_server.records.models import RunStatus, TaskStatus, encode, job_of
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.explain.explain_texts import TEXTS
@@ -61,18 +61,18 @@ class Clock:
 
 
 class Care:
-    """A caretaker, and what it sees."""
+    """A maintenance, and what it sees."""
 
     def __init__(self, connection: Connection, **options: Any) -> None:
         self.waits = WaitsInBucket(connection)
         self.runs = SeenRuns(connection)
-        self.taker = WaitCaretaker(connection, self.waits, self.runs, **options)
+        self.taker = WaitMaintenance(connection, self.waits, self.runs, **options)
 
     async def rounds(self, count: int = 2) -> None:
         """Let it have looked at everything this often, from now on."""
         await self.runs.look()
-        goal = self.taker.rounds + count + 1
-        await eventually(lambda: self.taker.rounds >= goal, describe="the caretaker has looked")
+        goal = self.taker.scans + count + 1
+        await eventually(lambda: self.taker.scans >= goal, describe="the maintenance has looked")
 
 
 @asynccontextmanager
@@ -88,11 +88,11 @@ async def caring(connection: Connection, **options: Any) -> AsyncIterator[Care]:
 
 @asynccontextmanager
 async def seldom_looking(connection: Connection) -> AsyncIterator[Care]:
-    """A caretaker that has looked once, and does not look again: a deadline or a call wakes it up."""
+    """A maintenance that has looked once, and does not look again: a deadline or a call wakes it up."""
     slow = replace(connection.config, sweep_interval_sec=60.0)
     async with connected(slow) as other, caring(other) as care:
-        await eventually(lambda: care.taker.rounds, describe="the first look")
-        care.taker._look_at = time.monotonic() + 3600
+        await eventually(lambda: care.taker.scans, describe="the first look")
+        care.taker._next_scan_at = time.monotonic() + 3600
         yield care
 
 
@@ -115,7 +115,7 @@ async def test_an_answer_counts_strictly_before_the_deadline(
     connection: Connection, after_ms: int, counts: bool
 ) -> None:
     run = await waiting_run(connection)
-    answers = Answers(connection, clock=Clock(run.waits[0].deadline_at + after_ms / 1000))
+    answers = AnswerHandler(connection, clock=Clock(run.waits[0].deadline_at + after_ms / 1000))
     if counts:
         await answers.respond(run.wait_id, ONE, ANYBODY, ANN)
     else:
@@ -129,7 +129,7 @@ async def test_a_deadline_that_nobody_has_noticed_is_a_deadline(connection: Conn
     run = await waiting_run(connection, {"timeout_sec": -1}, {})
     late, other = run.waits
     with pytest.raises(WaitExpired):
-        await Answers(connection).respond(late.wait_id, ONE, ANYBODY, ANN)
+        await AnswerHandler(connection).respond(late.wait_id, ONE, ANYBODY, ANN)
     assert await run.states() == ["expired", "cancelled"]
     now = await run.now()
     assert (now.status, now.reason) == (RunStatus.FAILED, "human_timeout")
@@ -142,7 +142,7 @@ async def test_a_deadline_that_nobody_has_noticed_is_a_deadline(connection: Conn
     assert await run.kinds() == ["opened", "opened", "expired", "cancelled", "refused"]
     for wait_id, error in ((late.wait_id, WaitExpired), (other.wait_id, WaitConflict)):
         with pytest.raises(error):
-            await Answers(connection).respond(wait_id, ONE, ANYBODY, ANN)
+            await AnswerHandler(connection).respond(wait_id, ONE, ANYBODY, ANN)
     assert await jobs_in_queue(connection) == []
 
 
@@ -161,21 +161,21 @@ async def test_a_default_is_the_answer_of_those_who_say_nothing(
     assert (wait.state, wait.resolved, wait.answer) == ("expired", True, default)
     assert await run.now() == run.snapshot
     with pytest.raises(WaitExpired):
-        await Answers(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
+        await AnswerHandler(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
 
 
-# The caretaker's clock
+# The maintenance's clock
 
 
 async def test_a_wait_expires_at_its_deadline_and_not_with_the_next_look(connection: Connection) -> None:
     async with seldom_looking(connection) as care:
         run = await waiting_run(connection, {"timeout_sec": 0.2})
-        care.taker.poke()
+        care.taker.wake()
         await ends(run)
     wait = await run.wait()
     assert wait.decided_at is not None
     assert wait.deadline_at <= wait.decided_at
-    assert care.taker.rounds == 1
+    assert care.taker.scans == 1
     assert (await run.now()).reason == "human_timeout"
 
 
@@ -211,7 +211,7 @@ async def test_an_index_that_is_behind_expires_nothing_twice(connection: Connect
     assert await runs[1].states() == ["open"]
 
 
-async def test_two_caretakers_expire_each_wait_once(
+async def test_two_maintenance_loops_expire_each_wait_once(
     config: NatsBackendConfig, connection: Connection
 ) -> None:
     soon = [await waiting_run(connection, {"timeout_sec": 0.3}, {"timeout_sec": 0.3}) for _ in range(30)]
@@ -244,7 +244,7 @@ async def test_a_deadline_that_passed_while_all_were_down_is_one_expiry(
 async def test_more_waits_than_are_asked_for_at_once_all_expire(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.human.wait_maintenance._DUE", 7)
+    monkeypatch.setattr("pyoco_server.human.wait_maintenance._BATCH", 7)
     runs = [await waiting_run(connection, {"timeout_sec": -1}) for _ in range(30)]
     async with caring(connection):
         for run in runs:
@@ -267,7 +267,7 @@ async def test_one_that_cannot_be_dealt_with_does_not_keep_the_others_from_expir
         for run in (runs[0], runs[2]):
             await ends(run)
         await care.rounds()
-    assert "cannot be dealt with" in caplog.text
+    assert "maintenance of a wait failed" in caplog.text
     assert not (await runs[1].now()).status.terminal
 
 
@@ -285,7 +285,7 @@ async def test_an_outage_is_told_once(
         patched.setattr(WaitsInBucket, "due", away)
         async with caring(connection):
             await eventually(lambda: tries > 2, describe="it tries again")
-    assert sum("waits are not looked after" in text for text in caplog.messages) == 1
+    assert sum("maintenance of waits failed" in text for text in caplog.messages) == 1
 
 
 # Cancel
@@ -308,7 +308,7 @@ async def test_a_run_that_waits_is_cancelled_without_any_worker(connection: Conn
         await eventually(closed, describe="its waits are closed")
     assert sorted(await run.kinds()) == ["cancelled", "cancelled", "opened", "opened"]
     with pytest.raises(WaitConflict):
-        await Answers(connection).respond(run.waits[0].wait_id, ONE, ANYBODY, ANN)
+        await AnswerHandler(connection).respond(run.waits[0].wait_id, ONE, ANYBODY, ANN)
 
 
 async def test_an_expiry_and_a_cancel_at_once_leave_one_end(
@@ -355,7 +355,7 @@ async def decided_only(run: WaitingRun, *, late: bool = False) -> None:
     now = time.time()
     outcome = answered(wait.record, at=now, by=ANN, payload=1, decision=None, note=None, decision_id=None)
     outcome = expired(wait.record, at=now) if late else outcome
-    await store.replace(outcome, wait.revision, outbox=[told_of(outcome)])
+    await store.replace(outcome, wait.revision, outbox=[event_for_state(outcome)])
 
 
 async def test_an_answer_whose_gateway_died_makes_the_run_go_on(connection: Connection) -> None:
@@ -453,4 +453,4 @@ async def test_waits_of_a_run_that_a_newer_gateway_wrote_stay_open(
     await Continuations(connection).close_waits(run.run_id)
     await Continuations(connection).continue_run(run.run_id)
     assert await run.states() == ["open"]
-    assert "cannot be read stay open" in caplog.text
+    assert "its waits stay open" in caplog.text

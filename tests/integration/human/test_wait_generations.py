@@ -59,8 +59,8 @@ async def test_a_run_that_asked_again_goes_on_after_its_second_answer_in_a_busy_
             return bool(await run.jobs())
 
         assert await eventually(has_job, describe="it goes on after the first answer")
-        until = care.taker.rounds + 3
-        assert await eventually(lambda: care.taker.rounds >= until, describe="the job was seen in the queue")
+        until = care.taker.scans + 3
+        assert await eventually(lambda: care.taker.scans >= until, describe="the job was seen in the queue")
         for _ in range(2):
             job = new_job(flow_name="noop", tag="default")
             await WorkQueue(connection).publish(job, run_revision=1)

@@ -14,9 +14,9 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable, WaitExpired
-from pyoco_server.human.answers.answering import Answer, Answers
+from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.reopening import retry_run
+from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.models import RunSnapshot, RunStatus, job_of
 from pyoco_server.records.wait_models import Actor, Question, WaitEvent
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
@@ -144,7 +144,7 @@ class FailingEvents:
 
 
 async def expires(run: WaitingRun) -> None:
-    late = Answers(run.connection, clock=Clock(run.waits[0].deadline_at))
+    late = AnswerHandler(run.connection, clock=Clock(run.waits[0].deadline_at))
     with pytest.raises(WaitExpired):
         await late.respond(run.wait_id, ONE, ANYBODY, ANN)
 
@@ -158,7 +158,7 @@ async def test_an_outcome_is_reported_although_its_first_publish_failed(
     run = await waiting_run(connection)
     events.failures = 1
     if kind == "answered":
-        await Answers(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
+        await AnswerHandler(connection).respond(run.wait_id, ONE, ANYBODY, ANN)
         await run.becomes(status=RunStatus.COMPLETED, open_waits=[])
     elif kind == "expired":
         await expires(run)
@@ -198,7 +198,7 @@ async def test_an_answer_between_asking_and_reporting_keeps_the_order(
         run = await running_run(connection)
         await ask_and_die(connection, run, monkeypatch, writes=1)
         [wait] = await WaitStore(connection).of_run_from_leader(run.run_id)
-        await Answers(connection).respond(wait.record.wait_id, ONE, ANYBODY, ANN)
+        await AnswerHandler(connection).respond(wait.record.wait_id, ONE, ANYBODY, ANN)
         kinds = [event.kind.value for event in await WaitEvents(connection).of_run(run.run_id)]
         await is_told(receiver, times=2)
     assert kinds == ["opened", "answered"]

@@ -12,7 +12,7 @@ from pyoco_server.errors import (
     WaitConflict,
     WaitExpired,
 )
-from pyoco_server.human.answers.answering import Answer, Answers
+from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.records.wait_models import digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
@@ -24,11 +24,11 @@ from tests.support.running.waiting_runs import waiting_run
 
 
 @pytest.fixture
-def answers(connection: Connection) -> Answers:
-    return Answers(connection)
+def answers(connection: Connection) -> AnswerHandler:
+    return AnswerHandler(connection)
 
 
-async def test_resume_answers_the_one_open_wait(connection: Connection, answers: Answers) -> None:
+async def test_resume_answers_the_one_open_wait(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, {"schema": NUMBER}, tenant_id="acme")
     with pytest.raises(InvalidAnswer):
         await answers.resume(run.run_id, {"n": "x"}, ANN_KEY, ANN)
@@ -44,21 +44,21 @@ async def test_resume_answers_the_one_open_wait(connection: Connection, answers:
     assert caught.value.word == "already_decided"
 
 
-async def test_resume_finds_no_run_of_another_tenant(connection: Connection, answers: Answers) -> None:
+async def test_resume_finds_no_run_of_another_tenant(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, tenant_id="acme")
     for run_id, caller in ((run.run_id, STRANGER), (new_run_id(), ANN_KEY), ("x.*", ANN_KEY)):
         with pytest.raises(RunNotFound):
             await answers.resume(run_id, 1, caller, ANN)
 
 
-async def test_resume_obeys_the_assignees(connection: Connection, answers: Answers) -> None:
+async def test_resume_obeys_the_assignees(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, {"assignees": ["ann"]}, tenant_id="acme")
     with pytest.raises(NotAssigned):
         await answers.resume(run.run_id, 1, BOB_KEY, BOB)
     await answers.resume(run.run_id, 1, ANN_KEY, ANN)
 
 
-async def test_resume_does_not_guess_between_waits(connection: Connection, answers: Answers) -> None:
+async def test_resume_does_not_guess_between_waits(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, {}, {})
     with pytest.raises(WaitConflict) as caught:
         await answers.resume(run.run_id, 1, ANYBODY, ANN)
@@ -70,7 +70,7 @@ async def test_resume_does_not_guess_between_waits(connection: Connection, answe
 
 
 async def test_resume_of_a_run_that_does_not_wait_is_an_invalid_state(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     never = snapshot()
     await RunStore(connection).create(never)
@@ -85,7 +85,7 @@ async def test_resume_of_a_run_that_does_not_wait_is_an_invalid_state(
 
 
 async def test_resume_answers_a_run_whose_other_tasks_still_run(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection, suspended=False)
     assert (await answers.resume(run.run_id, 1, ANYBODY, ANN)).wait_id == run.wait_id
@@ -95,7 +95,7 @@ async def test_resume_answers_a_run_whose_other_tasks_still_run(
 
 
 async def test_resume_of_a_run_that_nobody_answered_in_time_is_expired(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection, {"timeout_sec": -1})
     for _ in range(2):
@@ -105,7 +105,7 @@ async def test_resume_of_a_run_that_nobody_answered_in_time_is_expired(
 
 
 async def test_resume_takes_the_decision_on_a_proposal_as_payload(
-    connection: Connection, answers: Answers
+    connection: Connection, answers: AnswerHandler
 ) -> None:
     approved, edited, rejected = [await waiting_run(connection, {"proposal": PROPOSAL}) for _ in range(3)]
     for wrong in (None, "approved", {}, {"decision": "maybe"}, {"decision": "edited", "payload": 1}):

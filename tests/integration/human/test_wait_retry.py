@@ -14,9 +14,9 @@ from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound, WaitConflict, WaitExpired, WaitNotFound
-from pyoco_server.human.answers.answering import Answer, Answers
+from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.reopening import retry_run
+from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.models import JournalEntry, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Actor, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
@@ -40,7 +40,7 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
 async def failed_run(connection: Connection, *others: dict[str, Any], **fields: Any) -> WaitingRun:
     """A run whose first wait nobody has answered in time."""
     run = await waiting_run(connection, {"timeout_sec": 90.0, "created_at": 0.0}, *others, **fields)
-    late = Answers(connection, clock=lambda: run.waits[0].deadline_at)
+    late = AnswerHandler(connection, clock=lambda: run.waits[0].deadline_at)
     with pytest.raises(WaitExpired):
         await late.respond(run.waits[0].wait_id, ONE, ANYBODY, ANN)
     return run
@@ -56,7 +56,7 @@ async def test_the_run_waits_again_with_another_wait_and_all_that_it_has_done(co
     await Journal(connection).append(run.run_id, entry)
     await run.becomes(tasks={"load": TaskStatus.SUCCEEDED, "approve": TaskStatus.WAITING})
     old = run.waits[0]
-    answers = Answers(connection, clock=lambda: old.deadline_at)
+    answers = AnswerHandler(connection, clock=lambda: old.deadline_at)
     with pytest.raises(WaitExpired):
         await answers.respond(old.wait_id, ONE, ANYBODY, ANN)
     assert (await run.now()).tasks == {"load": TaskStatus.SUCCEEDED, "approve": TaskStatus.FAILED}
@@ -86,8 +86,8 @@ async def test_the_run_waits_again_with_another_wait_and_all_that_it_has_done(co
 
     # The old link is of no use.
     with pytest.raises(WaitExpired):
-        await Answers(connection).respond(old.wait_id, ONE, ANYBODY, ANN)
-    await Answers(connection).resume(run.run_id, 1, ANYBODY, ANN)
+        await AnswerHandler(connection).respond(old.wait_id, ONE, ANYBODY, ANN)
+    await AnswerHandler(connection).resume(run.run_id, 1, ANYBODY, ANN)
     [job] = await run.jobs()
     assert job.generation == again.generation
 
@@ -111,7 +111,7 @@ async def test_it_can_expire_and_be_asked_again_as_often_as_one_likes(connection
         [wait_id] = awaited(await retry_run(connection, run.run_id, ANYBODY, ANN))
         wait = await run.wait(wait_id)
         assert wait.arming == arming
-        late = Answers(connection, clock=lambda at=wait.deadline_at: at)  # type: ignore[misc]
+        late = AnswerHandler(connection, clock=lambda at=wait.deadline_at: at)  # type: ignore[misc]
         with pytest.raises(WaitExpired):
             await late.respond(wait_id, ONE, ANYBODY, ANN)
         assert (await run.now()).reason == "human_timeout"
@@ -122,10 +122,10 @@ async def test_what_was_closed_with_it_is_asked_again_and_what_was_answered_goes
 ) -> None:
     run = await waiting_run(connection, {}, {}, {}, {"default": 5})
     late, closed, answered, defaulted = run.waits
-    await Answers(connection).respond(answered.wait_id, ONE, ANYBODY, ANN)
+    await AnswerHandler(connection).respond(answered.wait_id, ONE, ANYBODY, ANN)
     for wait in (defaulted, late):
         with pytest.raises(WaitExpired):
-            await Answers(connection, clock=lambda: late.deadline_at + 9).respond(
+            await AnswerHandler(connection, clock=lambda: late.deadline_at + 9).respond(
                 wait.wait_id, ONE, ANYBODY, ANN
             )
     assert await run.states() == ["expired", "cancelled", "answered", "expired"]
@@ -152,10 +152,12 @@ async def test_an_answer_that_its_task_has_got_already_does_not_make_the_run_go_
     run = await waiting_run(connection, {}, {}, {"task": "approve", "name": "second"})
     late, used, earlier = run.waits
     for wait in (used, earlier):
-        await Answers(connection).respond(wait.wait_id, ONE, ANYBODY, ANN)
+        await AnswerHandler(connection).respond(wait.wait_id, ONE, ANYBODY, ANN)
     await run.becomes(tasks={late.task: TaskStatus.WAITING, used.task: TaskStatus.SUCCEEDED})
     with pytest.raises(WaitExpired):
-        await Answers(connection, clock=lambda: late.deadline_at).respond(late.wait_id, ONE, ANYBODY, ANN)
+        await AnswerHandler(connection, clock=lambda: late.deadline_at).respond(
+            late.wait_id, ONE, ANYBODY, ANN
+        )
     before = len(await run.jobs())
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     # The other answer of the task that asks again is found when that one is there.
@@ -249,20 +251,20 @@ async def test_a_gateway_that_dies_in_between_leaves_a_run_that_somebody_can_ans
 
     run = await failed_run(connection)
     with monkeypatch.context() as patched:
-        patched.setattr(Continuations, "ask_anew", dies)
+        patched.setattr(Continuations, "reopen_waits", dies)
         with pytest.raises(Killed):
             await retry_run(connection, run.run_id, ANYBODY, ANN)
     now = await run.now()
     assert now.status is RunStatus.WAITING_HUMAN
     [wait_id] = awaited(now)
     with pytest.raises(WaitNotFound):
-        await Answers(connection).respond(wait_id, ONE, ANYBODY, ANN)
+        await AnswerHandler(connection).respond(wait_id, ONE, ANYBODY, ANN)
     async with caring(connection) as care:
         await care.rounds()
     wait = await run.wait(wait_id)
     assert (wait.deadline_at, wait.created_at) == (now.wait_deadline_at, now.waiting_since)
     assert await run.now() == now
-    await Answers(connection).respond(wait_id, ONE, ANYBODY, ANN)
+    await AnswerHandler(connection).respond(wait_id, ONE, ANYBODY, ANN)
     assert len(await run.jobs()) == 1
 
 
@@ -283,7 +285,7 @@ async def test_a_branch_that_had_its_answer_goes_on_after_a_retry(
         run = await gateway.reaches(run_id, "WAITING_HUMAN")
     ids = {wait["task"]: wait["wait_id"] for wait in run["open_waits"]}
     # Nobody is there to go on with it before the other one is too late.
-    answers = Answers(gateway.inside.connection)
+    answers = AnswerHandler(gateway.inside.connection)
     await answers.respond(ids["later"], ONE, ANYBODY, ANN)
     await let_expire(WaitStore(gateway.inside.connection), ids["soon"])
     failed = await gateway.reaches(run_id, "FAILED")

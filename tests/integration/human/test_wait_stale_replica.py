@@ -10,9 +10,9 @@ from pyoco_server.broker.stores import wait_store
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import WaitConflict, WaitExpired
-from pyoco_server.human.answers.answering import Answer, Answers
+from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.reopening import retry_run
+from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.models import RunStatus, job_of
 from pyoco_server.records.wait_models import Actor, Question, WaitState, encode
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
@@ -44,7 +44,7 @@ async def lagging(run: WaitingRun, monkeypatch: pytest.MonkeyPatch) -> LaggingRe
 
 
 async def expires(run: WaitingRun) -> None:
-    late = Answers(run.connection, clock=Clock(run.waits[0].deadline_at))
+    late = AnswerHandler(run.connection, clock=Clock(run.waits[0].deadline_at))
     with pytest.raises(WaitExpired):
         await late.respond(run.waits[0].wait_id, Answer(payload=1), ANYBODY, ANN)
 
@@ -54,7 +54,7 @@ async def test_a_repeated_resume_gets_its_receipt(
 ) -> None:
     run = await waiting_run(connection)
     replica = await lagging(run, monkeypatch)
-    answers = Answers(connection)
+    answers = AnswerHandler(connection)
     first = await answers.resume(run.run_id, 1, ANYBODY, ANN, decision_id="d1")
     again = await answers.resume(run.run_id, 1, ANYBODY, ANN, decision_id="d1")
     assert (again.wait_id, again.decided_at, again.repeated) == (first.wait_id, first.decided_at, True)
@@ -66,7 +66,7 @@ async def test_a_resume_under_a_used_decision_id_is_told_who_decided(
 ) -> None:
     run = await waiting_run(connection)
     await lagging(run, monkeypatch)
-    answers = Answers(connection)
+    answers = AnswerHandler(connection)
     await answers.resume(run.run_id, 1, ANYBODY, ANN, decision_id="d1")
     with pytest.raises(WaitConflict) as caught:
         await answers.resume(run.run_id, 2, ANYBODY, ANN, decision_id="d1")
@@ -78,7 +78,7 @@ async def test_a_resume_finds_a_wait_that_the_replica_has_not_received(
 ) -> None:
     run = await waiting_run(connection, suspended=False)
     LaggingReplica([], monkeypatch)
-    receipt = await Answers(connection).resume(run.run_id, 1, ANYBODY, ANN)
+    receipt = await AnswerHandler(connection).resume(run.run_id, 1, ANYBODY, ANN)
     assert receipt.wait_id == run.wait_id
 
 
@@ -89,7 +89,7 @@ async def test_a_resume_after_the_deadline_says_so(
     await lagging(run, monkeypatch)
     await expires(run)
     with pytest.raises(WaitExpired):
-        await Answers(connection).resume(run.run_id, 1, ANYBODY, ANN)
+        await AnswerHandler(connection).resume(run.run_id, 1, ANYBODY, ANN)
 
 
 async def test_a_resume_is_ambiguous_when_only_the_leader_knows_the_second_wait(
@@ -101,7 +101,7 @@ async def test_a_resume_is_ambiguous_when_only_the_leader_knows_the_second_wait(
     second = wait_of(run.snapshot, "check")
     await WaitStore(connection).create(second)
     with pytest.raises(WaitConflict) as caught:
-        await Answers(connection).resume(run.run_id, 1, ANYBODY, ANN)
+        await AnswerHandler(connection).resume(run.run_id, 1, ANYBODY, ANN)
     assert caught.value.word == "ambiguous_wait"
     assert await run.states() == ["open"]
 
@@ -129,7 +129,7 @@ async def test_a_second_retry_asks_what_the_first_one_asked(
     await lagging(run, monkeypatch)
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     [second] = again.open_waits or []
-    late = Answers(connection, clock=Clock(second.deadline_at))
+    late = AnswerHandler(connection, clock=Clock(second.deadline_at))
     with pytest.raises(WaitExpired):
         await late.respond(second.wait_id, Answer(payload=1), ANYBODY, ANN)
     [third] = (await retry_run(connection, run.run_id, ANYBODY, ANN)).open_waits or []
@@ -190,7 +190,7 @@ async def test_waits_from_the_leader_are_the_newest_of_each_in_the_order_of_writ
     await lagging(run, monkeypatch)
     store = WaitStore(connection)
     first, second, third = (wait.wait_id for wait in run.waits)
-    await Answers(connection).respond(first, Answer(payload=1), ANYBODY, ANN)
+    await AnswerHandler(connection).respond(first, Answer(payload=1), ANYBODY, ANN)
     stored = await store.get_from_leader(second)
     assert stored is not None
     await store._bucket.delete(second, revision=stored.revision)

@@ -12,7 +12,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.closing import event_of
+from pyoco_server.human.wait_transitions import event_of
 from pyoco_server.records.models import RunStatus
 from pyoco_server.records.wait_models import WaitEventKind, WaitState, encode
 from pyoco_server.runs.sweep.open_runs import OpenRuns

@@ -13,7 +13,7 @@ from msgspec import UNSET, structs
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
-from pyoco_server.human.answers.answering import Answers
+from pyoco_server.human.answers.answering import AnswerHandler
 from pyoco_server.records.models import encode, new_run_id
 from pyoco_server.records.wait_models import WaitRecord, WaitState
 from tests.integration.submit.test_submit import queued_job
@@ -434,7 +434,7 @@ async def test_every_trouble_with_nats_has_the_same_word(
     async def away(self: object, *args: object, **more: object) -> None:
         raise kind("for a test")
 
-    monkeypatch.setattr(Answers, "resume", away)
+    monkeypatch.setattr(AnswerHandler, "resume", away)
     answer = await gateway.http.post("/resume", json={"runId": UNKNOWN_RUN, "payload": None})
     assert_worded(answer, 503, 3, "unavailable")
 
@@ -442,7 +442,7 @@ async def test_every_trouble_with_nats_has_the_same_word(
 async def test_who_answers_while_too_many_are_checked_is_told_when_to_come_again(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.human.answers.schema_checker._MOST_OF_ALL", 0)
+    monkeypatch.setattr("pyoco_server.human.answers.schema_checker._MAX_CHECKS", 0)
     [wait] = await ask(gateway.inside, schema={"type": "string", "pattern": "^a$"})
     answer = await respond(gateway, wait, payload="a")
     assert_worded(answer, 503, 43, "busy")

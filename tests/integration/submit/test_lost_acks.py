@@ -22,7 +22,7 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.human.continuation import Continuations
-from pyoco_server.human.reopening import retry_run
+from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.models import Job, pending_snapshot
 from pyoco_server.records.operation_models import BulkItem, BulkRecord
 from pyoco_server.records.wait_models import Actor, WaitRecord

@@ -17,8 +17,8 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import RunNotFound
-from pyoco_server.human.closing import event_of
-from pyoco_server.human.reopening import retry_run
+from pyoco_server.human.reopen import retry_run
+from pyoco_server.human.wait_transitions import event_of
 from pyoco_server.records.models import JournalEntry, LogLine, RunStatus
 from pyoco_server.records.wait_models import Actor, WaitEventKind
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY

@@ -15,7 +15,7 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.answers.answering import Answer, Answers
+from pyoco_server.human.answers.answering import Answer, AnswerHandler
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from tests.support.waiting import LIMIT_SEC
@@ -43,7 +43,7 @@ async def main(nats_url: str, wait_id: str, decision_id: str, after: str) -> Non
     await connection.start()
     await connection.wait_ready(LIMIT_SEC)
     answer = Answer(payload={"ok": True}, decision_id=decision_id)
-    await Answers(connection).respond(wait_id, answer, ANYBODY, Actor(name="ann"))
+    await AnswerHandler(connection).respond(wait_id, answer, ANYBODY, Actor(name="ann"))
 
 
 if __name__ == "__main__":

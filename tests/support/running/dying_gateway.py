@@ -22,7 +22,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.cli.server.server_command import main
-from pyoco_server.human.answers.answering import Answers
+from pyoco_server.human.answers.answering import AnswerHandler
 from pyoco_server.records.wait_models import WaitEventKind, WaitState
 from pyoco_server.runs.bulk.bulk_steps import BulkSteps
 
@@ -69,13 +69,13 @@ MOMENTS: dict[str, Moment] = {
     "letter deleted": Moment(DeadLetters, "delete"),
     "wait event": Moment(WaitEvents, "publish"),
     "wait": Moment(WaitStore, "create"),
-    "answer checked": Moment(Answers, "_decide", before=True),
+    "answer checked": Moment(AnswerHandler, "_decide", before=True),
     "answer stored": Moment(
         WaitStore, "replace", lambda _, record, *rest: record.state is WaitState.ANSWERED
     ),
     "answer reported": Moment(WaitEvents, "publish", lambda _, event: event.kind is WaitEventKind.ANSWERED),
     "run queued": Moment(WorkQueue, "publish_continuation"),
-    "repeated": Moment(Answers, "_follow", before=True),
+    "repeated": Moment(AnswerHandler, "_continue_run", before=True),
 }
 
 

@@ -12,7 +12,7 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_notices import NOTIFY_CONSUMER
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.notifications.notifier import Notifications
+from pyoco_server.human.notifications.notifier import Notifier
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord, wait_id_of
 from tests.support.broker.connections import connected
@@ -97,7 +97,7 @@ async def all_done(connection: Connection) -> None:
 async def telling(config: NatsBackendConfig) -> AsyncIterator[Connection]:
     """A part of a gateway that tells, once it will hear of every event."""
     async with connected(config) as connection:
-        notifications = Notifications(connection)
+        notifications = Notifier(connection)
         await notifications.start()
         try:
             await eventually(lambda: has_consumer(connection), describe="the consumer is there")

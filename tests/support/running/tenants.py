@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from pyoco_server.auth.tokens import new_token, stored_form
+from pyoco_server.auth.tokens import new_token, stored_secret
 from pyoco_server.broker.stores.api_keys import ApiKeyRecord, ApiKeys
 from pyoco_server.config import NatsBackendConfig
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -49,7 +49,7 @@ async def a_key(gateway: RunningGateway, tenant_id: str) -> AsyncIterator[Tenant
     record = ApiKeyRecord(
         key_id=token.key_id,
         tenant_id=tenant_id,
-        secrets=(stored_form(token, PEPPER),),
+        secrets=(stored_secret(token, PEPPER),),
         peppered=True,
         created_at=time.time(),
     )

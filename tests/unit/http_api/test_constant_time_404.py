@@ -15,13 +15,13 @@ from pyoco_server.errors import (
     WaitNotFound,
     WheelNotFound,
 )
-from pyoco_server.http_api.middleware import constant_time_404 as even_times
-from pyoco_server.http_api.middleware.constant_time_404 import STEP_SEC, EvenTimes, note_arrival
+from pyoco_server.http_api.middleware import constant_time_404 as not_found_delay
+from pyoco_server.http_api.middleware.constant_time_404 import STEP_SEC, NotFoundDelay, note_arrival
 
 
 @pytest.fixture
-def even() -> Iterator[EvenTimes]:
-    made = EvenTimes()
+def even() -> Iterator[NotFoundDelay]:
+    made = NotFoundDelay()
     yield made
     made.close()
 
@@ -30,7 +30,7 @@ def even() -> Iterator[EvenTimes]:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The moments that answers were held back to."""
     noted: list[float] = []
-    monkeypatch.setattr(even_times, "_sleep_until", noted.append)
+    monkeypatch.setattr(not_found_delay, "_sleep_until", noted.append)
     return noted
 
 
@@ -38,14 +38,14 @@ def arrived(ago_sec: float = 0.0) -> tuple[Request, float]:
     """A request that came so long ago, and when that was."""
     scope: dict[str, Any] = {"type": "http"}
     note_arrival(scope)
-    scope[even_times._SINCE] -= ago_sec
-    return Request(scope), scope[even_times._SINCE]
+    scope[not_found_delay._SINCE] -= ago_sec
+    return Request(scope), scope[not_found_delay._SINCE]
 
 
 @pytest.mark.parametrize("error", [RunNotFound, WaitNotFound, DeadLetterNotFound, BulkNotFound])
 @pytest.mark.parametrize("steps", [0.0, 0.3, 0.9, 1.1, 7.5])
 async def test_it_is_a_whole_number_of_steps_after_the_request(
-    even: EvenTimes, waits: list[float], error: type[PyocoError], steps: float
+    even: NotFoundDelay, waits: list[float], error: type[PyocoError], steps: float
 ) -> None:
     request, since = arrived(steps * STEP_SEC)
     await even.wait(request, error("there is none"))
@@ -55,13 +55,13 @@ async def test_it_is_a_whole_number_of_steps_after_the_request(
     assert taken > steps
 
 
-async def test_it_is_not_answered_before(even: EvenTimes) -> None:
+async def test_it_is_not_answered_before(even: NotFoundDelay) -> None:
     request, since = arrived()
     await even.wait(request, RunNotFound("there is none"))
     assert time.perf_counter() - since >= STEP_SEC
 
 
-async def test_what_tells_nothing_is_answered_at_once(even: EvenTimes, waits: list[float]) -> None:
+async def test_what_tells_nothing_is_answered_at_once(even: NotFoundDelay, waits: list[float]) -> None:
     request, _ = arrived()
     await even.wait(request, WheelNotFound("all tenants share these"))
     await even.wait(Request({"type": "http"}), RunNotFound("no keys are asked for"))

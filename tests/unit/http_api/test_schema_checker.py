@@ -43,10 +43,10 @@ async def patient() -> AsyncIterator[SchemaChecker]:
 
 
 async def refusal(
-    checker: SchemaChecker, value: Any, schema: dict[str, Any] | bool, whose: str = "ann"
+    checker: SchemaChecker, value: Any, schema: dict[str, Any] | bool, owner: str = "ann"
 ) -> str:
     with pytest.raises(InvalidAnswer) as refused:
-        await checker.check(value, schema, at="payload", whose=whose)
+        await checker.check(value, schema, at="payload", owner=owner)
     return str(refused.value)
 
 
@@ -104,10 +104,10 @@ async def test_a_schema_that_multiplies_with_the_answer_is_not_tried_in_the_gate
 
 async def test_slow_schemas_of_one_hold_up_nobody_else(checker: SchemaChecker) -> None:
     """Each takes half a second to be given up: all of them together several."""
-    await checker.check("a", ENDLESS, at="payload", whose="bob")
+    await checker.check("a", ENDLESS, at="payload", owner="bob")
     slow = [asyncio.create_task(refusal(checker, SLOW_VALUE, ENDLESS)) for _ in range(8)]
     await asyncio.sleep(0)
-    await checker.check("a", ENDLESS, at="payload", whose="bob")
+    await checker.check("a", ENDLESS, at="payload", owner="bob")
     # In their time rather than by the clock: four of them take two seconds.
     assert sum(task.done() for task in slow) < 4
     assert not slow[-1].done()
@@ -120,26 +120,26 @@ async def test_who_comes_when_too_many_wait_already_is_told_to_come_again(checke
     slow = [asyncio.create_task(refusal(checker, SLOW_VALUE, ENDLESS)) for _ in range(10)]
     await asyncio.sleep(0)
     with pytest.raises(AnswersBusy) as busy:
-        await checker.check("a", ENDLESS, at="payload", whose="ann")
+        await checker.check("a", ENDLESS, at="payload", owner="ann")
     assert busy.value.headers["Retry-After"] == "2"
-    await checker.check("a", ENDLESS, at="payload", whose="bob")
+    await checker.check("a", ENDLESS, at="payload", owner="bob")
     await asyncio.gather(*slow)
     # And then there is room again.
-    await checker.check("a", ENDLESS, at="payload", whose="ann")
+    await checker.check("a", ENDLESS, at="payload", owner="ann")
 
 
 async def test_the_next_answer_is_checked_by_another_process() -> None:
     async with having_checker(2) as checker:
         await refusal(checker, SLOW_VALUE, ENDLESS)
         assert "payload='b'" in await refusal(checker, "b", ENDLESS)
-        await checker.check("aaa", ENDLESS, at="payload", whose="ann")
+        await checker.check("aaa", ENDLESS, at="payload", owner="ann")
 
 
 async def test_a_check_that_nobody_waits_for_any_more_does_not_answer_the_next_one(
     patient: SchemaChecker,
 ) -> None:
-    await patient.check("a", ENDLESS, at="payload", whose="ann")
-    checking = asyncio.create_task(patient.check(SLOW_VALUE, ENDLESS, at="payload", whose="ann"))
+    await patient.check("a", ENDLESS, at="payload", owner="ann")
+    checking = asyncio.create_task(patient.check(SLOW_VALUE, ENDLESS, at="payload", owner="ann"))
     await asyncio.sleep(0.05)
     checking.cancel()
     await asyncio.gather(checking, return_exceptions=True)
@@ -148,9 +148,9 @@ async def test_a_check_that_nobody_waits_for_any_more_does_not_answer_the_next_o
 
 async def test_a_plain_schema_needs_no_process(checker: SchemaChecker) -> None:
     assert "payload='x'" in await refusal(checker, "x", {"type": "integer"})
-    await checker.check(3, {"type": "integer"}, at="payload", whose="ann")
+    await checker.check(3, {"type": "integer"}, at="payload", owner="ann")
     form = {"type": "object", "required": ["ok"], "properties": {"ok": {"type": "boolean"}, "why": {}}}
-    await checker.check({"ok": True, "why": "as agreed"}, form, at="payload", whose="ann")
+    await checker.check({"ok": True, "why": "as agreed"}, form, at="payload", owner="ann")
     assert pids(checker) == []
 
 
@@ -166,7 +166,7 @@ async def test_a_plain_schema_needs_no_process(checker: SchemaChecker) -> None:
 async def test_what_is_much_is_checked_elsewhere(
     patient: SchemaChecker, value: Any, schema: dict[str, Any]
 ) -> None:
-    await patient.check(value, schema, at="payload", whose="ann")
+    await patient.check(value, schema, at="payload", owner="ann")
     assert len(pids(patient)) == 1
 
 
@@ -177,7 +177,7 @@ async def test_a_schema_that_is_none_is_told_as_such(checker: SchemaChecker) -> 
 
 async def test_the_process_ends_with_the_checker() -> None:
     checker = SchemaChecker(limit_sec=10)
-    await checker.check("a", ENDLESS, at="payload", whose="ann")
+    await checker.check("a", ENDLESS, at="payload", owner="ann")
     [pid] = pids(checker)
     assert is_alive(pid)
     await checker.close()
@@ -185,9 +185,9 @@ async def test_the_process_ends_with_the_checker() -> None:
 
 
 async def test_a_process_that_has_died_is_replaced(patient: SchemaChecker) -> None:
-    await patient.check("a", ENDLESS, at="payload", whose="ann")
+    await patient.check("a", ENDLESS, at="payload", owner="ann")
     [pid] = pids(patient)
     os.kill(pid, signal.SIGKILL)
     await eventually(lambda: not is_alive(pid), describe="the process has ended")
-    await patient.check("a", ENDLESS, at="payload", whose="ann")
+    await patient.check("a", ENDLESS, at="payload", owner="ann")
     assert pids(patient) != [pid]

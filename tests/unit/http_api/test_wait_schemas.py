@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.human.answers.answer_schemas import check_schema, problems_of
+from pyoco_server.human.answers.schema_validation import check_schema, problems_of
 from pyoco_server.records.wait_models import canonical, digest_of
 
 INVOICE: dict[str, Any] = {
@@ -74,7 +74,7 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     remote = {"$ref": "http://example.com/schema.json"}
     with pytest.raises(ValueError, match="nothing at"):
         check_schema(remote)
-    assert "nothing is there" in told(1, remote, "payload")["payload"]
+    assert "does not exist" in told(1, remote, "payload")["payload"]
 
 
 def test_each_field_is_named_by_its_path() -> None:

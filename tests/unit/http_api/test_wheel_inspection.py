@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyoco_server.wheels.wheel_inspection import NotThatWheel, inspect_wheel
-from pyoco_server.wheels.wheel_name import NotAWheelName, WheelName
+from pyoco_server.wheels.wheel_inspection import InvalidWheel, inspect_wheel
+from pyoco_server.wheels.wheel_name import InvalidWheelName, WheelName
 from tests.support.samples.wheels import wheel_bytes
 
 NAME = WheelName.parse("greetings-0.1.0-py3-none-any.whl")
@@ -20,7 +20,7 @@ INFO = "greetings-0.1.0.dist-info"
 
 
 def refusal(content: bytes, name: WheelName = NAME, *, most: int = 10**9) -> str:
-    with pytest.raises(NotThatWheel) as caught:
+    with pytest.raises(InvalidWheel) as caught:
         inspect_wheel(io.BytesIO(content), name, max_unpacked_bytes=most)
     return str(caught.value)
 
@@ -252,7 +252,7 @@ def test_a_wheel_that_unpacks_to_too_much_is_refused() -> None:
 def test_a_damaged_wheel_is_refused_and_nothing_else_happens(place: int, byte: int, cut: bool) -> None:
     content = bytearray(wheel_bytes())
     content[place] = byte
-    with suppress(NotThatWheel):
+    with suppress(InvalidWheel):
         inspect_wheel(io.BytesIO(content[:place] if cut else content), NAME, max_unpacked_bytes=10**6)
 
 
@@ -260,7 +260,7 @@ def test_a_damaged_wheel_is_refused_and_nothing_else_happens(place: int, byte: i
     "name", ["", "x.whl", "a-1-py3-none.whl", "a b-1-py3-none-any.whl", "a/b-1-py3-none-any.whl"]
 )
 def test_a_name_that_is_none(name: str) -> None:
-    with pytest.raises(NotAWheelName, match="wanted a wheel's own name"):
+    with pytest.raises(InvalidWheelName, match="wanted a wheel's own name"):
         WheelName.parse(name)
 
 

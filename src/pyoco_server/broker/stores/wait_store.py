@@ -26,7 +26,7 @@ _BATCH = 256
 class StoredWait:
     record: WaitRecord
     revision: int
-    # The events of the wait that are perhaps unpublished (human/notifications/event_outbox.py).
+    # The events of the wait that are perhaps unpublished (human/event_outbox.py).
     outbox: tuple[WaitEvent, ...] = ()
 
 

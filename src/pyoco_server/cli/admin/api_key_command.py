@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pyoco_server.auth.key_administration import KeyAdministration, KeyState, ListedKey, state_of
 from pyoco_server.auth.scopes import Scope, parse_scopes
-from pyoco_server.auth.tokens import KEY_ID_WANTED, Token, is_key_id
+from pyoco_server.auth.tokens import KEY_ID_EXPECTED, Token, is_key_id
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyRecord
@@ -50,7 +50,7 @@ def _checked_tenant(text: str) -> str:
 def _checked_key_id(text: str) -> str:
     if not is_key_id(text):
         # What was given may be a whole key, and is not repeated.
-        raise typer.BadParameter(f"{KEY_ID_WANTED}: the part between the two '_' of a key")
+        raise typer.BadParameter(f"{KEY_ID_EXPECTED}: the part between the two '_' of a key")
     return text
 
 

@@ -144,7 +144,7 @@ class SchemaPart:
 
     def problems(self, value: Any, at: str = "") -> list[FieldProblem]:
         """What is wrong with a value of this part, which stands at this place in the whole."""
-        from pyoco_server.human.answers.answer_schemas import problems_of  # noqa: PLC0415 - only who answers needs it
+        from pyoco_server.human.answers.schema_validation import problems_of  # noqa: PLC0415 - only who answers needs it
 
         if not isinstance(self._as_written, dict):
             return problems_of(value, self._as_written, at=at)

@@ -135,7 +135,7 @@ def _tell_gateway(gateway: Gateway, page: MetricPage) -> None:
         page.put("pyoco_sweep_actions_total", count, action)
     page.put("pyoco_sweep_rounds_total", gateway.sweeper.rounds)
     page.put("pyoco_sweep_leader", gateway.sweeper.lease.held)
-    for outcome, count in gateway.notifications.tries.items():
+    for outcome, count in gateway.notifications.outcomes.items():
         page.put("pyoco_notifications_total", count, outcome)
     page.put("pyoco_nats_connected", gateway.connection.ready)
     page.put("pyoco_nats_reconnects_total", max(0, gateway.connection.times_connected - 1))

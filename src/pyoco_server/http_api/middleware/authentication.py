@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.api.endpoints import Endpoint
-from pyoco_server.auth.known_keys import Grant, KnownKeys
+from pyoco_server.auth.known_keys import Grant, ApiKeyCache
 from pyoco_server.errors import ApiKeyMissing, PyocoError, ScopeMissing
 from pyoco_server.http_api.middleware.constant_time_404 import note_arrival
 from pyoco_server.http_api.middleware.principal import remember_principal
@@ -32,7 +32,7 @@ class Authenticate:
         if endpoint is not None and endpoint.public:
             await self._app(scope, receive, send)
             return
-        keys: KnownKeys = scope["app"].state.gateway.authentication.keys
+        keys: ApiKeyCache = scope["app"].state.gateway.authentication.keys
         note_arrival(scope)
         try:
             text = self._key_in(scope)

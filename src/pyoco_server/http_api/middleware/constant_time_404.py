@@ -31,7 +31,7 @@ def note_arrival(scope: Scope) -> None:
     scope[_SINCE] = time.perf_counter()
 
 
-class EvenTimes:
+class NotFoundDelay:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="even-times")
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, PyocoError, shortened
 from pyoco_server.errors.error_table import ErrorSpec
 from pyoco_server.http_api.middleware import security_headers
-from pyoco_server.http_api.middleware.constant_time_404 import EvenTimes
+from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
 from pyoco_server.http_api.middleware.response_language import preferred_language
 from pyoco_server.http_api.responses.wait_error_codes import word_on
 from pyoco_server.http_api.routing import allowed_methods, route_path
@@ -81,8 +81,8 @@ def install(app: FastAPI) -> None:
 async def _on_pyoco_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PyocoError)
     answer = problem_answer(request, error)
-    even_times: EvenTimes = request.app.state.gateway.authentication.even_times
-    await even_times.wait(request, error)
+    not_found_delay: NotFoundDelay = request.app.state.gateway.authentication.not_found_delay
+    await not_found_delay.wait(request, error)
     return answer
 
 

@@ -42,7 +42,7 @@ from pyoco_server.runs.bulk.bulk_operations import (
 
 T = TypeVar("T", bound="BulkRequest")
 
-_MOST_LISTED = 100
+_MAX_LISTED = 100
 
 
 @handles(BULK_CANCEL)
@@ -86,7 +86,7 @@ async def list_bulk(request: Request) -> Response:
     records, _ = await gateway_of(request).bulk.records.written_since(0)
     caller = caller_of(request)
     seen = (record for record in records if caller.sees(record.tenant_id))
-    newest = sorted(seen, key=lambda record: -record.created_at)[:_MOST_LISTED]
+    newest = sorted(seen, key=lambda record: -record.created_at)[:_MAX_LISTED]
     return json_response(BulkList(items=newest))
 
 

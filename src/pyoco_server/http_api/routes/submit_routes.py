@@ -18,7 +18,7 @@ from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, i
 from pyoco_server.http_api.requests.invalid_input import invalid_body, invalid_fields
 from pyoco_server.http_api.requests.multipart import FileField, read_form
 from pyoco_server.http_api.routing import handles
-from pyoco_server.human.human_task_yaml import TakesTime, check_flow_yaml
+from pyoco_server.human.human_task_yaml import SlowSchemaCheck, check_flow_yaml
 from pyoco_server.records.models import Job, encode
 from pyoco_server.runs.flow_yaml import CheckedFlow
 from pyoco_server.runs.flow_yaml.nesting import check_nesting
@@ -86,8 +86,8 @@ async def submit_run_yaml(request: Request) -> Response:
 async def _checked(source: bytes) -> CheckedFlow:
     """A large file is checked in a thread, so as not to block the event loop."""
     if len(source) <= _QUICKLY_CHECKED_BYTES:
-        with suppress(TakesTime):
-            return check_flow_yaml(source, at_once=True)
+        with suppress(SlowSchemaCheck):
+            return check_flow_yaml(source, fast_only=True)
     return await asyncio.to_thread(check_flow_yaml, source)
 
 

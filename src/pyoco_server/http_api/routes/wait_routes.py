@@ -38,7 +38,7 @@ from pyoco_server.http_api.routes.submit_routes import MAX_NESTING
 from pyoco_server.http_api.routing import handles
 from pyoco_server.human.answers.answering import Answer
 from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter
-from pyoco_server.human.reopening import retry_run
+from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.wait_models import Actor, WaitState, is_wait_id
 from pyoco_server.runs.flow_yaml.nesting import check_nesting
 
@@ -75,7 +75,7 @@ async def list_waits(request: Request) -> Response:
     after = reader.one("cursor", cursor_value(cursors, selected), None)
     reader.check()
     page = await gateway.waits.lists.page(selected, limit=limit, after=after)
-    last = page.goes_on_behind
+    last = page.next_after
     next_cursor = None if last is None else (await gateway.cursors.get()).write(last, selected)
     return json_response(_EncodedPage(items=page.items, next_cursor=next_cursor, total=page.total))
 

@@ -42,8 +42,8 @@ from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED
 from pyoco_server.records.operation_models import Source, WheelAction, WheelActor, WheelEvent
 from pyoco_server.runs.lifecycle.tenancy import Caller
-from pyoco_server.wheels.wheel_inspection import MOST_UNPACKED, NotThatWheel, inspect_wheel
-from pyoco_server.wheels.wheel_name import NotAWheelName, WheelName
+from pyoco_server.wheels.wheel_inspection import MAX_UNPACKED_RATIO, InvalidWheel, inspect_wheel
+from pyoco_server.wheels.wheel_name import InvalidWheelName, WheelName
 from pyoco_server.wheels.wheel_registry import StoredWheel
 
 log = logging.getLogger(__name__)
@@ -150,14 +150,14 @@ async def _add(gateway: Gateway, form: OpenForm, tags: list[str]) -> StoredWheel
     file_name = form.file.filename or ""
     try:
         name = WheelName.parse(file_name)
-    except NotAWheelName as wrong:
+    except InvalidWheelName as wrong:
         raise _invalid("wheel", str(wrong), file_name) from None
     # Before the inspection, which takes a while for a large wheel.
     await gateway.wheels.registry.check_version(name)
-    most = MOST_UNPACKED * gateway.config.wheel_max_bytes
+    most = MAX_UNPACKED_RATIO * gateway.config.wheel_max_bytes
     try:
         python = await asyncio.to_thread(inspect_wheel, form.file.file, name, max_unpacked_bytes=most)
-    except NotThatWheel as wrong:
+    except InvalidWheel as wrong:
         raise _invalid("wheel", str(wrong), file_name) from None
     return await gateway.wheels.registry.add(name, form.file.file, tags, python)
 

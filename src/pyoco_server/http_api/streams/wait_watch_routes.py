@@ -19,7 +19,7 @@ from pyoco_server.http_api.requests.run_query import QueryReader, whole_number
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream
 from pyoco_server.http_api.streams.watch_limits import WatchTime, position_in_header
-from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxFollower, LostTrack
+from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxFollower, InboxPositionLost
 from pyoco_server.runs.watch.recent_changes import Position
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ async def _events(
 async def _next(gateway: Gateway, tenant: str | None, follower: InboxFollower, within: float) -> bytes:
     try:
         changes = await follower.next(within)
-    except LostTrack:
+    except InboxPositionLost:
         waits, revision = await gateway.waits.lists.all_open(tenant)
         follower.position = gateway.waits.inbox.position(revision)
         data = _EncodedOpen(waits=waits, ts=time.time())

@@ -1,4 +1,4 @@
-"""Whether an answer has the form of one, and is about the proposal that was shown."""
+"""The form of an answer, and whether it refers to the proposal that was shown."""
 
 from typing import Any, NoReturn
 
@@ -10,19 +10,18 @@ from pyoco_server.records.wait_models import Decision, WaitRecord, canonical
 
 
 class Answer(Struct, kw_only=True, omit_defaults=True):
-    """What a person answers. `null` is an answer, and not the same as none."""
+    """What a person answers. A payload of `null` is not the same as no payload."""
 
     payload: Any = UNSET
-    # Of a wait with a proposal.
+    # These two only for a wait with a proposal; the digest is that of the proposal that was shown.
     decision: Decision | None = None
-    # Of the proposal that the person saw.
     digest: str | None = None
     note: str | None = None
-    # The caller's own name for this answer.
+    # Chosen by the caller, to repeat the answer safely.
     decision_id: str | None = None
 
 
-class _AboutProposal(Struct, kw_only=True, forbid_unknown_fields=True):
+class _ProposalAnswer(Struct, kw_only=True, forbid_unknown_fields=True):
     """The payload of `resume` for a wait with a proposal."""
 
     decision: Decision
@@ -31,15 +30,15 @@ class _AboutProposal(Struct, kw_only=True, forbid_unknown_fields=True):
     digest: str | None = None
 
 
-def answer_in(wait: WaitRecord, payload: Any, decision_id: str | None) -> Answer:
-    """What `resume` was given, as an answer to this wait."""
+def answer_from_payload(wait: WaitRecord, payload: Any, decision_id: str | None) -> Answer:
+    """The payload of `resume` as an answer to this wait."""
     if wait.proposal is UNSET:
         return Answer(payload=payload, decision_id=decision_id)
     try:
-        about = msgspec.convert(payload, _AboutProposal)
+        about = msgspec.convert(payload, _ProposalAnswer)
     except msgspec.ValidationError as error:
-        wanted = 'wanted {"decision": "approved" | "edited" | "rejected", "value", "note", "digest"}'
-        _refuse("payload", f"{error}; {wanted}", payload)
+        expected = 'expected {"decision": "approved" | "edited" | "rejected", "value", "note", "digest"}'
+        _reject("payload", f"{error}; {expected}", payload)
     return Answer(
         payload=about.value,
         decision=about.decision,
@@ -49,26 +48,26 @@ def answer_in(wait: WaitRecord, payload: Any, decision_id: str | None) -> Answer
     )
 
 
-def is_same(wait: WaitRecord, answer: Answer) -> bool:
-    """Whether this is the answer that the wait has got, under the same name."""
+def is_same_answer(wait: WaitRecord, answer: Answer) -> bool:
+    """Whether this repeats the answer that the wait has, with the same decision_id."""
     if answer.decision_id is None or answer.decision_id != wait.decision_id:
         return False
     if answer.payload is UNSET or wait.payload is UNSET:
         same_payload = answer.payload is wait.payload
     else:
         same_payload = canonical(answer.payload) == canonical(wait.payload)
-    same_words = answer.decision is wait.decision and answer.note == wait.note
-    return same_payload and same_words and _is_about(wait, answer)
+    same_decision = answer.decision is wait.decision and answer.note == wait.note
+    return same_payload and same_decision and _is_about(wait, answer)
 
 
 def _is_about(wait: WaitRecord, answer: Answer) -> bool:
-    """Whether it is an answer to the proposal of this wait. Only an approval has to say so."""
-    may_leave_out = answer.decision is not Decision.APPROVED
-    return answer.digest == wait.proposal_digest or (answer.digest is None and may_leave_out)
+    """Whether it answers the proposal of this wait. Only an approval requires the digest."""
+    is_optional = answer.decision is not Decision.APPROVED
+    return answer.digest == wait.proposal_digest or (answer.digest is None and is_optional)
 
 
-def check_form(wait: WaitRecord, answer: Answer) -> None:
-    """InvalidAnswer or ProposalChanged say what is wrong, whatever the schema wants."""
+def check_answer_form(wait: WaitRecord, answer: Answer) -> None:
+    """InvalidAnswer or ProposalChanged say what is wrong; the schema is checked elsewhere."""
     if wait.proposal is UNSET:
         _check_plain(answer)
     else:
@@ -78,24 +77,24 @@ def check_form(wait: WaitRecord, answer: Answer) -> None:
 
 def _check_plain(answer: Answer) -> None:
     if answer.decision is not None:
-        _refuse("decision", "this wait has no proposal to decide on; answer with a payload", answer.decision)
+        _reject("decision", "this wait has no proposal to decide on; answer with a payload", answer.decision)
     if answer.digest is not None:
-        _refuse("digest", "this wait has no proposal; leave the digest out", answer.digest)
+        _reject("digest", "this wait has no proposal; leave the digest out", answer.digest)
     if answer.payload is UNSET:
-        _refuse("payload", "this is missing; null, false, 0 and '' are answers as well")
+        _reject("payload", "this is missing; null, false, 0 and '' are answers as well")
 
 
 def _check_decision(answer: Answer) -> None:
     match answer.decision:
         case None:
-            _refuse("decision", "this wait has a proposal: wanted approved, edited or rejected")
+            _reject("decision", "this wait has a proposal: expected approved, edited or rejected")
         case Decision.EDITED:
             if answer.payload is UNSET:
-                _refuse("payload", "an edit needs what is to be in place of the proposal")
+                _reject("payload", "an edit needs the value that replaces the proposal")
         case _:
             if answer.payload is not UNSET:
-                wanted = f"'{answer.decision}' takes no payload; use 'edited' to answer with another value"
-                _refuse("payload", wanted, answer.payload)
+                hint = f"'{answer.decision}' takes no payload; use 'edited' to answer with another value"
+                _reject("payload", hint, answer.payload)
 
 
 def _check_digest(wait: WaitRecord, answer: Answer) -> None:
@@ -106,6 +105,6 @@ def _check_digest(wait: WaitRecord, answer: Answer) -> None:
         raise ProposalChanged(f"the digest of the proposal is not {shortened(answer.digest)}")
 
 
-def _refuse(field: str, message: str, value: Any = UNSET) -> NoReturn:
+def _reject(field: str, message: str, value: Any = UNSET) -> NoReturn:
     shown = None if value is UNSET else shortened(value)
     raise InvalidAnswer(problems=[FieldProblem(field, message, value=shown)])

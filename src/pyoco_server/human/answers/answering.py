@@ -1,7 +1,7 @@
-"""Answering a wait: the checks, and the one write that decides.
+"""Answering a wait: the checks, and the write that decides it.
 
-An answer, an expiry and a cancel race on one revision of the wait. Who loses reads what became of it, and is
-told; an answer that comes twice under one name gets the receipt of the first.
+An answer, an expiry and a cancel race on one revision of the wait; the loser reads the outcome and reports
+it. A repeated answer with the same decision_id gets the receipt of the first.
 """
 
 import logging
@@ -26,7 +26,12 @@ from pyoco_server.errors import (
     WaitExpired,
     WaitNotFound,
 )
-from pyoco_server.human.answers.answer_checks import Answer, answer_in, check_form, is_same
+from pyoco_server.human.answers.answer_checks import (
+    Answer,
+    answer_from_payload,
+    check_answer_form,
+    is_same_answer,
+)
 from pyoco_server.human.answers.schema_checker import SchemaChecker
 from pyoco_server.human.continuation import Continuations
 from pyoco_server.human.wait_transitions import answered, expired
@@ -43,25 +48,24 @@ from pyoco_server.records.wait_models import (
 from pyoco_server.runs.lifecycle.run_lookup import find_run
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
-__all__ = ["Answer", "Answers", "Receipt"]
+__all__ = ["Answer", "AnswerHandler", "Receipt"]
 
 log = logging.getLogger(__name__)
 
 
 class Receipt(Struct, kw_only=True):
-    """That an answer counts; the same one for the same answer, however often it is sent."""
+    """Confirms an answer; the same for every repetition of it."""
 
     wait_id: str
     run_id: str
     decided_at: float
     decision: Decision | None
     decision_id: str | None
-    # Whether it had been given before.
     repeated: bool = False
 
 
-class Answers:
-    """`clock` is the gateway's: it alone says whether an answer came in time."""
+class AnswerHandler:
+    """`clock` decides whether an answer is in time."""
 
     def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.time) -> None:
         self._waits = WaitStore(connection)
@@ -74,15 +78,15 @@ class Answers:
         await self._schemas.close()
 
     async def respond(self, wait_id: str, answer: Answer, caller: Caller, actor: Actor) -> Receipt:
-        """Decide the wait; an error says why this is no answer, or why it comes too late."""
+        """Decide the wait; an error says why the answer is invalid or too late."""
         while True:
             wait = await self._find(wait_id, caller)
             try:
                 receipt = await self._try(wait, answer, caller, actor)
             except (NatsUnavailable, AnswersBusy):
                 raise
-            except PyocoError as refusal:
-                await self._record_refusal(wait.record, answer, actor, refusal)
+            except PyocoError as error:
+                await self._publish_rejection(wait.record, answer, actor, error)
                 raise
             if receipt is not None:
                 return receipt
@@ -90,26 +94,28 @@ class Answers:
     async def resume(
         self, run_id: str, payload: Any, caller: Caller, actor: Actor, decision_id: str | None = None
     ) -> Receipt:
-        """Answer the one thing that a run waits for."""
+        """Answer the only open wait of a run."""
         snapshot = (await find_run(self._runs, run_id, caller)).snapshot
         waits = [wait.record for wait in await self._waits.of_run_from_leader(run_id)]
-        wait = _decided_as(decision_id, waits) or _only_open_one(snapshot, waits)
-        return await self.respond(wait.wait_id, answer_in(wait, payload, decision_id), caller, actor)
+        wait = _decided_as(decision_id, waits) or _only_open_wait(snapshot, waits)
+        return await self.respond(
+            wait.wait_id, answer_from_payload(wait, payload, decision_id), caller, actor
+        )
 
     async def _try(self, wait: StoredWait, answer: Answer, caller: Caller, actor: Actor) -> Receipt | None:
-        """The receipt; None when the wait was decided between being read and being written."""
+        """The receipt; None when the wait was written since it was read."""
         record = wait.record
         _check_assignee(record, caller, actor)
         if record.state is not WaitState.OPEN:
-            return await self._receipt_again(record, answer)
+            return await self._repeated_receipt(record, answer)
         now = self._clock()
         if now >= record.deadline_at:
             await self._expire(wait, now)
             return None
         await self._check_run(record)
-        check_form(record, answer)
+        check_answer_form(record, answer)
         if record.schema is not None and answer.payload is not UNSET:
-            await self._schemas.check(answer.payload, record.schema, at="payload", whose=_owner_of(record))
+            await self._schemas.check(answer.payload, record.schema, at="payload", owner=_check_owner(record))
         return await self._decide(wait, answer, actor, now)
 
     async def _decide(self, wait: StoredWait, answer: Answer, actor: Actor, now: float) -> Receipt | None:
@@ -128,49 +134,49 @@ class Answers:
                 return None
         except PayloadTooLarge as error:
             raise InvalidAnswer(problems=[FieldProblem("payload", f"it is too large: {error}")]) from error
-        await self._follow(outcome)
+        await self._continue_run(outcome)
         return _receipt(outcome)
 
-    async def _receipt_again(self, record: WaitRecord, answer: Answer) -> Receipt:
+    async def _repeated_receipt(self, record: WaitRecord, answer: Answer) -> Receipt:
         if record.state is WaitState.EXPIRED:
-            raise WaitExpired(f"its deadline was {_moment(record.deadline_at)}")
+            raise WaitExpired(f"its deadline was {_utc(record.deadline_at)}")
         if record.state is WaitState.CANCELLED:
             raise WaitConflict("invalid_state", f"the wait was cancelled: {record.note}")
-        if not is_same(record, answer):
-            raise WaitConflict("already_decided", _who_and_when(record))
-        await self._follow(record)
+        if not is_same_answer(record, answer):
+            raise WaitConflict("already_decided", _answered_by(record))
+        await self._continue_run(record)
         receipt = _receipt(record)
         receipt.repeated = True
         return receipt
 
     async def _expire(self, wait: StoredWait, now: float) -> None:
-        """The deadline has passed, and nobody has noticed: who looks at the wait next finds it expired."""
+        """The deadline has passed, and the maintenance has not expired the wait yet."""
         if await self._continuations.decide(wait, expired(wait.record, at=now)):
-            await self._follow(wait.record)
+            await self._continue_run(wait.record)
 
     async def _check_run(self, record: WaitRecord) -> None:
         stored = await self._runs.get_from_leader(record.run_id)
         status = None if stored is None else stored.snapshot.status
         if status is None or status.terminal or status is RunStatus.CANCELLING:
-            raise WaitConflict("invalid_state", f"the run is {status or 'gone'}: nobody waits for an answer")
+            raise WaitConflict("invalid_state", f"the run is {status or 'gone'}: no answer is expected")
 
     async def _find(self, wait_id: str, caller: Caller) -> StoredWait:
-        # An id of another form cannot exist, and must not reach a NATS subject.
+        # An invalid id must not reach a NATS subject.
         wait = await self._waits.get_from_leader(wait_id) if is_wait_id(wait_id) else None
         if wait is None or not caller.sees(wait.record.tenant_id):
             raise WaitNotFound(f"there is no wait {wait_id!r}")
         return wait
 
-    async def _follow(self, record: WaitRecord) -> None:
-        """The decision is made; the caretaker does what follows from it if it cannot be done now."""
+    async def _continue_run(self, record: WaitRecord) -> None:
+        """Best effort: the maintenance of waits repeats it."""
         try:
             await self._continuations.continue_run(record.run_id)
         except NatsUnavailable as error:
             extra = {"wait_id": record.wait_id, "run_id": record.run_id}
-            log.warning("a wait is decided, its run is told later: %s", error, extra=extra)
+            log.warning("a wait is decided, its run will be continued later: %s", error, extra=extra)
 
-    async def _record_refusal(
-        self, record: WaitRecord, answer: Answer, actor: Actor, refusal: PyocoError
+    async def _publish_rejection(
+        self, record: WaitRecord, answer: Answer, actor: Actor, error: PyocoError
     ) -> None:
         await self._continuations.publish_best_effort(
             WaitEvent(
@@ -183,35 +189,34 @@ class Answers:
                 actor=actor,
                 decision=answer.decision,
                 decision_id=answer.decision_id,
-                why=refusal.word,
+                why=error.word,
             )
         )
 
 
 def _check_assignee(record: WaitRecord, caller: Caller, actor: Actor) -> None:
-    """Only a key says who somebody is: where none is asked for, everybody may answer."""
+    """Without API keys nobody is identified, and everybody may answer."""
     if not record.assignees or caller.api_key_id is None:
         return
     if caller.api_key_id not in record.assignees and actor.name not in record.assignees:
         raise NotAssigned(f"the assignees are {', '.join(record.assignees)}")
 
 
-def _owner_of(record: WaitRecord) -> str:
-    """For whom a slow check takes its time: a tenant, or where there are none, a flow."""
+def _check_owner(record: WaitRecord) -> str:
+    """Slow checks are limited per tenant, or without tenants per flow."""
     return f"tenant {record.tenant_id}" if record.tenant_id is not None else f"flow {record.flow_name}"
 
 
 def _decided_as(decision_id: str | None, waits: list[WaitRecord]) -> WaitRecord | None:
-    """The wait that was answered under this name: then this is the same answer, or pretends to be."""
     if decision_id is None:
         return None
     return next((wait for wait in waits if wait.decision_id == decision_id), None)
 
 
-def _only_open_one(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord:
-    # Others of its tasks may still run; of a run that nobody lets go on, nothing is to be answered.
-    can_go_on = snapshot.status in (RunStatus.RUNNING, RunStatus.WAITING_HUMAN)
-    still_open = [wait for wait in waits if can_go_on and wait.state is WaitState.OPEN]
+def _only_open_wait(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord:
+    # While a task waits, others of the run may still be running.
+    can_continue = snapshot.status in (RunStatus.RUNNING, RunStatus.WAITING_HUMAN)
+    still_open = [wait for wait in waits if can_continue and wait.state is WaitState.OPEN]
     if len(still_open) == 1:
         return still_open[0]
     if still_open:
@@ -219,7 +224,7 @@ def _only_open_one(snapshot: RunSnapshot, waits: list[WaitRecord]) -> WaitRecord
         raise WaitConflict("ambiguous_wait", f"the run waits for several answers; respond to one: {named}")
     last = max(waits, key=lambda wait: wait.decided_at or 0.0, default=None)
     if last is not None and last.state is WaitState.EXPIRED and not last.resolved:
-        raise WaitExpired(f"its deadline was {_moment(last.deadline_at)}")
+        raise WaitExpired(f"its deadline was {_utc(last.deadline_at)}")
     raise WaitConflict("invalid_state", "Run is not waiting_human")
 
 
@@ -233,11 +238,11 @@ def _receipt(record: WaitRecord) -> Receipt:
     )
 
 
-def _who_and_when(record: WaitRecord) -> str:
+def _answered_by(record: WaitRecord) -> str:
     by = record.decided_by or Actor()
     who = by.name or by.api_key_id or by.ip or "somebody"
-    return f"it was answered by {who} at {_moment(record.decided_at or 0.0)}"
+    return f"it was answered by {who} at {_utc(record.decided_at or 0.0)}"
 
 
-def _moment(seconds: float) -> str:
+def _utc(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

@@ -1,35 +1,42 @@
-"""Checking an answer against its schema without ever holding up the gateway, or the answers of others.
+"""Checks answers against their schemas without blocking the gateway, or the answers of other tenants.
 
-A schema is whatever somebody's flow says: its patterns may backtrack for ever, its parts may multiply with
-those of the answer. So one that could be slow is tried in a process of its own, which is ended when it takes
-too long. There are a few of them, and of each owner one check at a time: whoever has slow schemas waits for
-these alone.
+A schema comes from a flow: its patterns may backtrack without end, and its references may multiply the work.
+A check that could be slow runs in a process, which is killed when it takes too long. There are a few of them,
+and each owner has one check at a time.
+
+No library bounds this in-process: a linear regex engine helps against patterns, but 30 levels of
+`allOf: [{$ref: next}, {$ref: next}]` are 2^30 checks.
 """
 
 import asyncio
+import logging
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import msgspec
 
 from pyoco_server.errors import AnswersBusy, FieldProblem, InvalidAnswer
-from pyoco_server.human.answers.schema_child import Check, Found, checked
-from pyoco_server.human.answers.schema_process import SchemaProcess
+from pyoco_server.human.answers.schema_validation import Check, CheckResult, Schema, run_check
+
+log = logging.getLogger(__name__)
 
 LIMIT_SEC: Final = 2.0
 _PROCESSES: Final = 3
-# How many checks of one owner, and of all, may be under way or wait for their turn.
-_MOST_OF_ONE: Final = 10
-_MOST_OF_ALL: Final = 100
-# A check of so little takes some milliseconds: in bytes of all of it, in parts of the schema, and in these
-# times the parts of the answer.
+# Checks that run or are queued.
+_MAX_CHECKS_OF_OWNER: Final = 10
+_MAX_CHECKS: Final = 100
+
+# A check within these limits takes some milliseconds.
 _QUICK_BYTES: Final = 4 * 1024
-_QUICK_SCHEMA: Final = 50
+_QUICK_SCHEMA_PARTS: Final = 50
+# The parts of the schema times those of the answer.
 _QUICK_PAIRS: Final = 500
-# By these a part of the answer is tried more than once, or for as long as it likes.
-_SLOW_WORDS: Final = (
+# These check a part of the answer more than once, or for an unbounded time.
+_SLOW_KEYWORDS: Final = (
     b'"anyOf"',
     b'"oneOf"',
     b'"allOf"',
@@ -46,69 +53,151 @@ _SLOW_WORDS: Final = (
     b'"format"',
 )
 
+_START_SEC: Final = 10.0
+_EMPTY_CHECK: Final = msgspec.json.encode(Check(None, True, "")) + b"\n"
+_MAX_LINE: Final = 64 * 1024 * 1024
+_decode_result = msgspec.json.Decoder(CheckResult).decode
+
 
 class SchemaChecker:
-    """Has its processes from the first slow schemas to `close`."""
+    """Starts its processes when they are first needed."""
 
     def __init__(self, *, limit_sec: float = LIMIT_SEC, processes: int = _PROCESSES) -> None:
-        self._processes = [SchemaProcess(limit_sec) for _ in range(processes)]
-        # The one that was used last is taken first: most gateways need one only.
+        self._processes = [_CheckProcess(limit_sec) for _ in range(processes)]
+        # The last used one is taken first: most gateways need only one.
         self._free = list(self._processes)
-        self._places = asyncio.Semaphore(processes)
-        # How many checks each owner has here, and whose turn it is among these.
-        self._under_way: Counter[str] = Counter()
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._slots = asyncio.Semaphore(processes)
+        self._checks_of: Counter[str] = Counter()
+        self._owner_locks: dict[str, asyncio.Lock] = {}
 
     async def close(self) -> None:
         for process in self._processes:
             await process.close()
 
-    async def check(self, value: Any, schema: dict[str, Any] | bool, *, at: str, whose: str) -> None:
-        """InvalidAnswer says what is wrong with the value, or that the schema is of no use."""
-        wanted = Check(value, schema, at)
-        line = msgspec.json.encode(wanted) + b"\n"
-        found = checked(wanted) if _is_quick(wanted, line) else await self._ask(line, whose)
-        if found.schema is not None:
-            detail = f"no answer can be checked against the schema of this wait: {found.schema}"
+    async def check(self, value: Any, schema: Schema, *, at: str, owner: str) -> None:
+        """InvalidAnswer says what is wrong with the value, or that the schema cannot be used."""
+        check = Check(value, schema, at)
+        line = msgspec.json.encode(check) + b"\n"
+        result = run_check(check) if _is_quick(check, line) else await self._check_in_process(line, owner)
+        if result.schema_error is not None:
+            detail = f"no answer can be checked against the schema of this wait: {result.schema_error}"
             raise InvalidAnswer(problems=[FieldProblem("", detail)])
-        if found.problems:
-            raise InvalidAnswer(problems=found.problems)
+        if result.problems:
+            raise InvalidAnswer(problems=result.problems)
 
-    async def _ask(self, line: bytes, whose: str) -> Found:
-        async with self._turn(whose), self._places:
+    async def _check_in_process(self, line: bytes, owner: str) -> CheckResult:
+        async with self._turn_of(owner), self._slots:
             process = self._free.pop()
             try:
-                return await process.ask(line)
+                return await process.check(line)
             finally:
                 self._free.append(process)
 
     @asynccontextmanager
-    async def _turn(self, whose: str) -> AsyncIterator[None]:
-        if self._under_way[whose] >= _MOST_OF_ONE or self._under_way.total() >= _MOST_OF_ALL:
-            busy = AnswersBusy(
-                "many answers with schemas that take long wait to be checked; the wait is open"
-            )
+    async def _turn_of(self, owner: str) -> AsyncIterator[None]:
+        if self._checks_of[owner] >= _MAX_CHECKS_OF_OWNER or self._checks_of.total() >= _MAX_CHECKS:
+            busy = AnswersBusy("many answers with slow schemas are queued to be checked; the wait is open")
             busy.headers["Retry-After"] = str(int(LIMIT_SEC))
             raise busy
-        self._under_way[whose] += 1
+        self._checks_of[owner] += 1
         try:
-            async with self._turns.setdefault(whose, asyncio.Lock()):
+            async with self._owner_locks.setdefault(owner, asyncio.Lock()):
                 yield
         finally:
-            self._under_way[whose] -= 1
-            if not self._under_way[whose]:
-                del self._under_way[whose], self._turns[whose]
+            self._checks_of[owner] -= 1
+            if not self._checks_of[owner]:
+                del self._checks_of[owner], self._owner_locks[owner]
 
 
-def _is_quick(wanted: Check, line: bytes) -> bool:
-    if len(line) > _QUICK_BYTES or any(word in line for word in _SLOW_WORDS):
+class _CheckProcess:
+    """One process, replaced by a new one after it was killed."""
+
+    def __init__(self, limit_sec: float) -> None:
+        self._limit_sec = limit_sec
+        self._process: Process | None = None
+        self._result_pending = False
+        self._lock = asyncio.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def close(self) -> None:
+        async with self._lock:
+            await self._kill()
+
+    async def check(self, line: bytes) -> CheckResult:
+        async with self._lock:
+            try:
+                return await self._check_twice(line)
+            except TimeoutError:
+                text = f"its schema takes longer than {self._limit_sec:g} s to check: simplify it"
+                return CheckResult(schema_error=text)
+            except (OSError, EOFError) as error:
+                # Possibly out of memory.
+                log.warning("a process that checks answers has ended: %r", error)
+                text = "the process that checks it has ended: simplify the schema or the answer"
+                return CheckResult(schema_error=text)
+            finally:
+                # After a timeout or a cancel, the next check would read this one's result.
+                if self._process is not None and self._result_pending:
+                    await self._kill()
+
+    async def _check_twice(self, line: bytes) -> CheckResult:
+        was_running = self._process is not None
+        try:
+            return await self._exchange(await self._started(), line, self._limit_sec)
+        except (OSError, EOFError):
+            if not was_running:
+                raise
+            # The process may have ended before this check.
+            await self._kill()
+            return await self._exchange(await self._started(), line, self._limit_sec)
+
+    async def _started(self) -> Process:
+        self._result_pending = True
+        if self._process is None or self._process.returncode is not None:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "pyoco_server.human.answers.schema_validation"),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                limit=_MAX_LINE,
+            )
+            # The time to start does not count against the schema.
+            await self._exchange(self._process, _EMPTY_CHECK, _START_SEC)
+        return self._process
+
+    async def _exchange(self, process: Process, line: bytes, limit_sec: float) -> CheckResult:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._result_pending = True
+        async with asyncio.timeout(limit_sec):
+            process.stdin.write(line)
+            await process.stdin.drain()
+            result = await process.stdout.readline()
+        if not result:
+            raise EOFError("no result")
+        self._result_pending = False
+        return _decode_result(result)
+
+    async def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def _is_quick(check: Check, line: bytes) -> bool:
+    if len(line) > _QUICK_BYTES or any(word in line for word in _SLOW_KEYWORDS):
         return False
-    schema_parts = _parts(wanted.schema)
-    return schema_parts <= _QUICK_SCHEMA and schema_parts * _parts(wanted.value) <= _QUICK_PAIRS
+    schema_parts = _parts(check.schema)
+    return schema_parts <= _QUICK_SCHEMA_PARTS and schema_parts * _parts(check.value) <= _QUICK_PAIRS
 
 
 def _parts(value: Any) -> int:
-    """How many values there are in a JSON value, itself included."""
+    """The number of values in a JSON value, itself included."""
     count, rest = 0, [value]
     while rest:
         count += 1

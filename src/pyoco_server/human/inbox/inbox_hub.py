@@ -1,7 +1,7 @@
-"""The hub behind the inbox: who follows the open waits is told of each that opens or closes, at once.
+"""The hub of the inbox: fans out the changes of open waits to the followers of event streams.
 
-Nobody polls, and nothing is kept for anybody: a follower knows how far it has read, and the newest changes
-are here once for all. Who was away for longer than these reach back reads all that is open once more.
+The recent changes are stored once for all followers; each follower has its position in them. One whose
+position is too old has to list the open waits again.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from pyoco_server.runs.watch.cached_encodings import MadeOnce
 from pyoco_server.runs.watch.follower_set import Crowd
 from pyoco_server.runs.watch.recent_changes import Position, bucket_name
 
-MOST_CHANGES: Final = 2_000
+MAX_CHANGES: Final = 2_000
 
 
-class LostTrack(Exception):
-    """What changed since is not known any more: all that is open has to be read again."""
+class InboxPositionLost(Exception):
+    """The changes since the position are not known: the open waits have to be listed again."""
 
 
 @dataclass(frozen=True, slots=True)
 class InboxChange(MadeOnce):
-    """One write to the bucket of waits, as it was stored."""
+    """One write to the bucket of waits."""
 
     revision: int
     # None when the wait was removed.
@@ -42,8 +42,8 @@ class InboxChange(MadeOnce):
         return self.item or self.before
 
     @property
-    def tells(self) -> bool:
-        """Whether it changes what is open: removing a decided wait does not, nor does emptying its outbox."""
+    def is_visible(self) -> bool:
+        """Whether it changes the inbox: removing a decided wait does not, nor does emptying an outbox."""
         if self.item == self.before:
             return False
         was_open = self.before is not None and self.before.state is WaitState.OPEN
@@ -55,35 +55,32 @@ class InboxChange(MadeOnce):
 
 
 class InboxFollower:
-    """One who follows what one tenant (None: everybody) has open."""
+    """Follows the open waits of one tenant (None: of all)."""
 
     def __init__(self, inbox: "Inbox", tenant: str | None) -> None:
         self._inbox = inbox
         self._tenant = tenant
-        self._stirred = asyncio.Event()
-        # Everything up to here is known to it.
+        self._changed = asyncio.Event()
+        # It has read everything up to here.
         self.position: Position | None = None
 
     def wake(self) -> None:
-        self._stirred.set()
+        self._changed.set()
 
     async def next(self, within: float) -> list[InboxChange]:
-        """What changed behind its position, as soon as there is something; nothing after such a silence.
-
-        LostTrack when that cannot be told.
-        """
-        if not (news := self._news()):
+        """The changes after its position, as soon as there are any; empty after a timeout."""
+        if not (changes := self._read()):
             try:
                 async with asyncio.timeout(within):
-                    await self._stirred.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 return []
-            news = self._news()
-        return news
+            changes = self._read()
+        return changes
 
-    def _news(self) -> list[InboxChange]:
-        self._stirred.clear()
-        changes = self._inbox.behind(self.position)
+    def _read(self) -> list[InboxChange]:
+        self._changed.clear()
+        changes = self._inbox.since(self.position)
         if changes:
             self.position = self._inbox.position(changes[-1].revision)
         return [
@@ -94,19 +91,17 @@ class InboxFollower:
 
 
 class Inbox:
-    """Passes changes on from the feed to those who follow."""
-
-    def __init__(self, *, most_changes: int = MOST_CHANGES) -> None:
+    def __init__(self, *, max_changes: int = MAX_CHANGES) -> None:
         self._recent: deque[InboxChange] = deque()
-        self._most_changes = most_changes
+        self._max_changes = max_changes
         self._bucket = ""
-        # Every change behind `oldest` that was published is here.
+        # All published changes after this revision are in `_recent`.
         self._oldest = 0
         self._crowds: dict[str | None, Crowd[InboxFollower]] = {}
 
     @property
     def begun(self) -> bool:
-        """Whether the feed is up to date, so that it can be followed."""
+        """Whether the feed has caught up, so that it can be followed."""
         return bool(self._bucket)
 
     @property
@@ -118,7 +113,7 @@ class Inbox:
         return Position(self._bucket, revision)
 
     def begin(self, created: str, revision: int) -> None:
-        """What was told before does not lead here: everybody has to read again what is open."""
+        """Start over: all followers have to list the open waits again."""
         self._bucket = bucket_name(created)
         self._recent.clear()
         self._oldest = revision
@@ -128,28 +123,28 @@ class Inbox:
             crowd.wake_now()
 
     def publish(self, batch: Sequence[InboxChange]) -> None:
-        """Called by the feed with what it has read and the index has stored."""
-        telling = [change for change in batch if change.tells]
-        for change in telling:
+        """Called by the feed after the index has stored the batch."""
+        visible = [change for change in batch if change.is_visible]
+        for change in visible:
             self._recent.append(change)
-            if len(self._recent) > self._most_changes:
+            if len(self._recent) > self._max_changes:
                 self._oldest = self._recent.popleft().revision
-        owners = {change.known.tenant_id for change in telling if change.known is not None}
+        owners = {change.known.tenant_id for change in visible if change.known is not None}
         for tenant, crowd in self._crowds.items():
             if owners and (tenant is None or tenant in owners):
                 crowd.wake()
 
-    def behind(self, position: Position | None) -> list[InboxChange]:
-        """What changed behind the position, oldest first; LostTrack when that is not known."""
-        # One that is further than all this is of a list, or of a gateway, that knows more than was told here.
+    def since(self, position: Position | None) -> list[InboxChange]:
+        """The changes after the position, oldest first; InboxPositionLost when they are not known."""
+        # A later position than all of these is of a list, or of another gateway.
         if position is None or position.bucket != self._bucket or position.revision < self._oldest:
-            raise LostTrack
+            raise InboxPositionLost
         newer = takewhile(lambda change: change.revision > position.revision, reversed(self._recent))
         return list(newer)[::-1]
 
     @contextmanager
     def following(self, tenant: str | None) -> Iterator[InboxFollower]:
-        """Hear of every change that is published inside the block."""
+        """Follow the changes that are published inside the block."""
         crowd = self._crowds.setdefault(tenant, Crowd())
         follower = InboxFollower(self, tenant)
         crowd.join(follower)

@@ -1,6 +1,6 @@
-"""What the feed of the bucket of waits is read for: the index, the counts, the inbox and the caretaker.
+"""The reader of the feed of waits: it updates the index, the counts, the inbox and the maintenance.
 
-In this order: when somebody hears of a change, a list already shows it.
+In this order, so that a list already shows a change when a follower receives it.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamStat
 from pyoco_server.human.inbox.inbox_hub import Inbox, InboxChange
 from pyoco_server.human.inbox.wait_index import SeenWait, WaitIndex
 from pyoco_server.human.inbox.wait_items import WaitItem, item_of
-from pyoco_server.records.wait_models import WaitState, decode_outbox, decode_wait, is_wait_id
+from pyoco_server.records.wait_models import WaitState, decode_outbox, decode_wait, is_wait_id, run_id_of
 from pyoco_server.runs.index.feed_reader import IndexReading
 from pyoco_server.runs.lifecycle.tenancy import visible_to
 
@@ -27,7 +27,7 @@ COUNTED: Final = (WaitState.ANSWERED, WaitState.EXPIRED, WaitState.CANCELLED)
 
 
 class DecidedCounts:
-    """How many waits were decided while this gateway looked on, by tenant and state."""
+    """Waits that were decided while this gateway was running, by tenant and state."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str | None, WaitState]] = Counter()
@@ -38,7 +38,7 @@ class DecidedCounts:
             self._counts[now.tenant_id, now.state] += 1
 
     def of(self, tenant: str | None) -> dict[WaitState, int]:
-        """What one who is held to the tenant may know."""
+        """The counts of one tenant (None: of all)."""
         found = dict.fromkeys(COUNTED, 0)
         for (owner, state), count in self._counts.items():
             if visible_to(tenant, owner):
@@ -47,8 +47,6 @@ class DecidedCounts:
 
 
 class WaitReader(IndexReading):
-    """Takes what the feed reads."""
-
     def __init__(self, bucket: str, index: WaitIndex, inbox: Inbox, decided: DecidedCounts) -> None:
         super().__init__(index)
         self._prefix = f"$KV.{bucket}."
@@ -58,7 +56,7 @@ class WaitReader(IndexReading):
         self._on_changes: list[Callable[[], None]] = []
 
     def on_changes(self, callback: Callable[[], None]) -> None:
-        """Have it called, in the event loop, when waits have changed, and when all are known."""
+        """Call it in the event loop when waits have changed, and when the index is complete."""
         self._on_changes.append(callback)
 
     @property
@@ -69,35 +67,36 @@ class WaitReader(IndexReading):
         await self._index.begin(created)
 
     async def take(self, batch: list[StreamMessage]) -> None:
-        # The message of a wait can be long.
+        # Records of waits can be long.
         seen = await asyncio.to_thread(lambda: list(self._seen(batch)))
         last = batch[-1]
         before = await self._index.apply(seen, upto=last.sequence, stored_ns=last.stored_ns)
         if not self._index.ready:
-            # Most of it is old; who follows is told all that is open when that is known.
+            # Old changes: followers get the open waits once the index is complete.
             return
         for write, was in zip(seen, before, strict=True):
             self._decided.take(was, write.item)
         self._inbox.publish(
             [InboxChange(write.revision, write.item, was) for write, was in zip(seen, before, strict=True)]
         )
-        self._tell_of_changes()
+        self._notify()
 
     async def up_to_date(self, state: StreamState) -> None:
         if not self._index.ready:
             await self._index.complete()
             self._inbox.begin(self.checkpoint.created, self.checkpoint.revision)
             log.info("the index of waits is ready: %d waits", self.entries)
-            self._tell_of_changes()
+            self._notify()
         await self._index.look_after_file()
 
     async def drop(self, revisions: list[int]) -> None:
         for item in await self._index.drop(revisions):
-            log.info("a wait is gone, and nobody has said so", extra={"wait_id": item.wait_id})
-        # No revision says so: whoever follows is told once more what is open.
+            extra = {"wait_id": item.wait_id, "run_id": item.run_id}
+            log.info("a wait disappeared without a delete marker", extra=extra)
+        # There is no revision to report: followers list the open waits again.
         self._inbox.begin(self.checkpoint.created, self.checkpoint.revision)
 
-    def _tell_of_changes(self) -> None:
+    def _notify(self) -> None:
         for callback in self._on_changes:
             callback()
 
@@ -105,7 +104,7 @@ class WaitReader(IndexReading):
         for message in batch:
             wait_id = message.subject.removeprefix(self._prefix)
             if not is_wait_id(wait_id):
-                log.warning("something that is no wait is in the bucket of waits: %r", wait_id)
+                log.warning("skipping an unknown key in the bucket of waits: %r", wait_id)
             elif message.is_marker:
                 yield SeenWait(wait_id, message.sequence, None, removed=True)
             else:
@@ -113,7 +112,7 @@ class WaitReader(IndexReading):
 
 
 def feed_of(connection: Connection, reader: WaitReader) -> BucketFeed:
-    """The feed of the bucket of waits. It always hurries: waits are few, and people wait for them."""
+    """The feed of waits. It always reads at once: waits are few, and people wait for them."""
     bucket = connection.config.waits_kv_bucket
     feed = BucketFeed(connection, reader, bucket=bucket, of="waits", keys="*.*")
     feed.set_live(True)
@@ -121,13 +120,14 @@ def feed_of(connection: Connection, reader: WaitReader) -> BucketFeed:
 
 
 def _read(wait_id: str, message: StreamMessage) -> SeenWait:
-    """A wait that cannot be read is not listed, whatever was known of it before."""
+    """An unreadable wait is removed from the index."""
+    extra = {"wait_id": wait_id, "run_id": run_id_of(wait_id)}
     try:
         record = decode_wait(message.data)
         if record.wait_id != wait_id:
             raise msgspec.ValidationError(f"it says that it is wait {record.wait_id}")
         has_outbox = bool(decode_outbox(message.data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        log.warning("a wait is not listed, its record cannot be read: %s", error, extra={"wait_id": wait_id})
+        log.warning("an unreadable wait is not listed: %s", error, extra=extra)
         return SeenWait(wait_id, message.sequence, None)
     return SeenWait(wait_id, message.sequence, item_of(record), has_outbox)

@@ -1,8 +1,4 @@
-"""The index of waits: what lists, the inbox and the caretaker want to know, in a file of this gateway's own.
-
-It is kept and made anew as the index of runs is. There are far fewer waits than runs, so it is simpler: one
-table, and every question is one statement.
-"""
+"""The SQLite index of waits for lists, the inbox and the maintenance: one table, one statement per query."""
 
 import builtins
 import json
@@ -43,7 +39,7 @@ CREATE TABLE waits (
     created_at REAL NOT NULL,
     deadline_at REAL NOT NULL,
     assignees TEXT NOT NULL,    -- as JSON
-    has_outbox INTEGER NOT NULL,-- whether it has events that are perhaps unpublished
+    has_outbox INTEGER NOT NULL,-- whether it has possibly unpublished events
     item BLOB NOT NULL          -- the wait in a list, as JSON
 );
 -- Of removed waits, as long as the bucket still says that they were removed.
@@ -74,7 +70,7 @@ class SeenWait:
     revision: int
     # None when the wait was removed, or cannot be read.
     item: WaitItem | None
-    # Whether it has events that are perhaps unpublished.
+    # Whether it has possibly unpublished events.
     has_outbox: bool = False
     removed: bool = False
 
@@ -83,19 +79,16 @@ class SeenWait:
 class WaitPage:
     # As JSON.
     items: list[Raw]
-    # Of the last one, where there are more behind it.
-    goes_on_behind: Place | None
+    # The place of the last item, when there are more.
+    next_after: Place | None
     total: int
-    # As of which revision of the bucket all this is.
+    # The revision of the bucket that this page reflects.
     revision: int
 
 
 @dataclass(frozen=True, slots=True)
 class OpenWaits:
-    """Those that nobody has decided."""
-
     count: int
-    # When the oldest of them was asked.
     oldest_at: float | None
 
 
@@ -208,7 +201,7 @@ class WaitWriter:
 
 
 class WaitIndex(KeptIndex[WaitWriter]):
-    """Every question is an IndexNotReady until the index has been up to date once."""
+    """Queries raise IndexNotReady until the index has caught up once."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, FORM, readers=_READERS)
@@ -248,7 +241,7 @@ class WaitIndex(KeptIndex[WaitWriter]):
         return await self._write(lambda: self._used().drop(revisions))
 
     async def first_markers(self, *, after: int, limit: int) -> builtins.list[tuple[int, str]]:
-        """The waits that were removed first behind this revision: revision and id."""
+        """The waits that were removed first after this revision: revision and id."""
         return await self._write(lambda: self._used().markers.first(after=after, limit=limit))
 
     async def forget_markers(self, wait_ids: builtins.list[str]) -> None:
@@ -277,7 +270,7 @@ class WaitIndex(KeptIndex[WaitWriter]):
         return await self._read(read)
 
     async def all_open(self, tenant: str | None) -> tuple[builtins.list[Raw], int]:
-        """The open waits that one who is held to the tenant may know of, the oldest first; as of when."""
+        """The open waits of the tenant (None: of all), the oldest first, and the revision."""
         sql, values = where(_conditions(WaitFilter(tenant=tenant, states=OPEN)))
 
         def read(db: sqlite3.Connection) -> tuple[builtins.list[Raw], int]:
@@ -298,17 +291,17 @@ class WaitIndex(KeptIndex[WaitWriter]):
         query = f"SELECT count(*), min(created_at) FROM waits WHERE {sql}"
         return await self._read(lambda db: OpenWaits(*db.execute(query, values).fetchone()))
 
-    # For the caretaker
+    # For the maintenance
 
     async def due(self, now: float, limit: int) -> builtins.list[str]:
-        """The open waits whose deadline is over, the longest first."""
+        """The open waits whose deadline has passed, the oldest deadline first."""
         query = (
             "SELECT wait_id FROM waits WHERE state = 'open' AND deadline_at <= ? ORDER BY deadline_at LIMIT ?"
         )
         return await self._read(lambda db: [wait_id for (wait_id,) in db.execute(query, [now, limit])])
 
     async def next_deadline(self, after: float) -> float | None:
-        """The first one of the open waits behind this time; None when there is none."""
+        """The first deadline of an open wait after this time."""
         query = "SELECT min(deadline_at) FROM waits WHERE state = 'open' AND deadline_at > ?"
 
         def read(db: sqlite3.Connection) -> float | None:
@@ -318,12 +311,12 @@ class WaitIndex(KeptIndex[WaitWriter]):
         return await self._read(read)
 
     async def open_waits(self) -> set[str]:
-        """Their ids, which say of which run each is; there may be very many, so nothing else."""
+        """Their ids only: there may be very many."""
         query = "SELECT wait_id FROM waits WHERE state = 'open'"
         return await self._read(lambda db: {wait_id for (wait_id,) in db.execute(query)})
 
     async def with_outbox(self, limit: int) -> builtins.list[tuple[str, int]]:
-        """The waits with events that are perhaps unpublished, with their revisions; the oldest first."""
+        """The waits with possibly unpublished events, with their revisions; the oldest first."""
         query = "SELECT wait_id, revision FROM waits WHERE has_outbox ORDER BY revision LIMIT ?"
         return await self._read(lambda db: db.execute(query, [limit]).fetchall())
 
@@ -332,7 +325,7 @@ def _conditions(wanted: WaitFilter) -> Iterator[Condition]:
     if wanted.tenant is not None:
         yield Condition("tenant = ?", (wanted.tenant,))
     if wanted.states:
-        # One value is looked up in the order of the index; several are gathered.
+        # A single value keeps the order of the index.
         states = sorted(wanted.states)
         yield Condition("state = ?", (states[0],)) if len(states) == 1 else among("state", states)
     given: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A wait as lists know it, and which waits are meant."""
+"""A wait in a list, and the filter of a list."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -26,7 +26,7 @@ class WaitItem(Struct, kw_only=True, gc=False):
     arming: int
     tenant_id: str | None
     assignees: list[str]
-    # None: there is no proposal.
+    # None: no proposal.
     proposal_digest: str | None
     decided_at: float | None
     decided_by: Actor | None
@@ -61,17 +61,14 @@ OPEN: Final = frozenset({WaitState.OPEN})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaitFilter:
-    """A wait matches when all that is given here holds for it."""
-
-    # Of whoever asks: it is never taken from what is asked.
+    # Of the caller, never from the query.
     tenant: str | None = None
-    # Any of these; none given: every state.
+    # Any of these; empty: every state.
     states: frozenset[WaitState] = frozenset()
     run_id: str | None = None
     flow: str | None = None
     tag: str | None = None
     task: str | None = None
-    # One of those who are to answer it.
     assignee: str | None = None
 
     @property

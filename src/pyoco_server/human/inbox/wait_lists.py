@@ -1,4 +1,4 @@
-"""Lists of waits as of now: the index, after it has caught up with the bucket."""
+"""Lists of waits from the index, after it has caught up with the bucket."""
 
 from msgspec import Raw
 
@@ -10,16 +10,16 @@ from pyoco_server.runs.index.sorting import Place
 
 
 class WaitLists:
-    """A wait that was decided before somebody asks is not shown to them as open."""
+    """A wait that was decided before a request is not listed as open in its response."""
 
     def __init__(self, index: WaitIndex, feed: BucketFeed) -> None:
         self._index = index
         self._fresh = Freshness(
-            index, feed, lambda: f"{index.waits} waits are read, at most {feed.behind} are to come"
+            index, feed, lambda: f"{index.waits} waits are read, at most {feed.behind} are left"
         )
 
     async def caught_up(self) -> None:
-        """Wait until all is known that was stored before; IndexNotReady while the index is being filled."""
+        """Wait until everything stored before is indexed; IndexNotReady while the index is being built."""
         await self._fresh.caught_up()
 
     async def page(self, wanted: WaitFilter, *, limit: int, after: Place | None = None) -> WaitPage:
@@ -32,6 +32,6 @@ class WaitLists:
         return await self._index.all_open(tenant)
 
     async def open_of(self, tenant: str | None) -> OpenWaits:
-        """How many are open, and since when; no waiting for an index that is being made."""
+        """How many are open, and since when; does not wait for an index that is being built."""
         await self._fresh.caught_up_if_made()
         return await self._index.open_of(tenant)

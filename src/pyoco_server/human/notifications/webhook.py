@@ -1,8 +1,7 @@
-"""One notification as it goes over the wire: what it tells, how it is signed, and what the answer means.
+"""One webhook: its body, its signature, and the meaning of the response.
 
-It follows Standard Webhooks (headers `webhook-id`, `webhook-timestamp`, `webhook-signature`), so that a
-receiver need not write the check itself. It tells that somebody is asked, and where; not what they may see
-only there: no schema, no proposal, no answer, no note.
+It follows Standard Webhooks (headers `webhook-id`, `webhook-timestamp`, `webhook-signature`). The body says
+who is asked, and where; it has no schema, proposal, answer or note, which need the permission to read waits.
 """
 
 import asyncio
@@ -20,68 +19,64 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.wait_models import WaitEvent, WaitRecord
 from pyoco_server.version import __version__
 
-_ENCODED_SECRET: Final = "whsec_"  # noqa: S105 - how a secret begins that is written in base64
-# A short answer is read to its end, so that the connection can be used again.
+_ENCODED_SECRET: Final = "whsec_"  # noqa: S105 - the prefix of a secret in base64
+# A short response is read to its end, so that the connection can be reused.
 _READ_BYTES: Final = 64 * 1024
 
 
-class Outcome(StrEnum):
+class DeliveryResult(StrEnum):
     DELIVERED = "delivered"
-    # It may do better later.
     FAILED = "failed"
-    # The receiver is gone, and says so.
+    # The receiver wants no more of it (status 410).
     GONE = "gone"
 
 
-class Receiver:
-    """Whoever listens at `PYOCO_NOTIFY_URL`."""
-
+class WebhookClient:
     def __init__(self, config: NatsBackendConfig) -> None:
         self._url = config.notify_url
         self._key = signing_key(config.notify_secret)
         self._timeout_sec = config.notify_timeout_sec
-        # A redirect is not followed: what is signed for one receiver is not for another.
+        # A redirect is not followed: the signature is for this receiver.
         self._http = httpx.AsyncClient(timeout=config.notify_timeout_sec, follow_redirects=False)
 
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def post(self, event: WaitEvent, body: bytes) -> tuple[Outcome, str]:
-        """Tell it once; what came of it, and why."""
+    async def post(self, event: WaitEvent, body: bytes) -> tuple[DeliveryResult, str]:
+        """Send it once; the result and the reason."""
         headers = headers_of(event.event_id, body, self._key, int(time.time()))
         try:
-            # httpx limits each part of a request, and this all of them.
+            # The timeout of httpx is for each part of a request.
             async with asyncio.timeout(self._timeout_sec):
                 status = await self._status(headers, body)
         except (TimeoutError, httpx.TimeoutException):
-            return Outcome.FAILED, f"no answer within {self._timeout_sec:g} s"
+            return DeliveryResult.FAILED, f"no response within {self._timeout_sec:g} s"
         except httpx.InvalidURL:
-            # Its reason may quote a password.
-            return Outcome.FAILED, "the URL is not valid"
+            # The text of this error may contain a password.
+            return DeliveryResult.FAILED, "the URL is not valid"
         except (httpx.HTTPError, OSError) as error:
-            return Outcome.FAILED, f"{type(error).__name__}: {error}"
+            return DeliveryResult.FAILED, f"{type(error).__name__}: {error}"
         if httpx.codes.is_success(status):
-            return Outcome.DELIVERED, ""
+            return DeliveryResult.DELIVERED, ""
         gone = status == httpx.codes.GONE
-        return Outcome.GONE if gone else Outcome.FAILED, f"the receiver answered with {status}"
+        return DeliveryResult.GONE if gone else DeliveryResult.FAILED, f"the receiver answered with {status}"
 
     async def _status(self, headers: dict[str, str], body: bytes) -> int:
-        async with self._http.stream("POST", self._url, content=body, headers=headers) as answer:
+        async with self._http.stream("POST", self._url, content=body, headers=headers) as response:
             received = 0
-            async for part in answer.aiter_raw():
+            async for part in response.aiter_raw():
                 received += len(part)
                 if received > _READ_BYTES:
                     break
-            return answer.status_code
+            return response.status_code
 
 
 def signing_key(secret: str) -> bytes:
-    """The key itself: after `whsec_` it is written in base64, otherwise it is the text."""
+    """Base64 after the prefix `whsec_`, otherwise the text itself."""
     if secret.startswith(_ENCODED_SECRET):
         try:
             return base64.b64decode(secret.removeprefix(_ENCODED_SECRET), validate=True)
         except binascii.Error:
-            # Then it only looks like it.
             return secret.encode()
     return secret.encode()
 
@@ -100,9 +95,8 @@ def headers_of(event_id: str, body: bytes, key: bytes, now: int) -> dict[str, st
 
 
 def body_of(event: WaitEvent, wait: WaitRecord, public_url: str) -> bytes:
-    """What is told: enough to ask the right person, and to know when nobody needs to be asked any more."""
     by = None if event.actor is None else event.actor.name
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "event": {
             "id": event.event_id,
             "kind": event.kind,
@@ -119,7 +113,7 @@ def body_of(event: WaitEvent, wait: WaitRecord, public_url: str) -> bytes:
             "arming": wait.arming,
             "created_at": wait.created_at,
             "deadline_at": wait.deadline_at,
-            # As it is now: an event may be told late.
+            # As it is now: an event may be sent late.
             "state": wait.state,
             "decided_at": wait.decided_at,
         },
@@ -129,7 +123,7 @@ def body_of(event: WaitEvent, wait: WaitRecord, public_url: str) -> bytes:
             "tag": wait.tag,
             "tenant_id": wait.tenant_id,
         },
-        # The dashboard's page. Without the `#` it would be the API's answer, which is no page.
+        # The page of the dashboard; the same path without the `#` is the API.
         "link": f"{public_url.rstrip('/')}/#/waits/{wait.wait_id}" if public_url else None,
     }
-    return msgspec.json.encode(told)
+    return msgspec.json.encode(body)

@@ -10,7 +10,7 @@ from typing import Any
 from pyoco.core.models import Flow, TaskState
 from pyoco.core.models import RunStatus as EngineStatus
 
-from pyoco_server.human.asking import WaitsForPeople
+from pyoco_server.human.asking import HumanInputRequired
 from pyoco_server.records.journal_order import last_number
 from pyoco_server.records.models import JournalEntry, Reason, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Question, decode_waits, encode
@@ -137,7 +137,7 @@ class FlowRun:
     def _run(self) -> Outcome:
         try:
             _ENGINE.run(self._flow, self._params, self._context, self._calls.attach, self._waits.give_up)
-        except WaitsForPeople:
+        except HumanInputRequired:
             if not self._cancel_requested:
                 return self._ended(RunStatus.WAITING_HUMAN)
             self._end_running_tasks("", TaskState.CANCELLED)

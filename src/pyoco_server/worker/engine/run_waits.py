@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyoco_server.human.asking import WaitsForPeople, as_asked, question
+from pyoco_server.human.asking import HumanInputRequired, question, typed_answer
 from pyoco_server.records.wait_models import Question, WaitRecord
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class RunWaits:
             self._open[place] = asked
         if is_new and wait is None:
             self._tell(asked)
-        raise WaitsForPeople(asked.message)
+        raise HumanInputRequired(asked.message)
 
     def is_waiting(self, node: str) -> bool:
         """Whether this execution of a task waits, whatever its code made of the signal."""
@@ -79,4 +79,4 @@ class People:
             wanted = "give each question of a task a name of its own: ctx.human(..., name='...')"
             raise ValueError(f"ctx.human(name={asked.name!r}): asked twice by one task; {wanted}")
         self._names.add(asked.name)
-        return as_asked(schema, self._call.waits.resolved(asked))
+        return typed_answer(schema, self._call.waits.resolved(asked))

@@ -19,7 +19,7 @@ from msgspec import Struct
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, Task
 
-from pyoco_server.human.asking import WaitsForPeople
+from pyoco_server.human.asking import HumanInputRequired
 from pyoco_server.worker.engine.context_changes import Changes, ContextChanges, TouchedNames
 from pyoco_server.worker.engine.json_values import message_of
 from pyoco_server.worker.engine.run_waits import RunWaits
@@ -216,7 +216,7 @@ class TaskCalls:
             except Exception as error:
                 self.tries.ended(call.task.name, began_at, error)
                 if self.waits.is_waiting(call.key):
-                    raise WaitsForPeople from None
+                    raise HumanInputRequired from None
                 failures += 1
                 if failures > wrapped.retries or self._stopped:
                     raise
@@ -224,7 +224,7 @@ class TaskCalls:
                 self.tries.ended(call.task.name, began_at)
                 if self.waits.is_waiting(call.key):
                     # A bare `except` of the task has eaten the signal; what it returned is no result.
-                    raise WaitsForPeople
+                    raise HumanInputRequired
                 return output
             if self._stops_within(self._pauses.before_retry(failures)):
                 raise TaskStopped("the run was cancelled before the task's next try")

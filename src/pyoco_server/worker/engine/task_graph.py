@@ -13,7 +13,7 @@ from queue import SimpleQueue
 
 from pyoco.core.models import Flow, RunContext, RunStatus, Task, TaskState
 
-from pyoco_server.human.asking import WaitsForPeople
+from pyoco_server.human.asking import HumanInputRequired
 from pyoco_server.worker.engine.flow_order import in_order
 
 # As many as the engine's.
@@ -54,7 +54,7 @@ class TaskGraph:
     def run(self) -> None:
         """Run it to its end.
 
-        WaitsForPeople when somebody has to answer first; what a task raised, if that stops the flow.
+        HumanInputRequired when somebody has to answer first; what a task raised, if that stops the flow.
         """
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             self._begin(pool, self._place)
@@ -111,7 +111,7 @@ class TaskGraph:
         if error is None:
             self._done.add(task)
             return self._followers(task)
-        if isinstance(error, WaitsForPeople):
+        if isinstance(error, HumanInputRequired):
             self._waiting.add(task)
             return []
         if isinstance(error, Exception) and task.fail_policy == "isolate":
@@ -137,7 +137,7 @@ class TaskGraph:
         unwanted = self._unwanted(left)
         self._give_up({task.name for task in self._waiting & unwanted})
         if self._waiting - unwanted:
-            raise WaitsForPeople
+            raise HumanInputRequired
         if left - unwanted:
             self._run.status = RunStatus.FAILED
             raise RuntimeError("Deadlock or cycle detected in workflow")

@@ -15,9 +15,8 @@ from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
-from pyoco_server.human.closing import close_wait, event_of
-from pyoco_server.human.notifications.event_outbox import publish_now
-from pyoco_server.human.wait_transitions import RUN_OVER, expiry_text
+from pyoco_server.human.event_outbox import close_wait, publish_outbox
+from pyoco_server.human.wait_transitions import RUN_ENDED, event_of, expiry_text
 from pyoco_server.records.models import Job, Reason, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import (
     Question,
@@ -80,7 +79,7 @@ class RunQuestions:
             except RevisionConflict:
                 stored = await self._store.get_from_leader(wait.wait_id)
                 wait, outbox = (wait, ()) if stored is None else (stored.record, stored.outbox)
-            await publish_now(self._events, outbox)
+            await publish_outbox(self._events, outbox)
             self._waits[question.node, question.name] = wait
             return wait
 
@@ -113,7 +112,7 @@ class RunQuestions:
     async def close(self) -> None:
         """The run is over: nobody has to answer any more."""
         for wait in self.open:
-            await close_wait(self._store, self._events, wait.wait_id, RUN_OVER)
+            await close_wait(self._store, self._events, wait.wait_id, RUN_ENDED)
 
     async def _take_back_others(self) -> None:
         """What the flow does not ask any more, or needs no answer to: another task has made it needless."""

@@ -1,7 +1,7 @@
-"""Asking again: a run that failed because nobody answered in time waits anew, with all that it has done.
+"""Retrying a run that failed because its waits expired: the waits are reopened, completed tasks stay done.
 
-The run is written first, and the waits that it names are stored after it: whoever finds one of them missing
-makes the same one. So a run never waits for what somebody has closed because the run was over.
+The run is written first and its waits after it; a missing one is created by whoever finds it missing. In the
+other order, the waits could be closed because their run has ended.
 """
 
 import logging
@@ -20,11 +20,11 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import NatsUnavailable, WaitConflict
 from pyoco_server.human.continuation import Continuations, awaited_by
 from pyoco_server.human.wait_transitions import (
-    RUN_OVER,
-    asked_again,
-    failed_its_run,
-    last_asked,
-    next_arming_id,
+    RUN_ENDED,
+    expired_unresolved,
+    latest_waits,
+    next_wait_id,
+    reopened,
 )
 from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
@@ -36,23 +36,21 @@ from pyoco_server.runs.lifecycle.waiting_state import waiting
 
 log = logging.getLogger(__name__)
 
-# What becomes of a task that waits when its run fails for want of an answer.
+# The status of a waiting task after its run has failed.
 _ENDED_WAITING: Final = (TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 
 async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: Actor) -> RunSnapshot:
-    """The run as it waits again; WaitConflict if it did not fail for want of an answer.
+    """The run, suspended again; WaitConflict if it did not fail with human_timeout.
 
-    Asking twice is asking once: a run that was retried, and has not failed like that since, is returned as it
-    is.
+    Idempotent: a run that was retried, and has not failed like that since, is returned as it is.
     """
     store, waits, continuations = RunStore(connection), WaitStore(connection), Continuations(connection)
     room = min(connection.config.max_run_snapshot_bytes, connection.max_record_bytes)
     while True:
         stored = await find_run(store, run_id, caller)
-        if not _failed_unanswered(stored.snapshot):
-            return await _retried_before(connection, stored.snapshot, actor)
-        # What is still open belongs to the time before.
+        if not _failed_by_expiry(stored.snapshot):
+            return await _retried_earlier(connection, stored.snapshot, actor)
         await continuations.close_waits(run_id)
         asked = [wait.record for wait in await waits.of_run_from_leader(run_id)]
         again = _waiting_again(stored.snapshot, asked)
@@ -69,18 +67,15 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
         return again
 
 
-async def _retried_before(connection: Connection, snapshot: RunSnapshot, actor: Actor) -> RunSnapshot:
-    """The run as it is, if this is a repetition: whoever came first may have died half-way, or been unheard.
-
-    WaitConflict if the run was never retried.
-    """
+async def _retried_earlier(connection: Connection, snapshot: RunSnapshot, actor: Actor) -> RunSnapshot:
+    """Complete an earlier retry that may have been interrupted; WaitConflict if there was none."""
     asked = [wait.record for wait in await WaitStore(connection).of_run_from_leader(snapshot.run_id)]
     if not _was_retried(snapshot, asked):
         raise _refusal(snapshot)
     if snapshot.status is not RunStatus.WAITING_HUMAN:
-        # It went on, so nothing is left to be done; its dead letter may be far behind by now.
+        # It has continued, so nothing is left to do.
         return snapshot
-    failed_at = max(wait.decided_at or 0.0 for wait in asked if failed_its_run(wait))
+    failed_at = max(wait.decided_at or 0.0 for wait in asked if expired_unresolved(wait))
     failed = structs.replace(snapshot, reason=Reason.HUMAN_TIMEOUT, end_time=failed_at)
     await _follow_up(connection, failed, snapshot, asked, actor)
     return snapshot
@@ -93,29 +88,28 @@ async def _follow_up(
     asked: Sequence[WaitRecord],
     actor: Actor,
 ) -> None:
-    """The run waits again, whatever becomes of this: a branch that has its answer goes on at once."""
+    """Best effort: the run is suspended already. A branch with an answer continues at once."""
     continuations = Continuations(connection)
     known = {wait.wait_id for wait in asked}
     new = [wait for wait in awaited_by(again) if wait.wait_id not in known]
     try:
-        await continuations.ask_anew(again, new, by=actor)
+        await continuations.reopen_waits(again, new, by=actor)
         await continuations.continue_run(failed.run_id)
         await forget_failure(DeadLetters(connection), failed)
     except NatsUnavailable as error:
-        log.warning(
-            "what follows from a retry is left to the caretaker: %s", error, extra={"run_id": failed.run_id}
-        )
+        extra = {"run_id": failed.run_id}
+        log.warning("the maintenance of waits completes a retry: %s", error, extra=extra)
 
 
-def _failed_unanswered(snapshot: RunSnapshot) -> bool:
+def _failed_by_expiry(snapshot: RunSnapshot) -> bool:
     return snapshot.status is RunStatus.FAILED and snapshot.reason == Reason.HUMAN_TIMEOUT
 
 
 def _was_retried(snapshot: RunSnapshot, waits: Sequence[WaitRecord]) -> bool:
-    """Whether the run goes on, or has gone on, because what nobody answered was asked again."""
+    """Whether an expired wait of the run was reopened."""
     asked = {wait.wait_id for wait in waits} | {wait.wait_id for wait in snapshot.open_waits or []}
-    again = any(failed_its_run(wait) and next_arming_id(wait) in asked for wait in waits)
-    return again and not _failed_unanswered(snapshot)
+    again = any(expired_unresolved(wait) and next_wait_id(wait) in asked for wait in waits)
+    return again and not _failed_by_expiry(snapshot)
 
 
 def _refusal(snapshot: RunSnapshot) -> WaitConflict:
@@ -127,21 +121,21 @@ def _refusal(snapshot: RunSnapshot) -> WaitConflict:
 
 def _waiting_again(snapshot: RunSnapshot, waits: list[WaitRecord]) -> RunSnapshot:
     now = time.time()
-    last = last_asked(waits)
+    last = latest_waits(waits)
     again = [
-        asked_again(wait, at=now, deadline_at=now + wait.deadline_at - wait.created_at)
+        reopened(wait, at=now, deadline_at=now + wait.deadline_at - wait.created_at)
         for wait in last
         if _is_unanswered(wait)
     ]
     if not again:
         raise WaitConflict("invalid_state", "the waits of this run are gone; rerun it instead")
-    again += _answered_in_vain(snapshot, last, {wait.node for wait in again})
+    again += _answered_but_unused(snapshot, last, {wait.node for wait in again})
     asking = {wait.task for wait in again}
     tasks = {
         name: TaskStatus.WAITING if name in asking and state in _ENDED_WAITING else state
         for name, state in snapshot.tasks.items()
     }
-    # The time that it was over is nobody's, and does not count against its limit.
+    # The time between its end and the retry does not count against its limit.
     idle_sec = max(0.0, now - snapshot.end_time) if snapshot.end_time else 0.0
     cleared: dict[str, Any] = {
         "end_time": None,
@@ -153,13 +147,12 @@ def _waiting_again(snapshot: RunSnapshot, waits: list[WaitRecord]) -> RunSnapsho
     return structs.replace(waiting(snapshot, again, tasks), waiting_since=now, **cleared)
 
 
-def _answered_in_vain(
+def _answered_but_unused(
     snapshot: RunSnapshot, last: Sequence[WaitRecord], asking: Collection[str]
 ) -> list[WaitRecord]:
-    """Those that were answered, and whose task had not gone on when the run failed for want of another one.
+    """Answered waits whose task had not continued when the run failed because of another wait.
 
-    The run waits for them too, so that it goes on with what it has. A task that still asks something else
-    comes to them by itself.
+    The run waits for them too, so that their tasks continue. A task that asks again reads them by itself.
     """
     return [
         wait
@@ -169,6 +162,6 @@ def _answered_in_vain(
 
 
 def _is_unanswered(wait: WaitRecord) -> bool:
-    """It has expired, or was closed because the other one had."""
-    was_closed = wait.state is WaitState.CANCELLED and wait.note == RUN_OVER
-    return failed_its_run(wait) or was_closed
+    """Whether it expired, or was closed because another one expired."""
+    was_closed = wait.state is WaitState.CANCELLED and wait.note == RUN_ENDED
+    return expired_unresolved(wait) or was_closed

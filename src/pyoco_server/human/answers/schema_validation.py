@@ -1,16 +1,18 @@
-"""JSON Schemas of answers: whether a schema is one, and what is wrong with a value.
+"""JSON Schemas of answers (draft 2020-12 with formats), and the process that checks answers against them.
 
-Draft 2020-12 with its formats. Nothing is ever fetched: a reference leads to a place within the schema, or
-the schema is refused.
+Nothing is ever fetched: a schema whose references lead out of it is rejected.
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from msgspec import Struct
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
@@ -20,10 +22,9 @@ from pyoco_server.errors import FieldProblem, shortened
 Schema = dict[str, Any] | bool
 
 _REFERENCES: Final = ("$ref", "$dynamicRef")
-# Enough to mend an answer by; a form shows no more.
-_MOST_PROBLEMS: Final = 20
+_MAX_PROBLEMS: Final = 20
 _MESSAGE_CHARS: Final = 300
-_NOTHING_TO_FETCH: Final[Registry[Any]] = Registry()
+_EMPTY_REGISTRY: Final[Registry[Any]] = Registry()
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 _formats: Final = FormatChecker()
@@ -31,7 +32,7 @@ _formats: Final = FormatChecker()
 
 @_formats.checks("date-time", raises=ValueError)
 def _is_date_time(value: object) -> bool:
-    """The library leaves this one to a package that we would need for nothing else."""
+    """jsonschema leaves this format to another package."""
     if isinstance(value, str):
         if _TIME.fullmatch(value) is None:
             return False
@@ -44,7 +45,7 @@ def check_schema(schema: Schema) -> None:
     try:
         Draft202012Validator.check_schema(schema)
         resource = DRAFT202012.create_resource(schema)
-        _check_references(resource, _NOTHING_TO_FETCH.resolver_with_root(resource))
+        _check_references(resource, _EMPTY_REGISTRY.resolver_with_root(resource))
     except SchemaError as error:
         where = ".".join(map(str, error.absolute_path)) or "the schema"
         raise ValueError(f"{where} is not JSON Schema: {_short(error.message)}") from None
@@ -53,30 +54,30 @@ def check_schema(schema: Schema) -> None:
 
 
 def problems_of(value: Any, schema: Schema, *, at: str = "") -> list[FieldProblem]:
-    """What is wrong with the value, each with its path below `at`; nothing when it is as wanted."""
-    validator = Draft202012Validator(schema, registry=_NOTHING_TO_FETCH, format_checker=_formats)
+    """What is wrong with the value, each with its path below `at`."""
+    validator = Draft202012Validator(schema, registry=_EMPTY_REGISTRY, format_checker=_formats)
     found: dict[str, FieldProblem] = {}
     try:
         for error in validator.iter_errors(value):
             for problem in _problems(error, at):
                 found.setdefault(problem.field, problem)
-            if len(found) >= _MOST_PROBLEMS:
+            if len(found) >= _MAX_PROBLEMS:
                 break
     except RecursionError:
         return [FieldProblem(at, "the value is nested too deeply for its schema")]
     except Unresolvable as error:
-        # Only of a schema that was never checked.
-        return [FieldProblem(at, f"its schema refers to {error.ref!r}, and nothing is there")]
+        # Only possible with a schema that was not checked.
+        return [FieldProblem(at, f"its schema refers to {error.ref!r}, which does not exist")]
     return sorted(found.values(), key=lambda problem: problem.field)
 
 
 def _problems(error: ValidationError, at: str) -> Iterator[FieldProblem]:
-    """Of several ways to be right, what is wrong is told of the one that comes nearest."""
+    """Of several alternatives, report the problem of the one that is nearest to a match."""
     error = best_match([error]) or error
     path = ".".join(part for part in (at, *map(str, error.absolute_path)) if part)
-    wanted, given = error.validator_value, error.instance
-    if error.validator == "required" and isinstance(wanted, list) and isinstance(given, dict):
-        for name in wanted:
+    expected, given = error.validator_value, error.instance
+    if error.validator == "required" and isinstance(expected, list) and isinstance(given, dict):
+        for name in expected:
             if name not in given:
                 yield FieldProblem(f"{path}.{name}" if path else name, "this is missing")
     else:
@@ -90,11 +91,43 @@ def _check_references(resource: Resource[Any], resolver: Any) -> None:
             try:
                 resolver.lookup(reference)
             except Unresolvable:
-                wanted = "references lead to a place within the schema, such as #/$defs/name"
-                raise ValueError(f"there is nothing at {shortened(reference)}: {wanted}") from None
+                expected = "references lead to a place within the schema, such as #/$defs/name"
+                raise ValueError(f"there is nothing at {shortened(reference)}: {expected}") from None
     for inner in resource.subresources():
         _check_references(inner, resolver.in_subresource(inner))
 
 
 def _short(message: str) -> str:
     return message if len(message) <= _MESSAGE_CHARS else f"{message[: _MESSAGE_CHARS - 1]}…"
+
+
+class Check(Struct):
+    value: Any
+    schema: Schema
+    at: str
+
+
+class CheckResult(Struct):
+    problems: list[FieldProblem] = []
+    # What is wrong with the schema itself.
+    schema_error: str | None = None
+
+
+def run_check(check: Check) -> CheckResult:
+    try:
+        check_schema(check.schema)
+    except ValueError as error:
+        return CheckResult(schema_error=str(error))
+    return CheckResult(problems=problems_of(check.value, check.schema, at=check.at))
+
+
+def main() -> None:
+    """Checks from standard input, results to standard output, each one line of JSON."""
+    decode = msgspec.json.Decoder(Check).decode
+    for line in sys.stdin.buffer:
+        sys.stdout.buffer.write(msgspec.json.encode(run_check(decode(line))) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()
