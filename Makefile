@@ -1,7 +1,7 @@
 # The project's front door. Nothing has to be installed before: every target brings what it needs into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs ui browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-dashboard chaos clean
+.PHONY: help demo test test-unit lint docs lock ui browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-dashboard chaos clean
 .SUFFIXES:
 # The tests start our programs a thousand times: these must not be compiled each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,12 +34,23 @@ test: browser ## Check the code, then run every test
 	@$(MAKE) --no-print-directory --jobs=2 check-python check-ui
 	@$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
+test-unit: .venv/tools ## Run the tests that need no NATS and start no program, in less than a minute
+	@$(BIN)/pytest --numprocesses $(TEST_PROCESSES) tests/unit $(ARGS)
+
 lint: check-python ## Check style, types and the way imports may go
 	@$(WITH_NPM) $(MAKE) --no-print-directory $(NODE_MODULES)
 	@$(WITH_NPM) npm --prefix ui run --silent lint
 
 docs: .venv/tools ## Write the generated parts of the reference pages in docs/
 	@$(BIN)/python -m tools.docs
+
+lock: .venv/package ## Write requirements.lock anew: the newest versions that pyproject.toml allows
+	@rm -rf .venv/lock && $(BIN)/python -m venv .venv/lock
+	@.venv/lock/bin/python -m pip install -qq --upgrade 'pip>=25.1'
+	@.venv/lock/bin/python -m pip install -qq --editable . --group dev
+	@{ echo '# The versions that the tests passed with; `make` installs these. Written by `make lock`.'; \
+	  .venv/lock/bin/python -m pip freeze --exclude-editable --exclude pip --exclude setuptools; } > requirements.lock
+	@rm -rf .venv/lock
 
 .PHONY: check-python check-ui
 check-python: .venv/tools
@@ -93,17 +104,17 @@ clean: ## Remove all that make and the product created here, the data of the dem
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What the product needs to run, and nothing more: the demo starts sooner.
-.venv/package: pyproject.toml
+.venv/package: pyproject.toml requirements.lock
 	@echo 'Installing pyoco-server into .venv ...'
 	@$(BIN)/python $(IS_NEW_ENOUGH) || $(MAKE) --no-print-directory venv
 	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install -qq --editable .
+	@$(BIN)/python -m pip install -qq --constraint requirements.lock --editable .
 	@touch $@
 
 # What its tests and checks need beyond that.
 .venv/tools: .venv/package
 	@echo 'Installing the tools for tests and checks ...'
-	@$(BIN)/python -m pip install -qq --group dev
+	@$(BIN)/python -m pip install -qq --constraint requirements.lock --group dev
 	@touch $@
 
 # Not `npm ci`: it wants every platform's own packages in the lock file, also where a registry has only ours.

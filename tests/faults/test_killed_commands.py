@@ -16,8 +16,8 @@ from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.records.models import DeadLetter
 from pyoco_server.records.wait_models import WaitState
-from tests.faults.book import read_book
-from tests.faults.stack import Size, Stack, running_stack
+from tests.faults.chaos.execution_log import read_execution_log
+from tests.faults.chaos.stack import Size, Stack, running_stack
 from tests.integration.human.test_wait_retry import failed_run
 from tests.support.waiting import LIMIT_SEC, eventually
 
@@ -63,11 +63,11 @@ class Product:
         assert response.status_code == 200, response.text
         return response.json()
 
-    async def killed_and_repeated(self, moment: str, count: int, path: str, **request: Any) -> Any:
-        """The answer to the repetition of a request whose gateway kills itself at this moment."""
+    async def killed_and_repeated(self, crash_point: str, count: int, path: str, **request: Any) -> Any:
+        """The answer to the repetition of a request whose gateway kills itself at this crash point."""
         gateway = self.stack.gateways["g1"]
         gateway.kill()
-        dying = self.stack.dying_gateway(moment, count)
+        dying = self.stack.crashing_gateway(crash_point, count)
         try:
             await dying.start()
             await self._send_once(path, **request)
@@ -109,7 +109,7 @@ class Product:
         assert Counter(run["origin_run_id"] for run in repeats) == dict.fromkeys(origins, 1)
         for run in repeats:
             await self.ends(run["run_id"])
-        book = read_book(self.stack.book)
+        book = read_execution_log(self.stack.execution_log)
         assert [len(book[run["run_id"]]) for run in repeats] == [1] * len(origins)
 
 
@@ -124,33 +124,33 @@ async def running_product(folder: Path) -> AsyncIterator[Product]:
 
 async def test_a_gateway_killed_inside_a_replay_repeats_the_run_once(tmp_path: Path) -> None:
     async with running_product(tmp_path) as product:
-        for moment, count in IN_REPLAY:
+        for crash_point, count in IN_REPLAY:
             seq, origin = await product.letter_of_an_ended_run()
             request = {"json": {"delete": True}, "headers": {"Idempotency-Key": f"replay-{seq}"}}
-            answer = await product.killed_and_repeated(moment, count, f"/dlq/{seq}/replay", **request)
-            assert (answer["origin_run_id"], answer["deleted"]) == (origin, True), moment
+            answer = await product.killed_and_repeated(crash_point, count, f"/dlq/{seq}/replay", **request)
+            assert (answer["origin_run_id"], answer["deleted"]) == (origin, True), crash_point
             await product.repeated_once(origin)
-            assert await product.letters.get(seq) is None, moment
+            assert await product.letters.get(seq) is None, crash_point
             assert await product.answer("POST", f"/dlq/{seq}/replay", **request) == answer
 
 
 async def test_a_gateway_killed_inside_a_bulk_operation_does_each_item_once(tmp_path: Path) -> None:
     async with running_product(tmp_path) as product:
-        for number, (moment, count) in enumerate(IN_BULK):
+        for number, (crash_point, count) in enumerate(IN_BULK):
             letters = [await product.letter_of_an_ended_run() for _ in range(LETTERS)]
             request = {
                 "json": {"expected_count": LETTERS, "delete": True},
                 "headers": {"Idempotency-Key": f"bulk-{number}"},
             }
-            answer = await product.killed_and_repeated(moment, count, "/dlq/replay", **request)
+            answer = await product.killed_and_repeated(crash_point, count, "/dlq/replay", **request)
             bulk_id, matched = answer["operation"]["bulk_id"], answer["matched"]
             record = await _over(product, bulk_id)
-            assert (record["state"], record["failed"]) == ("COMPLETED", 0), (moment, record)
-            assert record["done"] + record["skipped"] == matched == LETTERS, (moment, record)
+            assert (record["state"], record["failed"]) == ("COMPLETED", 0), (crash_point, record)
+            assert record["done"] + record["skipped"] == matched == LETTERS, (crash_point, record)
             await product.repeated_once(*(run_id for _, run_id in letters))
-            assert [await product.letters.get(seq) for seq, _ in letters] == [None] * LETTERS, moment
+            assert [await product.letters.get(seq) for seq, _ in letters] == [None] * LETTERS, crash_point
             begun = (await product.answer("GET", "/bulk"))["items"]
-            assert len(begun) == number + 1, (moment, begun)
+            assert len(begun) == number + 1, (crash_point, begun)
 
 
 async def _over(product: Product, bulk_id: str) -> dict[str, Any]:
@@ -164,12 +164,14 @@ async def _over(product: Product, bulk_id: str) -> dict[str, Any]:
 async def test_a_gateway_killed_inside_a_retry_asks_once(tmp_path: Path) -> None:
     async with running_product(tmp_path) as product:
         connection = product.stack.connection
-        for moment, count in IN_RETRY:
+        for crash_point, count in IN_RETRY:
             run = await failed_run(connection)
-            answer = await product.killed_and_repeated(moment, count, f"/runs/{run.run_id}/retry")
-            assert answer["status"] == "WAITING_HUMAN", moment
+            answer = await product.killed_and_repeated(crash_point, count, f"/runs/{run.run_id}/retry")
+            assert answer["status"] == "WAITING_HUMAN", crash_point
             [wanted] = [wait["wait_id"] for wait in answer["open_waits"]]
             waits = [wait.record for wait in await WaitStore(connection).of_run_from_leader(run.run_id)]
             opened = [wait.wait_id for wait in waits if wait.state is WaitState.OPEN]
-            assert (opened, len(waits)) == ([wanted], 2), moment
-            assert (await product.answer("GET", "/dlq", params={"run_id": run.run_id}))["items"] == [], moment
+            assert (opened, len(waits)) == ([wanted], 2), crash_point
+            assert (await product.answer("GET", "/dlq", params={"run_id": run.run_id}))["items"] == [], (
+                crash_point
+            )

@@ -19,7 +19,7 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.wait_models import WaitState
-from tests.faults.service import Service
+from tests.faults.chaos.service import Service
 from tests.support.broker.nats_server import NatsServer
 from tests.support.places import FLOWS, ROOT
 from tests.support.programs import SERVER, WORKER, environment
@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
 
 LIMIT_SEC = 90.0
-DYING = "tests.support.running.dying_gateway"
+DYING = "tests.support.running.crashing_gateway"
 ANSWER = {"payload": {"ok": True}, "decision_id": "click"}
 
 
@@ -48,10 +48,10 @@ class Stage:
     http: httpx.AsyncClient
     gateway: Service | None = None
 
-    async def start_gateway(self, moment: str | None = None) -> None:
-        """One that serves, or that dies at this moment."""
-        name = f"gateway-{moment or 'heir'}".replace(" ", "-")
-        module, *options = (SERVER,) if moment is None else (DYING, moment, "1")
+    async def start_gateway(self, crash_point: str | None = None) -> None:
+        """One that serves, or that dies at this crash point."""
+        name = f"gateway-{crash_point or 'heir'}".replace(" ", "-")
+        module, *options = (SERVER,) if crash_point is None else (DYING, crash_point, "1")
         self.gateway = Service(name, module, *options, "up", "--port", "0", folder=self.folder, env=self.env)
         self.http.base_url = httpx.URL((await self.gateway.start())["url"])
 
@@ -161,8 +161,8 @@ async def test_an_answer_counts_once_and_is_reported(
             body = {"runId": run_id, "payload": ANSWER["payload"], "decisionId": ANSWER["decision_id"]}
 
         await stage.gateway_dies_of(url, body)
-        for moment in moments[1:]:
-            await stage.start_gateway(moment)
+        for crash_point in moments[1:]:
+            await stage.start_gateway(crash_point)
             await stage.gateway_dies_of(url, body)
         decided_before = (await stage.wait(run_id)).record
         assert decided_before.state == (

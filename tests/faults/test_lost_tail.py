@@ -16,8 +16,8 @@ import pytest
 from pyoco_server.broker.jetstream.stream_reads import last_sequence
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import TERMINAL, decode_snapshot
-from tests.faults.history import read_everything
-from tests.faults.stack import Size, Stack, running_stack
+from tests.faults.chaos.history import read_everything
+from tests.faults.chaos.stack import Size, Stack, running_stack
 from tests.support.broker.backups import Backup
 from tests.support.broker.nats_server import NatsServer
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -45,7 +45,7 @@ class Submitting:
         async with httpx.AsyncClient(timeout=LIMIT_SEC, verify=False) as http:
             while not self._stopping.is_set():
                 url = self._stack.urls[number % len(self._stack.urls)]
-                body = {"flow_name": FLOWS[number % len(FLOWS)], "params": {"nap_sec": 0.1}}
+                body = {"flow_name": FLOWS[number % len(FLOWS)], "params": {"task_sec": 0.1}}
                 number += 1
                 try:
                     self.answers[(await http.post(f"{url}/runs", json=body)).status_code] += 1
@@ -100,7 +100,7 @@ async def listed(url: str) -> dict[str, str] | None:
             query["cursor"] = page["next_cursor"]
 
 
-async def judge(stack: Stack) -> None:
+async def check(stack: Stack) -> None:
     """Every run ends, every gateway lists what the bucket has, and a new run is executed."""
 
     async def all_ended() -> bool:
@@ -120,7 +120,7 @@ async def judge(stack: Stack) -> None:
         await eventually(is_right, describe=f"{url} lists what the bucket has")
     async with httpx.AsyncClient(timeout=LIMIT_SEC, verify=False) as http:
         for url in stack.urls:
-            answer = await http.post(f"{url}/runs", json={"flow_name": "chain", "params": {"nap_sec": 0.0}})
+            answer = await http.post(f"{url}/runs", json={"flow_name": "chain", "params": {"task_sec": 0.0}})
             run_id = answer.json()["run_id"]
 
             async def has_completed(run_id: str = run_id, url: str = url) -> bool:
@@ -146,7 +146,7 @@ async def test_a_nats_that_lost_its_newest_messages_while_all_others_live(
             await client.has(lost_runs)
             await asyncio.to_thread(backup.restore)
             await client.has(10)
-        await judge(stack)
+        await check(stack)
 
 
 async def test_a_backup_restored_while_a_gateway_that_keeps_its_index_is_away(tmp_path: Path) -> None:
@@ -170,4 +170,4 @@ async def test_a_backup_restored_while_a_gateway_that_keeps_its_index_is_away(tm
             await eventually(passed, describe="the bucket's sequence has passed the old one")
             await gateway.start()
             await client.has(5)
-        await judge(stack)
+        await check(stack)

@@ -14,7 +14,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import JournalEntry, LogLine
-from tests.faults.dying_retention import ABOUT_MARKERS, MOMENTS, NEVER
+from tests.faults.crashing_retention import ABOUT_MARKERS, CRASH_POINTS, NEVER
 from tests.integration.human.test_wait_retry import failed_run
 from tests.integration.sweep.test_retention_order import remains
 from tests.support.broker.connections import connected
@@ -22,7 +22,7 @@ from tests.support.places import ROOT
 from tests.support.programs import running
 from tests.support.waiting import eventually
 
-PROGRAM = "tests.faults.dying_retention"
+PROGRAM = "tests.faults.crashing_retention"
 RUNS = 3
 LIMIT_SEC = 90.0
 STREAMS = {"KV_pyoco_runs", "PYOCO_JOURNAL", "PYOCO_LOGS", "KV_pyoco_waits", "PYOCO_WAIT_EVENTS"}
@@ -55,9 +55,9 @@ async def left(connection: Connection, runs: dict[str, Remains]) -> list[str]:
     return there
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("crash_point", CRASH_POINTS)
 async def test_a_gateway_killed_inside_retention_strips_no_run_and_leaves_nothing(
-    moment: str, config: NatsBackendConfig, tmp_path: Path
+    crash_point: str, config: NatsBackendConfig, tmp_path: Path
 ) -> None:
     settings = {
         "PYOCO_NATS_URL": config.nats_url,
@@ -69,7 +69,7 @@ async def test_a_gateway_killed_inside_retention_strips_no_run_and_leaves_nothin
         run_ids = [await finished_run(connection) for _ in range(RUNS)]
         runs = {run_id: await remains(connection, run_id) for run_id in run_ids}
         assert all(set(had) == STREAMS for had in runs.values())
-        killer = (PROGRAM, moment, *arguments)
+        killer = (PROGRAM, crash_point, *arguments)
         with running(*killer, cwd=ROOT, **settings, PYOCO_RUN_RETENTION_SEC="0.000001") as (program, _):
             assert await asyncio.to_thread(program.end) == -signal.SIGKILL, program.stderr
         there = await left(connection, runs)
@@ -80,7 +80,7 @@ async def test_a_gateway_killed_inside_retention_strips_no_run_and_leaves_nothin
             async def nothing_is_left() -> bool:
                 return not any([await remains(connection, run_id) for run_id in removed])
 
-            assert len(removed) == (RUNS if moment in ABOUT_MARKERS else 1)
+            assert len(removed) == (RUNS if crash_point in ABOUT_MARKERS else 1)
             assert await eventually(nothing_is_left, describe="removed runs are removed")
             assert await left(connection, runs) == there
             async with httpx.AsyncClient(base_url=ready["url"], timeout=LIMIT_SEC) as http:

@@ -47,7 +47,7 @@ async def answer_and_die(config: NatsBackendConfig, wait_id: str, after: str) ->
         *(
             sys.executable,
             "-m",
-            "tests.support.running.dying_answerer",
+            "tests.support.running.crashing_answerer",
             config.nats_url,
             wait_id,
             "click",

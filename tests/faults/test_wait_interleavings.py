@@ -1,7 +1,7 @@
-"""Two thousand orders of answers, expiries, cancels, retries, workers and kills: each wait has one outcome.
+"""Answers, expiries, cancels, retries, workers and kills in random order: each wait has one outcome.
 
-Each order is drawn from its own seed, which a failure tells: `WAIT_SEED=<seed> pytest` of this file plays
-that one alone, request by request as it was.
+Each order is drawn from its own seed, which a failure names: `WAIT_SEED=<seed> pytest` of this file repeats
+that one alone, request by request.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting, waiting
 from tests.support.broker.connections import connected
 from tests.support.broker.waits_in_bucket import SeenRuns, WaitsInBucket
-from tests.support.running.interleaving import Killed, Stage
+from tests.support.running.interleaving import Killed, RequestScheduler
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
 
 INTERLEAVINGS = 2000
 ENDS = ("COMPLETED", "FAILED", "CANCELLED")
-AT_ONCE = 250
-MORTALITY = 0.4
+CONCURRENCY = 250
+KILL_PROBABILITY = 0.4
 FAR_IN_THE_FUTURE = 1e12
 # The processes of one test run must agree on it.
 _SHARED = int(os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8), 16)
@@ -59,13 +59,13 @@ class Interleaving:
         self.seed = seed
         self._rng = Random(seed)
         self._connections = connections
-        self._stage = Stage(self._rng, connections, mortality=MORTALITY)
+        self._scheduler = RequestScheduler(self._rng, connections, kill_probability=KILL_PROBABILITY)
         self._deliveries = 0
         # How likely it is that somebody means the wait that there is after a retry.
         self._means_newer = 0.2
         self._run: WaitingRun
 
-    async def play(self) -> str:
+    async def run(self) -> str:
         """How the run has ended; AssertionError when a promise was broken."""
         rng = self._rng
         waits = [{"default": 7} if rng.random() < 0.2 else {} for _ in range(rng.choice((1, 1, 2)))]
@@ -78,20 +78,20 @@ class Interleaving:
         twice = [self._answers, self._expires, self._retries]
         acts = [*twice, *twice, self._cancels, self._works, self._publishes]
         for number, act in enumerate(rng.sample(acts, k=rng.randint(2, 4))):
-            self._stage.enter(f"{number} {act.__name__}", act)
-        outcomes = await self._stage.play()
+            self._scheduler.add(f"{number} {act.__name__}", act)
+        outcomes = await self._scheduler.run()
         # Somebody is alive in the end.
-        self._stage.enter("maintenance", self._takes_care, immortal=True)
-        outcomes = await self._stage.play()
-        return await self._judge(outcomes)
+        self._scheduler.add("maintenance", self._takes_care, never_killed=True)
+        outcomes = await self._scheduler.run()
+        return await self._check(outcomes)
 
     async def _begin_late(self) -> None:
         """Nobody has answered in time, so that there is something to retry; and perhaps somebody does."""
-        self._stage.enter("late", self._expires, immortal=True)
-        await self._stage.play()
+        self._scheduler.add("late", self._expires, never_killed=True)
+        await self._scheduler.run()
         if self._rng.random() < 0.5:
-            self._stage.enter("retries", self._retries)
-            await self._stage.play()
+            self._scheduler.add("retries", self._retries)
+            await self._scheduler.run()
             self._means_newer = 0.8
 
     # Those who act
@@ -201,7 +201,7 @@ class Interleaving:
 
     # What must hold
 
-    async def _judge(self, outcomes: dict[str, Any]) -> str:
+    async def _check(self, outcomes: dict[str, Any]) -> str:
         for name, outcome in outcomes.items():
             is_expected = isinstance(outcome, Receipt | PyocoError | Killed) or outcome is None
             assert is_expected, f"{name}: {outcome!r}"
@@ -209,8 +209,8 @@ class Interleaving:
         run = await self._stored(self._connections[0])
         waits = await self._waits(self._connections[0])
         for wait in waits:
-            self._judge_wait(wait, outcomes)
-        history = list(map(decode_snapshot, self._stage.writes(f"$KV.pyoco_runs.{run.run_id}")))
+            self._check_wait(wait, outcomes)
+        history = list(map(decode_snapshot, self._scheduler.writes(f"$KV.pyoco_runs.{run.run_id}")))
         assert history[-1] == run
         assert run.status.terminal
         for before, after in pairwise(history):
@@ -225,13 +225,13 @@ class Interleaving:
                 assert any(expired_unresolved(wait) for wait in latest_waits(waits))
             case RunStatus.CANCELLED:
                 assert run.cancel_requested_at is not None
-        await self._judge_events(waits)
+        await self._check_events(waits)
         was_retried = any(wait.arming > 1 for wait in waits)
         return f"{run.status} after a retry" if was_retried else run.status.value
 
-    def _judge_wait(self, wait: WaitRecord, outcomes: dict[str, Any]) -> None:
+    def _check_wait(self, wait: WaitRecord, outcomes: dict[str, Any]) -> None:
         decisions = [
-            decode_wait(payload) for payload in self._stage.writes(f"$KV.pyoco_waits.{wait.wait_id}")
+            decode_wait(payload) for payload in self._scheduler.writes(f"$KV.pyoco_waits.{wait.wait_id}")
         ]
         decisions = [written for written in decisions if written.state is not WaitState.OPEN]
         # Another write of the same only empties the outbox.
@@ -246,44 +246,43 @@ class Interleaving:
         if wait.state is WaitState.ANSWERED:
             assert wait.payload is not UNSET
 
-    async def _judge_events(self, waits: list[WaitRecord]) -> None:
-        told = Counter(
+    async def _check_events(self, waits: list[WaitRecord]) -> None:
+        published = Counter(
             (event.wait_id, event.kind.value)
             for event in await WaitEvents(self._connections[0]).of_run(self._run.run_id)
             if event.kind.value not in ("opened", "refused")
         )
-        assert set(told) == {(wait.wait_id, wait.state.value) for wait in waits}
-        assert set(told.values()) == {1}
+        assert set(published) == {(wait.wait_id, wait.state.value) for wait in waits}
+        assert set(published.values()) == {1}
 
 
 @pytest.mark.parametrize("first_seed", [FIRST_SEED])
 async def test_every_wait_gets_exactly_one_outcome(
     config: NatsBackendConfig, first_seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Thousands of runs fail here as they should.
+    # Runs fail here as expected.
     caplog.set_level(logging.CRITICAL)
     ended: Counter[str] = Counter()
 
-    async def play_some(seeds: list[int], connections: list[Connection]) -> None:
+    async def run_some(seeds: list[int], connections: list[Connection]) -> None:
         while seeds:
             seed = seeds.pop()
             try:
-                ended[await Interleaving(seed, connections).play()] += 1
+                ended[await Interleaving(seed, connections).run()] += 1
             except BaseException as error:
-                error.add_note(f"replay it with WAIT_SEED={seed}")
+                error.add_note(f"repeat it with WAIT_SEED={seed}")
                 raise
 
     seeds = [first_seed + number for number in range(1 if ONLY else INTERLEAVINGS)]
-    # With more time for a request than the product may give it: with so many at once this process is slow.
-    # One that is carried out and counts as failed is a write that the stage has not seen.
-    patient = copy(config)
-    object.__setattr__(patient, "nats_request_timeout_sec", 120.0)
-    async with connected(patient) as one, connected(patient) as other, asyncio.TaskGroup() as players:
-        for _ in range(AT_ONCE):
-            players.create_task(play_some(seeds, [one, other]))
+    # Longer than the setting allows: this process is slow, and a write that timed out is not seen.
+    long_timeout = copy(config)
+    object.__setattr__(long_timeout, "nats_request_timeout_sec", 120.0)
+    async with connected(long_timeout) as one, connected(long_timeout) as other, asyncio.TaskGroup() as tasks:
+        for _ in range(CONCURRENCY):
+            tasks.create_task(run_some(seeds, [one, other]))
     if not ONLY:
         assert sum(ended.values()) == INTERLEAVINGS
-        # Each happens often enough to be worth something.
+        # Each outcome occurs.
         for end in ENDS:
             assert ended[end] > INTERLEAVINGS / 20, ended
             assert ended[f"{end} after a retry"] > INTERLEAVINGS / 200, ended

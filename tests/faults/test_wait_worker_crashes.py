@@ -27,13 +27,13 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
 
 
 @contextmanager
-def dying_worker(config: NatsBackendConfig, point: str) -> Iterator[Program]:
+def crashing_worker(config: NatsBackendConfig, point: str) -> Iterator[Program]:
     arguments = (point, "--flows", str(FLOWS), "--worker-id", "dying", "--nats-url", config.nats_url)
     settings = {
         "PYOCO_CONSUMER_ACK_WAIT_SEC": str(config.consumer_ack_wait_sec),
         "PYOCO_ACK_PROGRESS_INTERVAL_SEC": str(config.ack_progress_interval_sec),
     }
-    with running("tests.support.running.dying_worker", *arguments, cwd=ROOT, **settings) as (program, _):
+    with running("tests.support.running.crashing_worker", *arguments, cwd=ROOT, **settings) as (program, _):
         yield program
 
 
@@ -98,7 +98,7 @@ async def test_what_was_done_and_not_journalled_is_done_again_before_anybody_is_
     config: NatsBackendConfig, run: Approval, point: str, done_again: list[str]
 ) -> None:
     """A question must not be about something that is made anew behind the back of who answers it."""
-    with dying_worker(config, point) as worker:
+    with crashing_worker(config, point) as worker:
         await run.begin()
         await dies(worker)
     left = await run.now()
@@ -115,7 +115,7 @@ async def test_what_was_done_and_not_journalled_is_done_again_before_anybody_is_
 async def test_a_question_that_was_asked_by_a_worker_that_died_is_not_asked_again(
     config: NatsBackendConfig, run: Approval
 ) -> None:
-    with dying_worker(config, "asked") as worker:
+    with crashing_worker(config, "asked") as worker:
         await run.begin()
         await dies(worker)
     asked = await run.waits()
@@ -132,7 +132,7 @@ async def test_a_question_that_was_asked_by_a_worker_that_died_is_not_asked_agai
 async def test_a_run_that_waits_is_not_woken_by_the_message_that_its_worker_had_no_time_to_acknowledge(
     config: NatsBackendConfig, gateway: RunningGateway, run: Approval, answered_at_once: bool
 ) -> None:
-    with dying_worker(config, "suspended") as worker:
+    with crashing_worker(config, "suspended") as worker:
         await run.begin()
         await dies(worker)
     left = await run.now()
@@ -164,7 +164,7 @@ async def test_an_answer_survives_the_worker_that_was_to_go_on_with_it(
     async with serving_worker(config):
         await run.begin()
         await run.comes_to_wait()
-    with dying_worker(config, point) as worker:
+    with crashing_worker(config, point) as worker:
         await run.is_answered()
         await dies(worker)
     left = await run.now()

@@ -37,7 +37,7 @@ async def test_a_gateway_killed_while_it_stores_a_wheel_leaves_none_visible(
     content = wheel_bytes(files={"data.bin": os.urandom(32 * 1024 * 1024)})
     settings = {"PYOCO_NATS_URL": config.nats_url, "TMPDIR": str(tmp_path)}
     # By itself: who watches the chunks from here may be too late to kill it.
-    dying = ("tests.support.running.dying_gateway", "chunk", "100", "up", "--port", "0")
+    dying = ("tests.support.running.crashing_gateway", "chunk", "100", "up", "--port", "0")
     with running(*dying, cwd=ROOT, **settings) as (program, ready):
         await uploading(ready["url"], content)
         assert await asyncio.to_thread(program.end) == -signal.SIGKILL, program.stderr

@@ -45,7 +45,7 @@ from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 __all__ = ["config"]
 
-DYING = ("tests.support.running.dying_gateway", "item", "300")
+DYING = ("tests.support.running.crashing_gateway", "item", "300")
 
 
 class TestProgress:

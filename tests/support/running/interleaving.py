@@ -1,7 +1,7 @@
-"""A stage on which several players act on NATS at once, one request at a time, in an order drawn by a seed.
+"""Several participants that send requests to NATS, one at a time, in an order drawn from a seed.
 
-Whoever wants to send a request waits for its turn; the request of the one whose turn it is is answered before
-the next turn. A player can be killed at any request: before it is sent, or before its answer is seen.
+A participant that wants to send a request waits for its turn; the request is answered before the next turn. A
+participant can be killed at any request: before it is sent, or before the reply is seen.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from pyoco_server.broker.client.message import Message
 
 
 class Killed(BaseException):
-    """As by kill -9: nothing of the player's own is executed after it."""
+    """Like kill -9: nothing of the participant is executed after it."""
 
 
-class Player:
-    """Somebody with a connection of its own to NATS, through the stage."""
+class Participant:
+    """A connection to NATS whose requests are scheduled."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Player:
         self.name = name
         self._real = connection
         self._dies_at = dies_at
-        # The request at which it dies is sent, and the answer not seen.
+        # The request at which it dies is sent, and the reply is not seen.
         self._unseen = unseen
         self._turns = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -47,7 +47,7 @@ class Player:
         return cast(Connection, self)
 
     @property
-    def wants_a_turn(self) -> bool:
+    def is_waiting(self) -> bool:
         return bool(self._waiting)
 
     async def step(self) -> None:
@@ -86,7 +86,7 @@ class Player:
             self._step_over.set()
 
     async def _turn(self) -> bool:
-        """Wait for it; whether the player dies before it sees the answer."""
+        """Wait for it; return whether the participant dies before it sees the reply."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         await turn
@@ -102,37 +102,41 @@ class Player:
         raise Killed(self.name)
 
 
-class Stage:
-    def __init__(self, rng: Random, connections: list[Connection], *, mortality: float) -> None:
+class RequestScheduler:
+    def __init__(self, rng: Random, connections: list[Connection], *, kill_probability: float) -> None:
         self._rng = rng
         self._connections = connections
-        self._mortality = mortality
-        # How likely it is that whoever had a turn has the next one as well.
+        self._kill_probability = kill_probability
+        # How likely it is that the participant of the last turn gets the next one as well.
         self._persistence = rng.choice((0.0, 0.5, 0.9))
-        self._players: list[Player] = []
+        self._participants: list[Participant] = []
         # Writes that were stored, in their order: subject and payload.
         self._stored: list[tuple[str, bytes]] = []
 
-    def enter(
-        self, name: str, act: Callable[[Connection], Awaitable[Any]], *, immortal: bool = False
+    def add(
+        self, name: str, act: Callable[[Connection], Awaitable[Any]], *, never_killed: bool = False
     ) -> None:
-        """Have somebody act, as soon as it is its turn."""
-        mortal = self._rng.random() < self._mortality and not immortal
-        dies_at = self._rng.randint(1, 12) if mortal else None
+        """Add a participant; `act` gets its connection."""
+        is_killed = self._rng.random() < self._kill_probability and not never_killed
+        dies_at = self._rng.randint(1, 12) if is_killed else None
         connection = self._rng.choice(self._connections)
         unseen = self._rng.random() < 0.5
-        player = Player(name, connection, self._stored, dies_at=dies_at, unseen=unseen)
-        player.task = asyncio.ensure_future(act(player.connection))
-        self._players.append(player)
+        participant = Participant(name, connection, self._stored, dies_at=dies_at, unseen=unseen)
+        participant.task = asyncio.ensure_future(act(participant.connection))
+        self._participants.append(participant)
 
-    async def play(self) -> dict[str, Any]:
-        """Until all are done; what each had in the end, be it an exception."""
-        last: Player | None = None
+    async def run(self) -> dict[str, Any]:
+        """Run until all are done; return the result or the exception of each."""
+        last: Participant | None = None
         while True:
-            alive = [player for player in self._players if player.task is not None and not player.task.done()]
+            alive = [
+                participant
+                for participant in self._participants
+                if participant.task is not None and not participant.task.done()
+            ]
             if not alive:
                 break
-            ready = [player for player in alive if player.wants_a_turn]
+            ready = [participant for participant in alive if participant.is_waiting]
             if len(ready) < len(alive):
                 # It is on the way to its next request, or to its end.
                 await asyncio.sleep(0)
@@ -141,10 +145,13 @@ class Stage:
                 last = self._rng.choice(ready)
             assert last is not None
             await last.step()
-        tasks = [player.task for player in self._players if player.task is not None]
+        tasks = [each.task for each in self._participants if each.task is not None]
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        return {player.name: outcome for player, outcome in zip(self._players, outcomes, strict=True)}
+        return {
+            participant.name: outcome
+            for participant, outcome in zip(self._participants, outcomes, strict=True)
+        }
 
     def writes(self, subject: str) -> list[bytes]:
-        """What was stored under the subject, by whomever, in its order."""
+        """What was stored under the subject, in order."""
         return [payload for at, payload in self._stored if at == subject]

@@ -1,12 +1,12 @@
-"""Which tasks were executed again, and whether somebody could have known that they had finished.
+"""Finds tasks that were executed again although they must not be.
 
-A finished task is journalled without waiting for it. So there are two rules. What was in the journal before
-an attempt began must not be executed by it: that is exact, both times are the server's. And a task that
-finished must be in the journal soon: unless its worker or NATS was hit right then, or the next attempt began
-right then, it must not be executed again either.
+A finished task is journalled without waiting for the acknowledgement. Two rules follow:
+- An attempt must not execute what was in the journal before it started. This is exact: both times are the
+  server's.
+- A finished task must be in the journal soon. It must not be executed again unless a fault hit its worker or
+  NATS at that moment, or the next attempt started then.
 
-And nobody executes for long what is not his any more: an attempt that was replaced, or whose run has ended,
-begins nothing new once its worker has had the time to notice.
+An attempt that was replaced, or whose run has ended, starts nothing new once its worker had time to notice.
 """
 
 from collections import defaultdict
@@ -17,9 +17,9 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.records.models import JournalEntry
-from tests.faults.book import Execution
-from tests.faults.history import RunHistory, read_everything
-from tests.faults.villain import NATS, Fault
+from tests.faults.chaos.execution_log import Execution
+from tests.faults.chaos.fault_injector import NATS, Fault
+from tests.faults.chaos.history import RunHistory, read_everything
 
 # How long the record of a finished task is on its way.
 _ON_ITS_WAY_SEC = 0.25
@@ -30,15 +30,15 @@ _decode = msgspec.msgpack.Decoder(JournalEntry).decode
 
 
 class Executions:
-    """The book of a scenario beside its journal."""
+    """The execution log of a scenario, compared with its journal."""
 
-    def __init__(self, book: dict[str, list[Execution]]) -> None:
-        self._book = book
+    def __init__(self, log: dict[str, list[Execution]]) -> None:
+        self._log = log
         # When each key of a run was journalled first.
         self._journalled: dict[str, dict[str, float]] = defaultdict(dict)
 
     def of(self, run_id: str) -> list[Execution]:
-        return self._book.get(run_id, [])
+        return self._log.get(run_id, [])
 
     async def read_journal(self, connection: Connection) -> None:
         """All of it. Runs of this suite have small results only, each in one message."""
@@ -50,17 +50,17 @@ class Executions:
             stored[message.subject.rpartition(".")[2]].append((_decode(message.data), stored_at))
         for run_id, entries in stored.items():
             for key, valid_from in _valid_from(entries):
-                self.note_journalled(run_id, key, valid_from)
+                self.add_journalled(run_id, key, valid_from)
 
-    def note_journalled(self, run_id: str, key: str, at: float) -> None:
+    def add_journalled(self, run_id: str, key: str, at: float) -> None:
         self._journalled[run_id].setdefault(key, at)
 
     def under_way(self, executors: Iterable[int]) -> list[Execution]:
-        """What these executors have begun and not left."""
+        """What these executors have started and not ended."""
         living = set(executors)
         return [
             each
-            for executions in self._book.values()
+            for executions in self._log.values()
             for each in executions
             if not each.left and each.pid in living
         ]
@@ -68,11 +68,11 @@ class Executions:
     def journalled_runs(self) -> set[str]:
         return set(self._journalled)
 
-    def judge(self, runs: Mapping[str, RunHistory], faults: Sequence[Fault]) -> tuple[list[str], int]:
-        """Executions that must not be, told as texts; and how many repetitions there were that may be."""
+    def check(self, runs: Mapping[str, RunHistory], faults: Sequence[Fault]) -> tuple[list[str], int]:
+        """The executions that must not be, as texts, and the number of permitted repetitions."""
         wrong: list[str] = []
         allowed = 0
-        for run_id, executions in self._book.items():
+        for run_id, executions in self._log.items():
             run = runs.get(run_id)
             if run is None:
                 wrong.append(f"executed, but never stored: {run_id}")

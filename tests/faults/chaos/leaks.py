@@ -1,4 +1,4 @@
-"""What must not be left in NATS, or on the machine, when every run has ended."""
+"""Finds what must not remain in NATS or on the machine when every run has ended."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
@@ -9,16 +9,16 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.queue.work_queue import consumer_name
 from pyoco_server.broker.stores.idempotency_keys import KeyRecord
-from tests.faults.book import read_book
-from tests.faults.executions import Executions
-from tests.faults.history import read_everything
-from tests.faults.stack import Stack
+from tests.faults.chaos.execution_log import read_execution_log
+from tests.faults.chaos.executions import Executions
+from tests.faults.chaos.history import read_everything
+from tests.faults.chaos.stack import Stack
 
 _decode_key = msgspec.json.Decoder(KeyRecord).decode
 
 
 async def leaks(stack: Stack, *, known_runs: Iterable[str], journalled_runs: Iterable[str]) -> list[str]:
-    """Each thing that is left, told in a line."""
+    """One line for each leak."""
     return [
         *await _left_in_nats(stack, known_runs=known_runs, journalled_runs=journalled_runs),
         *_left_on_the_machine(stack),
@@ -28,7 +28,7 @@ async def leaks(stack: Stack, *, known_runs: Iterable[str], journalled_runs: Ite
 def _left_on_the_machine(stack: Stack) -> list[str]:
     executors = stack.executors()
     owned = {pid for worker in stack.workers.values() for pid in worker.executors()}
-    executions = Executions(read_book(stack.book))
+    executions = Executions(read_execution_log(stack.execution_log))
     return [
         *(f"executor process {pid} without a worker" for pid in executors if pid not in owned),
         *(f"still executed: {each.run_id} {each}" for each in executions.under_way(executors)),
@@ -81,7 +81,7 @@ async def _keys(connection: Connection, bucket: str) -> AsyncIterator[str]:
 
 
 async def _unaccepted_keys(connection: Connection) -> AsyncIterator[str]:
-    """Clients ask until they are answered, and an answered key is accepted."""
+    """Clients retry until they get a response, and then the key is accepted."""
     async for name, value in _entries(connection, connection.config.idempotency_kv_bucket):
         if not _decode_key(value).accepted:
             yield f"{name} of {value.decode()}"

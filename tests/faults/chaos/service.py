@@ -1,4 +1,4 @@
-"""One process of the product, which can be killed, paused and started again as it was."""
+"""A gateway or worker process that can be killed, paused and restarted."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ _START_LIMIT_SEC = LIMIT_SEC
 
 
 class Service:
-    """A gateway or a worker. What it writes is added to its log, over all its lives."""
+    """A gateway or a worker. Its log file is kept over restarts."""
 
     def __init__(self, name: str, module: str, *arguments: str, folder: Path, env: Mapping[str, str]) -> None:
         self.name = name
@@ -32,7 +32,7 @@ class Service:
         return self._process.pid
 
     async def start(self) -> dict[str, Any]:
-        """Start it, and return what it tells about itself when it is ready."""
+        """Start it, and return what it reports when it is ready."""
         reading, writing = os.pipe()
         command = [sys.executable, "-m", self._module, *self.arguments, "--ready-fd", str(writing)]
         log_path = self._folder / f"{self.name}.log"

@@ -1,7 +1,7 @@
 """A gateway that removes one run after the other, and markers at once, and kills itself inside retention.
 
-`python -m tests.faults.dying_retention <moment> <arguments of pyoco-server>`: right after the first write of
-that name was acknowledged. With the moment `never` it lives on.
+`python -m tests.faults.crashing_retention <crash point> <arguments of pyoco-server>`: right after the first
+write of that name was acknowledged. With the crash point `never` it keeps running.
 """
 
 import sys
@@ -14,17 +14,17 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.cli.server.server_command import main
 from pyoco_server.runs.sweep import retention
 from pyoco_server.runs.sweep.retention import Retention
-from tests.support.running.dying_gateway import Moment
+from tests.support.running.crashing_gateway import CrashPoint
 
 # The writes of retention: about a run that is removed, then about the markers of all that were.
-MOMENTS: dict[str, Moment] = {
-    "key": Moment(RunStore, "delete"),
-    "journal": Moment(Journal, "remove"),
-    "logs": Moment(RunLogs, "remove"),
-    "waits": Moment(WaitStore, "remove_run"),
-    "events": Moment(WaitEvents, "remove_run"),
-    "wait markers": Moment(WaitStore, "purge_run"),
-    "run marker": Moment(Retention, "_remove_marker"),
+CRASH_POINTS: dict[str, CrashPoint] = {
+    "key": CrashPoint(RunStore, "delete"),
+    "journal": CrashPoint(Journal, "remove"),
+    "logs": CrashPoint(RunLogs, "remove"),
+    "waits": CrashPoint(WaitStore, "remove_run"),
+    "events": CrashPoint(WaitEvents, "remove_run"),
+    "wait markers": CrashPoint(WaitStore, "purge_run"),
+    "run marker": CrashPoint(Retention, "_remove_marker"),
 }
 ABOUT_MARKERS = ("wait markers", "run marker")
 NEVER = "never"
@@ -37,10 +37,10 @@ def _remove_markers_at_once() -> None:
 
 
 if __name__ == "__main__":
-    moment = sys.argv.pop(1)
+    crash_point = sys.argv.pop(1)
     _remove_markers_at_once()
     # Those behind the one at which it dies are not touched yet.
     retention._AT_ONCE = 1
-    if moment != NEVER:
-        MOMENTS[moment].die(at=1)
+    if crash_point != NEVER:
+        CRASH_POINTS[crash_point].die(at=1)
     main()

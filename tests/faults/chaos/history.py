@@ -99,11 +99,11 @@ class RunHistory:
 
     def last_sign(self, attempt: int) -> float:
         """When the owner of that attempt wrote last; recording the wish to cancel is a gateway's write."""
-        known = wished = False
+        known = cancel_requested = False
         last = 0.0
         for write in self.writes:
-            wished, known = write.cancel_requested and not known, write.cancel_requested
-            if write.attempt == attempt and not wished:
+            cancel_requested, known = write.cancel_requested and not known, write.cancel_requested
+            if write.attempt == attempt and not cancel_requested:
                 last = write.at
         return last
 
@@ -155,7 +155,7 @@ class History:
         self.open: dict[str, RunHistory] = {}
 
     async def keep_everything(self) -> None:
-        """Make the bucket so that it keeps every write."""
+        """Create the bucket so that it keeps every write."""
         bucket = next(each for each in resources(self._connection.config) if each.name == self._stream)
         await jetstream_api.ensure_stream(self._connection, bucket.evolve(max_msgs_per_subject=-1))
 

@@ -1,4 +1,4 @@
-"""What clients ask for: an endless sequence of submissions, drawn from a seed."""
+"""The workload: an endless sequence of submissions, drawn from a seed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ TASKS: Mapping[str, frozenset[str]] = {
         {"before||0", *(f"in_steps||0|{step}|0" for step in ("first", "second", "third")), "after||0"}
     ),
     "branches": frozenset({"start||0", "left||0", "right||0", "end||0"}),
-    "patient": frozenset({"before||0", "until_cancelled||0", "after||0"}),
-    "stubborn": frozenset({"before||0", "deaf||0"}),
+    "cancellable": frozenset({"before||0", "until_cancelled||0", "after||0"}),
+    "uncancellable": frozenset({"before||0", "ignore_cancel||0"}),
 }
 # These end by a cancel only.
-ENDLESS = frozenset({"patient", "stubborn"})
+ENDLESS = frozenset({"cancellable", "uncancellable"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Mix:
 
     weights: Mapping[str, float]
     # A task takes up to this long.
-    nap_sec: float
+    task_sec: float
     # Which part of the submissions has an idempotency key, and which part of these is sent once more.
     keyed: float = 0.5
     repeated: float = 0.3
@@ -38,22 +38,22 @@ class Mix:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """One submission. Its number is in the run's params, so that runs can be told to be of one submission."""
+class PlannedRun:
+    """One submission. Its number is in the run's params, so that runs can be assigned to their submission."""
 
     number: int
     flow: str
-    nap_sec: float
+    task_sec: float
     key: str | None
     repeat: bool
     cancel_after_sec: float | None
 
     @property
     def body(self) -> dict[str, Any]:
-        return {"flow_name": self.flow, "params": {"number": self.number, "nap_sec": self.nap_sec}}
+        return {"flow_name": self.flow, "params": {"number": self.number, "task_sec": self.task_sec}}
 
 
-def draw(mix: Mix, seed: str) -> Iterator[Work]:
+def draw(mix: Mix, seed: str) -> Iterator[PlannedRun]:
     rng = Random(seed)
     flows, weights = list(mix.weights), list(mix.weights.values())
     number = 0
@@ -62,10 +62,10 @@ def draw(mix: Mix, seed: str) -> Iterator[Work]:
         # A submission without a key and without an answer may have made a run that nobody will ever cancel.
         keyed = rng.random() < mix.keyed or flow in ENDLESS
         cancelled = rng.random() < mix.cancelled or flow in ENDLESS
-        yield Work(
+        yield PlannedRun(
             number=number,
             flow=flow,
-            nap_sec=round(rng.uniform(0, mix.nap_sec), 4),
+            task_sec=round(rng.uniform(0, mix.task_sec), 4),
             key=f"{seed}-{number}" if keyed else None,
             repeat=keyed and rng.random() < mix.repeated,
             cancel_after_sec=rng.uniform(0, mix.cancel_within_sec) if cancelled else None,

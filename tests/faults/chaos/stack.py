@@ -9,8 +9,8 @@ from pathlib import Path
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
-from tests.faults.history import History
-from tests.faults.service import Service
+from tests.faults.chaos.history import History
+from tests.faults.chaos.service import Service
 from tests.support.broker.cluster import NatsCluster
 from tests.support.broker.nats_server import NatsServer
 from tests.support.places import ROOT
@@ -23,7 +23,7 @@ _ROOT = ROOT
 ACK_WAIT_SEC = 1.5
 
 _READY_SEC = LIMIT_SEC
-# Impatient, so that a scenario sees in seconds what production sees in minutes.
+# Short intervals: a scenario sees in seconds what production sees in minutes.
 _SETTINGS = {
     "PYOCO_CONSUMER_ACK_WAIT_SEC": str(ACK_WAIT_SEC),
     "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.3",
@@ -47,13 +47,13 @@ class Size:
 
 
 class Stack:
-    """The processes around a NATS that runs, and a connection of our own to see what they leave there."""
+    """Gateways and workers around a running NATS, and a connection to inspect it."""
 
     def __init__(
         self, folder: Path, size: Size, nats: NatsServer | NatsCluster, *, every_write: bool = True
     ) -> None:
         """With `every_write` the runs bucket keeps each write; in production it keeps the newest of a run."""
-        self.book = folder / "book"
+        self.execution_log = folder / "executions.log"
         self.nats = nats
         self.gateways: dict[str, Service] = {}
         self.workers: dict[str, Service] = {}
@@ -74,21 +74,21 @@ class Stack:
         self.connection.add_hook(lambda: ensure_resources(self.connection))
 
     async def start(self) -> None:
-        self.book.touch()
+        self.execution_log.touch()
         await self.connection.start()
         await self.connection.wait_ready(_READY_SEC)
         await self._start_services(self._env)
 
     @property
     def _env(self) -> dict[str, str]:
-        return environment(**self._settings, FAULTS_BOOK=str(self.book))
+        return environment(**self._settings, FAULTS_EXECUTION_LOG=str(self.execution_log))
 
-    def dying_gateway(self, moment: str, count: int) -> Service:
-        """A gateway in the place of `g1` that kills itself behind the call of this number."""
-        arguments = (moment, str(count), *self.gateways["g1"].arguments)
+    def crashing_gateway(self, crash_point: str, count: int) -> Service:
+        """A gateway in the place of `g1` that kills itself after the call of this number."""
+        arguments = (crash_point, str(count), *self.gateways["g1"].arguments)
         env = {**self._env, "PYTHONPATH": str(_ROOT)}
         return Service(
-            "dying", "tests.support.running.dying_gateway", *arguments, folder=self._folder, env=env
+            "dying", "tests.support.running.crashing_gateway", *arguments, folder=self._folder, env=env
         )
 
     async def _start_services(self, env: dict[str, str]) -> None:
@@ -110,7 +110,7 @@ class Stack:
 
     def executors(self) -> list[int]:
         """The executors of this stack that live, whoever started them."""
-        mark = f"FAULTS_BOOK={self.book}".encode()
+        mark = f"FAULTS_EXECUTION_LOG={self.execution_log}".encode()
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:

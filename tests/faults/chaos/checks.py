@@ -1,32 +1,32 @@
-"""The verdict: what was promised, compared with what the history and the book say."""
+"""Compares what clients were answered with the history and the execution log."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tests.faults.book import Execution
-from tests.faults.clients import Ledger
-from tests.faults.executions import Executions
-from tests.faults.history import RunHistory
-from tests.faults.villain import NATS, Crime, Fault
-from tests.faults.work import TASKS
+from tests.faults.chaos.clients import Ledger
+from tests.faults.chaos.execution_log import Execution
+from tests.faults.chaos.executions import Executions
+from tests.faults.chaos.fault_injector import NATS, Fault, FaultKind
+from tests.faults.chaos.history import RunHistory
+from tests.faults.chaos.workload import TASKS
 
 # A killed executor may be noticed, or its last task be recorded, this much later.
 _NOTICED_SEC = 2.0
 # What a worker sent before it was killed may be stored this much later.
-_LAST_WORDS_SEC = 0.5
+_LATE_WRITE_SEC = 0.5
 _SHOWN = 5
 
 
 @dataclass
-class Verdict:
-    """What is wrong, by the promise that was broken; and some figures."""
+class CheckReport:
+    """The violations, by the broken promise, and some figures."""
 
     accepted: int = 0
     # Accepted, and not there any more.
     lost: list[str] = field(default_factory=list)
-    # Written to after their end.
-    two_ends: list[str] = field(default_factory=list)
+    # Written to after a terminal state.
+    second_ends: list[str] = field(default_factory=list)
     # Without an end although there was time.
     stuck: list[str] = field(default_factory=list)
     # A finished task that was executed again, or a second run of one idempotency key.
@@ -34,18 +34,26 @@ class Verdict:
     # Ended in a way for which there was no cause.
     wrong_ends: list[str] = field(default_factory=list)
     leaks: list[str] = field(default_factory=list)
-    odd_answers: list[str] = field(default_factory=list)
+    unexpected_responses: list[str] = field(default_factory=list)
     ends: Counter[str] = field(default_factory=Counter)
     # From a fault until the next attempt began, each with its run.
     recoveries: list[tuple[float, RunHistory]] = field(default_factory=list)
-    # New attempts of runs that no fault had hit: their worker was too slow to keep its message.
-    causeless: list[str] = field(default_factory=list)
-    # Tasks that were executed again, and may be: nobody could know that they had finished.
+    # New attempts of runs that no fault had hit: their worker was too slow to extend its message.
+    unexplained_takeovers: list[str] = field(default_factory=list)
+    # Tasks that were permitted to be executed again: their end was not known.
     in_flight: int = 0
 
     @property
     def broken(self) -> dict[str, list[str]]:
-        promises = ("lost", "two_ends", "stuck", "duplicates", "wrong_ends", "leaks", "odd_answers")
+        promises = (
+            "lost",
+            "second_ends",
+            "stuck",
+            "duplicates",
+            "wrong_ends",
+            "leaks",
+            "unexpected_responses",
+        )
         return {name: found for name in promises if (found := getattr(self, name))}
 
     def __str__(self) -> str:
@@ -56,48 +64,50 @@ class Verdict:
         return "\n".join(parts)
 
 
-class Judge:
+class Checker:
     def __init__(self, ledger: Ledger, runs: Mapping[str, RunHistory], faults: Iterable[Fault]) -> None:
         self._ledger = ledger
         self._runs = runs
         self._faults = sorted(faults, key=lambda fault: fault.began)
-        self.verdict = Verdict(accepted=len(ledger.accepted), odd_answers=list(ledger.odd_answers))
+        self.report = CheckReport(
+            accepted=len(ledger.accepted), unexpected_responses=list(ledger.unexpected_responses)
+        )
 
-    def judge(self, executions: Executions) -> None:
-        for run_id, work in self._ledger.accepted.items():
+    def check(self, executions: Executions) -> None:
+        for run_id, planned in self._ledger.accepted.items():
             run = self._runs.get(run_id)
             if run is None or run.deleted:
-                self.verdict.lost.append(f"{run_id} ({work.flow}): {run or 'never stored'}")
+                self.report.lost.append(f"{run_id} ({planned.flow}): {run or 'never stored'}")
         for run in self._runs.values():
-            self._judge_end(run, executions.of(run.run_id))
+            self._check_end(run, executions.of(run.run_id))
             self._measure_recovery(run)
-        self._judge_keys()
-        found, self.verdict.in_flight = executions.judge(self._runs, self._faults)
-        self.verdict.duplicates += found
+        self._check_keys()
+        found, self.report.in_flight = executions.check(self._runs, self._faults)
+        self.report.duplicates += found
 
-    def _judge_end(self, run: RunHistory, executions: list[Execution]) -> None:
+    def _check_end(self, run: RunHistory, executions: list[Execution]) -> None:
         if run.deleted and run.end is None:
             return
         end = run.end
         if end is None:
-            self.verdict.stuck.append(str(run))
+            self.report.stuck.append(str(run))
             return
         if end is not run.last:
-            self.verdict.two_ends.append(str(run))
-        self.verdict.ends[end.reason or end.status] += 1
+            self.report.second_ends.append(str(run))
+        self.report.ends[end.reason or end.status] += 1
         problem = self._wrong(run, executions)
         if problem is not None:
-            self.verdict.wrong_ends.append("\n    ".join([f"{problem}: {run}", *map(str, executions)]))
+            self.report.wrong_ends.append("\n    ".join([f"{problem}: {run}", *map(str, executions)]))
 
     def _wrong(self, run: RunHistory, executions: list[Execution]) -> str | None:
         end = run.end
         assert end is not None
-        wished = any(write.cancel_requested for write in run.writes)
-        if wished != (end.status == "CANCELLED"):
-            return "cancelled without a wish, or not cancelled although it was wished"
-        if run.run_id in self._ledger.cancelled and not wished:
-            # The wish was answered with 200, so it came after the end.
-            return None if end.status != "CANCELLED" else "a wish that was not recorded"
+        cancel_requested = any(write.cancel_requested for write in run.writes)
+        if cancel_requested != (end.status == "CANCELLED"):
+            return "cancelled without a request, or a recorded request was not followed"
+        if run.run_id in self._ledger.cancelled and not cancel_requested:
+            # The request was answered with 200, so it came after the end.
+            return None if end.status != "CANCELLED" else "cancelled, but the request was not recorded"
         if end.status == "FAILED" and not (end.reason == "executor_crashed" and self._executor_killed(run)):
             return "failed without a cause"
         missing = TASKS[run.flow] - {each.key for each in executions if each.ended is not None}
@@ -110,13 +120,13 @@ class Judge:
         assert end is not None
         begun = run.claims[end.attempt].at
         return any(
-            fault.crime is Crime.KILL_EXECUTOR
+            fault.kind is FaultKind.KILL_EXECUTOR
             and fault.target == end.worker
             and begun - _NOTICED_SEC < fault.began < end.at
             for fault in self._faults
         )
 
-    def _judge_keys(self) -> None:
+    def _check_keys(self) -> None:
         by_number: dict[int, list[RunHistory]] = defaultdict(list)
         for run in self._runs.values():
             if not run.deleted:
@@ -126,7 +136,7 @@ class Judge:
             stored = by_number[number]
             if len(answered) > 1 or len(stored) > 1:
                 runs = "\n".join(map(str, stored))
-                self.verdict.duplicates.append(f"key {key} was answered with {sorted(answered)}:\n{runs}")
+                self.report.duplicates.append(f"key {key} was answered with {sorted(answered)}:\n{runs}")
 
     def _measure_recovery(self, run: RunHistory) -> None:
         """From the fault that silenced an owner until the next attempt began."""
@@ -140,10 +150,10 @@ class Judge:
                 fault.began
                 for fault in self._faults
                 if fault.target in victims
-                and silent_since < fault.ended + _LAST_WORDS_SEC
+                and silent_since < fault.ended + _LATE_WRITE_SEC
                 and fault.began < claim.at
             ]
             if began:
-                self.verdict.recoveries.append((claim.at - began[0], run))
+                self.report.recoveries.append((claim.at - began[0], run))
             else:
-                self.verdict.causeless.append(str(run))
+                self.report.unexplained_takeovers.append(str(run))

@@ -1,7 +1,7 @@
 """A gateway that kills itself in the middle of its work: a kill from outside may come too late.
 
-`python -m tests.support.running.dying_gateway <moment> <count> <arguments of pyoco-server>`: at the call of
-this number of the method that `MOMENTS` names, such as after the first job that is published.
+`python -m tests.support.running.crashing_gateway <crash point> <count> <arguments of pyoco-server>`: at the
+call of this number of the method that `CRASH_POINTS` names, such as after the first job that is published.
 """
 
 import itertools
@@ -28,7 +28,7 @@ from pyoco_server.runs.bulk.bulk_steps import BulkSteps
 
 
 @dataclass(frozen=True)
-class Moment:
+class CrashPoint:
     """A step of the gateway's work: it dies behind it, or in its place."""
 
     owner: type
@@ -55,30 +55,32 @@ class Moment:
         setattr(self.owner, self.name, last)
 
 
-MOMENTS: dict[str, Moment] = {
-    "chunk": Moment(ObjectStore, "_store_chunk"),
-    "item": Moment(BulkSteps, "take"),
-    "key held": Moment(IdempotencyKeys, "create"),
-    "key accepted": Moment(IdempotencyKeys, "replace"),
-    "part of a bulk operation": Moment(BulkRecords, "_create_part"),
-    "bulk operation": Moment(BulkRecords, "create"),
-    "progress of a bulk operation": Moment(BulkRecords, "replace"),
-    "run created": Moment(RunStore, "create"),
-    "run replaced": Moment(RunStore, "replace"),
-    "job": Moment(WorkQueue, "publish"),
-    "letter deleted": Moment(DeadLetters, "delete"),
-    "wait event": Moment(WaitEvents, "publish"),
-    "wait": Moment(WaitStore, "create"),
-    "answer checked": Moment(AnswerHandler, "_decide", before=True),
-    "answer stored": Moment(
+CRASH_POINTS: dict[str, CrashPoint] = {
+    "chunk": CrashPoint(ObjectStore, "_store_chunk"),
+    "item": CrashPoint(BulkSteps, "take"),
+    "key held": CrashPoint(IdempotencyKeys, "create"),
+    "key accepted": CrashPoint(IdempotencyKeys, "replace"),
+    "part of a bulk operation": CrashPoint(BulkRecords, "_create_part"),
+    "bulk operation": CrashPoint(BulkRecords, "create"),
+    "progress of a bulk operation": CrashPoint(BulkRecords, "replace"),
+    "run created": CrashPoint(RunStore, "create"),
+    "run replaced": CrashPoint(RunStore, "replace"),
+    "job": CrashPoint(WorkQueue, "publish"),
+    "letter deleted": CrashPoint(DeadLetters, "delete"),
+    "wait event": CrashPoint(WaitEvents, "publish"),
+    "wait": CrashPoint(WaitStore, "create"),
+    "answer checked": CrashPoint(AnswerHandler, "_decide", before=True),
+    "answer stored": CrashPoint(
         WaitStore, "replace", lambda _, record, *rest: record.state is WaitState.ANSWERED
     ),
-    "answer reported": Moment(WaitEvents, "publish", lambda _, event: event.kind is WaitEventKind.ANSWERED),
-    "run queued": Moment(WorkQueue, "publish_continuation"),
-    "repeated": Moment(AnswerHandler, "_continue_run", before=True),
+    "answer reported": CrashPoint(
+        WaitEvents, "publish", lambda _, event: event.kind is WaitEventKind.ANSWERED
+    ),
+    "run queued": CrashPoint(WorkQueue, "publish_continuation"),
+    "repeated": CrashPoint(AnswerHandler, "_continue_run", before=True),
 }
 
 
 if __name__ == "__main__":
-    MOMENTS[sys.argv.pop(1)].die(at=int(sys.argv.pop(1)))
+    CRASH_POINTS[sys.argv.pop(1)].die(at=int(sys.argv.pop(1)))
     main()

@@ -1,6 +1,6 @@
 """A gateway's part in an answer, in a process that kills itself behind one of its writes.
 
-`python -m tests.support.running.dying_answerer <nats url> <wait id> <decision id> <after>`; `after` is
+`python -m tests.support.running.crashing_answerer <nats url> <wait id> <decision id> <after>`; `after` is
 `decided`, `told` or `published`.
 """
 

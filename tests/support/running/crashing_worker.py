@@ -1,6 +1,6 @@
 """A worker that kills itself at one point of a run's way: what others find then is all there is.
 
-`python -m tests.support.running.dying_worker <point> <arguments of pyoco-worker>`; the points are below.
+`python -m tests.support.running.crashing_worker <point> <arguments of pyoco-worker>`; the points are below.
 """
 
 import asyncio

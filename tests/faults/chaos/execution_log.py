@@ -1,4 +1,4 @@
-"""The book that tasks write: which of them were executed, by which attempt, from when to when."""
+"""The log that tasks append to: which task was executed, by which attempt, from when to when."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Execution:
     began: float
     # None when it was not executed to its end.
     ended: float | None = None
-    # Whether it was left, in whatever way; not if its executor was killed, or executes it still.
+    # Whether it ended in any way; not if its executor was killed or still executes it.
     left: bool = False
 
     def __str__(self) -> str:
@@ -26,7 +26,7 @@ class Execution:
         return f"{self.key} by attempt {self.attempt}: began {self.began:.3f}, {end}"
 
 
-def read_book(path: Path) -> dict[str, list[Execution]]:
+def read_execution_log(path: Path) -> dict[str, list[Execution]]:
     """The executions of each run, in the order in which they began."""
     runs: dict[str, list[Execution]] = defaultdict(list)
     under_way: dict[tuple[str, str, str], Execution] = {}

@@ -1,0 +1,40 @@
+"""Rules about the tree: the size of folders, module names, and the lock file."""
+
+import re
+import tomllib
+from collections import Counter
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.places import ROOT
+
+MAX_FILES_PER_FOLDER = 22
+
+
+def test_folders_are_small() -> None:
+    files = [path for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py")]
+    sizes = Counter(path.parent.relative_to(ROOT).as_posix() for path in files)
+    assert {folder: size for folder, size in sizes.items() if size > MAX_FILES_PER_FOLDER} == {}
+
+
+def test_module_names_are_unique() -> None:
+    modules = [path for path in (ROOT / "src").rglob("*.py") if path.stem != "__init__"]
+    assert [name for name, count in Counter(path.stem for path in modules).items() if count > 1] == []
+
+
+def test_every_direct_dependency_is_locked() -> None:
+    """Fails after a change of pyproject.toml: run `make lock`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    locked = dict(re.findall(r"^([\w.-]+)==(\S+)$", lock, re.MULTILINE))
+    versions = {canonicalize_name(name): version for name, version in locked.items()}
+    for requirement in map(Requirement, declared):
+        if requirement.name != "pip":
+            assert versions[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+def test_lock_file_names_no_host() -> None:
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert all(line.startswith("#") or re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lock.splitlines())
