@@ -23,10 +23,10 @@ from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import RunStatus, encode, job_of
-from pyoco_server.runs.sweep.exhausted_deliveries import GivenUpJobs, LastDeliveries
+from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, LastDeliveries
 from pyoco_server.runs.sweep.open_runs import OpenRuns
-from pyoco_server.runs.sweep.run_repair import Mender
-from pyoco_server.runs.sweep.sweep_rules import Patience
+from pyoco_server.runs.sweep.run_repair import RunRepairer
+from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import let_expire
 from tests.support.broker.waits_in_bucket import SeenRuns
@@ -166,9 +166,9 @@ async def test_a_job_that_was_given_up_does_not_end_a_run_that_waits_since(confi
         run = await waiting_run(connection)
         before = encode(structs.replace(job_of(run.snapshot, None), generation=0))
         sequence = await publish_acked(connection, "pyoco.work.default", before)
-        mender = Mender(connection)
+        mender = RunRepairer(connection)
         last = LastDeliveries(mender, QueuedRuns(connection))
-        given_up = GivenUpJobs(mender, OpenRuns(), last, Patience.of(config))
+        given_up = ExhaustedDeliveries(mender, OpenRuns(), last, SilenceThresholds.of(config))
         assert await given_up.settle(ExhaustedJob(1, sequence, 20))
         assert await run.now() == run.snapshot
         assert await run.jobs() == []

@@ -15,8 +15,8 @@ from pyoco_server.records.models import (
     Tag,
     TaskStatus,
 )
+from pyoco_server.runs.index.pagination import SortField
 from pyoco_server.runs.index.run_summary import RunItem
-from pyoco_server.runs.index.sorting import SortField
 
 RUN_LIMIT_MAX: Final = 200
 RUN_LIMIT_DEFAULT: Final = 50

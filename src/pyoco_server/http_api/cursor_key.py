@@ -2,7 +2,7 @@
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.shared_secret import shared_secret
-from pyoco_server.runs.index.cursors import Cursors
+from pyoco_server.runs.index.pagination import Cursors
 
 
 class SharedCursors:

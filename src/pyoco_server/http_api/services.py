@@ -17,20 +17,20 @@ from pyoco_server.broker.stores.wheel_history import WheelHistory
 from pyoco_server.http_api.metrics.run_timings import RunTimings
 from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
 from pyoco_server.human.answers.answering import AnswerHandler
-from pyoco_server.human.inbox.inbox_hub import Inbox
-from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitReader, feed_of
+from pyoco_server.human.inbox.inbox_hub import InboxHub
+from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitFeedReader, feed_of
 from pyoco_server.human.inbox.wait_index import WaitIndex
 from pyoco_server.human.inbox.wait_lists import WaitLists
 from pyoco_server.human.wait_maintenance import WaitMaintenance
-from pyoco_server.runs.bulk.bulk_operations import BulkStarter
+from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner
 from pyoco_server.runs.explain.explainer import Explainer
-from pyoco_server.runs.index.run_feed_reader import RunReader
+from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.submission import Submitter
 from pyoco_server.runs.sweep.open_runs import OpenRuns
-from pyoco_server.runs.watch.run_hub import RunChanges
+from pyoco_server.runs.watch.run_hub import RunHub
 from pyoco_server.wheels.wheel_registry import WheelRegistry
 
 # Each upload needs a temporary file.
@@ -86,13 +86,13 @@ class RunListing:
         config = connection.config
         self.index = RunIndex(Path(config.index_dir))
         self.open_runs = OpenRuns()
-        self.changes = RunChanges()
+        self.changes = RunHub()
         self.timings = RunTimings()
-        self.changes.on_begin(lambda: self.timings.begin(self.open_runs.begun))
+        self.changes.on_begin(lambda: self.timings.begin(self.open_runs.started))
         self.changes.on_changes(self.timings.take)
-        reader = RunReader(config, self.index, self.open_runs, self.changes)
+        reader = RunFeedReader(config, self.index, self.open_runs, self.changes)
         self.feed = BucketFeed(connection, reader, bucket=config.runs_kv_bucket, of="runs")
-        self.changes.on_live(self.feed.set_live)
+        self.changes.on_followed(self.feed.set_live)
         self.lists = RunLists(self.index, self.feed)
 
     async def start(self) -> None:
@@ -110,7 +110,7 @@ class Bulk:
     def __init__(self, connection: Connection, submitter: Submitter) -> None:
         self.runner = BulkRunner(connection, submitter)
         self.records = BulkRecords(connection)
-        self.starter = BulkStarter(connection, self.records, submitter.withdrawer)
+        self.starter = BulkSubmitter(connection, self.records, submitter.withdrawer)
 
     async def start(self) -> None:
         await self.runner.start()
@@ -140,9 +140,9 @@ class Waits:
         self.store = WaitStore(connection)
         self.events = WaitEvents(connection)
         self.index = WaitIndex(Path(config.index_dir))
-        self.inbox = Inbox()
+        self.inbox = InboxHub()
         self.decided = DecidedCounts()
-        reader = WaitReader(config.waits_kv_bucket, self.index, self.inbox, self.decided)
+        reader = WaitFeedReader(config.waits_kv_bucket, self.index, self.inbox, self.decided)
         self.feed = feed_of(connection, reader)
         self.lists = WaitLists(self.index, self.feed)
         self.answers = AnswerHandler(connection)

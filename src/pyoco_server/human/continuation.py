@@ -27,7 +27,7 @@ from pyoco_server.human.wait_transitions import (
 )
 from pyoco_server.records.models import OpenWait, Reason, RunSnapshot, RunStatus
 from pyoco_server.records.wait_models import Actor, WaitEvent, WaitRecord, WaitState
-from pyoco_server.runs.sweep.run_repair import Ending, Mender
+from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Continuations:
     def __init__(self, connection: Connection) -> None:
         self._waits = WaitStore(connection)
         self._events = WaitEvents(connection)
-        self._mender = Mender(connection)
+        self._mender = RunRepairer(connection)
 
     async def decide(self, wait: StoredWait, outcome: WaitRecord) -> bool:
         """Write the outcome and publish its event; false when the wait was written since it was read."""
@@ -72,7 +72,7 @@ class Continuations:
             missed = [wait for wait in waits if expired_unresolved(wait)]
             if not missed:
                 if any(wait.resolved for wait in waits):
-                    await self._mender.give_continuation(stored)
+                    await self._mender.publish_continuation(stored)
                 return
             if await self._fail(stored, missed):
                 await self.close_waits(run_id)

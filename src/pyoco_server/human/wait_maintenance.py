@@ -77,8 +77,8 @@ class WaitMaintenance:
         self._queued = QueuedRuns(connection)
         # The job of a run that begins to wait has left the queue.
         open_runs.on_waiting(self._queued.forget_before)
-        open_runs.on_over(self._queued.forget)
-        open_runs.on_unanswered(self._on_ended_with_waits)
+        open_runs.on_ended(self._queued.forget)
+        open_runs.on_ended_waiting(self._on_ended_with_waits)
         self._wakeup = asyncio.Event()
         self._next_scan_at = 0.0
         # All waits with a deadline up to this time have been processed.
@@ -206,7 +206,7 @@ class WaitMaintenance:
     def _is_stuck(self, run: OpenRun, open_waits: set[str]) -> bool:
         return (
             run.state.status == RunStatus.WAITING_HUMAN
-            and run.quiet_sec > self._grace_sec
+            and run.silent_sec > self._grace_sec
             and any(wait.wait_id not in open_waits for wait in run.state.open_waits)
         )
 

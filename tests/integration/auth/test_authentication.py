@@ -256,7 +256,7 @@ async def test_a_stream_ends_when_its_key_expires(
     clock = later_time(monkeypatch, known_keys)
     key = await accepted_key(gateway, expires_at=time.time() + 3600)
     await eventually(lambda: gateway.inside.listing.index.ready, describe="lists can be watched")
-    await eventually(lambda: gateway.inside.waits.inbox.begun, describe="waits can be watched")
+    await eventually(lambda: gateway.inside.waits.inbox.ready, describe="waits can be watched")
     async with (
         open_stream(gateway, "/runs/watch", key) as watched,
         open_stream(gateway, "/waits/watch", key) as inbox,

@@ -11,7 +11,7 @@ from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import DeadLetter, Reason, RunStatus, job_of, pending_snapshot
 from pyoco_server.runs.lifecycle.submission import new_job
-from pyoco_server.runs.sweep.run_repair import Ending, Mender
+from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 from tests.integration.gateway.test_http_errors import assert_problem
 from tests.integration.submit.test_rerun import YAML
 from tests.integration.submit.test_submit import queued_job
@@ -303,7 +303,7 @@ async def test_whose_the_runs_of_a_worker_are_is_asked_of_nats_only_when_one_is_
     tenants: Tenants, busy_worker: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lists, asked = tenants.acme.inside.listing.lists, 0
-    catch_up = lists._fresh.caught_up_if_made
+    catch_up = lists._catch_up.wait_if_ready
 
     async def counted() -> None:
         nonlocal asked
@@ -311,7 +311,7 @@ async def test_whose_the_runs_of_a_worker_are_is_asked_of_nats_only_when_one_is_
         await catch_up()
 
     await lists.caught_up()
-    monkeypatch.setattr(lists._fresh, "caught_up_if_made", counted)
+    monkeypatch.setattr(lists._catch_up, "wait_if_ready", counted)
     [worker] = await tenants.acme.json("/workers")
     assert (worker["current_run_ids"], asked) == ([busy_worker[0]], 0)
     unknown = "0" * 32
@@ -368,7 +368,7 @@ async def test_a_letter_that_the_sweep_writes_names_the_tenant(tenants: Tenants)
     [run_id] = await write(store, snapshot(tenant_id="acme"))
     stored = await store.get_from_leader(run_id)
     assert stored is not None
-    mender = Mender(tenants.acme.inside.connection)
+    mender = RunRepairer(tenants.acme.inside.connection)
     assert await mender.end(stored, Ending(RunStatus.FAILED, Reason.TIMEOUT, "too long"))
     letter = await DeadLetters(tenants.acme.inside.connection).get(1)
     assert letter is not None

@@ -17,7 +17,7 @@ async def test_who_watches_is_told_with_the_rights_of_a_gateway(
     async with running_gateway(installation.settings("gateway")) as gateway:
         inside = gateway.inside
         await eventually(
-            lambda: inside.listing.changes.begun and inside.waits.inbox.begun, describe="all is read"
+            lambda: inside.listing.changes.ready and inside.waits.inbox.ready, describe="all is read"
         )
         async with (
             reading_events(gateway.http, "/runs/watch") as runs,

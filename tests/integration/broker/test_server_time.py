@@ -13,7 +13,7 @@ from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention
-from pyoco_server.runs.sweep.worker_record_retention import GoneWorkers
+from pyoco_server.runs.sweep.worker_record_retention import WorkerRecordRetention
 from pyoco_server.wheels.wheel_registry import ABANDONED_SEC
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_runs import ended, write
@@ -61,7 +61,7 @@ async def test_a_clock_that_jumps_ahead_removes_no_record_of_a_worker(
 ) -> None:
     await put_record(connection, a_record("lately", seen_at=time.time()))
     set_clock(monkeypatch, ahead_sec=30 * DAY_SEC)
-    assert await GoneWorkers(connection).remove() == 0
+    assert await WorkerRecordRetention(connection).remove() == 0
     assert [record.worker_id for record in await WorkerRegistry(connection).all()] == ["lately"]
 
 

@@ -27,7 +27,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.runs.index.run_feed_reader import RunReader
+from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.wheels.wheel_registry import WheelRegistry
 from tests.integration.lists.test_run_list import ids
@@ -45,7 +45,7 @@ from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a list is an old one when the machine stands still for a second."""
-    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", LIMIT_SEC)
+    monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", LIMIT_SEC)
 
 
 @pytest.fixture
@@ -62,13 +62,13 @@ def config(config: NatsBackendConfig, own_nats: NatsServer) -> NatsBackendConfig
 def rebuilds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One entry for each time that an index of runs was begun."""
     begun: list[str] = []
-    begin = RunReader.begin
+    begin = RunFeedReader.begin
 
-    async def noted(self: RunReader, created: str) -> None:
+    async def noted(self: RunFeedReader, created: str) -> None:
         begun.append(created)
         await begin(self, created)
 
-    monkeypatch.setattr(RunReader, "begin", noted)
+    monkeypatch.setattr(RunFeedReader, "begin", noted)
     return begun
 
 
@@ -270,7 +270,7 @@ async def test_who_waits_for_a_write_that_is_lost_before_it_was_read_is_answered
         await write(store, ended(at=10.0))
     # So the first look is for somebody who waits: for the third write.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
-    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", NEVER_SEC)
+    monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", NEVER_SEC)
     restored = asyncio.Event()
     read = BucketFeed._read
 

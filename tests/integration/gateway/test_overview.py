@@ -41,12 +41,12 @@ async def test_a_fresh_server_tells_zeros(gateway: RunningGateway) -> None:
 
 
 @pytest.mark.parametrize(
-    "sorted_meanwhile", [0, 1000], ids=["each stretch is found by itself", "all are sorted into stretches"]
+    "grouped_meanwhile", [0, 1000], ids=["each stretch is found by itself", "all are sorted into stretches"]
 )
 async def test_runs_are_counted_where_they_ended(
-    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, sorted_meanwhile: int
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, grouped_meanwhile: int
 ) -> None:
-    monkeypatch.setattr(activity, "_SORTED_MEANWHILE", sorted_meanwhile)
+    monkeypatch.setattr(activity, "_GROUPED_MEANWHILE", grouped_meanwhile)
     now = time.time()
     # Within the first stretch, and yet before the window.
     old = now - 86_400 - 0.5

@@ -8,10 +8,11 @@ import pytest
 
 from pyoco_server.broker.jetstream import bucket_feed
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.human.inbox.inbox_hub import Inbox, InboxChange, InboxPositionLost
+from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxHub
 from pyoco_server.human.inbox.wait_items import item_of
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitRecord, WaitState
+from pyoco_server.runs.watch.followers import ResyncRequired
 from tests.support.broker.stored_waits import a_wait, ask, decide, decided
 from tests.support.event_reading import EventReading, reading_events
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -52,7 +53,7 @@ async def reads(reading: EventReading, *expected: tuple[str, Any]) -> None:
 
 
 async def ready(gateway: RunningGateway) -> None:
-    await eventually(lambda: gateway.inside.waits.inbox.begun, describe="the inbox can be followed")
+    await eventually(lambda: gateway.inside.waits.inbox.ready, describe="the inbox can be followed")
 
 
 # Over HTTP
@@ -282,26 +283,26 @@ def change(revision: int, wait: WaitRecord | None, before: WaitRecord | None = N
 
 
 @pytest.fixture
-async def hub() -> Inbox:
-    inbox = Inbox(max_changes=3)
+async def hub() -> InboxHub:
+    inbox = InboxHub(max_changes=3)
     inbox.begin("a bucket", 10)
     return inbox
 
 
-async def test_only_the_newest_changes_are_kept_and_who_is_further_behind_reads_again(hub: Inbox) -> None:
+async def test_only_the_newest_changes_are_kept_and_who_is_further_behind_reads_again(hub: InboxHub) -> None:
     waits = [a_wait(new_run_id(), f"n{number}") for number in range(4)]
-    with hub.following(None) as slow, hub.following(None) as fast:
+    with hub.follow(None) as slow, hub.follow(None) as fast:
         slow.position, fast.position = hub.position(10), hub.position(11)
         hub.publish([change(11 + number, wait) for number, wait in enumerate(waits)])
         assert [each.revision for each in await fast.next(0)] == [12, 13, 14]
-        with pytest.raises(InboxPositionLost):
+        with pytest.raises(ResyncRequired):
             await slow.next(0)
 
 
-async def test_who_knows_more_than_was_told_hears_what_comes_behind_it(hub: Inbox) -> None:
+async def test_who_knows_more_than_was_told_hears_what_comes_behind_it(hub: InboxHub) -> None:
     """A list is as of a revision that the feed may tell a moment later."""
     one, two = a_wait(new_run_id(), "one"), a_wait(new_run_id(), "two")
-    with hub.following(None) as follower:
+    with hub.follow(None) as follower:
         follower.position = hub.position(11)
         assert await follower.next(0) == []
         hub.publish([change(11, one)])
@@ -310,17 +311,17 @@ async def test_who_knows_more_than_was_told_hears_what_comes_behind_it(hub: Inbo
         assert [each.revision for each in await follower.next(0)] == [12]
 
 
-async def test_a_wait_that_is_removed_closes_if_it_was_open(hub: Inbox) -> None:
+async def test_a_wait_that_is_removed_closes_if_it_was_open(hub: InboxHub) -> None:
     was_open, was_decided = a_wait(new_run_id()), decided(a_wait(new_run_id()))
-    with hub.following(None) as follower:
+    with hub.follow(None) as follower:
         follower.position = hub.position(10)
         hub.publish([change(11, None, was_open), change(12, None, was_decided), change(13, None)])
         [closed] = await follower.next(0)
         assert (closed.revision, closed.opened) == (11, False)
 
 
-async def test_nobody_is_woken_for_what_others_have(hub: Inbox) -> None:
-    with hub.following("acme") as acme, hub.following("rival") as rival:
+async def test_nobody_is_woken_for_what_others_have(hub: InboxHub) -> None:
+    with hub.follow("acme") as acme, hub.follow("rival") as rival:
         acme.position = rival.position = hub.position(10)
         hub.publish([change(11, a_wait(new_run_id(), tenant_id="acme"))])
         assert acme._changed.is_set()

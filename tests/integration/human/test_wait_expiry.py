@@ -421,9 +421,9 @@ async def test_two_gateways_that_find_the_same_undone_do_it_once(
 
 async def test_a_run_that_is_executed_or_waits_is_let_alone(connection: Connection) -> None:
     waits = await waiting_run(connection)
-    goes_on = await waiting_run(connection)
-    await decided_only(goes_on)
-    await goes_on.becomes(status=RunStatus.RUNNING, delivery=(7, 1), open_waits=[])
+    has_more = await waiting_run(connection)
+    await decided_only(has_more)
+    await has_more.becomes(status=RunStatus.RUNNING, delivery=(7, 1), open_waits=[])
     asking = await waiting_run(connection, suspended=False)
     async with caring(connection) as care:
         await care.rounds(4)

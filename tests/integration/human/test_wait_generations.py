@@ -95,5 +95,5 @@ def test_a_run_that_asked_again_between_two_looks_begins_to_wait() -> None:
     for revision, (status, generation) in enumerate(
         [("PENDING", 0), ("WAITING_HUMAN", 1), ("WAITING_HUMAN", 1), ("WAITING_HUMAN", 2), ("RUNNING", 2)]
     ):
-        runs.take("r", revision, RunState(status=status, heartbeat_at=1.0, generation=generation))
+        runs.apply("r", revision, RunState(status=status, heartbeat_at=1.0, generation=generation))
     assert begun == [("r", 1), ("r", 2)]

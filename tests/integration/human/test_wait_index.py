@@ -14,8 +14,8 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage
 from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady
-from pyoco_server.human.inbox.wait_feed import WaitReader
-from pyoco_server.human.inbox.wait_index import FORM, SeenWait, WaitIndex
+from pyoco_server.human.inbox.wait_feed import WaitFeedReader
+from pyoco_server.human.inbox.wait_index import SCHEMA, WaitIndex, WaitWrite
 from pyoco_server.human.inbox.wait_items import WaitFilter, item_of
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitRecord, WaitState
@@ -40,7 +40,7 @@ async def index(tmp_path: Path) -> AsyncIterator[WaitIndex]:
 async def put(index: WaitIndex, *waits: WaitRecord) -> None:
     for wait in waits:
         revision = index.checkpoint.revision + 1
-        await index.apply([SeenWait(wait.wait_id, revision, item_of(wait))], upto=revision)
+        await index.apply([WaitWrite(wait.wait_id, revision, item_of(wait))], upto=revision)
 
 
 def wait(name: str = "approve", **fields: Any) -> WaitRecord:
@@ -86,7 +86,7 @@ async def test_it_knows_which_are_open(index: WaitIndex) -> None:
 async def test_a_decided_wait_replaces_the_open_one(index: WaitIndex) -> None:
     one = wait()
     await put(index, one, decided(one))
-    assert index.waits == 1
+    assert index.entries == 1
     assert await index.count(WaitFilter(states=frozenset({WaitState.OPEN}))) == 0
     assert await index.count(WaitFilter()) == 1
     assert (await index.open_of(None)).count == 0
@@ -106,9 +106,9 @@ async def test_nothing_is_told_of_other_tenants(index: WaitIndex) -> None:
 async def test_a_removed_wait_is_forgotten_and_what_was_known_is_told(index: WaitIndex) -> None:
     one = wait()
     await put(index, one)
-    [before] = await index.apply([SeenWait(one.wait_id, 2, None)], upto=2)
+    [before] = await index.apply([WaitWrite(one.wait_id, 2, None)], upto=2)
     assert before == item_of(one)
-    assert index.waits == 0
+    assert index.entries == 0
 
 
 async def test_what_is_compared_and_dropped(index: WaitIndex) -> None:
@@ -117,7 +117,7 @@ async def test_what_is_compared_and_dropped(index: WaitIndex) -> None:
     assert await index.others(0, 3, [2], limit=10) == [(1, one.wait_id), (3, three.wait_id)]
     assert await index.others(0, 3, [2], limit=1) == [(1, one.wait_id)]
     assert [item.name for item in await index.drop([1])] == ["1"]
-    assert index.waits == 2
+    assert index.entries == 2
 
 
 async def test_the_memory_for_filling_it_is_given_back_when_it_is_full(index: WaitIndex) -> None:
@@ -151,7 +151,7 @@ async def test_there_are_no_answers_before_all_is_read(tmp_path: Path) -> None:
 
 async def test_ten_thousand_open_waits_are_asked_about_quickly(index: WaitIndex) -> None:
     many = [wait(deadline_at=1e9 + number) for number in range(10_000)]
-    batch = [SeenWait(each.wait_id, number, item_of(each)) for number, each in enumerate(many, 1)]
+    batch = [WaitWrite(each.wait_id, number, item_of(each)) for number, each in enumerate(many, 1)]
     await index.apply(batch, upto=len(batch))
     # What it costs, in whatever thread, and not what else this machine does meanwhile.
     began = time.process_time()
@@ -173,13 +173,13 @@ def file(config: NatsBackendConfig) -> Path:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The revisions that were read from the bucket, by all gateways of this test."""
     revisions: list[int] = []
-    take = WaitReader.take
+    take = WaitFeedReader.take
 
-    async def noting(self: WaitReader, batch: list[StreamMessage]) -> None:
+    async def noting(self: WaitFeedReader, batch: list[StreamMessage]) -> None:
         revisions.extend(message.sequence for message in batch)
         await take(self, batch)
 
-    monkeypatch.setattr(WaitReader, "take", noting)
+    monkeypatch.setattr(WaitFeedReader, "take", noting)
     return revisions
 
 
@@ -208,7 +208,7 @@ def overwrite(file: Path) -> None:
 
 def age(file: Path) -> None:
     with sqlite3.connect(file) as db:
-        db.execute(f"PRAGMA user_version = {FORM.version + 1}")
+        db.execute(f"PRAGMA user_version = {SCHEMA.version + 1}")
     db.close()
 
 

@@ -46,8 +46,8 @@ async def test_a_large_default_is_the_answer_and_no_other_wait_suffers(connectio
     await ended.becomes(status=RunStatus.CANCELLED)
 
     async def all_done() -> bool:
-        goes_on = bool(await large.jobs())
-        return goes_on and await fails(other) and await ended.states() == ["cancelled"]
+        has_more = bool(await large.jobs())
+        return has_more and await fails(other) and await ended.states() == ["cancelled"]
 
     async with caring(connection):
         await eventually(all_done, describe="all are dealt with")

@@ -151,7 +151,7 @@ async def test_waits_and_events_are_removed_with_their_run(config: NatsBackendCo
         await events.publish(event_of(over.waits[0], WaitEventKind.OPENED))
         for run_id in (over.run_id, plain.run_id):
             runs.remember_marker(run_id)
-        async for _ in retention.remove_traces():
+        async for _ in retention.remove_markers():
             pass
         assert (await stream_state(connection, "KV_pyoco_waits")).messages == 1
         assert await events.of_run(over.run_id) == []

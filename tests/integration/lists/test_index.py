@@ -20,7 +20,7 @@ from pyoco_server.errors import ConfigError
 from pyoco_server.http_api import create_app
 from pyoco_server.records.models import RunStatus
 from pyoco_server.runs.index import index_schema as schema
-from pyoco_server.runs.index.run_feed_reader import RunReader
+from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from pyoco_server.runs.index.run_index import RunIndex
 from tests.integration.lists.test_run_list import ids, listed
 from tests.support.broker.nats_server import NatsServer
@@ -33,7 +33,7 @@ from tests.support.waiting import eventually
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a list is an old one when the machine stands still for a second."""
-    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 8.0)
+    monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 8.0)
 
 
 @pytest.fixture
@@ -45,18 +45,18 @@ def file(config: NatsBackendConfig) -> Path:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The revisions that were read from the bucket, by all gateways of this test."""
     revisions: list[int] = []
-    take = RunReader.take
+    take = RunFeedReader.take
 
-    async def noting(self: RunReader, batch: list[StreamMessage]) -> None:
+    async def noting(self: RunFeedReader, batch: list[StreamMessage]) -> None:
         revisions.extend(message.sequence for message in batch)
         await take(self, batch)
 
-    monkeypatch.setattr(RunReader, "take", noting)
+    monkeypatch.setattr(RunFeedReader, "take", noting)
     return revisions
 
 
 def rebuilds(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if "made anew" in record.getMessage()]
+    return [record.getMessage() for record in caplog.records if "rebuilding" in record.getMessage()]
 
 
 # Kept over a restart
@@ -136,7 +136,7 @@ async def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(
     file.unlink()
     await eventually(file.exists, describe="there is a file again")
     await eventually(lambda: gateway.inside.listing.lists.ready, describe="it is filled again")
-    assert rebuilds(caplog) == ["the index of runs is made anew: its file was deleted"]
+    assert rebuilds(caplog) == ["rebuilding the index of runs: its file was deleted"]
     written += await write(gateway.inside.runs.store, ended(at=2.0))
     assert await ids(gateway) == written[::-1]
 
@@ -293,14 +293,14 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
     """For batches of four writes at most."""
     allowed = Turns(0)
     allowed.read_behind = []
-    take = RunReader.take
+    take = RunFeedReader.take
 
-    async def held_back(self: RunReader, batch: list[StreamMessage]) -> None:
+    async def held_back(self: RunFeedReader, batch: list[StreamMessage]) -> None:
         await allowed.acquire()
         allowed.read_behind.append(self.checkpoint.revision)
         await take(self, batch)
 
-    monkeypatch.setattr(RunReader, "take", held_back)
+    monkeypatch.setattr(RunFeedReader, "take", held_back)
     monkeypatch.setattr("pyoco_server.broker.jetstream.bucket_feed._BATCH", 4)
     return allowed
 
@@ -348,10 +348,10 @@ async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
 async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
     gateway: RunningGateway, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 0.2)
+    monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 0.2)
     turns.release()
     written = await write(gateway.inside.runs.store, ended(at=1.0))
-    await eventually(lambda: gateway.inside.listing.index.runs == 1, describe="it is read")
+    await eventually(lambda: gateway.inside.listing.index.entries == 1, describe="it is read")
     written += await write(gateway.inside.runs.store, ended(at=2.0))
     answer = await gateway.http.get("/runs")
     assert answer.status_code == 200, answer.text
@@ -359,7 +359,7 @@ async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
     assert answer.headers["x-pyoco-revision"].endswith("-1")
     # The sweep asks the same way, and goes on.
     await gateway.inside.listing.lists.caught_up()
-    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 8.0)
+    monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 8.0)
     turns.release()
     assert await ids(gateway) == written[::-1]
 
@@ -373,16 +373,16 @@ async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
     async with running_gateway(config) as gateway:
         await write_many(gateway.inside.runs.store, [ended(at=float(number)) for number in range(600)])
     slowly = asyncio.Event()
-    take = RunReader.take
+    take = RunFeedReader.take
 
-    async def held_back(self: RunReader, batch: list[StreamMessage]) -> None:
+    async def held_back(self: RunFeedReader, batch: list[StreamMessage]) -> None:
         await take(self, batch)
         await slowly.wait()
 
-    monkeypatch.setattr(RunReader, "take", held_back)
-    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 0.1)
+    monkeypatch.setattr(RunFeedReader, "take", held_back)
+    monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 0.1)
     async with running_gateway(replace(config, index_dir=config.index_dir + "-new")) as gateway:
-        await eventually(lambda: gateway.inside.listing.index.runs == 512, describe="a batch was read")
+        await eventually(lambda: gateway.inside.listing.index.entries == 512, describe="a batch was read")
         answer = await gateway.http.get("/runs")
         assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
         assert "512 runs are read, at most 88 are to come" in answer.json()["detail"]
@@ -463,4 +463,4 @@ def test_the_command_tells_of_a_folder_that_cannot_be_used(tmp_path: Path) -> No
     outcome = run_command(SERVER, "up", "--port", "0", cwd=tmp_path, PYOCO_INDEX_DIR=folder)
     assert outcome.returncode == 1
     assert f"PYOCO_INDEX_DIR={folder!r}" in outcome.stderr
-    assert "wanted a folder that can be written to" in outcome.stderr
+    assert "choose a folder that can be written to" in outcome.stderr

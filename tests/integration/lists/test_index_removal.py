@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a list is an old one when the machine stands still for a second."""
-    monkeypatch.setattr("pyoco_server.runs.index.catch_up._PATIENCE_SEC", 8.0)
+    monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 8.0)
 
 
 async def purge(gateway: RunningGateway, run_id: str) -> None:

@@ -11,8 +11,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.streams import sse
 from pyoco_server.records.models import RunStatus, new_run_id
-from pyoco_server.runs.watch.recent_changes import MOST_RUNS
-from pyoco_server.runs.watch.run_hub import RunChanges
+from pyoco_server.runs.watch.recent_changes import MAX_RUNS
+from pyoco_server.runs.watch.run_hub import RunHub
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.written_runs import written
 from tests.support.event_reading import EventReading, raw_answer, reading_events
@@ -36,7 +36,7 @@ async def gateway(gateway: RunningGateway) -> RunningGateway:
 
 
 async def ready(gateway: RunningGateway) -> None:
-    await eventually(lambda: gateway.inside.listing.changes.begun, describe="the feed has begun")
+    await eventually(lambda: gateway.inside.listing.changes.ready, describe="the feed has begun")
 
 
 def told(reading: EventReading) -> list[tuple[str, str]]:
@@ -169,7 +169,7 @@ async def test_heartbeats_tell_the_position_too(
 async def test_a_position_of_long_ago_is_answered_with_a_reset(gateway: RunningGateway) -> None:
     changes = gateway.inside.listing.changes
     position = str(changes.newest)
-    for number in range(MOST_RUNS + 1):
+    for number in range(MAX_RUNS + 1):
         await changes.publish([changed(new_run_id(), 1000 + number)])
     async with reading_events(gateway.http, "/runs/watch", params={"after": position}) as reading:
         await reading.is_over()
@@ -213,16 +213,16 @@ async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway
     async with reading_events(gateway.http, "/runs/watch", params={"timeout_sec": "1"}) as reading:
         await reading.is_over()
         assert set(names(reading)) == {"heartbeat"}
-    assert not gateway.inside.listing.changes.live
+    assert not gateway.inside.listing.changes.has_followers
 
 
 async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGateway) -> None:
     changes, tasks_before = gateway.inside.listing.changes, len(asyncio.all_tasks())
     async with reading_events(gateway.http, "/runs/watch") as reading:
         await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
-        assert (changes.followers, changes.listening) == (1, True)
+        assert (changes.followers, changes.has_list_followers) == (1, True)
     await eventually(lambda: changes.followers == 0, describe="nobody follows")
-    assert not changes.live
+    assert not changes.has_followers
     await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
 
 
@@ -264,7 +264,7 @@ async def test_a_wrong_last_event_id_is_a_422(gateway: RunningGateway) -> None:
 async def test_while_the_index_is_being_made_it_is_a_503(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RunChanges, "begun", False)
+    monkeypatch.setattr(RunHub, "ready", False)
     answer = await gateway.http.get("/runs/watch")
     assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
 

@@ -33,7 +33,7 @@ EVENTS = {"Accept": "text/event-stream"}
 @pytest.fixture(autouse=True)
 def _no_look_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A follower that has heard nothing reads now and then all the same: that must not hide a lost hint."""
-    monkeypatch.setattr(log_following, "_LONG_SILENCE_SEC", NEVER_SEC)
+    monkeypatch.setattr(log_following, "_POLL_SEC", NEVER_SEC)
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ async def test_a_hint_that_was_lost_delays_only(
     gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_deaf(monkeypatch)
-    monkeypatch.setattr(log_following, "_LONG_SILENCE_SEC", 0.1)
+    monkeypatch.setattr(log_following, "_POLL_SEC", 0.1)
     async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
         await run.prints("a")
         await reading.reads("a")
@@ -230,7 +230,7 @@ async def test_a_stream_that_ended_leaves_nothing_behind(gateway: RunningGateway
 async def test_an_outage_of_nats_loses_nothing(
     config: NatsBackendConfig, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_following, "_LONG_SILENCE_SEC", 0.05)  # so that it looks during the outage, too
+    monkeypatch.setattr(log_following, "_POLL_SEC", 0.05)  # so that it looks during the outage, too
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         connection = gateway.inside.connection
         run = await begun(connection)

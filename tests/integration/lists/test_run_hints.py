@@ -62,7 +62,7 @@ async def test_an_end_that_is_heard_before_it_is_stored_ends_the_log_without_ano
 ) -> None:
     """As in a cluster, where subscribers hear of a write long before the leader has stored it."""
     # Nothing but the hint makes it look again within the time that this test waits.
-    monkeypatch.setattr(log_following, "_LONG_SILENCE_SEC", NEVER_SEC)
+    monkeypatch.setattr(log_following, "_POLL_SEC", NEVER_SEC)
     run = await begun(gateway.inside.connection)
     await run.prints("one")
     lagging = 2

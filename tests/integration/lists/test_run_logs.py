@@ -107,7 +107,7 @@ async def test_filters_choose_lines_by_task_stream_and_text(
 async def test_a_search_in_a_long_log_is_answered_in_parts(
     gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_reading, "MOST_BATCHES", 3)
+    monkeypatch.setattr(log_reading, "MAX_BATCHES", 3)
     monkeypatch.setattr(log_reading, "_BATCHES_AT_ONCE", 1)
     for number in range(8):
         await run.prints(f"line {number}")

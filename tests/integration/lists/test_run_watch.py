@@ -17,7 +17,7 @@ from pyoco_server.broker.jetstream import bucket_feed, jetstream_api
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.streams import sse
 from pyoco_server.records.models import RunStatus, new_run_id
-from pyoco_server.runs.index.run_feed_reader import RunReader
+from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.written_runs import WrittenRun, written
 from tests.support.event_reading import EventReading, raw_answer, reading_events
@@ -111,7 +111,7 @@ async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
             await run.becomes(RUNNING)
         return await renew()
 
-    await eventually(lambda: gateway.inside.listing.index.runs == 1, describe="all is quiet")
+    await eventually(lambda: gateway.inside.listing.index.entries == 1, describe="all is quiet")
     # So seldom that a change which is told soon cannot have been found by the usual look.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     monkeypatch.setattr(writes, "renew", too_late_to_hear_of_it)
@@ -124,13 +124,13 @@ async def may_begin(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) ->
     """Until it is set, no index begins to be filled but the one that the gateway has by now."""
     await eventually(lambda: gateway.inside.listing.lists.ready, describe="there is an index")
     allowed = asyncio.Event()
-    begin = RunReader.begin
+    begin = RunFeedReader.begin
 
-    async def held_back(self: RunReader, created: str) -> None:
+    async def held_back(self: RunFeedReader, created: str) -> None:
         await allowed.wait()
         await begin(self, created)
 
-    monkeypatch.setattr(RunReader, "begin", held_back)
+    monkeypatch.setattr(RunFeedReader, "begin", held_back)
     return allowed
 
 
@@ -173,7 +173,7 @@ async def test_a_run_that_vanishes_without_a_word_ends_its_watch_and_resets_its_
         reading_events(gateway.http, "/runs/watch") as of_list,
     ):
         await tells(reading, "PENDING")
-        await eventually(lambda: gateway.inside.listing.index.runs == 1, describe="it is listed")
+        await eventually(lambda: gateway.inside.listing.index.entries == 1, describe="it is listed")
         subject = f"$KV.pyoco_runs.{run.run_id}"
         await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", subject)
         await reading.is_over()
@@ -351,9 +351,9 @@ async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGatewa
     changes, tasks_before = gateway.inside.listing.changes, len(asyncio.all_tasks())
     async with reading_events(gateway.http, path_of(run)) as reading:
         await tells(reading, "PENDING")
-        assert (changes.followers, changes.live) == (1, True)
+        assert (changes.followers, changes.has_followers) == (1, True)
     await eventually(lambda: changes.followers == 0, describe="nobody follows")
-    assert not changes.live
+    assert not changes.has_followers
     await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
 
 

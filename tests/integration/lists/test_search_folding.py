@@ -4,7 +4,7 @@ import pytest
 
 from pyoco_server.records.models import DeadLetter, LogLine
 from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter
-from pyoco_server.runs.index.text_folding import folded
+from pyoco_server.runs.index.run_summary import folded
 from pyoco_server.runs.watch.log_reading import LogFilter
 from tests.integration.lists.test_run_list import ids
 from tests.support.broker.stored_runs import ended, write
@@ -24,7 +24,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("written", "asked"), PAIRS)
 def test_every_search_finds_it(written: str, asked: str) -> None:
-    assert LogFilter(search=asked).takes(LogLine(ts=1.0, stream="stdout", text=f"- {written} -"))
+    assert LogFilter(search=asked).matches(LogLine(ts=1.0, stream="stdout", text=f"- {written} -"))
     letter = DeadLetter(timestamp=1.0, reason="timeout", error=f"- {written} -")
     assert LetterFilter(q=asked).matches(letter)
 

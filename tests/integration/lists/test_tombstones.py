@@ -69,7 +69,7 @@ async def test_a_list_does_not_wait_until_the_leader_was_asked_for_every_marker(
     connection = gateway.inside.connection
     await delete_unknown_keys(connection, "pyoco_runs", [new_run_id() for _ in range(40)])
     assert await ids(gateway) == []
-    assert gateway.inside.listing.index.marked == 40
+    assert gateway.inside.listing.index.marker_count == 40
     asked: list[str] = []
 
     async def counted(connection: Connection, stream: str, subject: str) -> int:
@@ -100,7 +100,7 @@ async def test_all_markers_that_were_removed_are_forgotten_in_the_end(
         await jetstream_api.purge(connection, "KV_pyoco_runs", f"$KV.pyoco_runs.{run_id}")
     markers = gateway.inside.sweeper._runs.markers
     await eventually(lambda: list(markers) == deleted[20:], describe="the removed markers are forgotten")
-    assert gateway.inside.listing.index.marked == 10
+    assert gateway.inside.listing.index.marker_count == 10
 
 
 async def open_names(gateway: RunningGateway) -> set[str]:

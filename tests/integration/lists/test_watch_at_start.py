@@ -10,8 +10,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.streams import list_watch_routes as list_watch
 from pyoco_server.http_api.streams import wait_watch_routes as wait_watch
-from pyoco_server.human.inbox.wait_feed import WaitReader
-from pyoco_server.runs.index.run_feed_reader import RunReader
+from pyoco_server.human.inbox.wait_feed import WaitFeedReader
+from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from tests.support.event_reading import reading_events
 from tests.support.running.gateway import running_gateway
 from tests.support.waiting import eventually
@@ -19,19 +19,19 @@ from tests.support.waiting import eventually
 
 @pytest.mark.parametrize(
     ("path", "endpoint", "reader"),
-    [("/runs/watch", list_watch, RunReader), ("/waits/watch", wait_watch, WaitReader)],
+    [("/runs/watch", list_watch, RunFeedReader), ("/waits/watch", wait_watch, WaitFeedReader)],
 )
 async def test_it_begins_as_soon_as_the_index_is_made(
     config: NatsBackendConfig,
     monkeypatch: pytest.MonkeyPatch,
     path: str,
     endpoint: ModuleType,
-    reader: type[RunReader | WaitReader],
+    reader: type[RunFeedReader | WaitFeedReader],
 ) -> None:
     asked = asyncio.Event()
     begin = reader.begin
 
-    async def when_asked(self: RunReader | WaitReader, created: str) -> None:
+    async def when_asked(self: RunFeedReader | WaitFeedReader, created: str) -> None:
         await asked.wait()
         await begin(self, created)  # type: ignore[arg-type]
 

@@ -18,9 +18,9 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, pending_snapshot
 from pyoco_server.runs.lifecycle import idempotency
-from pyoco_server.runs.lifecycle.idempotency import KeyedRuns, payload_digest
+from pyoco_server.runs.lifecycle.idempotency import KeyedRequests, payload_digest
 from pyoco_server.runs.lifecycle.submission import new_job
-from pyoco_server.runs.lifecycle.withdrawal import remove_unbegun
+from pyoco_server.runs.lifecycle.withdrawal import remove_unstarted
 from tests.integration.gateway.test_http_errors import assert_problem, no_run_exists
 from tests.integration.gateway.test_outage import stored_run_ids
 from tests.support.broker.journals import journalled_runs
@@ -272,7 +272,7 @@ async def test_a_snapshot_that_comes_after_its_key_was_settled_is_refused(gatewa
     with pytest.raises(RevisionConflict):
         await gateway.inside.runs.store.create(pending_snapshot(slept))
     with pytest.raises(RevisionConflict):
-        await KeyedRuns(gateway.inside.connection).accept(held)
+        await KeyedRequests(gateway.inside.connection).accept(held)
     assert await stored_run_ids(gateway) == {run_id}
 
 
@@ -286,11 +286,11 @@ async def test_a_run_cannot_be_accepted_any_more_while_it_is_being_removed(
 
     async def with_a_sleeper_that_wakes_up(*arguments: Any) -> RunSnapshot | None:
         with pytest.raises(RevisionConflict):
-            await KeyedRuns(gateway.inside.connection).accept(held)
+            await KeyedRequests(gateway.inside.connection).accept(held)
         refused.set()
-        return await remove_unbegun(*arguments)
+        return await remove_unstarted(*arguments)
 
-    monkeypatch.setattr(idempotency, "remove_unbegun", with_a_sleeper_that_wakes_up)
+    monkeypatch.setattr(idempotency, "remove_unstarted", with_a_sleeper_that_wakes_up)
     assert await run_of(gateway) != slept.run_id
     assert refused.is_set()
 

@@ -16,7 +16,7 @@ from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import new_run_id
 from pyoco_server.records.operation_models import BulkAction
 from pyoco_server.runs.bulk import bulk_operations as bulk
-from pyoco_server.runs.bulk.bulk_operations import BulkWish
+from pyoco_server.runs.bulk.bulk_operations import BulkSpec
 from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter
 from pyoco_server.runs.lifecycle.tenancy import Caller
 from tests.integration.gateway.test_http_errors import assert_problem
@@ -122,7 +122,7 @@ class TestBulk:
     ) -> None:
         """An operation that has begun is that of the key; one that has not is made anew."""
         await put(gateway, letter())
-        wish = BulkWish(action=BulkAction.DELETE_LETTERS, query={})
+        wish = BulkSpec(action=BulkAction.DELETE_LETTERS, query={})
         nobody = Caller(None, None, sees_all=True)
         request = wish.keyed(KEY, nobody)
         record = bulk._new_record(wish, nobody, 1)
@@ -210,7 +210,7 @@ class TestRerun:
 
 
 async def test_tenants_have_keys_of_their_own(gateway: RunningGateway) -> None:
-    wish = BulkWish(action=BulkAction.CANCEL, query={})
+    wish = BulkSpec(action=BulkAction.CANCEL, query={})
     callers = [Caller(tenant, None, sees_all=tenant is None) for tenant in ("acme", "other", None)]
     starter = gateway.inside.bulk.starter
     nothing = bulk.MatchingLetters(gateway.inside.dead_letters, LetterFilter())

@@ -9,7 +9,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, TaskStatus
-from pyoco_server.runs.sweep.run_repair import Ending, Mender
+from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
 from tests.support.inspection import dead_letters, queue_is_empty, worker_record
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
@@ -33,7 +33,7 @@ async def test_an_end_by_the_sweep_is_not_taken_for_the_worker_s_own(
     release = tmp_path / "release"
     # Only its end tells the worker.
     slow = replace(config, run_heartbeat_interval_sec=600.0, consumer_ack_wait_sec=600.0)
-    mender = Mender(gateway.inside.connection)
+    mender = RunRepairer(gateway.inside.connection)
     async with serving_worker(slow):
         run_id = await gateway.submit("waiting", params={"path": str(release)})
 

@@ -37,7 +37,7 @@ class Markers(Retention):
         await asyncio.sleep(0)
 
     async def remove_all(self) -> None:
-        async for _ in self.remove_traces():
+        async for _ in self.remove_markers():
             pass
 
 
@@ -72,7 +72,7 @@ async def test_those_of_another_bucket_are_not_put_back() -> None:
     removing = asyncio.create_task(markers.remove_all())
     while len(markers.bucket) == 3:
         await asyncio.sleep(0)
-    runs.begin("another one")
+    runs.reset("another one")
     with pytest.raises(NatsUnavailable):
         await removing
     assert remembered(runs) == []
@@ -96,4 +96,4 @@ async def test_a_group_of_removed_runs_is_one_line_of_the_log(
         with caplog.at_level(logging.INFO, logger="pyoco_server.runs.sweep.retention"):
             assert await anext(Retention(connection, OpenRuns()).remove_ended()) == 3
     lines = [record.getMessage() for record in caplog.records if record.name.endswith("retention")]
-    assert lines == ["removed 3 runs that ended long ago"]
+    assert lines == ["removed 3 ended runs"]

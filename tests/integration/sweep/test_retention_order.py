@@ -75,8 +75,8 @@ async def remove_ended(retention: Retention) -> int:
     return sum([count async for count in retention.remove_ended()])
 
 
-async def remove_traces(retention: Retention) -> None:
-    async for _ in retention.remove_traces():
+async def remove_markers(retention: Retention) -> None:
+    async for _ in retention.remove_markers():
         pass
 
 
@@ -214,10 +214,10 @@ async def test_a_gateway_that_dies_while_it_removes_the_marker_leaves_nothing(co
     runs.remember_marker(run.run_id)
     before(retention, "events", dies)
     with pytest.raises(Died):
-        await remove_traces(retention)
+        await remove_markers(retention)
     runs = OpenRuns()
     runs.remember_marker(run.run_id)
-    await remove_traces(Retention(connection, runs, marker_sec=-1.0))
+    await remove_markers(Retention(connection, runs, marker_sec=-1.0))
     assert await remains(connection, run.run_id) == {}
 
 
@@ -234,6 +234,6 @@ async def test_a_marker_of_a_run_that_is_there_again_removes_nothing(connection:
     await Journal(connection).append(run_id, entry("load"))
     runs = OpenRuns()
     runs.remember_marker(run_id)
-    await remove_traces(Retention(connection, runs, marker_sec=-1.0))
+    await remove_markers(Retention(connection, runs, marker_sec=-1.0))
     assert await remains(connection, run_id) == {"KV_pyoco_runs": 1, "PYOCO_JOURNAL": 1}
     assert await RunStore(connection).exists(run_id)

@@ -51,7 +51,7 @@ async def test_a_run_whose_job_was_never_published_is_published_and_executed_onc
     assert (run["status"], run["attempt"], run["timeout_sec"]) == ("COMPLETED", 1, 60)
     assert counter.read_text() == "executed\n"
     assert gateway.inside.sweeper.actions == {"job_published": 1}
-    [said] = [record for record in caplog.records if "published it" in record.message]
+    [said] = [record for record in caplog.records if "published one" in record.message]
     assert (said.run_id, said.flow_name, said.tag) == (job.run_id, "counting", "default")  # type: ignore[attr-defined]
 
 

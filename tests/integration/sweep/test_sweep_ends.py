@@ -104,7 +104,7 @@ async def test_time_without_nats_does_not_count_as_silence(
         await rounds(gateway, 1)
         [run] = [run async for group in sweeper._runs.groups() for run in group]
         own_nats.kill()
-        await eventually(lambda: run.quiet_sec > 3.5, describe="the run would count as left alone")
+        await eventually(lambda: run.silent_sec > 3.5, describe="the run would count as left alone")
         own_nats.start()
         await gateway.inside.connection.wait_ready(LIMIT_SEC)
         back_at = gateway.inside.connection.state.since
@@ -121,7 +121,7 @@ async def test_a_run_that_moves_on_is_not_touched(
     """Its owner writes in the moment between the decision and the act."""
     run_id = await gateway.submit("noop")
     await DeadWorker(replace(config, consumer_max_deliver=1)).take()
-    store = gateway.inside.sweeper._mender.store
+    store = gateway.inside.sweeper._repairer.store
     read = store.get_from_leader
     woken_at = 0.0
 

@@ -58,7 +58,7 @@ async def test_one_of_two_gateways_sweeps_and_the_other_follows_when_it_is_kille
     now = time.monotonic()
     monkeypatch.setattr(lease, "time", SimpleNamespace(monotonic=lambda: now))
     with running(SERVER, *arguments, cwd=tmp_path, PYOCO_SWEEP_INTERVAL_SEC="0.1") as (first, _):
-        await asyncio.to_thread(first.writes, "this gateway sweeps now")
+        await asyncio.to_thread(first.writes, "acquired the sweep lease")
         async with running_gateway(config) as gateway:
             sweeper = gateway.inside.sweeper
             looks = count_looks(monkeypatch, sweeper.lease)

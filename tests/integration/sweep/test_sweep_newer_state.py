@@ -33,7 +33,7 @@ LIMIT_SEC = 90.0
 
 def inside_the_round(gateway: RunningGateway, act: Callable[[], Awaitable[None]]) -> asyncio.Event:
     """Have it done once, between the look at the open runs and the acts on them; the event says when."""
-    queued = gateway.inside.sweeper._left_alone._queued
+    queued = gateway.inside.sweeper._orphaned._queued
     look, done = queued.look, asyncio.Event()
 
     async def look_and_act() -> AsyncIterator[None]:
@@ -92,28 +92,28 @@ async def test_a_run_that_could_not_be_dealt_with_is_tried_again(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_gateway(config) as gateway:
-        mender = gateway.inside.sweeper._mender
-        give_job, failures = mender.give_job, ["the first time"]
+        repairer = gateway.inside.sweeper._repairer
+        republish_job, failures = repairer.republish_job, ["the first time"]
 
         async def fails_once(stored: StoredRun) -> str | None:
             if failures:
                 raise ValueError(failures.pop())
-            return await give_job(stored)
+            return await republish_job(stored)
 
-        monkeypatch.setattr(mender, "give_job", fails_once)
+        monkeypatch.setattr(repairer, "republish_job", fails_once)
         await store_without_job(gateway)
 
         async def has_a_job() -> bool:
             return await messages_in_queue(gateway) == 1
 
         assert await eventually(has_a_job, describe="its job is in the queue")
-    assert [record.exc_text for record in caplog.records if "cannot deal with a run" in record.message] != []
+    assert [record.exc_text for record in caplog.records if "cannot repair a run" in record.message] != []
 
 
 def test_only_the_revision_that_was_looked_at_is_forgotten() -> None:
     runs = OpenRuns()
     state = RunState(status="RUNNING", heartbeat_at=1.0)
-    runs.take("r", 2, state)
+    runs.apply("r", 2, state)
     runs.forget("r", 1)
     assert "r" in runs
     runs.forget("r", 2)

@@ -10,7 +10,7 @@ from pyoco_server.broker.stores import worker_registry
 from pyoco_server.broker.stores.worker_registry import OwnRecord, WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import WorkerState
-from pyoco_server.runs.sweep.worker_record_retention import GoneWorkers
+from pyoco_server.runs.sweep.worker_record_retention import WorkerRecordRetention
 from tests.support.broker.connections import connected
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.running.gateway import RunningGateway, running_gateway
@@ -29,7 +29,7 @@ async def known(registry: WorkerRegistry) -> list[str]:
 async def test_the_sweep_removes_whoever_is_gone_for_long(config: NatsBackendConfig) -> None:
     config = replace(config, worker_heartbeat_interval_sec=0.1, sweep_interval_sec=0.2)
     async with running_gateway(config) as gateway:
-        gateway.inside.sweeper._gone_workers._look_sec = 0.0
+        gateway.inside.sweeper._worker_records._check_sec = 0.0
         now = time.time()
         for record in (
             a_record("gone", seen_at=now),
@@ -55,7 +55,7 @@ async def test_records_are_kept_as_long_as_the_setting_says(
     async with connected(replace(config, worker_record_retention_sec=keep_sec)) as connection:
         # By its own clock it is gone for months; but it has just written.
         await put_record(connection, a_record("old", seen_at=1.0))
-        assert await GoneWorkers(connection).remove() == 0
+        assert await WorkerRecordRetention(connection).remove() == 0
         assert await known(WorkerRegistry(connection)) == ["old"]
 
 

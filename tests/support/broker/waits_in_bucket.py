@@ -58,12 +58,12 @@ class SeenRuns(OpenRuns):
     async def look(self) -> None:
         bucket = self._connection.config.runs_kv_bucket
         if not self.created:
-            self.begin((await stream_state(self._connection, f"KV_{bucket}")).created)
+            self.reset((await stream_state(self._connection, f"KV_{bucket}")).created)
         while batch := await read_batch(self._connection, f"KV_{bucket}", EVERYTHING, after=self._after):
             for message in batch:
                 run_id = message.subject.removeprefix(f"$KV.{bucket}.")
                 gone = message.headers.get("KV-Operation") in DELETED
                 state = None if gone else state_in(message)
                 over = state is None or state.status in TERMINAL
-                self.take(run_id, message.sequence, None if over else state)
+                self.apply(run_id, message.sequence, None if over else state)
             self._after = batch[-1].sequence

@@ -8,7 +8,7 @@ from pyoco_server.broker.queue.queue_position import JobPlace, Standing, TagQueu
 from pyoco_server.broker.queue.work_queue import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import OpenWait, RunSnapshot, RunStatus, WorkerRecord, WorkerState
-from pyoco_server.runs.explain.explain_facts import Facts, Manners
+from pyoco_server.runs.explain.explain_facts import Facts, TimingSettings
 from pyoco_server.runs.explain.explain_rules import explain
 
 NOW = 1_000_000.0
@@ -17,7 +17,7 @@ NOW = 1_000_000.0
 RUN_ID = "9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d"
 
 
-MANNERS = Manners.of(NatsBackendConfig(load_dotenv=False))
+MANNERS = TimingSettings.of(NatsBackendConfig(load_dotenv=False))
 
 
 def run(status: RunStatus = RunStatus.PENDING, **fields: Any) -> RunSnapshot:

@@ -8,7 +8,8 @@ import pytest
 
 from pyoco_server.records.models import encode
 from pyoco_server.runs.index import index_file
-from pyoco_server.runs.index.run_index import RunIndex, SeenWrite
+from pyoco_server.runs.index.index_writer import RunWrite
+from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_summary import summary_of
 from tests.support.broker.stored_runs import ended
 
@@ -27,7 +28,7 @@ async def opened(folder: Path) -> AsyncIterator[RunIndex]:
 async def never_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunIndex]:
     """As a process leaves it that was killed: its lock ends with it."""
     with monkeypatch.context() as killed:
-        killed.setattr(index_file.IndexFile, "close_in_order", lambda _: None)
+        killed.setattr(index_file.IndexFile, "flush", lambda _: None)
         async with opened(folder) as index:
             yield index
 
@@ -36,7 +37,7 @@ async def fill(index: RunIndex) -> None:
     run = ended(at=1.0)
     await index.begin(BUCKET)
     data = encode(run)
-    await index.apply([SeenWrite(run.run_id, 1, data, summary_of(data))], upto=1)
+    await index.apply([RunWrite(run.run_id, 1, data, summary_of(data))], upto=1)
     await index.complete()
 
 
@@ -51,8 +52,8 @@ async def test_an_index_in_use_when_the_system_ended_is_made_anew(
         await fill(index)
     reboot(monkeypatch)
     async with opened(tmp_path) as index:
-        assert (index.checkpoint.created, index.runs) == ("", 0)
-    assert "the index of runs was not closed before the system ended, and is made anew" in caplog.messages
+        assert (index.checkpoint.created, index.entries) == ("", 0)
+    assert "rebuilding the index of runs: the system stopped while it was open" in caplog.messages
 
 
 async def test_an_index_that_was_closed_is_kept_over_a_boot(
@@ -62,7 +63,7 @@ async def test_an_index_that_was_closed_is_kept_over_a_boot(
         await fill(index)
     reboot(monkeypatch)
     async with opened(tmp_path) as index:
-        assert (index.checkpoint.created, index.runs) == (BUCKET, 1)
+        assert (index.checkpoint.created, index.entries) == (BUCKET, 1)
 
 
 async def test_an_index_of_a_gateway_that_was_killed_is_kept_in_the_same_boot(
@@ -71,7 +72,7 @@ async def test_an_index_of_a_gateway_that_was_killed_is_kept_in_the_same_boot(
     async with never_closed(tmp_path, monkeypatch) as index:
         await fill(index)
     async with opened(tmp_path) as index:
-        assert (index.checkpoint.created, index.runs) == (BUCKET, 1)
+        assert (index.checkpoint.created, index.entries) == (BUCKET, 1)
 
 
 async def test_an_index_that_is_in_use_again_has_to_be_closed_again(
@@ -80,10 +81,10 @@ async def test_an_index_that_is_in_use_again_has_to_be_closed_again(
     async with opened(tmp_path) as index:
         await fill(index)
     async with never_closed(tmp_path, monkeypatch) as index:
-        assert index.runs == 1
+        assert index.entries == 1
     reboot(monkeypatch)
     async with opened(tmp_path) as index:
-        assert index.runs == 0
+        assert index.entries == 0
 
 
 def test_where_the_system_does_not_name_its_boot_each_process_counts_as_one(

@@ -10,10 +10,8 @@ import pytest
 from pyoco_server.records.models import Job, RunSnapshot, RunStatus, encode, new_run_id, pending_snapshot
 from pyoco_server.runs.index import index_schema as schema
 from pyoco_server.runs.index.index_file import IndexFile
-from pyoco_server.runs.index.index_rows import SeenWrite
-from pyoco_server.runs.index.index_writer import IndexWriter
+from pyoco_server.runs.index.index_writer import BatchStatement, IndexWriter, RunWrite
 from pyoco_server.runs.index.run_summary import RunSummary, summary_of
-from pyoco_server.runs.index.statements import ManyRows
 from pyoco_server.runs.sweep.open_runs import decode_state
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
 
@@ -34,7 +32,7 @@ class Written:
     """An index, and what is in it."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = IndexFile(folder, schema.FORM)
+        self._file = IndexFile(folder, schema.SCHEMA)
         self.db = self._file.writer()
         self.writer = IndexWriter(self.db)
         self.writer.begin("now")
@@ -84,13 +82,13 @@ def run(run_id: str, choose: random.Random) -> RunSnapshot:
     return snapshot
 
 
-def seen(run_id: str, revision: int, snapshot: RunSnapshot) -> SeenWrite:
+def seen(run_id: str, revision: int, snapshot: RunSnapshot) -> RunWrite:
     data = encode(snapshot)
     state = None if snapshot.status.terminal else decode_state(data)
-    return SeenWrite(run_id, revision, data, summary_of(data), state)
+    return RunWrite(run_id, revision, data, summary_of(data), state)
 
 
-def history(choose: random.Random, *, runs: int, writes: int) -> list[SeenWrite]:
+def history(choose: random.Random, *, runs: int, writes: int) -> list[RunWrite]:
     """Runs that are written again and again, removed, made unreadable and made anew."""
     run_ids = [new_run_id() for _ in range(runs)]
     found = []
@@ -98,33 +96,33 @@ def history(choose: random.Random, *, runs: int, writes: int) -> list[SeenWrite]
         run_id = choose.choice(run_ids)
         what = choose.random()
         if what < 0.1:
-            found.append(SeenWrite(run_id, revision, None, removed=True))
+            found.append(RunWrite(run_id, revision, None, deleted=True))
         elif what < 0.15:
-            found.append(SeenWrite(run_id, revision, b"no run"))
+            found.append(RunWrite(run_id, revision, b"no run"))
         else:
             found.append(seen(run_id, revision, run(run_id, choose)))
     return found
 
 
-@pytest.mark.parametrize("want_before", [True, False])
+@pytest.mark.parametrize("with_before", [True, False])
 @pytest.mark.parametrize("size", [3, 73, 400])
 def test_a_batch_leaves_and_says_the_same_as_its_writes_one_by_one(
-    written: Callable[[], Written], size: int, want_before: bool
+    written: Callable[[], Written], size: int, with_before: bool
 ) -> None:
     writes = history(random.Random(size), runs=150, writes=800)
     together, one_by_one = written(), written()
     for start in range(0, len(writes), size):
         batch = writes[start : start + size]
-        said = together.writer.apply(batch, upto=batch[-1].revision, want_before=want_before)
+        said = together.writer.apply(batch, upto=batch[-1].revision, with_before=with_before)
         singly: list[Before] = []
         for write in batch:
-            singly += one_by_one.writer.apply([write], upto=write.revision, want_before=want_before)
+            singly += one_by_one.writer.apply([write], upto=write.revision, with_before=with_before)
         assert said == singly
         assert together.tables() == one_by_one.tables()
     for text in ("loa", "rep", "nig", "n 1"):
         assert together.found(text) == one_by_one.found(text) != set()
     counted = [
-        (index.writer.runs, index.writer.markers.count, index.writer.revision)
+        (index.writer.entries, index.writer.markers.count, index.writer.revision)
         for index in (together, one_by_one)
     ]
     assert counted[0] == counted[1]
@@ -136,20 +134,20 @@ def test_a_run_that_was_written_twice_in_a_batch_was_before_what_came_first(
 ) -> None:
     index, run_id = written(), new_run_id()
     first, second = (seen(run_id, revision, run(run_id, random.Random(revision))) for revision in (1, 2))
-    gone = SeenWrite(run_id, 3, None, removed=True)
-    said = index.writer.apply([first, second, gone], upto=3, want_before=True)
+    gone = RunWrite(run_id, 3, None, deleted=True)
+    said = index.writer.apply([first, second, gone], upto=3, with_before=True)
     assert said == [None, first.summary, second.summary]
     # Without being asked it says whose the run was, and no more.
     again = seen(run_id, 4, run(run_id, random.Random(4)))
-    assert index.writer.apply([again, SeenWrite(run_id, 5, b"no run")], upto=5) == [UNKNOWN, again.summary]
-    assert index.writer.runs == 0
+    assert index.writer.apply([again, RunWrite(run_id, 5, b"no run")], upto=5) == [UNKNOWN, again.summary]
+    assert index.writer.entries == 0
 
 
 def test_of_a_batch_that_fails_nothing_is_left(written: Callable[[], Written]) -> None:
     index = written()
     before = history(random.Random(1), runs=40, writes=60)
     index.writer.apply(before, upto=60)
-    was = (index.tables(), index.writer.runs, index.writer.markers.count, index.writer.revision)
+    was = (index.tables(), index.writer.entries, index.writer.markers.count, index.writer.revision)
     taken = next(
         write for write in before if write.summary is not None and index.found("gpu") & {write.revision}
     )
@@ -160,10 +158,10 @@ def test_of_a_batch_that_fails_nothing_is_left(written: Callable[[], Written]) -
         seen(other, taken.revision, run(other, random.Random(3))),
     ]
     with pytest.raises(sqlite3.IntegrityError):
-        index.writer.apply([SeenWrite(new_run_id(), 99, None, removed=True), *batch], upto=200)
-    assert (index.tables(), index.writer.runs, index.writer.markers.count, index.writer.revision) == was
+        index.writer.apply([RunWrite(new_run_id(), 99, None, deleted=True), *batch], upto=200)
+    assert (index.tables(), index.writer.entries, index.writer.markers.count, index.writer.revision) == was
     index.writer.apply(batch[:-1], upto=200)
-    assert index.writer.runs == was[1] + 80
+    assert index.writer.entries == was[1] + 80
 
 
 def test_dropped_runs_are_told_and_gone(written: Callable[[], Written]) -> None:
@@ -175,7 +173,7 @@ def test_dropped_runs_are_told_and_gone(written: Callable[[], Written]) -> None:
     dropped = dict(index.writer.drop([*range(1, 81), 1000]))
     assert dropped == {write.revision: write.summary for write in batch[:80]}
     assert all(isinstance(summary, RunSummary) for summary in dropped.values())
-    assert index.writer.runs == 10
+    assert index.writer.entries == 10
     assert index.found("gpu") == set(range(81, 91))
 
 
@@ -188,8 +186,8 @@ def test_a_statement_takes_each_row_once_and_in_order(count: int) -> None:
     db = sqlite3.connect(":memory:")
     db.execute("CREATE TABLE t (number INTEGER PRIMARY KEY, a, b)")
     rows = [(number, str(number)) for number in range(count)]
-    ManyRows("INSERT INTO t (a, b) VALUES {}", "(?, ?)").do(db, rows)
+    BatchStatement("INSERT INTO t (a, b) VALUES {}", "(?, ?)").execute(db, rows)
     assert db.execute("SELECT a, b FROM t ORDER BY number").fetchall() == rows
-    found = ManyRows("SELECT a FROM t WHERE b IN ({})", "?").run(db, [(text,) for _, text in rows])
+    found = BatchStatement("SELECT a FROM t WHERE b IN ({})", "?").query(db, [(text,) for _, text in rows])
     assert sorted(found) == [(number,) for number in range(count)]
     db.close()

@@ -11,7 +11,7 @@ from pyoco_server.errors import InvalidRequest, NatsUnavailable
 from pyoco_server.http_client.event_stream import ServerSentEvent, events_in
 from pyoco_server.records.models import LogLine
 from pyoco_server.runs.watch import log_reading
-from pyoco_server.runs.watch.log_reading import START, LogFilter, LogPage, LogReader, Position
+from pyoco_server.runs.watch.log_reading import START, LogFilter, LogPage, LogPosition, LogReader
 
 
 class LogInMemory(RunLogs):
@@ -52,14 +52,16 @@ FILTERS = st.builds(
 )
 
 
-@given(batches=st.lists(st.lists(LINES, max_size=4), max_size=8), wanted=FILTERS, limit=st.integers(1, 5))
+@given(
+    batches=st.lists(st.lists(LINES, max_size=4), max_size=8), line_filter=FILTERS, limit=st.integers(1, 5)
+)
 async def test_paging_gives_each_wanted_line_once_and_in_order(
-    batches: list[list[LogLine]], wanted: LogFilter, limit: int
+    batches: list[list[LogLine]], line_filter: LogFilter, limit: int
 ) -> None:
     log, found, after = LogInMemory(*batches), list[LogLine](), START
     while True:
         # As a client does it: each page by a reader of its own, from the position of the page before.
-        page = await LogReader(log, "run", after=after, wanted=wanted).page(limit, ended=True)
+        page = await LogReader(log, "run", after=after, line_filter=line_filter).page(limit, ended=True)
         assert len(page.lines) <= limit
         assert page.moved == (page.position != after)
         found += [placed.line for placed in page.lines]
@@ -67,7 +69,7 @@ async def test_paging_gives_each_wanted_line_once_and_in_order(
         if page.complete:
             break
         assert page.moved
-    assert found == [each for batch in batches for each in batch if wanted.takes(each)]
+    assert found == [each for batch in batches for each in batch if line_filter.matches(each)]
 
 
 @given(batches=st.lists(st.lists(LINES, max_size=4), max_size=8), limit=st.integers(1, 5))
@@ -90,26 +92,28 @@ async def test_a_page_that_fails_half_way_is_read_again_whole() -> None:
 async def test_a_page_that_finds_nothing_ends_after_a_while_and_tells_how_far_it_looked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_reading, "MOST_BATCHES", 4)
+    monkeypatch.setattr(log_reading, "MAX_BATCHES", 4)
     log = LogInMemory(*[[line("no")]] * 20, [line("yes")])
-    reader = LogReader(log, "run", wanted=LogFilter(search="yes"))
+    reader = LogReader(log, "run", line_filter=LogFilter(search="yes"))
     page = await reader.page(10, ended=True)
-    assert (page.lines, page.position, page.moved, page.complete) == ([], Position(12, 0), True, False)
+    assert (page.lines, page.position, page.moved, page.complete) == ([], LogPosition(12, 0), True, False)
     assert log.reads == 2
 
 
 async def test_a_page_of_large_batches_ends_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_reading, "MOST_BYTES", 300)  # each batch is 100 here, and two are read at once
+    monkeypatch.setattr(log_reading, "MAX_BYTES", 300)  # each batch is 100 here, and two are read at once
     page = await LogReader(LogInMemory(*[[line("x")]] * 20), "run").page(100, ended=True)
     assert len(page.lines) == 4
 
 
 async def test_even_the_smallest_page_moves_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_reading, "MOST_BYTES", 1)
-    monkeypatch.setattr(log_reading, "MOST_BATCHES", 1)
+    monkeypatch.setattr(log_reading, "MAX_BYTES", 1)
+    monkeypatch.setattr(log_reading, "MAX_BATCHES", 1)
     log, after, seen = LogInMemory(*[[line("no")]] * 5), START, 0
     while not (
-        page := await LogReader(log, "run", after=after, wanted=LogFilter(search="x")).page(1, ended=True)
+        page := await LogReader(log, "run", after=after, line_filter=LogFilter(search="x")).page(
+            1, ended=True
+        )
     ).complete:
         assert page.moved
         after, seen = page.position, seen + 1
@@ -131,7 +135,7 @@ async def test_the_log_of_a_running_run_is_never_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "takes"),
+    ("line_filter", "matches"),
     [
         (LogFilter(), {"Straße", "late", "lost"}),
         (LogFilter(search="STRASSE"), {"Straße"}),
@@ -144,15 +148,15 @@ async def test_the_log_of_a_running_run_is_never_complete() -> None:
     # The texts of sets differ from process to process.
     ids=["all", "folded", "search", "task", "tasks", "streams", "none"],
 )
-def test_a_filter_takes_what_every_part_of_it_wants(wanted: LogFilter, takes: set[str]) -> None:
+def test_a_line_matches_when_every_part_of_the_filter_does(line_filter: LogFilter, matches: set[str]) -> None:
     lines = [line("Straße"), line("late", "save", "stderr"), line("lost", None, "note")]
-    assert {each.text for each in lines if wanted.takes(each)} == takes
+    assert {each.text for each in lines if line_filter.matches(each)} == matches
 
 
 @given(st.integers(0, 10**18 - 1), st.integers(0, 10**9 - 1))
 def test_an_id_is_read_as_it_was_written(sequence: int, index: int) -> None:
-    position = Position(sequence, index)
-    assert Position.parse(str(position), field="after") == position
+    position = LogPosition(sequence, index)
+    assert LogPosition.parse(str(position), field="after") == position
 
 
 @pytest.mark.parametrize(
@@ -160,9 +164,9 @@ def test_an_id_is_read_as_it_was_written(sequence: int, index: int) -> None:
 )
 def test_what_is_no_id_is_refused_with_the_field_and_the_value(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        Position.parse(text, field="after")
+        LogPosition.parse(text, field="after")
     (problem,) = refused.value.problems
-    assert (problem.field, problem.message) == ("after", "wanted the id of a line, such as 12-0")
+    assert (problem.field, problem.message) == ("after", "expected the id of a line, such as 12-0")
     assert problem.value == repr(text)
 
 

@@ -14,13 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyoco_server.runs.index.index_file import IndexFile
-from pyoco_server.runs.index.index_rows import SeenWrite
-from pyoco_server.runs.index.index_schema import FORM
-from pyoco_server.runs.index.index_writer import IndexWriter
+from pyoco_server.runs.index.index_schema import SCHEMA
+from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
+from pyoco_server.runs.index.pagination import Sort, SortField, SortKey
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
 from pyoco_server.runs.index.run_search import Search
 from pyoco_server.runs.index.run_summary import RunSummary, summary_of
-from pyoco_server.runs.index.sorting import Place, Sort, SortField
 
 STATUSES = ("PENDING", "RUNNING", "COMPLETED", "FAILED")
 WORDS = (
@@ -93,7 +92,7 @@ thrifts = st.fixed_dictionaries(
         "sources._OFTEN": st.sampled_from([1, 4]),
         "sources._SEVERAL_GROUPS": st.sampled_from([0, 200]),
         "run_search._MANY_SOURCES": st.sampled_from([0, 8]),
-        "run_search._AHEAD": st.sampled_from([0.01, 3]),
+        "run_search._LOOK_AHEAD": st.sampled_from([0.01, 3]),
         "run_search._FAR": st.sampled_from([0, 50_000]),
         "run_search._FAR_FOR_TEXT": st.sampled_from([0, 2, 8000]),
     }
@@ -104,7 +103,7 @@ class Index:
     """An index in a folder of its own, and what it should know."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = IndexFile(folder, FORM)
+        self._file = IndexFile(folder, SCHEMA)
         self.writer = IndexWriter(self._file.writer())
         self.writer.begin("a bucket")
         self.writer.complete()
@@ -113,18 +112,18 @@ class Index:
     def write(self, run_id: str, fields: dict[str, Any] | None) -> None:
         revision = self.writer.revision + 1
         if fields is None:
-            self.writer.apply([SeenWrite(run_id, revision, None, removed=True)], upto=revision)
+            self.writer.apply([RunWrite(run_id, revision, None, deleted=True)], upto=revision)
             self.runs.pop(run_id, None)
             return
         summary = summary_of(json.dumps({"run_id": run_id, **fields}, ensure_ascii=False).encode())
-        self.writer.apply([SeenWrite(run_id, revision, b"", summary)], upto=revision)
+        self.writer.apply([RunWrite(run_id, revision, b"", summary)], upto=revision)
         self.runs[run_id] = (revision, summary)
 
     def search(self, wanted: RunFilter, sort: Sort | None = None) -> "Search":
         return Search(self.writer._db, wanted, sort)
 
-    def expected(self, wanted: RunFilter, sort: Sort) -> list[Place]:
-        found = [_place(revision, run, sort) for revision, run in self.runs.values() if wanted.matches(run)]
+    def expected(self, wanted: RunFilter, sort: Sort) -> list[SortKey]:
+        found = [_key(revision, run, sort) for revision, run in self.runs.values() if wanted.matches(run)]
         return sorted(found, reverse=sort.descending)
 
     def close(self) -> None:
@@ -132,11 +131,11 @@ class Index:
         self._file.release()
 
 
-def _place(revision: int, run: RunSummary, sort: Sort) -> Place:
+def _key(revision: int, run: RunSummary, sort: Sort) -> SortKey:
     item = run.item
     name = {SortField.FLOW_NAME: item.flow_name, SortField.STATUS: item.status}.get(sort.field, "")
     time = item.duration_sec if sort.field is SortField.DURATION else getattr(item, sort.field.time)
-    return Place(name, -1.0 if time is None else time, revision)
+    return SortKey(name, -1.0 if time is None else time, revision)
 
 
 @contextmanager
@@ -187,13 +186,13 @@ def test_pages_tell_each_run_once_that_does_not_change_meanwhile(
         for number, fields in enumerate(data.draw(st.lists(snapshots, min_size=1, max_size=15))):
             index.write(run_id(number), fields)
         unchanged = set(index.expected(wanted, sort))
-        told: list[Place] = []
+        told: list[SortKey] = []
         while page := index.search(wanted, sort).page(2, told[-1] if told else None):
             told += page
             changed, fields = data.draw(st.tuples(st.integers(0, 14), maybe(snapshots)))
             before = index.runs.get(run_id(changed))
             if before is not None and len(told) < 40:
-                unchanged.discard(_place(*before, sort))
+                unchanged.discard(_key(*before, sort))
                 index.write(run_id(changed), fields)
         assert [place for place in told if place in unchanged] == sorted(unchanged, reverse=sort.descending)
 
@@ -213,7 +212,7 @@ def test_nothing_is_left_of_runs_that_were_removed(
     with made_index() as index:
         for number, fields in writes:
             index.write(run_id(number), fields)
-        assert index.writer.runs == len(index.runs)
+        assert index.writer.entries == len(index.runs)
         for number in range(10):
             index.write(run_id(number), None)
         db = index.writer._db

@@ -11,14 +11,13 @@ from benchmarks.seed import WORKERS, snapshots
 
 from pyoco_server.records.models import encode
 from pyoco_server.runs.index.index_file import IndexFile
-from pyoco_server.runs.index.index_rows import SeenWrite
-from pyoco_server.runs.index.index_schema import FORM
-from pyoco_server.runs.index.index_writer import IndexWriter
-from pyoco_server.runs.index.read_connections import ReaderConnections
+from pyoco_server.runs.index.index_schema import SCHEMA
+from pyoco_server.runs.index.index_writer import IndexWriter, RunWrite
+from pyoco_server.runs.index.pagination import Sort, SortField
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_search import Search
 from pyoco_server.runs.index.run_summary import summary_of
-from pyoco_server.runs.index.sorting import Sort, SortField
+from pyoco_server.runs.index.sqlite_index import ReadConnections
 
 FAILED = frozenset({"FAILED"})
 LONGEST_FIRST = Sort(SortField.DURATION)
@@ -29,11 +28,11 @@ SHORTEST_FIRST = Sort(SortField.DURATION, descending=False)
 def file() -> Iterator[IndexFile]:
     """An index of runs of many groups."""
     with TemporaryDirectory() as folder:
-        file = IndexFile(Path(folder), FORM)
+        file = IndexFile(Path(folder), SCHEMA)
         writer = IndexWriter(file.writer())
         writer.begin("a bucket")
         seen = [
-            SeenWrite(run.run_id, revision, b"", summary_of(encode(run)))
+            RunWrite(run.run_id, revision, b"", summary_of(encode(run)))
             for revision, run in enumerate(snapshots(5000), start=1)
         ]
         writer.apply(seen, upto=len(seen))
@@ -80,11 +79,11 @@ def plan(db: sqlite3.Connection, sql: str) -> list[str]:
 
 
 def test_another_thread_reads_with_the_connection_that_was_used_last(file: IndexFile) -> None:
-    connections = ReaderConnections()
+    connections = ReadConnections()
     used = []
 
     def read() -> None:
-        with connections.of(file) as db:
+        with connections.transaction(file) as db:
             used.append(db)
 
     for _ in range(2):
@@ -96,17 +95,17 @@ def test_another_thread_reads_with_the_connection_that_was_used_last(file: Index
 
 
 def test_who_reads_at_the_same_time_has_a_connection_of_its_own(file: IndexFile) -> None:
-    connections = ReaderConnections()
-    with connections.of(file) as first, connections.of(file) as second:
+    connections = ReadConnections()
+    with connections.transaction(file) as first, connections.transaction(file) as second:
         assert first is not second
     connections.close()
 
 
 def test_a_connection_to_a_file_that_was_given_up_is_closed_and_not_used_again(file: IndexFile) -> None:
-    connections = ReaderConnections()
-    with connections.of(file) as old:
-        connections.renew()
-    with connections.of(file) as new:
+    connections = ReadConnections()
+    with connections.transaction(file) as old:
+        connections.expire()
+    with connections.transaction(file) as new:
         assert new is not old
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         old.execute("SELECT 1")

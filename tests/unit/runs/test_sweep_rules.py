@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from pyoco_server.broker.queue.work_queue import DeliveryLimits
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.sweep.open_runs import RunState
-from pyoco_server.runs.sweep.sweep_rules import Need, Patience, need_of, past_time_limit
+from pyoco_server.runs.sweep.sweep_rules import Repair, SilenceThresholds, past_time_limit, repair_for
 
 LIMITS = DeliveryLimits(ack_wait_sec=30.0, max_deliver=3)
-PATIENCE = Patience.of(NatsBackendConfig())
+PATIENCE = SilenceThresholds.of(NatsBackendConfig())
 
 
 def state(**fields: object) -> RunState:
@@ -32,36 +32,36 @@ def cancelled(run: RunState) -> RunState:
 @pytest.mark.parametrize(
     ("run", "quiet_sec", "need"),
     [
-        (UNBEGUN, 9.0, Need.NOTHING),
-        (UNBEGUN, 11.0, Need.JOB),
-        (cancelled(UNBEGUN), 9.0, Need.NOTHING),
-        (cancelled(UNBEGUN), 11.0, Need.CANCEL),
-        (BEGUN, 31.0, Need.NOTHING),
-        (BEGUN, 33.0, Need.JOB),
-        (cancelled(BEGUN), 31.0, Need.NOTHING),
-        (cancelled(BEGUN), 33.0, Need.CANCEL),
-        (LAST, 31.0, Need.NOTHING),
-        (LAST, 33.0, Need.GIVE_UP),
-        (cancelled(LAST), 33.0, Need.CANCEL),
+        (UNBEGUN, 9.0, Repair.NONE),
+        (UNBEGUN, 11.0, Repair.REQUEUE),
+        (cancelled(UNBEGUN), 9.0, Repair.NONE),
+        (cancelled(UNBEGUN), 11.0, Repair.CANCEL),
+        (BEGUN, 31.0, Repair.NONE),
+        (BEGUN, 33.0, Repair.REQUEUE),
+        (cancelled(BEGUN), 31.0, Repair.NONE),
+        (cancelled(BEGUN), 33.0, Repair.CANCEL),
+        (LAST, 31.0, Repair.NONE),
+        (LAST, 33.0, Repair.EXHAUSTED),
+        (cancelled(LAST), 33.0, Repair.CANCEL),
         # It had 10 s behind it when it was last heard of.
-        (LIMITED, 33.0, Need.JOB),
-        (LIMITED, 49.0, Need.JOB),
-        (LIMITED, 51.0, Need.TIME_OUT),
-        (cancelled(LIMITED), 51.0, Need.CANCEL),
+        (LIMITED, 33.0, Repair.REQUEUE),
+        (LIMITED, 49.0, Repair.REQUEUE),
+        (LIMITED, 51.0, Repair.TIME_OUT),
+        (cancelled(LIMITED), 51.0, Repair.CANCEL),
     ],
 )
-def test_what_a_quiet_run_needs(run: RunState, quiet_sec: float, need: Need) -> None:
-    assert need_of(run, quiet_sec, LIMITS, PATIENCE) is need
+def test_what_a_quiet_run_needs(run: RunState, quiet_sec: float, need: Repair) -> None:
+    assert repair_for(run, quiet_sec, LIMITS, PATIENCE) is need
 
 
 def test_a_status_of_a_newer_version_is_left_to_it() -> None:
     dreaming = state(status="DREAMING", delivery=(7, 3), timeout_sec=1.0)
-    assert need_of(dreaming, 10**6, LIMITS, PATIENCE) is Need.NOTHING
+    assert repair_for(dreaming, 10**6, LIMITS, PATIENCE) is Repair.NONE
 
 
 def test_a_run_that_waits_for_people_needs_nothing_however_long() -> None:
     waiting = state(status="WAITING_HUMAN", timeout_sec=1.0)
-    assert need_of(waiting, 10**9, LIMITS, PATIENCE) is Need.NOTHING
+    assert repair_for(waiting, 10**9, LIMITS, PATIENCE) is Repair.NONE
 
 
 def test_the_time_that_a_run_has_waited_for_people_does_not_count_against_its_limit() -> None:
@@ -80,21 +80,21 @@ def test_the_time_that_an_owner_has_counted_is_not_taken_from_wall_clocks() -> N
 def test_a_time_limit_that_has_passed_is_the_owner_s_to_enforce_while_there_is_one() -> None:
     late = state(delivery=(7, 1), heartbeat_at=1000.0, timeout_sec=60.0)
     assert past_time_limit(late, 0.0)
-    assert need_of(late, 31.0, LIMITS, PATIENCE) is Need.NOTHING
-    assert need_of(late, 33.0, LIMITS, PATIENCE) is Need.TIME_OUT
+    assert repair_for(late, 31.0, LIMITS, PATIENCE) is Repair.NONE
+    assert repair_for(late, 33.0, LIMITS, PATIENCE) is Repair.TIME_OUT
 
 
 def test_an_owner_that_is_seldom_heard_of_is_given_more_time() -> None:
     """Its heartbeats may be further apart than AckWait, which it keeps up in another way."""
-    seldom = Patience.of(NatsBackendConfig(run_heartbeat_interval_sec=40.0))
-    assert need_of(BEGUN, 79.0, LIMITS, seldom) is Need.NOTHING
-    assert need_of(BEGUN, 111.0, LIMITS, seldom) is Need.JOB
-    assert seldom.given_up_sec(LIMITS) == 80.0
+    seldom = SilenceThresholds.of(NatsBackendConfig(run_heartbeat_interval_sec=40.0))
+    assert repair_for(BEGUN, 79.0, LIMITS, seldom) is Repair.NONE
+    assert repair_for(BEGUN, 111.0, LIMITS, seldom) is Repair.REQUEUE
+    assert seldom.exhausted_sec(LIMITS) == 80.0
 
 
 def test_a_submission_is_given_its_time_however_often_the_sweep_comes() -> None:
-    hasty = Patience.of(NatsBackendConfig(sweep_interval_sec=0.01))
-    assert need_of(UNBEGUN, 1.9, LIMITS, hasty) is Need.NOTHING
+    hasty = SilenceThresholds.of(NatsBackendConfig(sweep_interval_sec=0.01))
+    assert repair_for(UNBEGUN, 1.9, LIMITS, hasty) is Repair.NONE
 
 
 @given(number=st.integers(1, 10**6))

@@ -11,9 +11,8 @@ from pyoco_server.api.run_types import RunFilterQuery
 from pyoco_server.errors import FieldProblem, InvalidListQuery, shortened
 from pyoco_server.http_api.middleware.callers import caller_of
 from pyoco_server.records.models import RunStatus, is_run_id
-from pyoco_server.runs.index.cursors import BadCursor, Cursors
+from pyoco_server.runs.index.pagination import BadCursor, Cursors, SortKey
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
-from pyoco_server.runs.index.sorting import Place
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
 T = TypeVar("T")
@@ -140,10 +139,10 @@ def _time(text: str) -> float:
     return at
 
 
-def cursor_value(cursors: Cursors | None, *bound_to: Any) -> Callable[[str], Place]:
+def cursor_value(cursors: Cursors | None, *bound_to: Any) -> Callable[[str], SortKey]:
     """Reads a cursor that is valid for this filter, and this order, only."""
 
-    def parse(text: str) -> Place:
+    def parse(text: str) -> SortKey:
         assert cursors is not None, "there is a cursor to read"
         try:
             return cursors.read(text, *bound_to)

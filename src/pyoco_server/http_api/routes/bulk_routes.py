@@ -34,7 +34,7 @@ from pyoco_server.http_api.routing import handles
 from pyoco_server.records.operation_models import BulkAction
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk.bulk_operations import (
-    BulkWish,
+    BulkSpec,
     MatchingLetters,
     MatchingRuns,
     Selection,
@@ -49,7 +49,7 @@ _MAX_LISTED = 100
 async def cancel_matching(request: Request) -> Response:
     selection = MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
     body = await _body(request, BulkCancelRequest)
-    wish = BulkWish(action=BulkAction.CANCEL, query=_query(request), reason=body.reason)
+    wish = BulkSpec(action=BulkAction.CANCEL, query=_query(request), reason=body.reason)
     return await _respond(request, body, wish, selection)
 
 
@@ -58,7 +58,7 @@ async def rerun_matching(request: Request) -> Response:
     selection = MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
     body = await _body(request, BulkRerunRequest)
     check_mode(body.mode)
-    wish = BulkWish(action=BulkAction.RERUN, query=_query(request), mode=body.mode)
+    wish = BulkSpec(action=BulkAction.RERUN, query=_query(request), mode=body.mode)
     return await _respond(request, body, wish, selection)
 
 
@@ -67,7 +67,7 @@ async def replay_matching(request: Request) -> Response:
     selection = MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
     body = await _body(request, BulkReplayRequest)
     check_mode(body.mode)
-    wish = BulkWish(
+    wish = BulkSpec(
         action=BulkAction.REPLAY_LETTERS, query=_query(request), mode=body.mode, delete=body.delete
     )
     return await _respond(request, body, wish, selection)
@@ -77,7 +77,7 @@ async def replay_matching(request: Request) -> Response:
 async def delete_matching(request: Request) -> Response:
     selection = MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
     body = await _body(request, BulkRequest)
-    wish = BulkWish(action=BulkAction.DELETE_LETTERS, query=_query(request))
+    wish = BulkSpec(action=BulkAction.DELETE_LETTERS, query=_query(request))
     return await _respond(request, body, wish, selection)
 
 
@@ -105,7 +105,7 @@ async def _body(request: Request, kind: type[T]) -> T:
     return await optional_record(request, kind, field="token", cure="it takes a few short fields")
 
 
-async def _respond(request: Request, body: BulkRequest, wish: BulkWish, selection: Selection) -> Response:
+async def _respond(request: Request, body: BulkRequest, wish: BulkSpec, selection: Selection) -> Response:
     expected = _expected_count(body, wish)
     # Checked for a dry run too, which does not use it.
     key = idempotency_key(request)
@@ -136,7 +136,7 @@ async def _respond(request: Request, body: BulkRequest, wish: BulkWish, selectio
     return json_response(response, REPLAYED if begun.replayed else None)
 
 
-def _expected_count(body: BulkRequest, wish: BulkWish) -> int | None:
+def _expected_count(body: BulkRequest, wish: BulkSpec) -> int | None:
     """How many may match; None for a dry run."""
     if sum((body.dry_run, body.expected_count is not None, body.token is not None)) != 1:
         message = 'wanted one of "dry_run": true (only counts), "expected_count" and "token" (of a dry run)'

@@ -30,7 +30,7 @@ def _index_health(gateway: Gateway) -> IndexHealth:
         ready=index.ready and gateway.waits.index.ready,
         revision=index.checkpoint.revision,
         behind=gateway.listing.feed.behind,
-        runs=index.runs,
+        runs=index.entries,
     )
 
 

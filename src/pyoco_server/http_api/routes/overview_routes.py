@@ -66,11 +66,11 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> Overview:
         at=now,
         window=msgspec.convert(window, Window),
         since=span.after,
-        stretch_sec=span.stretch_sec,
+        stretch_sec=span.bucket_sec,
         statuses={status: activity.statuses[status] for status in RunStatus},
         ended=[
             EndedRuns(at=begin, **_by_status(counts))
-            for begin, counts in zip(span.begins, activity.ended, strict=True)
+            for begin, counts in zip(span.starts, activity.ended, strict=True)
         ],
         failing=[_failing(flow) for flow in activity.failing],
         queues=[_queue(depth, living) for depth in depths],

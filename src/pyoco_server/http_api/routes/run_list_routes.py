@@ -31,9 +31,9 @@ from pyoco_server.http_api.requests.run_query import (
 )
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
-from pyoco_server.runs.index.cursors import Cursors
+from pyoco_server.runs.index.pagination import Cursors, Sort, SortField, SortKey
 from pyoco_server.runs.index.run_filter import RunFilter
-from pyoco_server.runs.index.run_index import ListedRun, Page, Place, Sort, SortField
+from pyoco_server.runs.index.run_index import ListedRun, Page
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class ListQuery:
     sort: Sort
     limit: int
     # Where the page begins.
-    after: Place | None
+    after: SortKey | None
     whole_snapshots: bool
     total: bool
     # Whether the response is an object rather than an array.
@@ -107,9 +107,9 @@ def _query_in(request: Request, cursors: Cursors | None) -> ListQuery:
 
 
 async def _next_cursor(gateway: Gateway, query: ListQuery, page: Page) -> str | None:
-    if not page.goes_on:
+    if not page.has_more:
         return None
-    return (await gateway.cursors.get()).write(page.runs[-1].place, query.selected, query.sort)
+    return (await gateway.cursors.get()).write(page.runs[-1].key, query.selected, query.sort)
 
 
 async def _snapshots(gateway: Gateway, runs: list[ListedRun]) -> list[Raw]:

@@ -15,7 +15,7 @@ from pyoco_server.http_api.routes.run_routes import visible_run
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import MEDIA_TYPE, Event, EventSource, EventStream, with_keepalives
 from pyoco_server.runs.watch.log_following import LogFollower
-from pyoco_server.runs.watch.log_reading import START, LogFilter, LogReader, PlacedLine, Position
+from pyoco_server.runs.watch.log_reading import START, LogFilter, LogPosition, LogReader, PlacedLine
 
 
 @handles(GET_LOGS)
@@ -35,10 +35,10 @@ async def get_logs(
 ) -> Response:
     gateway = gateway_of(request)
     followed = follow or _accepts_events(request)
-    position = START if after is None else Position.parse(after, field="after")
+    position = START if after is None else LogPosition.parse(after, field="after")
     if followed and last_event_id:
         # A browser that reconnects sends its first URL again, and this newer position.
-        position = Position.parse(last_event_id, field="Last-Event-ID")
+        position = LogPosition.parse(last_event_id, field="Last-Event-ID")
     snapshot = await visible_run(request, run_id)
     if position != START and not await gateway.runs.logs.holds(run_id, position.sequence):
         # The line is no longer stored: it is too old, or a backup without it was restored.
@@ -47,7 +47,7 @@ async def get_logs(
     if followed:
         source = with_keepalives(_followed(gateway, run_id, position, selected))
         return EventStream(source, stopping=gateway.stopping)
-    reader = LogReader(gateway.runs.logs, run_id, after=position, wanted=selected)
+    reader = LogReader(gateway.runs.logs, run_id, after=position, line_filter=selected)
     page = await reader.page(limit, ended=snapshot.status.terminal)
     view = LogsView(
         run_id=run_id,
@@ -58,9 +58,9 @@ async def get_logs(
     return json_response(view)
 
 
-async def _followed(gateway: Gateway, run_id: str, after: Position, wanted: LogFilter) -> EventSource:
+async def _followed(gateway: Gateway, run_id: str, after: LogPosition, wanted: LogFilter) -> EventSource:
     follower = LogFollower(
-        gateway.runs.logs, gateway.runs.store, gateway.runs.hints, run_id, after=after, wanted=wanted
+        gateway.runs.logs, gateway.runs.store, gateway.runs.hints, run_id, after=after, line_filter=wanted
     )
     async with aclosing(follower.lines()) as pages:
         async for lines in pages:

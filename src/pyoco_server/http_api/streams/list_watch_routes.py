@@ -17,8 +17,9 @@ from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream
 from pyoco_server.http_api.streams.watch_limits import WatchTime, position_in_header
 from pyoco_server.runs.index.run_filter import RunFilter
-from pyoco_server.runs.watch.list_following import ListedChange, ListNews, LostTrack
-from pyoco_server.runs.watch.recent_changes import UNKNOWN_POSITION, Position
+from pyoco_server.runs.watch.followers import ResyncRequired
+from pyoco_server.runs.watch.recent_changes import UNKNOWN_POSITION, BucketPosition
+from pyoco_server.runs.watch.run_hub import ListChanges, ListedChange
 
 _EXPECTED_POSITION = "wanted the X-Pyoco-Revision of a list, or the id of an event, such as 1a2b3c4d-4711"
 
@@ -42,10 +43,10 @@ async def watch_list(
     gateway = gateway_of(request)
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
-    if not gateway.listing.changes.begun:
+    if not gateway.listing.changes.ready:
         # A gateway that has just started catches up within a moment.
         await gateway.listing.lists.caught_up()
-    if not gateway.listing.changes.begun:
+    if not gateway.listing.changes.ready:
         raise IndexNotReady
     if after is None:
         after = gateway.listing.changes.newest
@@ -58,32 +59,34 @@ async def watch_list(
     return await EventStream.begin(source, stopping=gateway.stopping)
 
 
-async def _events(gateway: Gateway, wanted: RunFilter, after: Position, time_left: WatchTime) -> EventSource:
-    with gateway.listing.changes.following_list(wanted, after=after) as follower:
+async def _events(
+    gateway: Gateway, wanted: RunFilter, after: BucketPosition, time_left: WatchTime
+) -> EventSource:
+    with gateway.listing.changes.follow_list(wanted, after=after) as follower:
         # The first read does not wait: it has what changed since the list was read, if anything.
         silence = 0.0
         try:
             while True:
                 news = await follower.next(silence)
                 if news is not None and news.changes:
-                    yield news.once(_encoded)
+                    yield news.encoded(_encoded)
                 elif news is None or not silence:
                     yield _note("heartbeat", id=str(follower.position))
                 if time_left.over:
                     return
                 silence = time_left.silence
-        except LostTrack:
+        except ResyncRequired:
             yield _note("reset")
 
 
-def _encoded(news: ListNews) -> bytes:
+def _encoded(news: ListChanges) -> bytes:
     now = time.time()
     return b"".join(_event(listed, news.up_to, now).encode() for listed in news.changes)
 
 
-def _event(listed: ListedChange, up_to: Position, now: float) -> Event:
+def _event(listed: ListedChange, up_to: BucketPosition, now: float) -> Event:
     change = listed.change
-    place = str(Position(up_to.bucket, change.revision))
+    place = str(BucketPosition(up_to.bucket, change.revision))
     if change.summary is None or not listed.entered:
         return Event(name="removed", id=place, data=UnlistedRun(run_id=change.run_id, ts=now))
     data = ListedRun(run_id=change.run_id, snapshot=change.summary.item, ts=now)
@@ -94,8 +97,8 @@ def _note(name: str, *, id: str | None = None) -> bytes:
     return Event(name=name, id=id, data=ListNote(ts=time.time())).encode()
 
 
-def _position(text: str) -> Position:
-    position = Position.parse(text)
+def _position(text: str) -> BucketPosition:
+    position = BucketPosition.parse(text)
     if position is None:
         raise Refused(_EXPECTED_POSITION)
     return position

@@ -82,7 +82,7 @@ async def _snapshots(
     gateway: Gateway, run_id: str, caller: Caller, known: _Known, time_left: WatchTime, *, records: bool
 ) -> EventSource:
     encode = _with_records if records else _without_records
-    with gateway.listing.changes.following_run(run_id) as follower:
+    with gateway.listing.changes.follow_run(run_id) as follower:
         # Read after the follower is registered, so that no change is missed. And from the leader: a replica
         # may lag behind the feed, which does not repeat a change.
         stored = await find_run(gateway.runs.store, run_id, caller)
@@ -96,7 +96,7 @@ async def _snapshots(
                 return
         while not time_left.over:
             change = await follower.next(time_left.silence)
-            if follower.over:
+            if follower.ended:
                 return
             if change is None:
                 yield _note("heartbeat", run_id)
@@ -105,7 +105,7 @@ async def _snapshots(
                 if change.data is None:
                     yield _note("removed", run_id)
                     return
-                encoded = change.once(encode)
+                encoded = change.encoded(encode)
                 if encoded.event:
                     yield encoded.event
                 if encoded.final:

@@ -19,8 +19,9 @@ from pyoco_server.http_api.requests.run_query import QueryReader, whole_number
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream
 from pyoco_server.http_api.streams.watch_limits import WatchTime, position_in_header
-from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxFollower, InboxPositionLost
-from pyoco_server.runs.watch.recent_changes import Position
+from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxFollower
+from pyoco_server.runs.watch.followers import ResyncRequired
+from pyoco_server.runs.watch.recent_changes import BucketPosition
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +48,10 @@ async def watch_waits(
     gateway = gateway_of(request)
     if not gateway.connection.ready:
         raise gateway.connection.unavailable()
-    if not gateway.waits.inbox.begun:
+    if not gateway.waits.inbox.ready:
         # A gateway that has just started catches up within a moment.
         await gateway.waits.lists.caught_up()
-    if not gateway.waits.inbox.begun:
+    if not gateway.waits.inbox.ready:
         raise IndexNotReady
     if after is not None and after.revision > gateway.waits.index.checkpoint.revision:
         # Another gateway may have read further. A position after the end of the stream was truncated away.
@@ -62,9 +63,9 @@ async def watch_waits(
 
 
 async def _events(
-    gateway: Gateway, tenant: str | None, after: Position | None, time_left: WatchTime
+    gateway: Gateway, tenant: str | None, after: BucketPosition | None, time_left: WatchTime
 ) -> EventSource:
-    with gateway.waits.inbox.following(tenant) as follower:
+    with gateway.waits.inbox.follow(tenant) as follower:
         follower.position = after
         # The first read does not wait, so that the first event is sent at once.
         yield await _next(gateway, tenant, follower, 0.0)
@@ -80,7 +81,7 @@ async def _events(
 async def _next(gateway: Gateway, tenant: str | None, follower: InboxFollower, within: float) -> bytes:
     try:
         changes = await follower.next(within)
-    except InboxPositionLost:
+    except ResyncRequired:
         waits, revision = await gateway.waits.lists.all_open(tenant)
         follower.position = gateway.waits.inbox.position(revision)
         data = _EncodedOpen(waits=waits, ts=time.time())
@@ -92,13 +93,13 @@ async def _next(gateway: Gateway, tenant: str | None, follower: InboxFollower, w
 
 
 def _encoded(change: InboxChange, gateway: Gateway) -> bytes:
-    assert change.known is not None, "a wait that cannot be read is not sent"
-    event = change.once(_event)
+    assert change.last_item is not None, "a wait that cannot be read is not sent"
+    event = change.encoded(_event)
     return f"id: {gateway.waits.inbox.position(change.revision)}\n".encode() + event
 
 
 def _event(change: InboxChange) -> bytes:
     """Encoded once for all followers."""
-    assert change.known is not None
-    data = WaitChanged(wait=change.known, ts=time.time())
+    assert change.last_item is not None
+    data = WaitChanged(wait=change.last_item, ts=time.time())
     return Event(name="opened" if change.opened else "closed", data=data).encode()

@@ -4,12 +4,12 @@ import asyncio
 
 from pyoco_server.errors import FieldProblem, InvalidListQuery, shortened
 from pyoco_server.http_api.streams import sse
-from pyoco_server.runs.watch.recent_changes import Position
+from pyoco_server.runs.watch.recent_changes import BucketPosition
 
 
-def position_in_header(text: str, wanted: str) -> Position:
+def position_in_header(text: str, wanted: str) -> BucketPosition:
     """What `Last-Event-ID` says; a browser that reconnects sends it by itself."""
-    position = Position.parse(text)
+    position = BucketPosition.parse(text)
     if position is None:
         raise InvalidListQuery(problems=[FieldProblem("Last-Event-ID", wanted, shortened(text))])
     return position

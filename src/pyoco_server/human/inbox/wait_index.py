@@ -4,7 +4,6 @@ import builtins
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,14 +11,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from pyoco_server.broker.jetstream.feed_history import KnownKey
 from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter, WaitItem
 from pyoco_server.runs.index.conditions import Condition, among, where
-from pyoco_server.runs.index.index_file import FileForm
-from pyoco_server.runs.index.sorting import Place
-from pyoco_server.runs.index.sqlite_index import KeptIndex
-from pyoco_server.runs.index.tombstones import TABLE as MARKERS
-from pyoco_server.runs.index.tombstones import MarkerTable
+from pyoco_server.runs.index.index_file import FileSchema
+from pyoco_server.runs.index.pagination import SortKey
+from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, SqliteIndex, SqliteWriter
 
 _READERS: Final = 2
 _TABLES: Final = f"""
@@ -42,15 +38,15 @@ CREATE TABLE waits (
     has_outbox INTEGER NOT NULL,-- whether it has possibly unpublished events
     item BLOB NOT NULL          -- the wait in a list, as JSON
 );
--- Of removed waits, as long as the bucket still says that they were removed.
-{MARKERS}
+-- Of deleted waits, while their marker is in the bucket.
+{MARKERS_TABLE}
 CREATE INDEX by_state ON waits (state, created_at, wait_id);
 CREATE INDEX by_tenant ON waits (tenant, state, created_at, wait_id);
 CREATE INDEX by_run ON waits (run_id);
 CREATE INDEX by_deadline ON waits (deadline_at, wait_id) WHERE state = 'open';
 CREATE INDEX by_outbox ON waits (revision) WHERE has_outbox;
 """
-FORM: Final = FileForm(
+SCHEMA: Final = FileSchema(
     "waits",
     3,
     _TABLES,
@@ -63,24 +59,24 @@ _decode_item = msgspec.json.Decoder(WaitItem).decode
 
 
 @dataclass(frozen=True, slots=True)
-class SeenWait:
-    """One write to the bucket of waits, as it was read."""
+class WaitWrite:
+    """One message of the bucket of waits, decoded."""
 
     wait_id: str
     revision: int
-    # None when the wait was removed, or cannot be read.
+    # None when the wait was deleted, or cannot be decoded.
     item: WaitItem | None
     # Whether it has possibly unpublished events.
     has_outbox: bool = False
-    removed: bool = False
+    deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WaitPage:
     # As JSON.
     items: list[Raw]
-    # The place of the last item, when there are more.
-    next_after: Place | None
+    # The last one's key, if there are more.
+    next_after: SortKey | None
     total: int
     # The revision of the bucket that this page reflects.
     revision: int
@@ -92,39 +88,23 @@ class OpenWaits:
     oldest_at: float | None
 
 
-class WaitWriter:
-    """Used by one thread."""
+class WaitWriter(SqliteWriter):
+    table = "waits"
+    key_column = "wait_id"
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._db = connection
-        self.created: str = ""
-        self.revision: int = 0
-        self.stored_ns: int = 0
-        for held in connection.execute("SELECT created, revision, stored_ns FROM held"):
-            self.created, self.revision, self.stored_ns = held
-        [(self.waits,)] = connection.execute("SELECT count(*) FROM waits")
-        self.markers = MarkerTable(connection)
+        super().__init__(connection)
+        [(self.entries,)] = connection.execute("SELECT count(*) FROM waits")
 
-    def begin(self, created: str) -> None:
-        with self._transaction():
-            self._db.execute("DELETE FROM waits")
-            self.markers.clear()
-            self._db.execute("DELETE FROM held")
-            self._db.execute("INSERT INTO held VALUES (1, ?, 0, 0)", [created])
-        self.created, self.revision, self.stored_ns, self.waits, self.markers.count = created, 0, 0, 0, 0
+    def _clear(self) -> None:
+        self._db.execute("DELETE FROM waits")
 
-    def complete(self) -> None:
-        """Nothing is left for the end of the filling."""
-
-    def close(self) -> None:
-        self._db.close()
-
-    def apply(self, batch: Sequence[SeenWait], *, upto: int, stored_ns: int = 0) -> list[WaitItem | None]:
+    def apply(self, batch: Sequence[WaitWrite], *, upto: int, stored_ns: int = 0) -> list[WaitItem | None]:
         """Store what was read up to that revision; what was known of each wait before."""
         before: list[WaitItem | None] = []
         # A wait may have been written twice while the batch was read.
         newest = {write.wait_id: write for write in batch}
-        deleted = [(write.revision, write.wait_id) for write in newest.values() if write.removed]
+        deleted = [(write.revision, write.wait_id) for write in newest.values() if write.deleted]
         with self._transaction():
             for write in batch:
                 before.append(self._take_out(write.wait_id))
@@ -133,24 +113,10 @@ class WaitWriter:
             self.markers.store(newest, deleted)
             self._db.execute("UPDATE held SET revision = ?, stored_ns = ?", [upto, stored_ns])
         self.revision, self.stored_ns = upto, stored_ns
-        self.waits += sum(write.item is not None for write in batch) - sum(was is not None for was in before)
-        return before
-
-    def others(self, after: int, upto: int, revisions: Sequence[int], *, limit: int) -> list[tuple[int, str]]:
-        return self._db.execute(
-            "SELECT revision, wait_id FROM waits WHERE revision > ? AND revision <= ? "
-            "AND revision NOT IN (SELECT value FROM json_each(?)) ORDER BY revision LIMIT ?",
-            [after, upto, json.dumps(revisions), limit],
-        ).fetchall()
-
-    def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
-        """The waits and markers with the highest revisions below this one, the highest first."""
-        rows = self._db.execute(
-            "SELECT revision, wait_id FROM waits WHERE revision < ? ORDER BY revision DESC LIMIT ?",
-            [revision, limit],
+        self.entries += sum(write.item is not None for write in batch) - sum(
+            was is not None for was in before
         )
-        known = [KnownKey(at, wait_id) for at, wait_id in rows]
-        return self.markers.newest_below(revision, known, limit=limit)
+        return before
 
     def drop(self, revisions: Sequence[int]) -> list[WaitItem]:
         """Remove the waits with these revisions; what was known of them."""
@@ -159,7 +125,7 @@ class WaitWriter:
             dropped = self._db.execute(
                 f"DELETE FROM waits WHERE {condition.sql} RETURNING item", condition.values
             ).fetchall()
-        self.waits -= len(dropped)
+        self.entries -= len(dropped)
         return [_decode_item(item) for (item,) in dropped]
 
     def _take_out(self, wait_id: str) -> WaitItem | None:
@@ -186,70 +152,29 @@ class WaitWriter:
             ),
         )
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        marked = self.markers.count
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            self.markers.count = marked
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
 
-
-class WaitIndex(KeptIndex[WaitWriter]):
+class WaitIndex(SqliteIndex[WaitWriter]):
     """Queries raise IndexNotReady until the index has caught up once."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, FORM, readers=_READERS)
+        super().__init__(folder, SCHEMA, readers=_READERS)
 
-    def _writer_of(self, connection: sqlite3.Connection) -> WaitWriter:
+    def _new_writer(self, connection: sqlite3.Connection) -> WaitWriter:
         return WaitWriter(connection)
 
-    @property
-    def waits(self) -> int:
-        return 0 if self._writer is None else self._writer.waits
-
-    @property
-    def marked(self) -> int:
-        """How many removed waits it remembers."""
-        return 0 if self._writer is None else self._writer.markers.count
-
-    # Writing
-
     async def apply(
-        self, batch: Sequence[SeenWait], *, upto: int, stored_ns: int = 0
+        self, batch: Sequence[WaitWrite], *, upto: int, stored_ns: int = 0
     ) -> builtins.list[WaitItem | None]:
         """What was known of each wait before."""
         return await self._write(lambda: self._used().apply(batch, upto=upto, stored_ns=stored_ns))
-
-    async def others(
-        self, after: int, upto: int, revisions: builtins.list[int], *, limit: int
-    ) -> builtins.list[tuple[int, str]]:
-        """The first waits with a revision in between that is none of these: revision and id."""
-        return await self._write(lambda: self._used().others(after, upto, revisions, limit=limit))
-
-    async def newest_below(self, revision: int, *, limit: int) -> builtins.list[KnownKey]:
-        """The waits and markers with the highest revisions below this one, the highest first."""
-        return await self._write(lambda: self._used().newest_below(revision, limit=limit))
 
     async def drop(self, revisions: builtins.list[int]) -> builtins.list[WaitItem]:
         """Remove the waits with these revisions; what was known of them."""
         return await self._write(lambda: self._used().drop(revisions))
 
-    async def first_markers(self, *, after: int, limit: int) -> builtins.list[tuple[int, str]]:
-        """The waits that were removed first after this revision: revision and id."""
-        return await self._write(lambda: self._used().markers.first(after=after, limit=limit))
-
-    async def forget_markers(self, wait_ids: builtins.list[str]) -> None:
-        await self._write(lambda: self._used().markers.forget(wait_ids))
-
     # For lists and the inbox
 
-    async def list(self, wanted: WaitFilter, *, limit: int, after: Place | None = None) -> WaitPage:
+    async def list(self, wanted: WaitFilter, *, limit: int, after: SortKey | None = None) -> WaitPage:
         """The next deadline first, where all are open; else the newest first."""
         time, way, beyond = ("deadline_at", "ASC", ">") if wanted.only_open else ("created_at", "DESC", "<")
 
@@ -264,7 +189,7 @@ class WaitIndex(KeptIndex[WaitWriter]):
                 f"ORDER BY {time} {way}, wait_id {way} LIMIT ?",
                 [*values, limit + 1],
             ).fetchall()
-            last = Place(rows[limit - 1][2], rows[limit - 1][1], 0) if len(rows) > limit else None
+            last = SortKey(rows[limit - 1][2], rows[limit - 1][1], 0) if len(rows) > limit else None
             return WaitPage([Raw(item) for item, _, _ in rows[:limit]], last, total, _revision(db))
 
         return await self._read(read)

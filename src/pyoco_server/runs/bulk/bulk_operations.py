@@ -28,9 +28,9 @@ from pyoco_server.records.models import RerunMode, is_run_id
 from pyoco_server.records.operation_models import MAX_BULK_ITEMS, BulkAction, BulkItem, BulkRecord, BulkState
 from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter, matching_letters
 from pyoco_server.runs.index.run_filter import RunFilter
-from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRuns, keyed_command
+from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests, keyed_command
 from pyoco_server.runs.lifecycle.tenancy import Caller
-from pyoco_server.runs.lifecycle.withdrawal import Withdrawal, Withdrawer, remove_unbegun_bulk
+from pyoco_server.runs.lifecycle.withdrawal import Withdrawal, Withdrawer, remove_unstarted_bulk
 
 SAMPLE = 10
 
@@ -67,7 +67,7 @@ class MatchingLetters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkWish:
+class BulkSpec:
     """What is to be done to what matches."""
 
     action: BulkAction
@@ -116,19 +116,19 @@ class Begun:
     replayed: bool = False
 
 
-class BulkStarter:
+class BulkSubmitter:
     """Stores operations, for the runners of the gateways to carry out."""
 
     def __init__(self, connection: Connection, records: BulkRecords, withdrawer: Withdrawer) -> None:
         self._connection = connection
         self._records = records
         self._withdrawer = withdrawer
-        self._keys = KeyedRuns(connection)
+        self._keys = KeyedRequests(connection)
 
     async def begin(
         self,
         selection: Selection,
-        wish: BulkWish,
+        wish: BulkSpec,
         caller: Caller,
         *,
         expected: int,
@@ -198,18 +198,18 @@ class BulkStarter:
             )
         return Withdrawal(
             name=name,
-            undo=partial(remove_unbegun_bulk, self._records, bulk_id),
+            undo=partial(remove_unstarted_bulk, self._records, bulk_id),
             undo_late=partial(self._remove_or_stop, bulk_id, caller),
         )
 
     async def _remove_or_stop(self, bulk_id: str, caller: Caller) -> BulkRecord | None:
         """An operation that nobody was told of and that has begun does no more than it has done."""
-        if await remove_unbegun_bulk(self._records, bulk_id) is None:
+        if await remove_unstarted_bulk(self._records, bulk_id) is None:
             return None
         return await stop(self._records, bulk_id, caller)
 
 
-def _new_record(wish: BulkWish, caller: Caller, matched: int) -> BulkRecord:
+def _new_record(wish: BulkSpec, caller: Caller, matched: int) -> BulkRecord:
     now = time.time()
     return BulkRecord(
         bulk_id=str(uuid4()),

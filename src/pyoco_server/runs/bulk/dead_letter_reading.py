@@ -13,7 +13,7 @@ from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
 from pyoco_server.errors import DeadLetterNotFound
 from pyoco_server.records.models import DeadLetter, RunSnapshot
 from pyoco_server.records.operation_models import LAST_SEQUENCE
-from pyoco_server.runs.index.text_folding import folded
+from pyoco_server.runs.index.run_summary import folded
 from pyoco_server.runs.lifecycle.tenancy import Caller, visible_to
 
 # How many letters one page reads at most, or a little more.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pyoco_server.broker.queue.queue_position import JobPlace, TagQueue
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import RunSnapshot, WorkerRecord, WorkerState
-from pyoco_server.runs.sweep.sweep_rules import Patience
+from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,23 +18,23 @@ class FinishedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class TimingSettings:
     """The settings that say how long things may take."""
 
     disconnect_sec: float
     heartbeat_sec: float
     grace_sec: float
     sweep_sec: float
-    patience: Patience
+    patience: SilenceThresholds
 
     @classmethod
-    def of(cls, config: NatsBackendConfig) -> "Manners":
+    def of(cls, config: NatsBackendConfig) -> "TimingSettings":
         return cls(
             disconnect_sec=config.worker_disconnect_timeout_sec,
             heartbeat_sec=config.run_heartbeat_interval_sec,
             grace_sec=config.cancel_grace_period_sec,
             sweep_sec=config.sweep_interval_sec,
-            patience=Patience.of(config),
+            patience=SilenceThresholds.of(config),
         )
 
 
@@ -42,7 +42,7 @@ class Manners:
 class Facts:
     now: float
     snapshot: RunSnapshot
-    manners: Manners
+    manners: TimingSettings
     workers: tuple[WorkerRecord, ...] = ()
     # None where the status does not make it matter: of an ended run.
     queue: TagQueue | None = None

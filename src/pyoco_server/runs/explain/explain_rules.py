@@ -69,7 +69,7 @@ def _pending(facts: Facts) -> Iterator[Finding]:
     run = facts.snapshot
     waited = facts.since(run.submitted_at)
     standing = None if facts.place is None else facts.place.standing
-    if standing is Standing.ABSENT and waited > facts.manners.patience.unbegun_sec:
+    if standing is Standing.ABSENT and waited > facts.manners.patience.unstarted_sec:
         yield Finding(
             "job_missing", {"waiting_sec": waited, "mended_within_sec": 2 * facts.manners.sweep_sec}
         )
@@ -261,7 +261,7 @@ def _cancelling(facts: Facts) -> Finding:
     }
     patience = facts.manners.patience
     if run.delivery is None:
-        return Finding("cancel_without_worker", evidence | {"ended_within_sec": patience.unbegun_sec})
+        return Finding("cancel_without_worker", evidence | {"ended_within_sec": patience.unstarted_sec})
     if (lost := _lost(facts)) is not None:
         ack_wait = 0.0 if facts.queue is None else facts.queue.limits.ack_wait_sec
         evidence |= {"worker": lost.code, "ended_within_sec": ack_wait + patience.heartbeats_sec}

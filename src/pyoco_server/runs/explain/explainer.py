@@ -12,7 +12,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.errors import NatsUnavailable, RunNotFound
 from pyoco_server.records.models import RunSnapshot, RunStatus, is_run_id
-from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask, Manners
+from pyoco_server.runs.explain.explain_facts import Facts, FinishedTask, TimingSettings
 from pyoco_server.runs.explain.explain_rules import Finding, explain, nats_unavailable
 from pyoco_server.runs.explain.visible_workers import workers_seen_by
 from pyoco_server.runs.index.run_lists import RunLists
@@ -34,7 +34,7 @@ class Explainer:
         self._places = QueuePlaces(connection)
         self._journal = Journal(connection)
         self._logs = RunLogs(connection)
-        self._manners = Manners.of(connection.config)
+        self._manners = TimingSettings.of(connection.config)
 
     async def explain(self, run_id: str, caller: Caller) -> tuple[RunStatus | None, list[Finding]]:
         """The run's status and what is found; without a status when NATS cannot be asked."""

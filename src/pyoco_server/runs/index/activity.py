@@ -1,7 +1,7 @@
-"""How runs ended lately: counted per flow, status and stretch of time.
+"""How runs ended recently: counted per flow, status and time bucket.
 
-An ended run is not written any more, so that `updated_at` is its end; lists are filtered by the same time,
-and so find what was counted here.
+An ended run is not written any more, so its `updated_at` is its end. Lists filter by the same time, and so
+find what was counted here.
 """
 
 import json
@@ -17,47 +17,45 @@ from pyoco_server.records.models import TERMINAL, RunStatus
 from pyoco_server.runs.index.conditions import Condition, among, where
 from pyoco_server.runs.index.run_summary import RunItem
 
-# Finding a stretch of a group takes as long as sorting so many runs into stretches.
-_SORTED_MEANWHILE: Final = 5
+# Looking up one time bucket of a group takes as long as grouping this many runs.
+_GROUPED_MEANWHILE: Final = 5
 
 _decode_item = msgspec.json.Decoder(RunItem).decode
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What was after a moment, in stretches of the same length."""
+    """The time after a moment, divided into buckets of the same length."""
 
     after: float
-    stretch_sec: float
-    # When each stretch begins; the moment is within the first.
-    begins: Sequence[float]
+    bucket_sec: float
+    # The start of each bucket; `after` is within the first.
+    starts: Sequence[float]
 
     @classmethod
-    def until(cls, now: float, length_sec: float, stretch_sec: float) -> "Span":
-        """From full stretch to full stretch, so that a run stays in its own as time goes by."""
+    def until(cls, now: float, length_sec: float, bucket_sec: float) -> "Span":
+        """Buckets are aligned, so that a run stays in the same one as time goes by."""
         after = now - length_sec
-        first, last = int(after // stretch_sec), int(now // stretch_sec)
-        return cls(after, stretch_sec, [number * stretch_sec for number in range(first, last + 1)])
+        first, last = int(after // bucket_sec), int(now // bucket_sec)
+        return cls(after, bucket_sec, [number * bucket_sec for number in range(first, last + 1)])
 
 
 @dataclass(slots=True)
 class FlowActivity:
-    """How the runs of one flow ended within the span."""
-
     flow_name: str
     ended: Counter[str] = field(default_factory=Counter)
-    # Of its newest run that failed within the span.
+    # The newest run that failed within the span.
     last_failed: RunItem | None = None
 
 
 @dataclass(slots=True)
 class Activity:
-    """How many runs there are by status, and how they ended in each stretch of the span."""
+    """The number of runs by status, and how they ended in each bucket of the span."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     tags: set[str] = field(default_factory=set)
     ended: list[Counter[str]] = field(default_factory=list)
-    # Those that failed most often come first.
+    # Most failures first.
     failing: list[FlowActivity] = field(default_factory=list)
 
 
@@ -71,16 +69,16 @@ class _Group:
 
 
 def activity_in(db: sqlite3.Connection, tenant: str | None, span: Span, *, flows: int) -> Activity:
-    """Of a tenant, or of all; of at most so many failing flows."""
+    """Of a tenant, or of all; with at most this many failing flows."""
     groups = _groups(db, tenant)
-    found = Activity(ended=[Counter() for _ in span.begins])
+    found = Activity(ended=[Counter() for _ in span.starts])
     by_flow: dict[str, FlowActivity] = {}
     for group in groups.values():
         found.statuses[group.status] += group.runs
         found.tags.add(group.tag)
-    for group_id, stretch, runs in _counted(db, [g for g in groups.values() if g.status in TERMINAL], span):
+    for group_id, bucket, runs in _counted(db, [g for g in groups.values() if g.status in TERMINAL], span):
         group = groups[group_id]
-        found.ended[stretch][group.status] += runs
+        found.ended[bucket][group.status] += runs
         flow = by_flow.setdefault(group.flow, FlowActivity(group.flow))
         flow.ended[group.status] += runs
     failed = [flow for flow in by_flow.values() if flow.ended[RunStatus.FAILED]]
@@ -100,36 +98,34 @@ def _groups(db: sqlite3.Connection, tenant: str | None) -> dict[int, _Group]:
 
 
 def _counted(db: sqlite3.Connection, groups: list[_Group], span: Span) -> Iterator[tuple[int, int, int]]:
-    """Group, stretch and how many runs ended there, where any did."""
-    sorted_at_once = _SORTED_MEANWHILE * len(groups) * len(span.begins)
+    """Group, bucket and the number of runs that ended there."""
+    grouped_at_once = _GROUPED_MEANWHILE * len(groups) * len(span.starts)
     [(runs,)] = db.execute(
         "SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY by_updated_at WHERE updated_at >= ? LIMIT ?)",
-        [span.after, sorted_at_once + 1],
+        [span.after, grouped_at_once + 1],
     )
-    return _sorted(db, groups, span) if runs <= sorted_at_once else _found_one_by_one(db, groups, span)
+    return _grouped(db, groups, span) if runs <= grouped_at_once else _looked_up(db, groups, span)
 
 
-def _sorted(db: sqlite3.Connection, groups: list[_Group], span: Span) -> Iterator[tuple[int, int, int]]:
+def _grouped(db: sqlite3.Connection, groups: list[_Group], span: Span) -> Iterator[tuple[int, int, int]]:
     own = among("grp", [group.id for group in groups])
-    first, last = span.begins[0], span.begins[-1]
+    first, last = span.starts[0], span.starts[-1]
     yield from db.execute(
         "SELECT grp, CAST((updated_at - ?) / ? AS INTEGER), count(*) FROM runs"
         " INDEXED BY grouped_by_updated_at"
         f" WHERE {own.sql} AND updated_at >= ? AND updated_at < ? GROUP BY 1, 2",
-        [first, span.stretch_sec, *own.values, span.after, last + span.stretch_sec],
+        [first, span.bucket_sec, *own.values, span.after, last + span.bucket_sec],
     )
 
 
-def _found_one_by_one(
-    db: sqlite3.Connection, groups: list[_Group], span: Span
-) -> Iterator[tuple[int, int, int]]:
+def _looked_up(db: sqlite3.Connection, groups: list[_Group], span: Span) -> Iterator[tuple[int, int, int]]:
     rows = db.execute(
         "SELECT g.value, s.key, (SELECT count(*) FROM runs INDEXED BY grouped_by_updated_at"
         " WHERE grp = g.value AND updated_at >= max(s.value, ?) AND updated_at < s.value + ?)"
         " FROM json_each(?) g CROSS JOIN json_each(?) s",
-        [span.after, span.stretch_sec, json.dumps([group.id for group in groups]), json.dumps(span.begins)],
+        [span.after, span.bucket_sec, json.dumps([group.id for group in groups]), json.dumps(span.starts)],
     )
-    # Not in SQL, which would count twice.
+    # In SQL the condition would count twice.
     yield from (row for row in rows if row[2])
 
 

@@ -1,4 +1,4 @@
-"""A filter's conditions in SQL, one by one; `RunFilter.matches` says the same in Python."""
+"""A filter's conditions in SQL; `RunFilter.matches` is the same in Python."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
 
-# The index of words knows every three characters that follow each other.
-WORD: Final = 3
-# More of them would hardly make the choice smaller.
-_WORDS: Final = 12
+TRIGRAM: Final = 3
+# More trigrams would hardly narrow the result.
+_MAX_TRIGRAMS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,35 +29,39 @@ def among(column: str, values: Sequence[str | int]) -> Condition:
     return Condition(f"{column} IN (SELECT value FROM json_each(?))", (json.dumps(values),))
 
 
-def bounds(column: str, wanted: TimeRange) -> Iterator[Condition]:
-    if wanted.before is not None:
-        yield Condition(f"{column} < ?", (wanted.before,))
-    if wanted.after is not None:
-        yield Condition(f"{column} > ?", (wanted.after,))
+def bounds(column: str, time_range: TimeRange) -> Iterator[Condition]:
+    if time_range.before is not None:
+        yield Condition(f"{column} < ?", (time_range.before,))
+    if time_range.after is not None:
+        yield Condition(f"{column} > ?", (time_range.after,))
 
 
-def in_range(column: str, wanted: TimeRange) -> Iterator[Condition]:
-    yield from bounds(column, wanted)
-    if wanted.before is not None and wanted.after is None:
-        # MISSING is smaller than every time, and yet in no range.
+def in_range(column: str, time_range: TimeRange) -> Iterator[Condition]:
+    yield from bounds(column, time_range)
+    if time_range.before is not None and time_range.after is None:
+        # MISSING is below every time, and in no range.
         yield Condition(f"{column} >= 0")
 
 
-def of_groups(wanted: RunFilter, *, tag: str | None) -> Iterator[Condition]:
-    """Of rows of `groups`."""
-    if wanted.tenant is not None:
-        yield Condition("tenant = ?", (wanted.tenant,))
-    if wanted.statuses:
-        yield among("status", sorted(wanted.statuses))
-    if wanted.flow is not None:
-        yield Condition("flow = ?", (wanted.flow,))
+def group_conditions(run_filter: RunFilter, *, tag: str | None) -> Iterator[Condition]:
+    """On rows of `groups`."""
+    if run_filter.tenant is not None:
+        yield Condition("tenant = ?", (run_filter.tenant,))
+    if run_filter.statuses:
+        yield among("status", sorted(run_filter.statuses))
+    if run_filter.flow is not None:
+        yield Condition("flow = ?", (run_filter.flow,))
     if tag is not None:
         yield Condition("tag = ?", (tag,))
 
 
-def of_attributes(wanted: RunFilter) -> dict[str, Condition]:
-    """Of rows `r` of `runs`, by the index that finds them."""
-    given = {"worker": wanted.worker, "origin": wanted.origin, "sha256": wanted.workflow_yaml_sha256}
+def attribute_conditions(run_filter: RunFilter) -> dict[str, Condition]:
+    """On rows `r` of `runs`, by the index that finds them."""
+    given = {
+        "worker": run_filter.worker,
+        "origin": run_filter.origin,
+        "sha256": run_filter.workflow_yaml_sha256,
+    }
     return {
         f"by_{name}": Condition(f"r.{name} = ?", (value,))
         for name, value in given.items()
@@ -66,18 +69,18 @@ def of_attributes(wanted: RunFilter) -> dict[str, Condition]:
     }
 
 
-def of_text(needle: str) -> Condition:
-    """Of rows `r` of `runs`."""
+def text_condition(needle: str) -> Condition:
+    """On rows `r` of `runs`."""
     return Condition("instr((SELECT text FROM docs WHERE docs.doc = r.doc), ?) > 0", (needle,))
 
 
-def of_words(wanted: RunFilter) -> Condition | None:
-    """Of rows of `words`, for all that may be wanted; None when the index of words does not help."""
-    if wanted.needle is None or len(wanted.needle) < WORD:
+def trigram_condition(run_filter: RunFilter) -> Condition | None:
+    """On rows of `words`, for all candidates; None when the full-text index does not help."""
+    needle = run_filter.needle
+    if needle is None or len(needle) < TRIGRAM:
         return None
-    needle = wanted.needle
-    # Every second one, and the last: each costs time, and those between them would exclude little more.
-    begins = [*range(0, len(needle) - WORD, 2), len(needle) - WORD]
-    words = dict.fromkeys(needle[at : at + WORD] for at in begins)
-    quoted = ('"' + word.replace('"', '""') + '"' for word in list(words)[:_WORDS])
+    # Every second one, and the last: each costs time, and those in between would exclude little more.
+    starts = [*range(0, len(needle) - TRIGRAM, 2), len(needle) - TRIGRAM]
+    trigrams = dict.fromkeys(needle[at : at + TRIGRAM] for at in starts)
+    quoted = ('"' + trigram.replace('"', '""') + '"' for trigram in list(trigrams)[:_MAX_TRIGRAMS])
     return Condition("words MATCH ?", (" AND ".join(quoted),))

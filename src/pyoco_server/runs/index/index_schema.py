@@ -1,37 +1,36 @@
-"""The tables of the index, and why each of their indexes is there.
+"""The tables and indexes of the index of runs.
 
-A run's row is known by the run's revision: every gateway has the same one, so that it orders runs of the
-same second alike everywhere, and an unchanged run keeps its place.
+A run's primary key is its revision: it is the same in every gateway, so that all of them order runs of the
+same time alike.
 
-Each run belongs to one group, that is to one tenant, flow, tag and status, and a group knows how many runs it
-has. A list with any of these four filters is then a merge of a few groups, each read in the order wanted;
-nothing is read that is not shown, and counting adds a few numbers.
+Each run belongs to one group (tenant, flow, tag, status), and each group has the number of its runs. A list
+with any of these four filters is a merge of a few groups, each read in sort order; counting is a sum.
 """
 
 from typing import Final
 
-from pyoco_server.runs.index.index_file import FileForm
-from pyoco_server.runs.index.tombstones import TABLE as MARKERS
+from pyoco_server.runs.index.index_file import FileSchema
+from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE
 
 VERSION: Final = 8
 
-# Times that a list can be sorted by. A run without one has MISSING there, and counts as smaller than others.
+# Times that a list can be sorted by. A run without one has MISSING there, which sorts below all others.
 TIMES: Final = ("updated_at", "submitted_at", "start_time", "end_time", "duration")
 MISSING: Final = -1.0
 
 TABLES: Final = f"""
 CREATE TABLE held (
     one INTEGER PRIMARY KEY CHECK (one = 1),
-    created TEXT NOT NULL,      -- of which bucket this is the index
-    revision INTEGER NOT NULL,  -- up to where it was read
+    created TEXT NOT NULL,      -- of the bucket that is indexed
+    revision INTEGER NOT NULL,  -- read up to here
     stored_ns INTEGER NOT NULL DEFAULT 0,  -- when the message of that revision was stored
-    -- How long after its submission a run was updated, of all runs ever seen.
+    -- The bounds of updated_at - submitted_at, of all runs ever indexed.
     least_sec REAL NOT NULL DEFAULT 0,
     most_sec REAL NOT NULL DEFAULT 0
 );
 CREATE TABLE groups (
     id INTEGER PRIMARY KEY,
-    tenant TEXT NOT NULL,       -- empty: of none
+    tenant TEXT NOT NULL,       -- empty: none
     flow TEXT NOT NULL, tag TEXT NOT NULL, status TEXT NOT NULL,
     runs INTEGER NOT NULL DEFAULT 0,
     UNIQUE (tenant, flow, tag, status)
@@ -50,43 +49,43 @@ CREATE TABLE runs (
     origin TEXT,
     sha256 TEXT,
     tenant TEXT,
-    state BLOB                  -- what the sweep wants to know of a run that has not ended
+    state BLOB                  -- for the sweep, of a run that has not ended
 );
 CREATE UNIQUE INDEX runs_by_id ON runs (run_id);
 CREATE TABLE docs (
     doc INTEGER PRIMARY KEY,
     item BLOB NOT NULL,         -- the run in a list, as JSON
-    text TEXT NOT NULL          -- what a search looks through
+    text TEXT NOT NULL          -- the searched text
 );
--- The tags of a run beside the one that is its group's.
+-- The tags of a run other than its group's.
 CREATE TABLE labels (
     label TEXT NOT NULL, updated_at REAL NOT NULL, revision INTEGER NOT NULL,
     PRIMARY KEY (label, updated_at, revision)
 ) WITHOUT ROWID;
--- Whether a run that comes in another order has a tag is seen here, without looking for its row.
+-- Finds the tags of a run without its row.
 CREATE UNIQUE INDEX labels_by_revision ON labels (label, revision);
--- Of removed runs, as long as the bucket still says that they were removed.
-{MARKERS}
--- Every three characters that follow each other. Whether they do so in the right order is seen in `docs`.
+-- Of deleted runs, while their marker is in the bucket.
+{MARKERS_TABLE}
+-- A trigram index; whether the trigrams are in the right order is checked in `docs`.
 CREATE VIRTUAL TABLE words USING fts5(
     text, content='', columnsize=0, detail=none, tokenize='trigram case_sensitive 1'
 );
 """
 
-FORM: Final = FileForm(
+SCHEMA: Final = FileSchema(
     "runs",
     VERSION,
     TABLES,
     probes=("SELECT count(*) FROM groups", "SELECT * FROM runs ORDER BY revision DESC LIMIT 1"),
 )
 
-# Made after the first filling: that takes a fraction of the time.
+# Created after the first filling, which takes a fraction of the time.
 INDEXES: Final = {
     **{f"by_{time}": f"({time})" for time in TIMES},
     **{f"grouped_by_{time}": f"(grp, {time})" for time in TIMES},
     "by_doc": "(doc)",
     "by_worker": "(worker, updated_at) WHERE worker IS NOT NULL",
-    # With all times: what is left of a worker's runs is sorted without looking for their rows.
+    # With all times, so that a worker's runs are sorted without reading their rows.
     "by_worker_and_group": f"(worker, grp, {', '.join(TIMES)}) WHERE worker IS NOT NULL",
     "by_origin": "(origin, updated_at) WHERE origin IS NOT NULL",
     "by_sha256": "(sha256, updated_at) WHERE sha256 IS NOT NULL",

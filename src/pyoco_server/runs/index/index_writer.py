@@ -1,140 +1,273 @@
-"""Writing the index: what was read from the bucket, batch by batch, together with how far it was read."""
+"""Writing the index of runs: batches read from the bucket, each in one transaction with its revision."""
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
 
-from pyoco_server.broker.jetstream.feed_history import KnownKey
+import msgspec
+from msgspec import Struct
+
 from pyoco_server.runs.index import index_schema as schema
-from pyoco_server.runs.index.index_rows import KnownRun, RowChanges, SeenWrite, known_runs
-from pyoco_server.runs.index.index_schema import key_of, run_id_of
+from pyoco_server.runs.index.index_schema import MISSING, key_of, run_id_of
 from pyoco_server.runs.index.run_summary import RunItem, RunSummary
-from pyoco_server.runs.index.tombstones import MarkerTable
+from pyoco_server.runs.index.sqlite_index import SqliteWriter
+from pyoco_server.runs.sweep.open_runs import RunState
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
 
-# Groups whose number is remembered; more of them are looked up.
-_REMEMBERED_GROUPS: Final = 20_000
+# Rows per statement; few sizes, because each is a prepared statement.
+_BATCH_SIZES: Final = (64, 8, 1)
+_CACHED_GROUP_IDS: Final = 20_000
 # Longer than any two times are apart.
 _EVER: Final = 1e12
 
 
-class IndexWriter:
-    """Used by one thread."""
+class BatchStatement:
+    """A statement with `{}` in it, where the placeholder of one row is repeated for many.
+
+    Starting a statement takes SQLite longer than writing a row, and each start may wait for the event loop's
+    thread.
+    """
+
+    def __init__(self, sql: str, row: str) -> None:
+        self._by_size = [(size, sql.format(", ".join([row] * size))) for size in _BATCH_SIZES]
+
+    def query(self, db: sqlite3.Connection, rows: Sequence[Sequence[object]]) -> Iterator[tuple[Any, ...]]:
+        """The result rows; executed only as far as they are consumed."""
+        done = 0
+        for size, sql in self._by_size:
+            while len(rows) - done >= size:
+                values = tuple(chain.from_iterable(rows[done : done + size]))
+                yield from db.execute(sql, values)
+                done += size
+
+    def execute(self, db: sqlite3.Connection, rows: Sequence[Sequence[object]]) -> None:
+        for _ in self.query(db, rows):
+            pass
+
+
+_FIND: Final = BatchStatement(
+    "SELECT r.run_id, r.revision, r.doc, r.grp, r.updated_at, d.text, d.item "
+    "FROM runs r JOIN docs d USING (doc) WHERE r.run_id IN ({})",
+    "?",
+)
+_DELETE_RUNS: Final = BatchStatement("DELETE FROM runs WHERE revision IN ({})", "?")
+_DELETE_DOCS: Final = BatchStatement("DELETE FROM docs WHERE doc IN ({})", "?")
+_DELETE_WORDS: Final = BatchStatement("INSERT INTO words (words, rowid, text) VALUES {}", "('delete', ?, ?)")
+_PUT_DOCS: Final = BatchStatement("INSERT OR REPLACE INTO docs VALUES {}", "(?, ?, ?)")
+_PUT_WORDS: Final = BatchStatement("INSERT INTO words (rowid, text) VALUES {}", "(?, ?)")
+_PUT_RUNS: Final = BatchStatement("INSERT INTO runs VALUES {}", f"({', '.join('?' * 14)})")
+_PUT_LABELS: Final = BatchStatement("INSERT INTO labels VALUES {}", "(?, ?, ?)")
+
+
+class _Tags(Struct):
+    tag: str
+    tags: list[str]
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_item = msgspec.json.Decoder(RunItem).decode
+_decode_tags = msgspec.json.Decoder(_Tags).decode
+
+
+class RunWrite(Struct, frozen=True, gc=False):
+    """One message of the runs bucket, decoded."""
+
+    run_id: str
+    revision: int
+    # None when the run was deleted.
+    data: bytes | None
+    # None also when it cannot be decoded.
+    summary: RunSummary | None = None
+    # Of a run that has not ended.
+    state: RunState | None = None
+    deleted: bool = False
+
+
+class IndexedRun(Struct, frozen=True, gc=False):
+    """The rows of a run."""
+
+    revision: int
+    doc: int
+    grp: int
+    updated_at: float
+    text: str
+    item: bytes
+
+    @property
+    def summary(self) -> RunSummary:
+        return RunSummary(item=_decode_item(self.item), text=self.text)
+
+
+def indexed_runs(db: sqlite3.Connection, keys: Iterable[bytes]) -> dict[bytes, IndexedRun]:
+    return {row[0]: IndexedRun(*row[1:]) for row in _FIND.query(db, [(key,) for key in keys])}
+
+
+class RowChanges:
+    """Rows to delete and to insert, collected and then written together."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        # The change of the number of runs, by group.
+        self.counts: Counter[int] = Counter()
+        [(self._last_doc,)] = db.execute("SELECT coalesce(max(doc), 0) FROM docs")
+        self._old_runs: list[tuple[int]] = []
+        self._old_docs: list[tuple[int]] = []
+        self._old_words: list[tuple[int, str]] = []
+        self._old_labels: list[tuple[str, float, int]] = []
+        self._runs: list[tuple[object, ...]] = []
+        self._docs: list[tuple[int, bytes, str]] = []
+        self._words: list[tuple[int, str]] = []
+        self._labels: list[tuple[str, float, int]] = []
+
+    def delete(self, run: IndexedRun) -> None:
+        self._delete_run(run)
+        self._old_words.append((run.doc, run.text))
+        self._old_docs.append((run.doc,))
+
+    def put(
+        self, write: RunWrite, summary: RunSummary, key: bytes, *, group: int, previous: IndexedRun | None
+    ) -> None:
+        item, text = summary.item, summary.text
+        if previous is None:
+            self._last_doc += 1
+            doc = self._last_doc
+            self._words.append((doc, text))
+        else:
+            doc = previous.doc
+            self._delete_run(previous)
+            if text != previous.text:
+                self._old_words.append((doc, previous.text))
+                self._words.append((doc, text))
+        self._docs.append((doc, _encode(item), text))
+        self._runs.append(
+            (
+                write.revision,
+                key,
+                doc,
+                group,
+                item.updated_at,
+                MISSING if item.submitted_at is None else item.submitted_at,
+                MISSING if item.start_time is None else item.start_time,
+                MISSING if item.end_time is None else item.end_time,
+                MISSING if item.duration_sec is None else item.duration_sec,
+                item.worker_id,
+                item.origin_run_id,
+                item.workflow_yaml_sha256,
+                item.tenant_id,
+                None if write.state is None else _encode(write.state),
+            )
+        )
+        self.counts[group] += 1
+        self._labels += _labels(item.tag, item.tags, item.updated_at, write.revision)
+
+    def write(self) -> None:
+        db = self._db
+        _DELETE_RUNS.execute(db, self._old_runs)
+        _DELETE_WORDS.execute(db, self._old_words)
+        _DELETE_DOCS.execute(db, self._old_docs)
+        db.executemany(
+            "DELETE FROM labels WHERE label = ? AND updated_at = ? AND revision = ?", self._old_labels
+        )
+        _PUT_DOCS.execute(db, self._docs)
+        _PUT_WORDS.execute(db, self._words)
+        _PUT_RUNS.execute(db, self._runs)
+        _PUT_LABELS.execute(db, self._labels)
+        changed = [(count, group) for group, count in self.counts.items() if count]
+        db.executemany("UPDATE groups SET runs = runs + ? WHERE id = ?", changed)
+
+    def _delete_run(self, run: IndexedRun) -> None:
+        self._old_runs.append((run.revision,))
+        self.counts[run.grp] -= 1
+        of = _decode_tags(run.item)
+        self._old_labels += _labels(of.tag, of.tags, run.updated_at, run.revision)
+
+
+def _labels(tag: str, tags: list[str], updated_at: float, revision: int) -> list[tuple[str, float, int]]:
+    """Rows for the tags other than the group's; most runs have none."""
+    if tags == [tag]:
+        return []
+    return [(label, updated_at, revision) for label in {*tags} - {tag}]
+
+
+class IndexWriter(SqliteWriter):
+    table = "runs"
+    key_column = "run_id"
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._db = connection
+        super().__init__(connection)
         self._group_ids: dict[tuple[str, ...], int] = {}
-        self.created: str = ""
-        self.revision: int = 0
-        self.stored_ns: int = 0
-        for held in connection.execute("SELECT created, revision, stored_ns FROM held"):
-            self.created, self.revision, self.stored_ns = held
-        [(self.runs,)] = connection.execute("SELECT coalesce(sum(runs), 0) FROM groups")
-        self.markers = MarkerTable(connection)
+        [(self.entries,)] = connection.execute("SELECT coalesce(sum(runs), 0) FROM groups")
 
-    def begin(self, created: str) -> None:
-        """Forget all: this is the index of another bucket now."""
-        tables = ("runs", "groups", "docs", "labels", "markers", "held")
-        with self._transaction():
-            for name in schema.INDEXES:
-                self._db.execute(f"DROP INDEX IF EXISTS {name}")
-            for table in tables:
-                self._db.execute(f"DELETE FROM {table}")
-            self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
-            self._db.execute("INSERT INTO held (one, created, revision) VALUES (1, ?, 0)", [created])
+    def _clear(self) -> None:
+        for name in schema.INDEXES:
+            self._db.execute(f"DROP INDEX IF EXISTS {name}")
+        for table in ("runs", "groups", "docs", "labels"):
+            self._db.execute(f"DELETE FROM {table}")
+        self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
         self._group_ids.clear()
-        self.created, self.revision, self.stored_ns, self.runs, self.markers.count = created, 0, 0, 0, 0
 
     def complete(self) -> None:
-        """What was missing while the index was filled, if anything."""
         for name, columns in schema.INDEXES.items():
             self._db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON runs {columns}")
 
     def apply(
-        self, batch: Sequence[SeenWrite], *, upto: int, stored_ns: int = 0, want_before: bool = False
+        self, batch: Sequence[RunWrite], *, upto: int, stored_ns: int = 0, with_before: bool = False
     ) -> list[Before]:
-        """Store what was read up to that revision; what was known of each run before, if that is wanted.
+        """Store what was read up to that revision; returns each run as it was before its write.
 
-        Of a run that cannot be read any more it is told in any case: else nobody knew whose it was.
+        Without `with_before` only for writes that cannot be decoded: their tenant would be unknown.
         """
         # A run may have been written twice while the batch was read.
         newest = {write.run_id: write for write in batch}
         keys = {run_id: key_of(run_id) for run_id in newest}
         with self._transaction():
-            known = known_runs(self._db, keys.values())
-            before = _before(batch, known, everything=want_before)
-            deleted = [(write.revision, write.run_id) for write in newest.values() if write.removed]
+            indexed = indexed_runs(self._db, keys.values())
+            before = _before(batch, indexed, everything=with_before)
+            deleted = [(write.revision, write.run_id) for write in newest.values() if write.deleted]
             self.markers.store(newest, deleted)
             changes = RowChanges(self._db)
             for write in newest.values():
                 key = keys[write.run_id]
-                was = known.get(key)
+                previous = indexed.get(key)
                 if write.summary is not None:
-                    changes.put(write, write.summary, key, group=self._group(write.summary.item), known=was)
-                elif was is not None:
-                    changes.drop(was)
+                    group = self._group(write.summary.item)
+                    changes.put(write, write.summary, key, group=group, previous=previous)
+                elif previous is not None:
+                    changes.delete(previous)
             changes.write()
             items = [write.summary.item for write in batch if write.summary is not None]
             self._store_held(items, upto, stored_ns)
-        self.runs += changes.counted.total()
+        self.entries += changes.counts.total()
         self.revision, self.stored_ns = upto, stored_ns
         return before
 
-    def others(self, after: int, upto: int, revisions: Sequence[int], *, limit: int) -> list[tuple[int, str]]:
-        """The first runs with a revision in between that is none of these: revision and id."""
-        known = self._db.execute(
-            "SELECT revision, run_id FROM runs WHERE revision > ? AND revision <= ? "
-            "AND revision NOT IN (SELECT value FROM json_each(?)) ORDER BY revision LIMIT ?",
-            [after, upto, json.dumps(revisions), limit],
-        )
-        return [(revision, run_id_of(key)) for revision, key in known]
-
-    def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
-        """The runs and markers with the highest revisions below this one, the highest first."""
-        runs = self._db.execute(
-            "SELECT revision, run_id FROM runs WHERE revision < ? ORDER BY revision DESC LIMIT ?",
-            [revision, limit],
-        )
-        known = [KnownKey(at, run_id_of(key)) for at, key in runs]
-        return self.markers.newest_below(revision, known, limit=limit)
-
     def drop(self, revisions: Sequence[int]) -> list[tuple[int, RunSummary]]:
-        """Remove the runs with these revisions; what was known of them."""
+        """Remove the runs with these revisions; returns them."""
         found = self._db.execute(
             "SELECT run_id FROM runs WHERE revision IN (SELECT value FROM json_each(?))",
             [json.dumps(revisions)],
         ).fetchall()
         with self._transaction():
-            known = known_runs(self._db, [key for (key,) in found])
+            indexed = indexed_runs(self._db, [key for (key,) in found])
             changes = RowChanges(self._db)
-            for run in known.values():
-                changes.drop(run)
+            for run in indexed.values():
+                changes.delete(run)
             changes.write()
-        self.runs += changes.counted.total()
-        return [(run.revision, run.summary) for run in known.values()]
+        self.entries += changes.counts.total()
+        return [(run.revision, run.summary) for run in indexed.values()]
 
     def open_states(self) -> list[tuple[str, int, bytes]]:
         rows = self._db.execute("SELECT run_id, revision, state FROM runs WHERE state IS NOT NULL")
         return [(run_id_of(key), revision, state) for key, revision, state in rows]
 
-    def close(self) -> None:
-        self._db.close()
+    def _key(self, stored: bytes) -> str:
+        return run_id_of(stored)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        marked = self.markers.count
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._group_ids.clear()
-            self.markers.count = marked
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+    def _rolled_back(self) -> None:
+        self._group_ids.clear()
 
     def _group(self, item: RunItem) -> int:
         key = (item.tenant_id or "", item.flow_name, item.tag, item.status)
@@ -146,7 +279,7 @@ class IndexWriter:
             "SELECT id FROM groups WHERE tenant = ? AND flow = ? AND tag = ? AND status = ?", key
         )
         group: int = found.fetchone()[0]
-        if len(self._group_ids) >= _REMEMBERED_GROUPS:
+        if len(self._group_ids) >= _CACHED_GROUP_IDS:
             self._group_ids.clear()
         self._group_ids[key] = group
         return group
@@ -154,7 +287,7 @@ class IndexWriter:
     def _store_held(self, items: Sequence[RunItem], upto: int, stored_ns: int) -> None:
         spans = [item.updated_at - item.submitted_at for item in items if item.submitted_at is not None]
         if len(spans) < len(items):
-            # Where one time is missing, nothing is known of it by the other.
+            # A run without one of the times gives no bound.
             spans += (-_EVER, _EVER)
         self._db.execute(
             "UPDATE held SET revision = ?, stored_ns = ?, "
@@ -163,8 +296,7 @@ class IndexWriter:
         )
 
 
-def _before(batch: Sequence[SeenWrite], known: dict[bytes, KnownRun], *, everything: bool) -> list[Before]:
-    """What was known of each run before its write, as far as it is wanted."""
+def _before(batch: Sequence[RunWrite], indexed: dict[bytes, IndexedRun], *, everything: bool) -> list[Before]:
     if not everything and all(write.summary is not None for write in batch):
         return [UNKNOWN] * len(batch)
     before: list[Before] = []
@@ -175,7 +307,7 @@ def _before(batch: Sequence[SeenWrite], known: dict[bytes, KnownRun], *, everyth
         elif write.run_id in written:
             before.append(written[write.run_id])
         else:
-            row = known.get(key_of(write.run_id))
+            row = indexed.get(key_of(write.run_id))
             before.append(None if row is None else row.summary)
         written[write.run_id] = write.summary
     return before

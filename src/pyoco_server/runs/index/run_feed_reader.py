@@ -1,130 +1,115 @@
-"""What the feed of the runs bucket is read for: the index, the sweep's open runs, and who follows runs.
+"""The reader of the runs feed: updates the index, then the sweep's open runs, then the followers.
 
-In this order: when somebody hears of a change, a list already shows it.
+In this order: a client that is notified of a change finds it in a list.
 """
 
-import asyncio
 import logging
-from collections.abc import Iterator
 
 import msgspec
 
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, StreamState
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import TERMINAL, is_run_id
-from pyoco_server.runs.index.feed_reader import IndexReading
-from pyoco_server.runs.index.run_index import RunIndex, SeenWrite
+from pyoco_server.runs.index.index_feed import IndexFeedReader
+from pyoco_server.runs.index.index_writer import RunWrite
+from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_summary import summary_of
 from pyoco_server.runs.sweep.open_runs import OpenRuns, decode_state
-from pyoco_server.runs.watch.run_hub import RunChange, RunChanges
+from pyoco_server.runs.watch.run_hub import RunChange, RunHub
 
 log = logging.getLogger(__name__)
 
 
-class RunReader(IndexReading):
-    """Takes what the feed reads."""
+class RunFeedReader(IndexFeedReader[RunIndex, RunWrite]):
+    name = "runs"
+    key_field = "run_id"
 
-    def __init__(
-        self, config: NatsBackendConfig, index: RunIndex, open_runs: OpenRuns, changes: RunChanges
-    ) -> None:
-        super().__init__(index)
-        self._prefix = f"$KV.{config.runs_kv_bucket}."
-        self._index = index
+    def __init__(self, config: NatsBackendConfig, index: RunIndex, open_runs: OpenRuns, hub: RunHub) -> None:
+        super().__init__(index, config.runs_kv_bucket)
         self._open_runs = open_runs
-        self._changes = changes
+        self._hub = hub
         # Whether the open runs are those of the index.
         self._loaded = False
-        # How often the bucket lost its newest messages.
-        self._went_back = 0
-
-    @property
-    def entries(self) -> int:
-        return self._index.runs
+        self._truncations = 0
 
     async def begin(self, created: str) -> None:
         if created == self.checkpoint.created:
-            # Revisions went back: what was reported of a run, or read up to, means nothing any more.
-            self._went_back += 1
-            self._changes.went_back()
-        await self._index.begin(created)
-        self._begin_open_runs(created)
+            # The stream was truncated: revisions that were reported are used again.
+            self._truncations += 1
+            self._hub.stream_truncated()
+        await super().begin(created)
+        self._reset_open_runs(created)
         self._loaded = True
 
     async def take(self, batch: list[StreamMessage]) -> None:
         await self._load()
-        seen = await asyncio.to_thread(lambda: list(self._seen(batch)))
-        listening = self._index.ready and self._changes.listening
+        writes = await self._decode_batch(batch)
         last = batch[-1]
         before = await self._index.apply(
-            seen, upto=last.sequence, stored_ns=last.stored_ns, want_before=listening
+            writes,
+            upto=last.sequence,
+            stored_ns=last.stored_ns,
+            with_before=self._index.ready and self._hub.has_list_followers,
         )
-        for write in seen:
-            self._open_runs.take(write.run_id, write.revision, write.state)
-            if write.removed:
+        for write in writes:
+            self._open_runs.apply(write.run_id, write.revision, write.state)
+            if write.deleted:
                 self._open_runs.remember_marker(write.run_id)
         changes = [
             RunChange(write.run_id, write.revision, write.data, write.summary, was)
-            for write, was in zip(seen, before, strict=True)
+            for write, was in zip(writes, before, strict=True)
         ]
         if self._index.ready:
-            await self._changes.publish(changes)
+            await self._hub.publish(changes)
         else:
-            # Most of it is old. Who follows one run can tell, and wants to hear of what is new.
-            self._changes.tell_runs(changes)
+            # Most of these are old. A follower of one run recognises what is new.
+            self._hub.publish_to_run_followers(changes)
 
     async def up_to_date(self, state: StreamState) -> None:
         await self._load()
-        if not self._index.ready:
-            await self._index.complete()
-            self._changes.begin(self.checkpoint.created, self.checkpoint.revision)
-            log.info("the index of runs is ready: %d runs", self.entries)
-        await self._index.look_after_file()
+        await super().up_to_date(state)
+
+    def _became_ready(self) -> None:
+        self._hub.begin(self.checkpoint.created, self.checkpoint.revision)
 
     async def drop(self, revisions: list[int]) -> None:
         for revision, summary in await self._index.drop(revisions):
             run_id = summary.item.run_id
-            log.info("a run is gone, and nobody has said so", extra={"run_id": run_id})
-            self._open_runs.take(run_id, 0, None)
-            self._changes.vanished(revision, summary)
-
-    async def _load(self) -> None:
-        """With an index that was kept, only what was written since is read from the bucket."""
-        if self._loaded:
-            return
-        self._begin_open_runs(self.checkpoint.created)
-        for run_id, revision, state in await self._index.open_states():
-            self._open_runs.take(run_id, revision, decode_state(state))
-        for run_id in await self._index.markers():
-            self._open_runs.remember_marker(run_id)
-        self._loaded = True
-
-    def _begin_open_runs(self, created: str) -> None:
-        # Each history of the bucket counts as a bucket of its own.
-        self._open_runs.begin(f"{created} {self._went_back}" if self._went_back else created)
+            log.info("run disappeared without a delete marker", extra={"run_id": run_id})
+            self._open_runs.apply(run_id, 0, None)
+            self._hub.publish_disappeared(revision, summary)
 
     async def forget_markers(self, keys: list[str]) -> None:
         self._open_runs.forget_markers(keys)
         await super().forget_markers(keys)
 
-    def _seen(self, batch: list[StreamMessage]) -> Iterator[SeenWrite]:
-        for message in batch:
-            run_id = message.subject.removeprefix(self._prefix)
-            if not is_run_id(run_id):
-                log.warning("something that is no run is in the runs bucket", extra={"run_id": run_id})
-            elif message.is_marker:
-                yield SeenWrite(run_id, message.sequence, None, removed=True)
-            else:
-                yield _read(run_id, message)
+    async def _load(self) -> None:
+        """Load the open runs from an existing index: the feed only reads what was written since."""
+        if self._loaded:
+            return
+        self._reset_open_runs(self.checkpoint.created)
+        for run_id, revision, state in await self._index.open_states():
+            self._open_runs.apply(run_id, revision, decode_state(state))
+        for run_id in await self._index.markers():
+            self._open_runs.remember_marker(run_id)
+        self._loaded = True
 
+    def _reset_open_runs(self, created: str) -> None:
+        # A truncated stream counts as another bucket.
+        self._open_runs.reset(f"{created} {self._truncations}" if self._truncations else created)
 
-def _read(run_id: str, message: StreamMessage) -> SeenWrite:
-    """A snapshot that cannot be read is not listed, whatever was known of its run before."""
-    try:
-        summary = summary_of(message.data)
-        if summary.item.run_id != run_id:
-            raise msgspec.ValidationError(f"it says that it is of run {summary.item.run_id}")
-        state = None if summary.item.status in TERMINAL else decode_state(message.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        log.warning("a run is not listed, its snapshot cannot be read: %s", error, extra={"run_id": run_id})
-        return SeenWrite(run_id, message.sequence, message.data)
-    return SeenWrite(run_id, message.sequence, message.data, summary, state)
+    def _decode(self, key: str, message: StreamMessage) -> RunWrite | None:
+        """A snapshot that cannot be decoded is not listed, whatever was indexed of its run before."""
+        if not is_run_id(key):
+            return None
+        if message.is_marker:
+            return RunWrite(key, message.sequence, None, deleted=True)
+        try:
+            summary = summary_of(message.data)
+            if summary.item.run_id != key:
+                raise msgspec.ValidationError(f"its run_id is {summary.item.run_id}")
+            state = None if summary.item.status in TERMINAL else decode_state(message.data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            log.warning("run is not listed, its snapshot is invalid: %s", error, extra={"run_id": key})
+            return RunWrite(key, message.sequence, message.data)
+        return RunWrite(key, message.sequence, message.data, summary, state)

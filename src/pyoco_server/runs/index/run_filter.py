@@ -1,7 +1,4 @@
-"""Which runs are meant: every filter of `GET /runs`, with one meaning everywhere.
-
-The index answers the same question in SQL (`index/conditions.py`); a test holds the two together.
-"""
+"""The filters of `GET /runs`; `conditions.py` has the same in SQL."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +20,7 @@ class TimeRange:
         return self.after is not None or self.before is not None
 
     def widened(self, least: float, most: float) -> "TimeRange":
-        """Where another time is that is at least `least` and at most `most` behind this one.
+        """The range of another time that is at least `least` and at most `most` later than this one.
 
         A little wider, because sums of floating-point numbers are rounded.
         """
@@ -32,7 +29,7 @@ class TimeRange:
             before=None if self.before is None else self.before + most + _ROUNDING_SEC,
         )
 
-    def holds(self, at: float | None) -> bool:
+    def contains(self, at: float | None) -> bool:
         if not self:
             return True
         if at is None:
@@ -45,27 +42,27 @@ EVER = TimeRange()
 
 @dataclass(frozen=True, kw_only=True)
 class RunFilter:
-    """A run matches when all that is given here holds for it."""
+    """A run matches when all given conditions hold."""
 
-    # Of whoever asks: it is never taken from what is asked.
+    # Of the caller, never of the request.
     tenant: str | None = None
-    # Any of these; none given: every status.
+    # Empty: every status.
     statuses: frozenset[str] = frozenset()
     flow: str | None = None
     # The run's tag, or one of its tags.
     tag: str | None = None
     worker: str | None = None
-    # The run that it repeats.
+    # The run that it reruns.
     origin: str | None = None
     workflow_yaml_sha256: str | None = None
     updated: TimeRange = EVER
     submitted: TimeRange = EVER
-    # Somewhere in its flow name, tags, error or params, in upper or lower case.
+    # A text in its flow name, tags, error or params, ignoring case.
     q: str | None = None
 
     @cached_property
     def needle(self) -> str | None:
-        """What is looked for in `RunSummary.text`."""
+        """The text to find in `RunSummary.text`."""
         return None if self.q is None else searched(self.q)
 
     def matches(self, run: RunSummary) -> bool:
@@ -78,7 +75,7 @@ class RunFilter:
             and self.worker in (None, item.worker_id)
             and self.origin in (None, item.origin_run_id)
             and self.workflow_yaml_sha256 in (None, item.workflow_yaml_sha256)
-            and self.updated.holds(item.updated_at)
-            and self.submitted.holds(item.submitted_at)
+            and self.updated.contains(item.updated_at)
+            and self.submitted.contains(item.submitted_at)
             and (self.needle is None or self.needle in run.text)
         )

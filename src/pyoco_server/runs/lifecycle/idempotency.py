@@ -42,7 +42,7 @@ from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import IdempotencyConflict, shortened
 from pyoco_server.records.models import Job, RunSnapshot
 from pyoco_server.records.operation_models import BulkRecord
-from pyoco_server.runs.lifecycle.withdrawal import remove_unbegun, remove_unbegun_bulk
+from pyoco_server.runs.lifecycle.withdrawal import remove_unstarted, remove_unstarted_bulk
 
 # Longer than a submission lasts, also one that fails at the end of its time.
 ABANDONED_SEC = 5.0
@@ -79,7 +79,7 @@ def _digest(asked: tuple[Any, ...]) -> str:
     return sha256(msgspec.json.encode(asked, order="deterministic")).hexdigest()
 
 
-class KeyedRuns:
+class KeyedRequests:
     """Which run, or which bulk operation, an idempotency key stands for."""
 
     def __init__(self, connection: Connection) -> None:
@@ -177,8 +177,8 @@ class KeyedRuns:
 
     async def _remove_unbegun(self, made_id: str, kind: KeyKind) -> RunSnapshot | BulkRecord | None:
         if kind is KeyKind.BULK:
-            return await remove_unbegun_bulk(self._bulk, made_id)
-        return await remove_unbegun(self._store, self._journal, made_id)
+            return await remove_unstarted_bulk(self._bulk, made_id)
+        return await remove_unstarted(self._store, self._journal, made_id)
 
     async def _made(self, record: KeyRecord) -> RunSnapshot | BulkRecord | None:
         if record.kind is KeyKind.BULK:

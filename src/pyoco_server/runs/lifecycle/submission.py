@@ -26,13 +26,13 @@ from pyoco_server.errors import (
     WorkflowTooLarge,
 )
 from pyoco_server.records.models import Job, RerunMode, RunSnapshot, encode, new_run_id, pending_snapshot
-from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRuns
+from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests
 from pyoco_server.runs.lifecycle.withdrawal import (
     BEFORE_ANSWER_SEC,
     Undo,
     Withdrawal,
     Withdrawer,
-    remove_unbegun,
+    remove_unstarted,
 )
 
 # An answer within 2 s is promised; the rest is for withdrawing it, and for the way to the client.
@@ -82,7 +82,7 @@ class Submitter:
         self._store = RunStore(connection)
         self._queue = WorkQueue(connection)
         self._journal = Journal(connection)
-        self._keys = KeyedRuns(connection)
+        self._keys = KeyedRequests(connection)
         self.withdrawer = Withdrawer(connection)
         self._budget = TimeBudget(_BUDGET_SEC)
 
@@ -155,7 +155,7 @@ class Submitter:
             raise RunNotFound(f"run {origin} was removed while its journal was copied")
 
     def _withdrawal(self, job: Job, request: KeyedRequest | None) -> Withdrawal[RunSnapshot]:
-        undo: Undo[RunSnapshot] = partial(remove_unbegun, self._store, self._journal, job.run_id)
+        undo: Undo[RunSnapshot] = partial(remove_unstarted, self._store, self._journal, job.run_id)
         if request is not None:
             undo = partial(self._keys.give_up, request.key, job.run_id)
         fields = {"run_id": job.run_id, "flow_name": job.flow_name, "tag": job.tag}

@@ -36,7 +36,7 @@ Made = TypeVar("Made", bound=RunSnapshot | BulkRecord)
 Undo = Callable[[], Awaitable[Made | None]]
 
 
-async def remove_unbegun(store: RunStore, journal: Journal, run_id: str) -> RunSnapshot | None:
+async def remove_unstarted(store: RunStore, journal: Journal, run_id: str) -> RunSnapshot | None:
     """See to it that this id stands for no PENDING run, now or later; the run, if it has begun."""
     while True:
         stored = await store.get_from_leader(run_id)
@@ -54,7 +54,7 @@ async def remove_unbegun(store: RunStore, journal: Journal, run_id: str) -> RunS
         return None
 
 
-async def remove_unbegun_bulk(records: BulkRecords, bulk_id: str) -> BulkRecord | None:
+async def remove_unstarted_bulk(records: BulkRecords, bulk_id: str) -> BulkRecord | None:
     """See to it that no operation of this id begins, now or later; the operation, if it has begun."""
     while True:
         stored = await records.get(bulk_id)

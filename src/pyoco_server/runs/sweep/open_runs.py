@@ -1,8 +1,7 @@
-"""The runs that have not ended, as the feed of the runs bucket tells of them.
+"""The runs that have not ended, kept up to date by the feed of the runs bucket.
 
-What counts for a decision is how long a run has been quiet: for how long this program has seen no other
-revision of it. No clock is compared with another machine's, and time during which nothing could be seen
-does not count.
+The sweep decides by a run's silence: how long this process has seen no new revision of it. No clocks of
+different machines are compared, and time without a connection does not count.
 """
 
 import asyncio
@@ -25,28 +24,25 @@ class AwaitedId(msgspec.Struct, gc=False):
 
 
 class RunState(msgspec.Struct, gc=False):
-    """All that is wanted of a snapshot here; the rest of it is not decoded.
-
-    It is held for every run that has not ended, and people let many wait: what it takes is kept small.
-    """
+    """The fields of a snapshot that the sweep needs. One is held for each open run, so it is small."""
 
     status: str
     heartbeat_at: float
     tag: Tag = ""
     delivery: tuple[int, int] | None = None
-    # How often it has begun to wait for people: a job is for one generation.
+    # How often it has waited: a job is for one generation.
     generation: int = 0
     start_time: float | None = None
     timeout_sec: float | None = None
-    # How much of that it had used; None if its owner did not say.
+    # How much of that it has used; None with an owner of an older version.
     used_sec: float | None = None
     cancel_requested_at: float | None = None
-    # For how long it has waited for people, until it went on the last time; and for which answers it waits.
+    # In total, without the current waits.
     waited_sec: float = 0.0
     open_waits: tuple[AwaitedId, ...] = ()
 
     def __post_init__(self) -> None:
-        # Many runs have the same.
+        # Many runs share these.
         self.status, self.tag = intern(self.status), intern(self.tag)
 
 
@@ -54,40 +50,36 @@ decode_state = msgspec.json.Decoder(RunState).decode
 
 
 def state_in(message: StreamMessage) -> RunState | None:
-    """What a message of the runs bucket says; None when it only says that the key was deleted."""
+    """The state in a message of the runs bucket; None for a delete marker."""
     return None if message.is_marker else decode_state(message.data)
 
 
 @dataclass(slots=True)
 class OpenRun:
-    """A run that has not ended, as it was last seen."""
-
     run_id: str
     state: RunState
     revision: int
-    # On this program's own monotonic clock.
-    quiet_since: float
+    # By the monotonic clock.
+    silent_since: float
 
     @property
-    def quiet_sec(self) -> float:
-        return time.monotonic() - self.quiet_since
+    def silent_sec(self) -> float:
+        return time.monotonic() - self.silent_since
 
     def reset_silence(self) -> None:
-        self.quiet_since = time.monotonic()
+        self.silent_since = time.monotonic()
 
 
 class OpenRuns:
-    """Told by the feed of the runs bucket."""
-
     def __init__(self) -> None:
-        # When the bucket was made: revisions of another one mean nothing here.
+        # When the bucket was created.
         self.created = ""
         self._runs: dict[str, OpenRun] = {}
-        # Keys that were deleted and whose marker may still be there, with when it was seen; the oldest first.
+        # Deleted keys whose marker may still be in the bucket, and when it was seen; oldest first.
         self.markers: OrderedDict[str, float] = OrderedDict()
-        self._on_over: list[Callable[[str], None]] = []
+        self._on_ended: list[Callable[[str], None]] = []
         self._on_waiting: list[Callable[[str, int], None]] = []
-        self._on_unanswered: list[Callable[[str], None]] = []
+        self._on_ended_waiting: list[Callable[[str], None]] = []
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -96,68 +88,67 @@ class OpenRuns:
         return run_id in self._runs
 
     @property
-    def begun(self) -> list[str]:
-        """Those that a worker has begun."""
+    def started(self) -> list[str]:
         return [run.run_id for run in self._runs.values() if run.state.start_time is not None]
 
-    def on_over(self, callback: Callable[[str], None]) -> None:
-        """Have it called with the id of each run that has ended or is gone."""
-        self._on_over.append(callback)
+    def on_ended(self, callback: Callable[[str], None]) -> None:
+        """Call it with the id of each run that has ended or was deleted."""
+        self._on_ended.append(callback)
 
     def on_waiting(self, callback: Callable[[str, int], None]) -> None:
-        """Have it called with the id and the generation of each run that begins to wait for people.
+        """Call it with the id and the generation of each run that starts to wait for an answer.
 
-        A run may have gone on and asked again between two looks at the bucket.
+        A run may have continued and waited again between two reads of the bucket.
         """
         self._on_waiting.append(callback)
 
-    def on_unanswered(self, callback: Callable[[str], None]) -> None:
-        """Have it called with the id of each run that has ended or is gone while people were asked."""
-        self._on_unanswered.append(callback)
+    def on_ended_waiting(self, callback: Callable[[str], None]) -> None:
+        """Call it with the id of each run that has ended or was deleted with open waits."""
+        self._on_ended_waiting.append(callback)
 
     async def groups(self) -> AsyncIterator[list[OpenRun]]:
-        """All of them, some at a time, so that others get their turn; they may change meanwhile."""
+        """All of them in groups, yielding to the event loop in between; they may change meanwhile."""
         runs = list(self._runs.values())
         for start in range(0, len(runs), _GROUP):
             yield runs[start : start + _GROUP]
             await asyncio.sleep(0)
 
-    def quiet_sec(self, run_id: str, revision: int) -> float:
-        """For how long the run has been seen at this revision; 0 for one that is seen the first time."""
+    def silent_sec(self, run_id: str, revision: int) -> float:
+        """How long the run has been at this revision; 0 for an unknown run or another revision."""
         run = self._runs.get(run_id)
-        return run.quiet_sec if run is not None and run.revision == revision else 0.0
+        return run.silent_sec if run is not None and run.revision == revision else 0.0
 
     def forget(self, run_id: str, revision: int) -> None:
-        """Drop this revision of the run; a newer one that was read meanwhile is another state, and stays."""
+        """Drop the run unless a newer revision was read meanwhile."""
         run = self._runs.get(run_id)
         if run is not None and run.revision == revision:
             del self._runs[run_id]
 
-    def observe_anew(self) -> None:
-        """What happened until now was perhaps not to be seen: nobody has been quiet yet."""
+    def reset_silence(self) -> None:
+        """Count silence from now on: writes until now may have been missed."""
         for run in self._runs.values():
             run.reset_silence()
 
-    def begin(self, created: str) -> None:
-        """Forget everything: what is told from now on is of this bucket."""
+    def reset(self, created: str) -> None:
+        """Forget everything: later writes are of this bucket."""
         self.created = created
         self._runs.clear()
         self.markers.clear()
 
-    def take(self, run_id: str, revision: int, state: RunState | None) -> None:
-        """Learn from one write; without a state the run has ended, or is gone."""
+    def apply(self, run_id: str, revision: int, state: RunState | None) -> None:
+        """Apply one write; without a state the run has ended, or was deleted."""
         if state is not None:
             before = self._runs.get(run_id)
             self._runs[run_id] = OpenRun(run_id, state, revision, time.monotonic())
-            if _begins_to_wait(before, state):
-                for begins in self._on_waiting:
-                    begins(run_id, state.generation)
+            if _starts_waiting(before, state):
+                for on_waiting in self._on_waiting:
+                    on_waiting(run_id, state.generation)
             return
         last = self._runs.pop(run_id, None)
-        for callback in self._on_over:
+        for callback in self._on_ended:
             callback(run_id)
         if last is not None and last.state.open_waits:
-            for callback in self._on_unanswered:
+            for callback in self._on_ended_waiting:
                 callback(run_id)
 
     def remember_marker(self, run_id: str) -> None:
@@ -165,9 +156,9 @@ class OpenRuns:
         self.markers[run_id] = time.monotonic()
 
     def take_markers(self, *, older_than_sec: float, most: int) -> list[tuple[float, str]]:
-        """The oldest markers, out of what is remembered: whoever takes them removes them from the bucket.
+        """Take the oldest markers, for the caller to remove from the bucket.
 
-        They are taken first, because `forget_markers` forgets those that have gone from the bucket.
+        They are taken first, because `forget_markers` drops those that are gone from the bucket.
         """
         before = time.monotonic() - older_than_sec
         taken: list[tuple[float, str]] = []
@@ -180,19 +171,18 @@ class OpenRuns:
         return taken
 
     def put_back_markers(self, markers: list[tuple[float, str]]) -> None:
-        """They could not be removed, and are the oldest ones still, unless they were seen again."""
+        """Undo `take_markers`, except for markers that were seen again."""
         for seen_at, run_id in reversed(markers):
             if run_id not in self.markers:
                 self.markers[run_id] = seen_at
                 self.markers.move_to_end(run_id, last=False)
 
     def forget_markers(self, run_ids: Iterable[str]) -> None:
-        """They were removed from the bucket."""
         for run_id in run_ids:
             self.markers.pop(run_id, None)
 
 
-def _begins_to_wait(before: OpenRun | None, now: RunState) -> bool:
+def _starts_waiting(before: OpenRun | None, now: RunState) -> bool:
     if now.status != RunStatus.WAITING_HUMAN:
         return False
     return before is None or (before.state.status, before.state.generation) != (now.status, now.generation)

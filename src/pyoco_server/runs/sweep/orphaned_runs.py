@@ -1,4 +1,4 @@
-"""Runs that were left alone: found among the open ones, and each given what it needs."""
+"""Finding orphaned runs among the open ones, and repairing each."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -9,106 +9,107 @@ from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import Reason, RunSnapshot, RunStatus
 from pyoco_server.runs.sweep.exhausted_deliveries import LastDeliveries
 from pyoco_server.runs.sweep.open_runs import OpenRun, OpenRuns
-from pyoco_server.runs.sweep.run_repair import Ending, Mender
-from pyoco_server.runs.sweep.sweep_rules import Need, Patience, need_of
+from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
+from pyoco_server.runs.sweep.sweep_rules import Repair, SilenceThresholds, repair_for
 
 log = logging.getLogger(__name__)
 
-# Raises when the work has become another's.
-StillOurs = Callable[[], Awaitable[None]]
+# Raises when another gateway has the lease.
+CheckLease = Callable[[], Awaitable[None]]
 
 
-class LeftAlone:
+class OrphanedRuns:
     def __init__(
         self,
-        mender: Mender,
+        repairer: RunRepairer,
         runs: OpenRuns,
         queued: QueuedRuns,
         last_deliveries: LastDeliveries,
-        patience: Patience,
+        thresholds: SilenceThresholds,
     ) -> None:
-        self._mender = mender
+        self._repairer = repairer
         self._runs = runs
         self._queued = queued
         self._last_deliveries = last_deliveries
-        self._patience = patience
+        self._thresholds = thresholds
         self._limits: dict[str, DeliveryLimits] = {}
-        # The runs whose handling raised, at the revision for which that was logged.
+        # The runs whose repair raised, at the revision for which that was logged.
         self._failed: dict[str, int] = {}
 
-    async def mend(self, still_ours: StillOurs) -> None:
-        """Look at every open run once."""
+    async def repair(self, check_lease: CheckLease) -> None:
+        """Check every open run once."""
         self._limits.clear()
         self._failed = {run_id: seen for run_id, seen in self._failed.items() if run_id in self._runs}
-        jobless: list[OpenRun] = []
+        without_job: list[OpenRun] = []
         async for group in self._runs.groups():
             for run in group:
-                need = Need.NOTHING if self._is_well(run) else await self._need(run)
-                if need is Need.JOB and not self._has_job(run):
-                    jobless.append(run)
-                elif need not in (Need.NOTHING, Need.JOB):
-                    await still_ours()
-                    await self._give(run, need)
-        if jobless:
+                repair = Repair.NONE if self._is_healthy(run) else await self._repair_for(run)
+                if repair is Repair.REQUEUE and not self._has_job(run):
+                    without_job.append(run)
+                elif repair not in (Repair.NONE, Repair.REQUEUE):
+                    await check_lease()
+                    await self._apply(run, repair)
+        if without_job:
             async for _ in self._queued.look():
-                await still_ours()
-        for run in jobless:
+                await check_lease()
+        for run in without_job:
             if not self._has_job(run):
-                await still_ours()
-                await self._give(run, Need.JOB)
+                await check_lease()
+                await self._apply(run, Repair.REQUEUE)
 
-    def _is_well(self, run: OpenRun) -> bool:
-        """Whether it waits in the queue, or was heard of lately: most are, and need no closer look."""
+    def _is_healthy(self, run: OpenRun) -> bool:
+        """Whether it is queued, or was written recently: most are, and need no request."""
         if run.state.delivery is None and run.state.cancel_requested_at is None:
-            return self._has_job(run) or run.quiet_sec < self._patience.unbegun_sec
-        return run.quiet_sec < self._patience.least_sec
+            return self._has_job(run) or run.silent_sec < self._thresholds.unstarted_sec
+        return run.silent_sec < self._thresholds.min_sec
 
     def _has_job(self, run: OpenRun) -> bool:
         return self._queued.has_job(run.run_id, run.state.generation)
 
-    async def _need(self, run: OpenRun) -> Need:
-        need = need_of(run.state, run.quiet_sec, await self._limits_of(run.state.tag), self._patience)
-        if need is Need.GIVE_UP:
+    async def _repair_for(self, run: OpenRun) -> Repair:
+        limits = await self._limits_of(run.state.tag)
+        repair = repair_for(run.state, run.silent_sec, limits, self._thresholds)
+        if repair is Repair.EXHAUSTED:
             assert run.state.delivery is not None
-            if not await self._mender.queue.holds(run.run_id, run.state.delivery[0]):
-                return Need.JOB
-        return need
+            if not await self._repairer.queue.holds(run.run_id, run.state.delivery[0]):
+                return Repair.REQUEUE
+        return repair
 
     async def _limits_of(self, tag: str) -> DeliveryLimits:
         if tag not in self._limits:
-            self._limits[tag] = await self._mender.queue.limits(tag)
+            self._limits[tag] = await self._repairer.queue.limits(tag)
         return self._limits[tag]
 
-    async def _give(self, run: OpenRun, need: Need) -> None:
-        """Act on the run if it is still as it was seen."""
+    async def _apply(self, run: OpenRun, repair: Repair) -> None:
+        """Repair the run if it is still at the revision that was checked."""
         try:
-            stored = await self._mender.stored(run.run_id, run.revision)
+            stored = await self._repairer.stored(run.run_id, run.revision)
             if stored is None:
-                # Removed, unreadable, or written since. A newer state that the feed has read meanwhile stays.
+                # Deleted, invalid, or written since. A newer state that the feed has read meanwhile stays.
                 self._runs.forget(run.run_id, run.revision)
-            elif need is Need.GIVE_UP:
+            elif repair is Repair.EXHAUSTED:
                 assert stored.snapshot.delivery is not None
                 await self._last_deliveries.settle(stored, *stored.snapshot.delivery)
-            elif need is not Need.JOB:
-                await self._mender.end(stored, _ending(need, stored.snapshot, run.quiet_sec))
-            elif subject := await self._mender.give_job(stored):
+            elif repair is not Repair.REQUEUE:
+                await self._repairer.end(stored, _ending(repair, stored.snapshot, run.silent_sec))
+            elif subject := await self._repairer.republish_job(stored):
                 self._queued.add(run.run_id, subject, generation=stored.snapshot.generation)
         except NatsUnavailable:
             raise
         except Exception:
-            # The others must not wait for this one. It is tried again after another silence of that length.
+            # One run must not stop the sweep. It is tried again after the same silence.
             if self._failed.get(run.run_id) != run.revision:
-                log.exception("the sweep cannot deal with a run", extra={"run_id": run.run_id})
+                log.exception("the sweep cannot repair a run", extra={"run_id": run.run_id})
             self._failed[run.run_id] = run.revision
             run.reset_silence()
 
 
-def _ending(need: Need, snapshot: RunSnapshot, quiet_sec: float) -> Ending:
+def _ending(repair: Repair, snapshot: RunSnapshot, silent_sec: float) -> Ending:
     if snapshot.delivery is None:
         owner = "no worker had begun it"
     else:
-        owner = f"worker {snapshot.worker_id} had it, and was silent for {quiet_sec:.0f} s"
-    if need is Need.CANCEL:
+        owner = f"worker {snapshot.worker_id} had it, and was silent for {silent_sec:.0f} s"
+    if repair is Repair.CANCEL:
         return Ending(RunStatus.CANCELLED, None, f"ended after the cancel without a worker: {owner}")
     error = f"the run took longer than its timeout_sec of {snapshot.timeout_sec:g} s; {owner}"
     return Ending(RunStatus.FAILED, Reason.TIMEOUT, error)

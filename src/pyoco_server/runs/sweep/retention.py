@@ -1,11 +1,10 @@
-"""Removing what is not needed any more: runs that ended long ago, and the traces of deleted ones.
+"""Retention: removes runs that ended long ago, and later their delete markers.
 
-The key of a run is deleted first, by a compare-and-set: a run that somebody has taken up again keeps all that
-it has. The marker which that leaves in the bucket leads every gateway to what is left of the run, also when
-the one that deleted it died in between.
+The key of a run is deleted first, by compare-and-set, so that a run that was reopened keeps its records. The
+delete marker tells every gateway to remove the other records, also if the one that deleted the key crashed.
 
-The runs bucket keeps one message per run, and an ended run is never written again: its messages are in the
-order in which the runs ended. So the oldest are at the front, and the walk stops at the first young one.
+An ended run is never written again, so the bucket has them in the order in which they ended: the scan stops
+at the first young one.
 """
 
 import asyncio
@@ -31,10 +30,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# How long the marker of a deleted key stays: whoever follows the bucket must see it, and a write that is
-# still on its way to the deleted key must fail.
+# How long a delete marker stays: feeds must see it, and a write in flight to the deleted key must fail.
 _MARKER_SEC = 600.0
-# How many runs are removed at once.
 _AT_ONCE = 64
 
 
@@ -52,17 +49,17 @@ class Retention:
         self._logs = RunLogs(connection)
         self._waits = WaitStore(connection)
         self._wait_events = WaitEvents(connection)
-        # Whatever stands up to here has not ended, and will be written again behind it.
+        # The runs up to this sequence have not ended, and will be written again.
         self._after = 0
         self._created = ""
 
     async def remove_ended(self) -> AsyncIterator[int]:
-        """Remove the runs that ended long ago; yields, group by group, how many."""
+        """Remove the runs that ended long ago; yields the number removed of each group."""
         if not self._keep_sec:
             return
         if self._created != self._runs.created:
             self._created, self._after = self._runs.created, 0
-        # Never by our own clock: one that jumps ahead would remove what is young.
+        # By the server's clock: if ours jumped ahead, young runs would be removed.
         ended_before = (await stream_state(self._connection, self._stream)).server_time - self._keep_sec
         while batch := await read_batch(
             self._connection, self._stream, EVERYTHING, after=self._after, limit=_AT_ONCE
@@ -70,32 +67,32 @@ class Retention:
             old = [message for message in batch if message.stored_time < ended_before]
             removed = sum(await _all_of(self._remove(message) for message in old if _has_ended(message)))
             if removed:
-                log.info("removed %d runs that ended long ago", removed)
+                log.info("removed %d ended runs", removed)
             if old:
                 self._after = old[-1].sequence
             yield removed
             if len(old) < len(batch):
                 return
 
-    async def remove_traces(self) -> AsyncIterator[None]:
-        """Remove the markers of deleted keys, and what was written about those runs after all."""
+    async def remove_markers(self) -> AsyncIterator[None]:
+        """Remove old delete markers, and records of those runs that were written later."""
         while group := self._runs.take_markers(older_than_sec=self._marker_sec, most=_AT_ONCE):
             await self._remove_markers(group)
             yield
 
     async def _remove(self, message: StreamMessage) -> bool:
-        """Delete exactly what was read, then what is kept beside it; false if the run was written since."""
+        """Delete the run and its records; false if it was written since it was read."""
         run_id = message.subject.removeprefix(self._prefix)
         try:
             await self._store.delete(run_id, revision=message.sequence)
         except RevisionConflict:
-            log.debug("an ended run was removed or retried meanwhile", extra={"run_id": run_id})
+            log.debug("the ended run was deleted or reopened meanwhile", extra={"run_id": run_id})
             return False
         await self._remove_records(run_id)
         return True
 
     async def _remove_records(self, run_id: str) -> int:
-        """Remove what is kept beside the key of a deleted run; how many waits were among it."""
+        """Remove the records of a deleted run; returns the number of its waits."""
         await self._journal.remove(run_id)
         await self._logs.remove(run_id)
         waits = await self._waits.remove_run(run_id)
@@ -104,7 +101,7 @@ class Retention:
         return waits
 
     async def _remove_markers(self, group: list[tuple[float, str]]) -> None:
-        """What is left of the group when one step fails is remembered for the next time."""
+        """Markers that could not be removed are put back."""
         created = self._runs.created
         left = {run_id: (seen_at, run_id) for seen_at, run_id in group}
 
@@ -115,29 +112,29 @@ class Retention:
         try:
             await _all_of([remove(run_id) for run_id in left])
         finally:
-            # Of another bucket they would be nobody's markers.
+            # Unless the bucket was recreated meanwhile.
             if self._runs.created == created:
                 self._runs.put_back_markers(list(left.values()))
 
     async def _remove_marker(self, run_id: str) -> None:
         marker = await self._store.marker(run_id)
         if marker is None:
-            # Another gateway has removed it; or, after a restored backup, the run is there again.
+            # Another gateway has removed it; or the run exists again after a backup was restored.
             return
         if await self._remove_records(run_id):
-            # The gateway that deleted the run died before its waits were. They leave markers of their own,
-            # for whoever follows that bucket: those go with this one, the next time.
+            # The gateway that deleted the run crashed before it deleted its waits. These have left markers of
+            # their own, which are removed together with this one the next time.
             self._runs.remember_marker(run_id)
             return
         if await self._waits.has_traces(run_id):
-            # In this order: without the markers nothing would say that there are events.
+            # In this order: without the markers the events would not be found.
             await self._wait_events.remove_run(run_id)
             await self._waits.purge_run(run_id)
         await jetstream_api.purge(self._connection, self._stream, f"{self._prefix}{run_id}", upto=marker)
 
 
 async def _all_of(steps: Iterable[Awaitable[T]]) -> list[T]:
-    """Take the steps at once, see each to its end, and then raise if one failed."""
+    """Run all steps to their end, then raise the first error."""
     outcomes: list[T] = []
     for outcome in await asyncio.gather(*steps, return_exceptions=True):
         if isinstance(outcome, BaseException):

@@ -1,7 +1,7 @@
-"""What can be done with a run that was left alone: end it, or give it a job again.
+"""Repairing an orphaned run: end it, or publish its job again.
 
-Each act is on exactly the revision that it was decided on. When anybody has written since, the run is not
-left alone, and nothing is done.
+Each repair is a compare-and-set on the revision it was decided on: a run that was written since is not
+orphaned, and nothing is done.
 """
 
 import logging
@@ -29,44 +29,42 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run is to end."""
-
     status: RunStatus
     reason: Reason | None
     error: str
-    # The tasks whose questions nobody has answered in time.
+    # The tasks whose waits expired.
     unanswered: frozenset[str] = frozenset()
 
 
-class _NoJob(Exception):
-    """The job of a run cannot be made from what is stored."""
+class _JobLost(Exception):
+    """The job of a run cannot be rebuilt from what is stored."""
 
 
-class Mender:
+class RunRepairer:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._letters = DeadLetters(connection)
         self.store = RunStore(connection)
         self.queue = WorkQueue(connection)
         self.journal = Journal(connection)
-        # How often each thing was done.
+        # How often each repair was made.
         self.actions: Counter[str] = Counter()
 
     async def stored(self, run_id: str, revision: int | None = None) -> StoredRun | None:
-        """The run as the leader knows it; None if it is gone, unreadable, or at another revision."""
+        """The run, read from the leader; None if it is deleted, invalid, or at another revision."""
         try:
             stored = await self.store.get_from_leader(run_id)
         except CorruptSnapshot as error:
-            log.error("the sweep leaves a run alone that it cannot read: %s", error, extra={"run_id": run_id})
+            log.error("the sweep ignores a run with an invalid snapshot: %s", error, extra={"run_id": run_id})
             return None
         if stored is not None and revision not in (None, stored.revision):
             return None
         return stored
 
     async def end(self, stored: StoredRun, ending: Ending) -> bool:
-        """Write the end of the run, tell of it, take its message out of the queue; false if it moved on.
+        """Write the run's end, report it, remove its message; false if the run was written since.
 
-        A run whose cancel was requested ends as CANCELLED, whatever else is wrong with it.
+        A run with a cancel request ends as CANCELLED in any case.
         """
         if stored.snapshot.cancel_requested_at is not None:
             ending = Ending(RunStatus.CANCELLED, None, ending.error)
@@ -76,59 +74,58 @@ class Mender:
         except RevisionConflict:
             return False
         except PayloadTooLarge as error:
-            # The others must not wait for this one.
             log.error("the end of a run cannot be stored: %s", error, extra={"run_id": ended.run_id})
             return False
         if ending.status is RunStatus.FAILED:
-            await self._tell_failure(ended, ending)
+            await self._report_failure(ended, ending)
         else:
             self._log(ended, f"ended a cancelled run: {ending.error}")
         self.actions[ending.reason or "cancelled"] += 1
         await self._remove_message(ended)
         return True
 
-    async def give_job(self, stored: StoredRun, *, replaces: int | None = None) -> str | None:
-        """Publish the run's job anew; returns its subject, or None if the run was ended instead.
+    async def republish_job(self, stored: StoredRun, *, replaces: int | None = None) -> str | None:
+        """Publish the run's job again; returns its subject, or None if the run was ended instead.
 
-        `replaces` is the sequence of its message whose deliveries are used up.
+        `replaces` is the sequence of its message whose deliveries are exhausted.
         """
         try:
             job = await self._job(stored.snapshot)
             subject = await self.queue.publish_again(job, revision=stored.revision, replaces=replaces)
-        except (_NoJob, PayloadTooLarge) as why:
-            error = f"the run's job was lost and cannot be published again: {why}; submit it anew"
+        except (_JobLost, PayloadTooLarge) as why:
+            error = f"the run's job was lost and cannot be published again: {why}; submit it again"
             await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error))
             return None
         if replaces is None:
-            self._log(stored.snapshot, "no job of this run was in the queue: published it")
+            self._log(stored.snapshot, "the run had no job in the queue: published one")
         else:
-            self._log(stored.snapshot, "the deliveries of this run's job are used up: published a new one")
+            self._log(stored.snapshot, "the deliveries of the run's job are exhausted: published a new one")
         self.actions["job_published"] += 1
         return subject
 
-    async def give_continuation(self, stored: StoredRun) -> None:
-        """Publish the job of a run that has waited for people and can go on; or end it, if there is none."""
+    async def publish_continuation(self, stored: StoredRun) -> None:
+        """Publish the job that continues a run after a wait; ends the run if its job is lost."""
         try:
             await self.queue.publish_continuation(await self._job(stored.snapshot))
-        except (_NoJob, PayloadTooLarge) as why:
-            error = f"the run has its answer, but its job cannot be published: {why}; submit it anew"
+        except (_JobLost, PayloadTooLarge) as why:
+            error = f"the run has its answer, but its job cannot be published: {why}; submit it again"
             await self.end(stored, Ending(RunStatus.FAILED, Reason.INVALID_JOB, error))
 
     async def _job(self, snapshot: RunSnapshot) -> Job:
         if not snapshot.tag:
-            raise _NoJob("its snapshot names no tag")
+            raise _JobLost("its snapshot names no tag")
         source: str | None = None
         if snapshot.workflow_yaml_sha256 is not None:
             source = await self.journal.source(snapshot.run_id)
             if source is None:
-                raise _NoJob("its flow.yaml was not kept")
+                raise _JobLost("its flow.yaml was not kept")
         return job_of(snapshot, source)
 
     async def publish_letter(self, letter: DeadLetter, tag: str) -> None:
         try:
             await self._letters.publish(letter, tag=tag)
         except NatsUnavailable as error:
-            # Best effort by contract: the run's own snapshot tells the same.
+            # Best effort by contract: the run's own snapshot has the same information.
             spec = Err.DLQ_PUBLISH_FAILED
             context = {"run_id": letter.run_id, "tag": tag, "reason": letter.reason}
             log.error("%s: %s", spec.en, error, extra=spec.log_fields(**context))
@@ -151,7 +148,7 @@ class Mender:
         room = min(self._connection.config.max_run_snapshot_bytes, self._connection.max_record_bytes)
         return compact_run_snapshot(settle(ended), room)
 
-    async def _tell_failure(self, snapshot: RunSnapshot, ending: Ending) -> None:
+    async def _report_failure(self, snapshot: RunSnapshot, ending: Ending) -> None:
         spec = Err.INVALID_JOB if ending.reason is Reason.INVALID_JOB else Err.EXECUTION_FAILED
         extra = spec.log_fields(
             run_id=snapshot.run_id,

@@ -1,8 +1,8 @@
-"""When a run has been left alone: the rules of the sweep, without a broker.
+"""The rules of the sweep, without a broker: when a run is orphaned, and how it is repaired.
 
-A run with an owner is written at every heartbeat, and its message comes to another worker after AckWait.
-So one that was quiet for longer than both has no owner, and nobody has come to be its next one. A run that
-waits for people is quiet by nature: it has no owner, no job and no time limit until somebody has answered.
+A run with an owner is written at every heartbeat, and its message is redelivered after AckWait. A run that is
+silent for longer than both has no owner and gets none. A run with open waits is silent by design: it has no
+owner, no job and no time limit until it is answered.
 """
 
 from dataclasses import dataclass
@@ -14,79 +14,78 @@ from pyoco_server.records.models import RunStatus
 from pyoco_server.runs.lifecycle.time_used import time_used_by_heartbeat
 from pyoco_server.runs.sweep.open_runs import RunState
 
-# Longer than a submission takes from its first write to its last one.
+# Longer than a submission takes from its first write to its last.
 _SUBMISSION_SEC = 2.0
 _MISSED_HEARTBEATS = 2
-_LOOKED_AFTER = {RunStatus.PENDING, RunStatus.RUNNING, RunStatus.CANCELLING}
+_SWEPT = {RunStatus.PENDING, RunStatus.RUNNING, RunStatus.CANCELLING}
 
 
-class Need(Enum):
-    """What a run needs that was left alone."""
-
-    NOTHING = auto()
-    # To be CANCELLED: the wish is recorded, and nobody is there to fulfil it.
+class Repair(Enum):
+    NONE = auto()
+    # CANCELLED: a cancel was requested, and there is no owner.
     CANCEL = auto()
-    # To be FAILED: it is past its time limit, and nobody is there to enforce it.
+    # FAILED: it is past its time limit, and there is no owner.
     TIME_OUT = auto()
-    # To be FAILED if its message is still there: it was delivered as often as it may be.
-    GIVE_UP = auto()
-    # A job in the queue, if there is none.
-    JOB = auto()
+    # FAILED if its message is still there: its deliveries are exhausted.
+    EXHAUSTED = auto()
+    # Publish a job, if there is none in the queue.
+    REQUEUE = auto()
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a run may be quiet before it counts as left alone."""
+class SilenceThresholds:
+    """How long a run may be silent before it counts as orphaned."""
 
-    # Before any worker has begun it.
-    unbegun_sec: float
-    # More than an owner ever lets pass between two heartbeats.
+    # Before a worker has started it.
+    unstarted_sec: float
+    # Longer than an owner ever goes between two heartbeats.
     heartbeats_sec: float
 
     @classmethod
-    def of(cls, config: NatsBackendConfig) -> "Patience":
+    def of(cls, config: NatsBackendConfig) -> "SilenceThresholds":
         return cls(
-            unbegun_sec=max(_SUBMISSION_SEC, 2 * config.sweep_interval_sec),
+            unstarted_sec=max(_SUBMISSION_SEC, 2 * config.sweep_interval_sec),
             heartbeats_sec=_MISSED_HEARTBEATS * config.run_heartbeat_interval_sec,
         )
 
     @property
-    def least_sec(self) -> float:
-        """No run counts as left alone before."""
-        return min(self.unbegun_sec, self.heartbeats_sec)
+    def min_sec(self) -> float:
+        return min(self.unstarted_sec, self.heartbeats_sec)
 
-    def begun_sec(self, limits: DeliveryLimits) -> float:
+    def started_sec(self, limits: DeliveryLimits) -> float:
         return limits.ack_wait_sec + self.heartbeats_sec
 
-    def given_up_sec(self, limits: DeliveryLimits) -> float:
-        """For a run whose message the server has given up: AckWait has passed already since its last sign.
+    def exhausted_sec(self, limits: DeliveryLimits) -> float:
+        """For a run whose deliveries are exhausted: AckWait has passed already since its last sign.
 
-        A worker gives a sign at least twice in that time, so that an owner which lives was heard since.
+        A living owner signals at least twice in that time.
         """
         return max(limits.ack_wait_sec / 2, self.heartbeats_sec)
 
 
-def need_of(state: RunState, quiet_sec: float, limits: DeliveryLimits, patience: Patience) -> Need:
-    begun = state.delivery is not None
-    if quiet_sec < (patience.begun_sec(limits) if begun else patience.unbegun_sec):
-        return Need.NOTHING
-    if state.status not in _LOOKED_AFTER:
-        # It waits for people; or it is a newer gateway's word, which knows what such a run needs.
-        return Need.NOTHING
+def repair_for(
+    state: RunState, silent_sec: float, limits: DeliveryLimits, thresholds: SilenceThresholds
+) -> Repair:
+    started = state.delivery is not None
+    if silent_sec < (thresholds.started_sec(limits) if started else thresholds.unstarted_sec):
+        return Repair.NONE
+    if state.status not in _SWEPT:
+        # It has open waits; or it is a status of a newer version, which knows how to repair it.
+        return Repair.NONE
     if state.cancel_requested_at is not None:
-        return Need.CANCEL
-    if past_time_limit(state, quiet_sec):
-        return Need.TIME_OUT
+        return Repair.CANCEL
+    if past_time_limit(state, silent_sec):
+        return Repair.TIME_OUT
     if state.delivery is not None and limits.used_up_by(state.delivery[1]):
-        return Need.GIVE_UP
-    return Need.JOB
+        return Repair.EXHAUSTED
+    return Repair.REQUEUE
 
 
-def past_time_limit(state: RunState, quiet_sec: float) -> bool:
-    """Counted by its owner up to its last heartbeat, and on our clock since then; without its waits."""
+def past_time_limit(state: RunState, silent_sec: float) -> bool:
+    """Counted by its owner up to its last heartbeat, and by this clock since then; without its waits."""
     if state.timeout_sec is None or state.start_time is None:
         return False
     used_sec = state.used_sec
     if used_sec is None:
         used_sec = time_used_by_heartbeat(state.start_time, state.heartbeat_at, state.waited_sec)
-    return used_sec + quiet_sec > state.timeout_sec
+    return used_sec + silent_sec > state.timeout_sec

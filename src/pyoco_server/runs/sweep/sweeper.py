@@ -1,7 +1,7 @@
-"""The sweep: it ends or mends the runs that nobody else will.
+"""The sweep: repairs orphaned runs and applies retention.
 
-Every gateway has one, and a lease keeps it to one at a time. That is for economy only: each act is a
-compare-and-set on what was seen, and a job that is published twice is executed once.
+Every gateway has one, and a lease limits it to one at a time. That only saves work: each repair is a
+compare-and-set, and a job that is published twice is executed once.
 """
 
 import asyncio
@@ -16,67 +16,64 @@ from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.errors import IndexNotReady, NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.runs.index.run_lists import RunLists
-from pyoco_server.runs.sweep.exhausted_deliveries import GivenUpJobs, LastDeliveries
+from pyoco_server.runs.sweep.exhausted_deliveries import ExhaustedDeliveries, LastDeliveries
 from pyoco_server.runs.sweep.open_runs import OpenRuns
-from pyoco_server.runs.sweep.orphaned_runs import LeftAlone
+from pyoco_server.runs.sweep.orphaned_runs import OrphanedRuns
 from pyoco_server.runs.sweep.retention import Retention
-from pyoco_server.runs.sweep.run_repair import Mender
-from pyoco_server.runs.sweep.sweep_rules import Patience
-from pyoco_server.runs.sweep.worker_record_retention import GoneWorkers
+from pyoco_server.runs.sweep.run_repair import RunRepairer
+from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
+from pyoco_server.runs.sweep.worker_record_retention import WorkerRecordRetention
 
 log = logging.getLogger(__name__)
 
-# The lease ends when the holder has missed this many rounds.
+# The lease expires after this many missed rounds.
 _MISSED_ROUNDS = 3
-# Advisories come in groups; one round deals with all of them.
+# Advisories come in groups; one round handles all of them.
 _GATHER_SEC = 0.2
 
 
 class _LeaseLost(Exception):
-    """Another gateway sweeps now."""
+    """Another gateway has the lease."""
 
 
 class Sweeper:
-    """Looks after the runs in the background, from `start` to `close`."""
-
     def __init__(self, connection: Connection, lists: RunLists, runs: OpenRuns) -> None:
         config = connection.config
         self._connection = connection
         self._interval_sec = config.sweep_interval_sec
         self.lease = Lease(connection, "sweep", ttl_sec=_MISSED_ROUNDS * config.sweep_interval_sec)
-        patience = Patience.of(config)
-        self._mender = Mender(connection)
+        thresholds = SilenceThresholds.of(config)
+        self._repairer = RunRepairer(connection)
         self._lists = lists
         self._runs = runs
         self._queued = QueuedRuns(connection)
-        runs.on_over(self._queued.forget)
-        # Its job has left the queue as well.
+        runs.on_ended(self._queued.forget)
+        # A waiting run has no job in the queue.
         runs.on_waiting(self._queued.forget_before)
         self._retention = Retention(connection, self._runs)
-        self._gone_workers = GoneWorkers(connection)
+        self._worker_records = WorkerRecordRetention(connection)
         self._advisories = Advisories(connection)
-        last = LastDeliveries(self._mender, self._queued)
-        self._given_up = GivenUpJobs(self._mender, self._runs, last, patience)
-        self._left_alone = LeftAlone(self._mender, self._runs, self._queued, last, patience)
-        self._advised = asyncio.Event()
-        self._advisories.on_advisory(self._advised.set)
-        # Of which connection the observations are.
-        self._link_since = 0.0
-        self._told_outage = False
-        # How many were made or tried.
+        last = LastDeliveries(self._repairer, self._queued)
+        self._exhausted = ExhaustedDeliveries(self._repairer, self._runs, last, thresholds)
+        self._orphaned = OrphanedRuns(self._repairer, self._runs, self._queued, last, thresholds)
+        self._advisory_received = asyncio.Event()
+        self._advisories.on_advisory(self._advisory_received.set)
+        # When the connection was made that silence is counted since.
+        self._connected_since = 0.0
+        self._outage_logged = False
         self.rounds = 0
         self._task: asyncio.Task[None] | None = None
 
     @property
     def actions(self) -> Counter[str]:
-        """What was done by this gateway, and how often."""
-        return self._mender.actions
+        """The repairs of this gateway, counted."""
+        return self._repairer.actions
 
     async def start(self) -> None:
         self._task = asyncio.create_task(repeat("sweep", self._step), name="sweep")
 
     async def close(self) -> None:
-        """Stop, and let another gateway take over at once."""
+        """Stop, and release the lease to another gateway."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -84,70 +81,70 @@ class Sweeper:
             try:
                 await self.lease.release()
             except NatsUnavailable as error:
-                log.info("the next gateway sweeps when the lease has ended: %s", error)
+                log.info("the lease is not released; it expires by itself: %s", error)
 
     async def _step(self) -> None:
         await self._connection.wait_ready()
-        if self._link_since != self._connection.state.since:
-            # Workers could not write while there was no NATS: their silence until now says nothing.
-            self._link_since = self._connection.state.since
-            self._runs.observe_anew()
+        if self._connected_since != self._connection.state.since:
+            # Workers could not write during the outage either.
+            self._connected_since = self._connection.state.since
+            self._runs.reset_silence()
         try:
             await self._round()
         except _LeaseLost:
-            log.info("another gateway sweeps now")
+            log.info("lost the sweep lease to another gateway")
         except IndexNotReady as error:
             log.debug("the sweep waits: %s", error)
         except NatsUnavailable as error:
-            self._runs.observe_anew()
-            if not self._told_outage:
+            self._runs.reset_silence()
+            if not self._outage_logged:
                 log.warning("the sweep pauses: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
-            self._told_outage = True
+            self._outage_logged = True
         else:
-            self._told_outage = False
+            self._outage_logged = False
         self.rounds += 1
         await self._pause()
 
     async def _pause(self) -> None:
         try:
             async with asyncio.timeout(self._interval_sec):
-                await self._advised.wait()
+                await self._advisory_received.wait()
                 await asyncio.sleep(_GATHER_SEC)
         except TimeoutError:
-            log.debug("nothing was advised; the next round is due")
-        self._advised.clear()
+            log.debug("the next round is due")
+        self._advisory_received.clear()
 
     async def _round(self) -> None:
-        # Before all open runs are known, there is nothing to decide on.
+        # Until all open runs are known, nothing can be decided.
         await self._lists.caught_up()
         was_held = self.lease.held
         if not await self.lease.hold():
             return
         if not was_held:
-            log.info("this gateway sweeps now")
-            self._runs.observe_anew()
+            log.info("acquired the sweep lease")
+            self._runs.reset_silence()
         counted = await self._queued.count()
         await self._lists.caught_up()
         await self._queued.compare(counted)
-        await self._deal_with_advisories()
-        await self._left_alone.mend(self._still_ours)
-        await self._remove_old()
+        await self._handle_advisories()
+        await self._orphaned.repair(self._check_lease)
+        await self._apply_retention()
 
-    async def _still_ours(self) -> None:
+    async def _check_lease(self) -> None:
         if not await self.lease.hold():
             raise _LeaseLost
 
-    async def _deal_with_advisories(self) -> None:
+    async def _handle_advisories(self) -> None:
         async for job in self._advisories.unhandled():
-            await self._still_ours()
-            if await self._given_up.settle(job):
+            await self._check_lease()
+            if await self._exhausted.settle(job):
                 await self._advisories.done(job)
 
-    async def _remove_old(self) -> None:
+    async def _apply_retention(self) -> None:
         async for count in self._retention.remove_ended():
             self.actions["removed"] += count
-            await self._still_ours()
-        async for _ in self._retention.remove_traces():
-            await self._still_ours()
-        if count := await self._gone_workers.remove():
+            await self._check_lease()
+        async for _ in self._retention.remove_markers():
+            await self._check_lease()
+        if count := await self._worker_records.remove():
             self.actions["worker_removed"] += count

@@ -1,6 +1,6 @@
-"""Removing the records of workers that are gone for good: an id with a process id never comes back.
+"""Retention of worker records: removes those of workers that were not seen for long.
 
-What an operator has written into a record holds for the next worker of that id, and keeps it.
+A record with an operator's setting (paused, hidden) is kept: it applies to the next worker of that id.
 """
 
 import logging
@@ -11,35 +11,35 @@ from pyoco_server.broker.stores.worker_registry import StoredWorker, WorkerRegis
 
 log = logging.getLogger(__name__)
 
-# Days are waited for: nobody needs to look in every round.
-_LOOK_SEC = 60.0
+_CHECK_SEC = 60.0
 
 
-class GoneWorkers:
-    def __init__(self, connection: Connection, *, look_sec: float = _LOOK_SEC) -> None:
+class WorkerRecordRetention:
+    def __init__(self, connection: Connection, *, check_sec: float = _CHECK_SEC) -> None:
         self._registry = WorkerRegistry(connection)
         self._keep_sec = connection.config.worker_record_retention_sec
         self._disconnect_sec = connection.config.worker_disconnect_timeout_sec
-        self._look_sec = look_sec
-        self._look_at = 0.0
+        self._check_sec = check_sec
+        self._next_check = 0.0
 
     async def remove(self) -> int:
-        """Remove the records that nobody has written for long; how many."""
-        if not self._keep_sec or time.monotonic() < self._look_at:
+        """Remove expired records; returns how many."""
+        if not self._keep_sec or time.monotonic() < self._next_check:
             return 0
-        self._look_at = time.monotonic() + self._look_sec
-        # Asked first: a record that is written meanwhile is younger.
+        self._next_check = time.monotonic() + self._check_sec
+        # Read first: a record that is written meanwhile is younger.
         written_before = await self._registry.server_time() - self._keep_sec
-        gone = [stored for stored in await self._registry.stored() if self._is_gone(stored, written_before)]
-        for stored in gone:
+        records = await self._registry.stored()
+        expired = [stored for stored in records if self._is_expired(stored, written_before)]
+        for stored in expired:
             await self._registry.remove(stored)
-        if gone:
-            log.info("removed the records of %d workers that are gone", len(gone))
-        return len(gone)
+        if expired:
+            log.info("removed the records of %d disconnected workers", len(expired))
+        return len(expired)
 
-    def _is_gone(self, stored: StoredWorker, written_before: float) -> bool:
+    def _is_expired(self, stored: StoredWorker, written_before: float) -> bool:
         record = stored.record
-        # By the server's clock on both sides: that of a worker, and our own, may be wrong by days.
+        # Both by the server's clock: that of a worker, or ours, may be wrong by days.
         if stored.written_at >= written_before or record.hidden or record.paused:
             return False
         return not record.observed_state(disconnect_timeout_sec=self._disconnect_sec).alive

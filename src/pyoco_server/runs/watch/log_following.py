@@ -1,7 +1,7 @@
-"""Following what a run prints, to its end: each line once, in order, as soon as it is stored.
+"""Following the log of a run to its end: each line once, in order, as soon as it is stored.
 
-Hints say when to look; what is sent is always read from the stream behind the last line. So an outage, a
-hint that was lost and a reader that is slow all come to the same: the next read goes on where the last ended.
+Hints only say when to read; lines are always read from the stream after the last position. So an outage, a
+lost hint and a slow reader all have the same effect: the next read continues where the last one ended.
 """
 
 import logging
@@ -13,20 +13,20 @@ from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import RunStatus
-from pyoco_server.runs.watch.log_reading import START, LogFilter, LogReader, PlacedLine, Position
+from pyoco_server.runs.watch.log_reading import START, LogFilter, LogPosition, LogReader, PlacedLine
 
 log = logging.getLogger(__name__)
 
-_MOST_LINES_AT_ONCE: Final = 1000
-# After so much silence it looks by itself: a hint may have been lost.
-_LONG_SILENCE_SEC: Final = 15.0
+_LINES_AT_ONCE: Final = 1000
+# A hint may have been lost.
+_POLL_SEC: Final = 15.0
 _RETRY_SEC: Final = 0.5
-# Subscribers hear of lines before these are stored, in a cluster long before: so after a hint it looks again.
-_LOOK_AGAIN_SEC: Final = (0.05, 0.25, 1.0)
+# A hint arrives before its lines are stored, in a cluster long before.
+_REREAD_SEC: Final = (0.05, 0.25, 1.0)
 
 
 class LogFollower:
-    """Follows one run. Once `lines` has ended, `status` is how the run did; None: it was removed."""
+    """Follows one run. Once `lines` has ended, `status` is the final one; None: the run was deleted."""
 
     def __init__(
         self,
@@ -35,30 +35,30 @@ class LogFollower:
         watches: RunWatches,
         run_id: str,
         *,
-        after: Position = START,
-        wanted: LogFilter | None = None,
+        after: LogPosition = START,
+        line_filter: LogFilter | None = None,
     ) -> None:
         self.status: RunStatus | None = None
         self._logs = logs
-        self._reader = LogReader(logs, run_id, after=after, wanted=wanted)
+        self._reader = LogReader(logs, run_id, after=after, line_filter=line_filter)
         self._interruptions = logs.interruptions
         self._runs = runs
         self._watches = watches
         self._run_id = run_id
 
     async def lines(self) -> AsyncGenerator[list[PlacedLine], None]:
-        """What was printed, some lines at a time; ends when the run has ended and all of it was given."""
+        """Batches of lines; ends when the run has ended and all of its lines were returned."""
         async with self._watches.watching(self._run_id) as watch:
             pauses: Iterator[float] = iter(())
             while True:
                 if watch.settle():
-                    pauses = iter(_LOOK_AGAIN_SEC)
+                    pauses = iter(_REREAD_SEC)
                 try:
-                    await self._find_place()
+                    await self._check_truncated()
                     ended = await self._has_ended(watch)
-                    page = await self._reader.page(_MOST_LINES_AT_ONCE, ended=ended)
+                    page = await self._reader.page(_LINES_AT_ONCE, ended=ended)
                 except NatsUnavailable as error:
-                    log.debug("cannot read on in the log of run %s: %s", self._run_id, error)
+                    log.debug("cannot read the run's log: %s", error, extra={"run_id": self._run_id})
                     watch.status = None
                     await watch.stirs(_RETRY_SEC)
                     continue
@@ -67,13 +67,13 @@ class LogFollower:
                 if page.complete:
                     return
                 if not page.moved:
-                    # At the end of a run there may be no more hints, though a replica has yet to catch up.
-                    await watch.stirs(next(pauses, _RETRY_SEC if ended else _LONG_SILENCE_SEC))
+                    # After the end there are no more hints, though a replica may have to catch up.
+                    await watch.stirs(next(pauses, _RETRY_SEC if ended else _POLL_SEC))
 
-    async def _find_place(self) -> None:
+    async def _check_truncated(self) -> None:
         interruptions = self._logs.interruptions
         if interruptions != self._interruptions:
-            await self._reader.find_place()
+            await self._reader.check_truncated()
             self._interruptions = interruptions
 
     async def _has_ended(self, watch: RunWatch) -> bool:
