@@ -41,7 +41,7 @@ lint: check-python ## Check style, types and the way imports may go
 	@$(WITH_NPM) $(MAKE) --no-print-directory $(NODE_MODULES)
 	@$(WITH_NPM) npm --prefix ui run --silent lint
 
-docs: .venv/tools ## Write the generated parts of the reference pages in docs/
+docs: .venv/tools ## Write what is generated from the code: reference pages, client types, ui/openapi.json
 	@$(BIN)/python -m tools.docs
 
 lock: .venv/package ## Write requirements.lock anew: the newest versions that pyproject.toml allows

@@ -1,9 +1,11 @@
 """The generated pages: for each, a function that returns its blocks by name."""
 
 import json
+import re
 from collections.abc import Callable
 from itertools import groupby
 
+from pyoco_server.api.endpoints import ENDPOINTS, Endpoint
 from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
 from pyoco_server.errors import ERRORS, PyocoError
 from pyoco_server.http_api import create_app
@@ -58,6 +60,25 @@ def metrics_page() -> dict[str, str]:
     return {"metrics": table(header, rows)}
 
 
+def http_api_page() -> dict[str, str]:
+    """docs/http-api.md: the table of endpoints, each with a link to its section."""
+    header = ("endpoint", "scope", "what it does", "errors")
+
+    def row(endpoint: Endpoint) -> tuple[str, ...]:
+        name = f"{endpoint.method} {endpoint.path}"
+        anchor = re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-")
+        scopes = " or ".join(f"`{scope}`" for scope in endpoint.scope_names) or "*public*"
+        errors = sorted((error.status or 500, error.err_id) for error in endpoint.errors)
+        return (
+            f"[`{name}`](#{anchor})",
+            scopes,
+            endpoint.summary.removesuffix("."),
+            ", ".join(f"{status} {err_id}" for status, err_id in errors),
+        )
+
+    return {"endpoints": table(header, (row(each) for each in ENDPOINTS if each.in_schema))}
+
+
 def openapi_document() -> str:
     """ui/openapi.json, from which the dashboard's types are made."""
     document = create_app(NatsBackendConfig(load_dotenv=False)).openapi()
@@ -77,4 +98,5 @@ PAGES: dict[str, Callable[[], dict[str, str]]] = {
     "settings.md": settings_page,
     "errors.md": errors_page,
     "metrics.md": metrics_page,
+    "http-api.md": http_api_page,
 }

@@ -30,15 +30,15 @@ _RETRY_AFTER_SEC = "1"
 _PHRASES_JA: dict[int, str] = {
     HTTPStatus.NOT_FOUND: "見つかりません",
     HTTPStatus.METHOD_NOT_ALLOWED: "このメソッドは使えません",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "gatewayの内部エラーです",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "ゲートウェイの内部エラーです",
 }
 _WHAT_NOW: dict[tuple[int, str], str] = {
     (404, "en"): "there is no such path; see /openapi.json for those there are",
-    (404, "ja"): "このパスはありません。/openapi.json で確認してください",
+    (404, "ja"): "このパスは存在しません。使えるパスは /openapi.json で確認してください",
     (405, "en"): "this path does not take this method; see /openapi.json",
     (405, "ja"): "このパスではこのメソッドを使えません。/openapi.json で確認してください",
     (500, "en"): "the gateway met an error of its own; its log has the details",
-    (500, "ja"): "詳細はgatewayのログを確認してください",
+    (500, "ja"): "詳細はゲートウェイのログを確認してください",
 }
 
 

@@ -36,9 +36,9 @@ _ASK_FIRST: Final = "no-cache"
 _NOT_BUILT: Final = {
     "en": "the dashboard was not built into this installation: install Node 20 or newer and run `make ui` in "
     "the source tree, or install a released wheel; see /openapi.json for the API, or use pyoco-client",
-    "ja": "このインストールにはダッシュボードが含まれていません。Node 20 以上を入れてソースツリーで "
-    "`make ui` を実行するか、配布されている wheel を使ってください。"
-    "API は /openapi.json、または pyoco-client で使えます",
+    "ja": "このインストールにはダッシュボードが含まれていません。Node 20 以上をインストールし、"
+    "ソースツリーで `make ui` を実行するか、配布版の wheel を使ってください。"
+    "API は pyoco-client から、または /openapi.json の仕様に沿って利用できます",
 }
 
 
