@@ -8,7 +8,7 @@ log = logging.getLogger(__name__)
 
 _PAUSE_AFTER_ERROR_SEC = 1.0
 
-Step = Callable[[], Awaitable[None]]
+Step = Callable[[], Awaitable[object]]
 
 
 async def repeat(name: str, step: Step) -> None:
@@ -38,6 +38,10 @@ class BackgroundLoop:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None
 
     def wake(self) -> None:
         self._woken.set()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyoco_server.aio.background import repeat
+from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.auth.tokens import Token, digest_of, fingerprint, new_token, same, stored_secret
 from pyoco_server.broker.client.connection import Connection
@@ -74,7 +74,7 @@ class ApiKeyCache:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._store = ApiKeys(connection)
-        self._stirred = asyncio.Event()
+        self._loop = BackgroundLoop("api-keys", self._step)
         self._mirror = ApiKeyMirror(connection, self._heard_of_a_write)
         self._pepper = connection.config.auth_pepper.encode()
         self._grants: dict[str, list[Grant]] = {}
@@ -86,16 +86,13 @@ class ApiKeyCache:
         self._pause_sec = 0.0
         self._asked: list[asyncio.Future[None]] = []
         self._used: dict[str, float] = {}
-        self._task: asyncio.Task[None] | None = None
         connection.add_hook(self._on_connected)
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(repeat("api-keys", self._step), name="api-keys")
+        self._loop.start()
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._loop.close()
         _answer(self._asked, self._connection.unavailable("the gateway is closing"))
 
     @property
@@ -107,7 +104,7 @@ class ApiKeyCache:
         """Ask NATS now; NatsUnavailable when it cannot tell in the time that one request to it may take."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked.append(answer)
-        self._stirred.set()
+        self._loop.wake()
         timeout_sec = self._connection.config.nats_request_timeout_sec
         try:
             async with asyncio.timeout(timeout_sec):
@@ -149,16 +146,13 @@ class ApiKeyCache:
 
     def _heard_of_a_write(self) -> None:
         self._hinted = True
-        self._stirred.set()
+        self._loop.wake()
 
     async def _on_connected(self) -> None:
-        self._stirred.set()
+        self._loop.wake()
 
     async def _step(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._pause_sec):
-                await self._stirred.wait()
-        self._stirred.clear()
+        await self._loop.pause(self._pause_sec)
         hinted, self._hinted = self._hinted, False
         asked, self._asked = self._asked, []
         self._pause_sec = _LOOK_SEC

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.jetstream.unacknowledged import look_again
+from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import StoredWait, WaitStore
 from pyoco_server.errors import NatsUnavailable
@@ -41,7 +40,7 @@ async def write_outcome(
     except RevisionConflict:
         return False
     except NatsUnavailable as failure:
-        found = await look_again(waits.get_from_leader(outcome.wait_id), failure)
+        found = await read_back(waits.get_from_leader(outcome.wait_id), failure)
         if found is None or found.record != outcome:
             raise
     await publish_outbox(events, outbox)

@@ -12,8 +12,7 @@ from typing import Any, Final
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.jetstream.unacknowledged import look_again
+from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -59,7 +58,7 @@ async def retry_run(connection: Connection, run_id: str, caller: Caller, actor: 
         except RevisionConflict:
             continue
         except NatsUnavailable as failure:
-            found = (await look_again(find_run(store, run_id, caller), failure)).snapshot
+            found = (await read_back(find_run(store, run_id, caller), failure)).snapshot
             if not _was_retried(found, asked):
                 raise
             again = found

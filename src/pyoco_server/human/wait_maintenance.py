@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from pyoco_server.aio.background import repeat
+from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.stores.wait_store import WaitStore
@@ -79,7 +79,7 @@ class WaitMaintenance:
         open_runs.on_waiting(self._queued.forget_before)
         open_runs.on_ended(self._queued.forget)
         open_runs.on_ended_waiting(self._on_ended_with_waits)
-        self._wakeup = asyncio.Event()
+        self._loop = BackgroundLoop("wait maintenance", self._step)
         self._next_scan_at = 0.0
         # All waits with a deadline up to this time have been processed.
         self._due_until = 0.0
@@ -93,27 +93,23 @@ class WaitMaintenance:
         self._interruptions = 0
         self._reported_failure = False
         self.scans = 0
-        self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(repeat("wait maintenance", self._step), name="wait-maintenance")
+        self._loop.start()
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.close()
 
     def wake(self) -> None:
         """A wait has changed: there may be an earlier deadline."""
-        self._wakeup.set()
+        self._loop.wake()
 
     def _on_ended_with_waits(self, run_id: str) -> None:
         self._ended.add(run_id)
-        self._wakeup.set()
+        self._loop.wake()
 
     async def _step(self) -> None:
         await self._connection.wait_ready()
-        self._wakeup.clear()
         pause_sec = self._interval_sec
         if self._index.ready:
             jobs = (self._expire_due, self._close_ended, self._flush_outboxes_if_due, self._scan_if_due)
@@ -125,9 +121,7 @@ class WaitMaintenance:
             if not failures:
                 with suppress(IndexNotReady):
                     pause_sec = await self._pause_sec()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(pause_sec):
-                await self._wakeup.wait()
+        await self._loop.pause(pause_sec)
 
     async def _pause_sec(self) -> float:
         """Until the next deadline or scan."""

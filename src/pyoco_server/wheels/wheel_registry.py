@@ -12,11 +12,11 @@ from typing import IO, Final
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from pyoco_server.aio.background import repeat
+from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.jetstream.object_store import ObjectStore, Shelf, StoredChunks, StoredObject
+from pyoco_server.broker.jetstream.object_store import ObjectListing, ObjectStore, StoredChunks, StoredObject
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.jetstream.stream_reads import StoredPlace
+from pyoco_server.broker.jetstream.stream_reads import MessageInfo
 from pyoco_server.errors import NatsUnavailable, WheelNotFound, WheelVersionRejected, shortened
 from pyoco_server.wheels.wheel_name import InvalidWheelName, WheelName
 
@@ -62,7 +62,7 @@ class WheelRegistry:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._store = ObjectStore(connection, connection.config.wheel_object_store_bucket)
-        self._cleaner: asyncio.Task[None] | None = None
+        self._cleaner = BackgroundLoop("wheels", self._clean)
 
     @property
     def bucket(self) -> str:
@@ -70,14 +70,12 @@ class WheelRegistry:
 
     async def start(self) -> None:
         """Begin to remove, now and then, what uploads have left that were never finished."""
-        self._cleaner = asyncio.create_task(repeat("wheels", self._clean), name="wheels")
+        self._cleaner.start()
 
     async def close(self) -> None:
-        if self._cleaner is not None:
-            self._cleaner.cancel()
-            await asyncio.gather(self._cleaner, return_exceptions=True)
+        await self._cleaner.close()
 
-    async def newest_record(self) -> StoredPlace | None:
+    async def newest_record(self) -> MessageInfo | None:
         """What changes with every wheel that comes or goes; one small question."""
         return await self._store.newest_record()
 
@@ -87,11 +85,11 @@ class WheelRegistry:
 
     async def all(self) -> list[StoredWheel]:
         """Every wheel, by package and version."""
-        return sorted(_wheels_in(await self._store.shelf()), key=_rank)
+        return sorted(_wheels_in(await self._store.listing()), key=_rank)
 
     async def find(self, name: str) -> StoredWheel:
         """The wheel of this name, or WheelNotFound."""
-        for wheel in _wheels_in(await self._store.shelf()):
+        for wheel in _wheels_in(await self._store.listing()):
             if wheel.name.file_name == name:
                 return wheel
         raise _not_found(name)
@@ -102,19 +100,19 @@ class WheelRegistry:
 
     async def check_version(self, name: WheelName) -> None:
         """Raise WheelVersionRejected unless a wheel of this name would be taken now."""
-        _check_newer(name, await self._store.shelf())
+        _check_newer(name, await self._store.listing())
 
     async def add(
         self, name: WheelName, file: IO[bytes], tags: Sequence[str], requires_python: SpecifierSet
     ) -> StoredWheel:
         """Take a wheel that was inspected; WheelVersionRejected unless it is newer than all others."""
         headers = {TAGS_HEADER: ",".join(tags), PYTHON_HEADER: str(requires_python)}
-        shelf = await self._store.shelf()
-        _check_newer(name, shelf)
+        listing = await self._store.listing()
+        _check_newer(name, listing)
         try:
             async with asyncio.timeout(_STORE_LIMIT_SEC):
                 chunks = await self._store.store_chunks(_blocks_of(file))
-                return await self._publish(name, chunks, headers, shelf)
+                return await self._publish(name, chunks, headers, listing)
         except TimeoutError:
             why = f"{name.file_name} was not stored within {_STORE_LIMIT_SEC:g} s"
             raise self._connection.unavailable(why) from None
@@ -122,20 +120,20 @@ class WheelRegistry:
     async def remove(self, name: str) -> StoredWheel:
         """Take a wheel out, and say which it was; WheelNotFound if there is none of this name."""
         while True:
-            shelf = await self._store.shelf()
-            stored = shelf.find(name)
+            listing = await self._store.listing()
+            stored = listing.find(name)
             if stored is None:
                 raise _not_found(name)
             wheel = _wheel(stored)
             if wheel is None:
                 raise _not_found(name)
             try:
-                await self._store.delete(stored, revision=shelf.revision)
+                await self._store.delete(stored, revision=listing.revision)
             except RevisionConflict:
                 continue
             except NatsUnavailable:
                 # Without an answer it is not known whether it is out: then the list tells.
-                left = (await self._store.shelf()).find(name)
+                left = (await self._store.listing()).find(name)
                 if left is not None and left.nuid == stored.nuid:
                     raise
             return wheel
@@ -149,29 +147,29 @@ class WheelRegistry:
         return len(abandoned)
 
     async def _publish(
-        self, name: WheelName, chunks: StoredChunks, headers: dict[str, str], shelf: Shelf
+        self, name: WheelName, chunks: StoredChunks, headers: dict[str, str], listing: ObjectListing
     ) -> StoredWheel:
         """Show the wheel. Without an answer it is not known whether it is shown: then the list tells."""
         tries = 0
         while True:
             try:
-                _check_newer(name, shelf)
-                stored = await self._store.publish(name.file_name, chunks, headers, revision=shelf.revision)
+                _check_newer(name, listing)
+                stored = await self._store.publish(name.file_name, chunks, headers, revision=listing.revision)
                 return StoredWheel(name, stored)
             except WheelVersionRejected:
                 await self._store.drop_chunks(chunks.nuid)
                 raise
             except (RevisionConflict, NatsUnavailable) as why:
-                found = await self._store.shelf()
+                found = await self._store.listing()
                 ours = found.find(name.file_name)
                 if ours is not None and ours.nuid == chunks.nuid:
                     return StoredWheel(name, ours)
                 if isinstance(why, NatsUnavailable):
                     tries += 1
                     # If the list has changed it may have been shown, and deleted again: not twice.
-                    if tries == _TRIES or found.revision != shelf.revision:
+                    if tries == _TRIES or found.revision != listing.revision:
                         raise
-                shelf = found
+                listing = found
 
     async def _clean(self) -> None:
         await self._connection.wait_ready()
@@ -189,8 +187,8 @@ async def _blocks_of(file: IO[bytes]) -> AsyncIterator[bytes]:
         yield block
 
 
-def _check_newer(name: WheelName, shelf: Shelf) -> None:
-    rivals = [wheel for wheel in _wheels_in(shelf) if wheel.name.package == name.package]
+def _check_newer(name: WheelName, listing: ObjectListing) -> None:
+    rivals = [wheel for wheel in _wheels_in(listing) if wheel.name.package == name.package]
     newest = max(rivals, key=_rank, default=None)
     if newest is not None and newest.name.version >= name.version:
         raise WheelVersionRejected(
@@ -199,8 +197,8 @@ def _check_newer(name: WheelName, shelf: Shelf) -> None:
         )
 
 
-def _wheels_in(shelf: Shelf) -> list[StoredWheel]:
-    return [wheel for stored in shelf.objects if (wheel := _wheel(stored)) is not None]
+def _wheels_in(listing: ObjectListing) -> list[StoredWheel]:
+    return [wheel for stored in listing.objects if (wheel := _wheel(stored)) is not None]
 
 
 def _wheel(stored: StoredObject) -> StoredWheel | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from pyoco_server.broker.jetstream.stream_reads import StoredPlace
+from pyoco_server.broker.jetstream.stream_reads import MessageInfo
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
@@ -45,7 +45,7 @@ class WheelSync:
         self._installed: dict[str, InstalledWheel] = {}
         # What of the registry everything was brought to. A sequence alone may be used again, by a registry
         # that was restored from a backup.
-        self._newest: StoredPlace | None = None
+        self._newest: MessageInfo | None = None
         self._is_synchronised = False
 
     @property

@@ -46,7 +46,7 @@ class Executions:
         subject = f"{config.journal_subject_prefix}.*"
         stored: dict[str, list[tuple[JournalEntry, float]]] = defaultdict(list)
         for message in await read_everything(connection, config.journal_stream, subject):
-            stored_at = datetime.fromisoformat(message.stored_at).timestamp()
+            stored_at = datetime.fromisoformat(message.timestamp).timestamp()
             stored[message.subject.rpartition(".")[2]].append((_decode(message.data), stored_at))
         for run_id, entries in stored.items():
             for key, valid_from in _valid_from(entries):

@@ -204,7 +204,7 @@ class History:
     def _add(self, message: StreamMessage) -> None:
         run_id = message.subject.removeprefix(self._prefix)
         run = self.runs.setdefault(run_id, RunHistory(run_id))
-        at = datetime.fromisoformat(message.stored_at).timestamp()
+        at = datetime.fromisoformat(message.timestamp).timestamp()
         if message.headers.get("KV-Operation") in _DELETIONS:
             run.writes.append(Write(message.sequence, at, DELETED))
         else:

@@ -60,7 +60,7 @@ async def queue_job(connection: Connection) -> None:
 
 async def give_to_the_next(delivery: Delivery) -> None:
     """As the server does after AckWait."""
-    await delivery._say(b"-NAK")
+    await delivery._reply(b"-NAK")
 
 
 async def test_a_held_delivery_does_not_take_the_message_from_its_present_owner(

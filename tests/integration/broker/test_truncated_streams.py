@@ -328,8 +328,8 @@ async def test_an_index_is_read_again_when_most_of_what_it_knows_was_removed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """To ask for each key would take longer than to read all of them."""
-    monkeypatch.setattr(feed_history, "_LEAST_ASKED", 2)
-    monkeypatch.setattr(feed_history, "_ASKED_AT_ONCE", 2)
+    monkeypatch.setattr(feed_history, "_MIN_COMPARED", 2)
+    monkeypatch.setattr(feed_history, "_CONCURRENT_REQUESTS", 2)
     async with running_gateway(config) as gateway:
         known = await write(gateway.inside.runs.store, *(ended(at=10.0 + number) for number in range(6)))
         assert len(await ids(gateway)) == 6

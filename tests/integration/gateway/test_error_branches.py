@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import WorkerState
@@ -129,26 +128,6 @@ async def test_a_wrong_password_is_told_once_and_not_for_ever(
     await eventually(tried_often, describe="it had time for several attempts")
     await connection.close()
     assert len(told()) <= 6
-
-
-async def test_a_background_task_survives_what_nobody_foresaw(caplog: pytest.LogCaptureFixture) -> None:
-    steps = 0
-    done = asyncio.Event()
-
-    async def step() -> None:
-        nonlocal steps
-        steps += 1
-        if steps == 1:
-            raise ZeroDivisionError("unforeseen")
-        done.set()
-        await asyncio.Event().wait()
-
-    task = asyncio.create_task(repeat("the task", step))
-    async with asyncio.timeout(LIMIT_SEC):
-        await done.wait()
-    task.cancel()
-    await asyncio.wait([task])
-    assert "the task met an unforeseen error and goes on" in caplog.text
 
 
 async def test_two_workers_of_one_id_are_warned(

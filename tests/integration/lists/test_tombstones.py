@@ -133,7 +133,7 @@ async def test_few_questions_show_that_a_bucket_of_many_markers_has_the_history_
     await gateway.inside.waits.lists.caught_up()
     await jetstream_api.purge(connection, "KV_pyoco_waits", f"$KV.pyoco_waits.{keys[-1]}")
     asked: Counter[str] = Counter()
-    for name in ("place_at", "newest_place", "next_place"):
+    for name in ("info_at", "newest_info", "next_info"):
         counting = partial(_counted, asked, getattr(feed_history, name))
         monkeypatch.setattr(feed_history, name, counting)
     connection.interruptions += 1

@@ -327,7 +327,7 @@ class TestCancel:
                 read.close()
                 raise failure
 
-            patched.setattr(cancel, "look_again", in_vain)
+            patched.setattr(cancel, "read_back", in_vain)
             assert_problem(await gateway.http.post(f"/runs/{run_id}/cancel"), 503, 3)
         answer = await gateway.http.post(f"/runs/{run_id}/cancel")
         assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLING")

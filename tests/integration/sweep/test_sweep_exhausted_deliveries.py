@@ -130,7 +130,7 @@ async def test_an_advisory_is_acted_on_at_once(
         sweeper = gateway.inside.sweeper
         sweeper._interval_sec, seen = 3600.0, sweeper.rounds
         # So that the pause under way, which began with the setting, is over.
-        sweeper._advisory_received.set()
+        sweeper._loop.wake()
         await eventually(lambda: sweeper.rounds > seen, describe="the round before the long pause")
         run_id = await gateway.submit("noop")
         async with taking_twice(deaf_worker) as second, asyncio.timeout(LIMIT_SEC):

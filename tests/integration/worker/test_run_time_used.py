@@ -28,7 +28,7 @@ class MeasuredStore(RunStore):
     age = 0.0
 
     async def age_sec(self, stored: StoredRun) -> float:
-        assert stored.stored_at
+        assert stored.timestamp
         return self.age
 
 
@@ -178,7 +178,7 @@ async def test_the_age_of_a_write_is_measured_by_the_server_alone(
     for read in (store.get, store.get_from_leader):
         found = await read(job.run_id)
         assert found is not None
-        assert found.stored_at
+        assert found.timestamp
         assert hours(await store.age_sec(found)) == 0
-        ago = structs.replace(found, stored_at="2020-01-01T00:00:00.123456789Z")
+        ago = structs.replace(found, timestamp="2020-01-01T00:00:00.123456789Z")
         assert hours(await store.age_sec(ago)) > 1000

@@ -1,8 +1,13 @@
 """What a gateway knows of waits and runs, read from the buckets when it is asked: never a moment behind."""
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.jetstream.kv import DELETED
-from pyoco_server.broker.jetstream.stream_reads import EVERYTHING, StreamMessage, read_batch, stream_state
+from pyoco_server.broker.jetstream.stream_reads import (
+    DELETED,
+    EVERYTHING,
+    StreamMessage,
+    read_batch,
+    stream_state,
+)
 from pyoco_server.records.models import TERMINAL
 from pyoco_server.records.wait_models import WaitRecord, WaitState, decode_outbox, decode_wait
 from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in

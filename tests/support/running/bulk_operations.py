@@ -128,7 +128,4 @@ def looking_on(gateway: RunningGateway) -> Iterator[None]:
 
 async def die(gateway: RunningGateway) -> None:
     """End its work on bulk operations as a kill would: nothing is recorded, nothing handed over."""
-    task = gateway.inside.bulk.runner._task
-    assert task is not None
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await gateway.inside.bulk.runner._loop.close()

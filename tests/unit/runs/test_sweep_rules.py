@@ -99,5 +99,5 @@ def test_a_submission_is_given_its_time_however_often_the_sweep_comes() -> None:
 
 @given(number=st.integers(1, 10**6))
 def test_without_a_limit_deliveries_are_never_used_up(number: int) -> None:
-    assert not DeliveryLimits(30.0, -1).used_up_by(number)
-    assert DeliveryLimits(30.0, 20).used_up_by(number) == (number >= 20)
+    assert not DeliveryLimits(30.0, -1).exhausted_by(number)
+    assert DeliveryLimits(30.0, 20).exhausted_by(number) == (number >= 20)

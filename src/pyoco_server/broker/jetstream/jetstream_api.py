@@ -1,7 +1,7 @@
-"""Calls to the JetStream API: stream and consumer management over our own requests.
+"""Calls to the JetStream API: stream and consumer management.
 
-nats-py has these calls too, but makes them with `asyncio.wait_for`, which on Python 3.11 can swallow the
-cancellation of the task that waits: a program that shuts down during a reconnect would then hang.
+nats-py's own calls use `asyncio.wait_for`, which can swallow a cancellation on Python 3.11: a program that
+shuts down during a reconnect would hang.
 """
 
 from typing import Any
@@ -12,18 +12,15 @@ from nats.js.api import ConsumerConfig, StreamConfig
 from pyoco_server.broker.client.connection import Connection, NoResponders
 
 NOT_FOUND = 404
-# A stream of this name, or a consumer of this name, is there with another configuration.
+# A stream or consumer of this name exists with another configuration.
 _ALREADY_EXISTS = {10058, 10148, 10105}
-
-# There is no message of this sequence to delete.
 _NO_SUCH_MESSAGE = 10057
-
-# The server does not promise more bytes than its disk has.
+# The server does not reserve more bytes than its disk has.
 _NO_STORAGE = 10047
 
 
 class ApiRefused(Exception):
-    """The server answered with an error."""
+    """The server replied with an error."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         self.code = error.get("code", 0)
@@ -34,24 +31,22 @@ class ApiRefused(Exception):
         super().__init__(description)
 
 
-async def ensure_stream(connection: Connection, wanted: StreamConfig) -> dict[str, Any]:
-    """Make the stream if it is missing, and return what applies; an existing one keeps its configuration."""
+async def ensure_stream(connection: Connection, config: StreamConfig) -> dict[str, Any]:
+    """Create the stream if it is missing; return the configuration that applies."""
     info = await _ensure(
-        connection, f"STREAM.INFO.{wanted.name}", f"STREAM.CREATE.{wanted.name}", wanted.as_dict()
+        connection, f"STREAM.INFO.{config.name}", f"STREAM.CREATE.{config.name}", config.as_dict()
     )
-    config: dict[str, Any] = info["config"]
-    return config
+    return dict(info["config"])
 
 
-async def ensure_consumer(connection: Connection, stream: str, wanted: ConsumerConfig) -> dict[str, Any]:
-    """Make the durable consumer if it is missing; returns the configuration that applies."""
-    name = wanted.durable_name
-    request = {"stream_name": stream, "config": wanted.as_dict(), "action": "create"}
+async def ensure_consumer(connection: Connection, stream: str, config: ConsumerConfig) -> dict[str, Any]:
+    """Create the durable consumer if it is missing; return the configuration that applies."""
+    name = config.durable_name
+    request = {"stream_name": stream, "config": config.as_dict(), "action": "create"}
     info = await _ensure(
         connection, f"CONSUMER.INFO.{stream}.{name}", f"CONSUMER.DURABLE.CREATE.{stream}.{name}", request
     )
-    config: dict[str, Any] = info["config"]
-    return config
+    return dict(info["config"])
 
 
 async def purge(connection: Connection, stream: str, subject: str, *, upto: int | None = None) -> None:
@@ -64,7 +59,7 @@ async def purge(connection: Connection, stream: str, subject: str, *, upto: int 
 
 
 async def delete_message(connection: Connection, stream: str, sequence: int) -> None:
-    """Remove one message; one that is gone already is as good."""
+    """Remove one message, if it exists."""
     try:
         await call(connection, f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True})
     except ApiRefused as refused:
@@ -76,30 +71,31 @@ async def call(connection: Connection, endpoint: str, body: object = None) -> di
     """One API call; ApiRefused carries the server's error."""
     payload = b"" if body is None else msgspec.json.encode(body)
     reply = await connection.request(f"$JS.API.{endpoint}", payload)
-    answer: dict[str, Any] = msgspec.json.decode(reply.data)
-    if "error" in answer:
-        raise ApiRefused(answer["error"])
-    return answer
+    response: dict[str, Any] = msgspec.json.decode(reply.data)
+    if "error" in response:
+        raise ApiRefused(response["error"])
+    return response
 
 
-async def _ensure(connection: Connection, look: str, make: str, body: dict[str, Any]) -> dict[str, Any]:
+async def _ensure(connection: Connection, info: str, create: str, body: dict[str, Any]) -> dict[str, Any]:
     try:
         try:
-            return await call(connection, look)
+            return await call(connection, info)
         except ApiRefused as refused:
             if refused.code != NOT_FOUND:
                 raise
         try:
-            return await call(connection, make, body)
+            return await call(connection, create, body)
         except ApiRefused as refused:
             if refused.err_code not in _ALREADY_EXISTS:
                 raise
         except NoResponders as nobody:
+            name = create.rpartition(".")[2]
             raise connection.unavailable(
-                f"{make.rpartition('.')[2]} does not exist, and this user of NATS may not create it; start a "
-                "gateway first, or create it with `pyoco-server-admin nats-setup`"
+                f"{name} does not exist, and this user of NATS may not create it; start a gateway first, "
+                "or create it with `pyoco-server-admin nats-setup`"
             ) from nobody
-        # Another gateway or worker made it in the same moment.
-        return await call(connection, look)
+        # Another gateway or worker created it in the same moment.
+        return await call(connection, info)
     except ApiRefused as refused:
-        raise connection.unavailable(f"{make}: {refused}") from refused
+        raise connection.unavailable(f"{create}: {refused}") from refused

@@ -1,4 +1,4 @@
-"""A key-value bucket whose every write says which revision it replaces.
+"""A key-value bucket in which each write names the revision that it replaces.
 
 Thin on purpose: the hot path of a run is three of these calls, and nats-py's KeyValue spends more time
 around the request than in it.
@@ -7,16 +7,11 @@ around the request than in it.
 from base64 import b64decode
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
-
-import msgspec
+from typing import Any
 
 from pyoco_server.broker.client.connection import Connection, NoResponders
-from pyoco_server.broker.jetstream.publishing import ApiError, RevisionConflict, publish_acked
-
-_NO_MESSAGE = 10037
-# What the header `KV-Operation` of a marker says: the key is gone.
-DELETED: Final = frozenset({"DEL", "PURGE"})
+from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
+from pyoco_server.broker.jetstream.stream_reads import DELETED, StoredMessage, stored_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,32 +19,11 @@ class Entry:
     value: bytes
     revision: int
     # When it was written, by the server's clock, RFC 3339.
-    stored_at: str = ""
-
-
-class _StoredMessage(msgspec.Struct):
-    seq: int
-    data: str = ""
-    hdrs: str = ""
-    time: str = ""
-
-    @property
-    def is_marker(self) -> bool:
-        """Whether this message only says that the key is gone."""
-        headers = b64decode(self.hdrs).decode()
-        return any(f"KV-Operation: {mark}" in headers for mark in DELETED)
-
-
-class _StoredReply(msgspec.Struct):
-    message: _StoredMessage | None = None
-    error: ApiError | None = None
-
-
-_decode_stored = msgspec.json.Decoder(_StoredReply).decode
+    timestamp: str = ""
 
 
 class Bucket:
-    """One KV bucket. Keys are the caller's to validate: they become a subject token."""
+    """One KV bucket. Keys must be validated by the caller: they become a subject token."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
@@ -57,12 +31,12 @@ class Bucket:
         self._prefix = f"$KV.{name}."
 
     async def get(self, key: str) -> Entry | None:
-        """The latest value; a key that a replica does not know yet, or no more, is asked of the leader."""
+        """The latest value; a key that a replica does not have, or no longer, is read from the leader."""
         subject = f"$JS.API.DIRECT.GET.{self._stream}.{self._prefix}{key}"
         try:
             reply = await self._connection.request(subject)
         except NoResponders:
-            # A bucket that somebody made without direct reads.
+            # A bucket that was made without direct reads.
             return await self.get_from_leader(key)
         headers = reply.headers or {}
         if "Status" in headers or headers.get("KV-Operation") in DELETED:
@@ -77,12 +51,12 @@ class Bucket:
         return Entry(b64decode(stored.data), stored.seq, stored.time)
 
     async def marker(self, key: str) -> int | None:
-        """The revision at which the key was deleted; None if it is there, or has left no marker."""
+        """The revision at which the key was deleted; None if it exists, or has left no marker."""
         stored = await self._stored(key)
         return stored.seq if stored is not None and stored.is_marker else None
 
     async def create(self, key: str, value: bytes) -> int:
-        """Write a key that does not exist, or was deleted; RevisionConflict if it is there."""
+        """Write a key that does not exist, or was deleted; RevisionConflict if it exists."""
         try:
             return await self.update(key, value, revision=0)
         except RevisionConflict:
@@ -92,8 +66,8 @@ class Bucket:
             return await self.update(key, value, revision=stored.seq)
 
     def update(self, key: str, value: bytes, *, revision: int) -> Coroutine[Any, Any, int]:
-        """Replace exactly the given revision; gives the new one."""
-        # No coroutine of its own: this is on the way of every run.
+        """Replace exactly the given revision; return the new one."""
+        # Not a coroutine of its own: every run passes here.
         headers = {"Nats-Expected-Last-Subject-Sequence": str(revision)}
         return publish_acked(self._connection, self._prefix + key, value, headers)
 
@@ -102,10 +76,6 @@ class Bucket:
         headers = {"Nats-Expected-Last-Subject-Sequence": str(revision), "KV-Operation": "DEL"}
         await publish_acked(self._connection, self._prefix + key, b"", headers)
 
-    async def _stored(self, key: str) -> _StoredMessage | None:
-        query = msgspec.json.encode({"last_by_subj": f"{self._prefix}{key}"})
-        reply = await self._connection.request(f"$JS.API.STREAM.MSG.GET.{self._stream}", query)
-        stored = _decode_stored(reply.data)
-        if stored.error is not None and stored.error.err_code != _NO_MESSAGE:
-            raise self._connection.unavailable(stored.error.description)
-        return stored.message
+    async def _stored(self, key: str) -> StoredMessage | None:
+        query: dict[str, object] = {"last_by_subj": f"{self._prefix}{key}"}
+        return await stored_message(self._connection, self._stream, query)

@@ -1,8 +1,8 @@
-"""A lease: of all gateways, one does the work, and another takes over when that one dies.
+"""A lease: one of all gateways does the work, and another one takes over when it dies.
 
-No clock is compared with another machine's. A holder renews its lease by writing it again; whoever has
-seen the same revision for longer than the holder promised to renew it, by their own clock, may take it.
-Taking and renewing are compare-and-set, so that of several takers one succeeds.
+Clocks of different machines are not compared. A holder renews its lease by writing it again; a gateway that
+has seen the same revision for longer than the lease's TTL, by its own clock, may take it. Taking and renewing
+are compare-and-set, so that one of several takers succeeds.
 """
 
 import logging
@@ -24,7 +24,7 @@ class LeaseRecord(msgspec.Struct):
     """One lease: bucket `pyoco_leases`, key `<name>`."""
 
     holder: str
-    # How long after a renewal nobody else may take it.
+    # How long after a renewal it cannot be taken.
     ttl_sec: float
 
 
@@ -33,17 +33,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Lease:
-    """One side of a lease; `hold` before each act is all that a holder has to do."""
+    """A holder calls `hold` before each action."""
 
     def __init__(self, connection: Connection, name: str, *, ttl_sec: float, holder: str = "") -> None:
         self._bucket = Bucket(connection, connection.config.lease_kv_bucket)
         self._name = name
         self.holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         self._record = LeaseRecord(self.holder, ttl_sec)
-        # Of our own lease; None while it is not ours.
+        # Of this lease while it is held.
         self._revision: int | None = None
         self._renewed_at = 0.0
-        # The last revision of somebody else's lease, and since when we have seen no other.
+        # The last revision of another holder's lease, and since when it is seen.
         self._seen_revision = 0
         self._seen_at = 0.0
 
@@ -52,7 +52,7 @@ class Lease:
         return self._revision is not None
 
     async def hold(self) -> bool:
-        """Take the lease, or keep it; false while it is somebody else's. Cheap when renewed just now."""
+        """Take or renew the lease; False while another holder has it. Cheap when just renewed."""
         now = time.monotonic()
         if self._revision is not None and now - self._renewed_at < self._record.ttl_sec / 3:
             return True
@@ -65,21 +65,21 @@ class Lease:
         return self.held
 
     async def release(self) -> None:
-        """Give it up, so that the next holder need not wait for its end."""
+        """Release it, so that the next holder need not wait for its TTL."""
         revision, self._revision = self._revision, None
         if revision is not None:
             try:
                 await self._bucket.delete(self._name, revision=revision)
             except RevisionConflict:
-                log.info("the lease %s was another's already", self._name)
+                log.info("another holder had taken the lease %s", self._name)
 
     async def _write(self) -> int | None:
-        """The revision of our renewed or new lease; None while the holder has time left."""
+        """The revision of the renewed or new lease; None while another holder has it."""
         if self._revision is not None:
             try:
                 return await self._bucket.update(self._name, _encode(self._record), revision=self._revision)
             except RevisionConflict:
-                log.info("the lease %s was taken while this holder did not renew it", self._name)
+                log.info("lost the lease %s: it was not renewed in time", self._name)
         entry = await self._bucket.get_from_leader(self._name)
         if entry is None:
             return await self._bucket.create(self._name, _encode(self._record))
@@ -91,12 +91,12 @@ class Lease:
         try:
             stored = _decode(entry.value)
         except msgspec.DecodeError:
-            log.warning("the lease %s is not readable and is replaced", self._name)
+            log.warning("replacing the unreadable lease %s", self._name)
             return True
         if stored.holder == self.holder:
-            # Our own write, whose acknowledgement was lost.
+            # A write of this holder, whose acknowledgement was lost.
             return True
-        # Not the time before the read: a holder may have renewed its lease while a slow read was under way.
+        # Not the time before the read: the holder may have renewed its lease during a slow read.
         now = time.monotonic()
         if entry.revision != self._seen_revision:
             self._seen_revision, self._seen_at = entry.revision, now

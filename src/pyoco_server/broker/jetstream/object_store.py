@@ -1,10 +1,10 @@
-"""Large objects in JetStream, as every NATS tool lays them out: chunks, and a record that shows them.
+"""Large objects in JetStream, in the layout of NATS' object store: chunks, and a record for each object.
 
-nats-py reads and writes the same layout, but reads its source on the event loop and keeps what it reads in
-memory. Here an object passes through a chunk at a time, and survives a short outage on its way in.
+nats-py reads and writes the same layout, but reads its source on the event loop and keeps objects in memory.
+Here an object passes through a chunk at a time, and an upload survives a short outage.
 
-The records of a store are read and written as one list with one revision: whoever publishes an object says
-which list that decision was based on, and is refused when another one came first.
+The records of a store are read and written as one list with one revision: a publish names the revision of the
+list that it was based on, and fails when another one came first.
 """
 
 import asyncio
@@ -24,11 +24,12 @@ from pyoco_server.broker.client.renewable_subscription import RenewableSubscript
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import (
-    StoredPlace,
+    MessageInfo,
     StreamMessage,
     last_sequence,
+    newest_info,
     newest_message,
-    newest_place,
+    read_all,
     read_batch,
     stream_state,
 )
@@ -38,11 +39,11 @@ log = logging.getLogger(__name__)
 
 # What NATS' own tools use.
 CHUNK_BYTES: Final = 128 * 1024
-# How many chunks are asked for at a time: a megabyte.
+# A megabyte at a time.
 _READ_CHUNKS: Final = 8
-# How long one chunk, or the list, is tried again while NATS is away.
-_PATIENCE_SEC: Final = 10.0
-_PAUSE_SEC: Final = 0.1
+# How long the write of a chunk, and the read of the list, are retried.
+_RETRY_FOR_SEC: Final = 10.0
+_RETRY_SEC: Final = 0.1
 _DIGEST: Final = "SHA-256="
 
 
@@ -51,7 +52,7 @@ class _Options(msgspec.Struct, omit_defaults=True):
 
 
 class _Info(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One object's record, as NATS' own tools write it."""
+    """The record of one object, as NATS' own tools write it."""
 
     name: str
     bucket: str = ""
@@ -70,7 +71,7 @@ _decode_info = msgspec.json.Decoder(_Info).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredChunks:
-    """Bytes that are stored, and that nobody can see yet."""
+    """Bytes that are stored, and not published yet."""
 
     nuid: str
     size: int
@@ -85,7 +86,7 @@ class StoredObject:
     size: int
     chunks: int
     chunk_bytes: int
-    # None where whatever wrote it left no digest.
+    # None for an object that was written without a digest.
     sha256: bytes | None
     modified: float
     headers: Mapping[str, str]
@@ -94,7 +95,7 @@ class StoredObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class ObjectListing:
     """All objects of a store at one revision."""
 
     objects: list[StoredObject]
@@ -114,12 +115,12 @@ class ObjectStore:
         self._infos = f"$O.{bucket}.M."
         self._chunks = f"$O.{bucket}.C."
 
-    async def newest_record(self) -> StoredPlace | None:
-        """What changes with every object that comes or goes; one small question."""
-        return await newest_place(self._connection, self._stream, f"{self._infos}>")
+    async def newest_record(self) -> MessageInfo | None:
+        """Changes with each object that is published or deleted; a small request."""
+        return await newest_info(self._connection, self._stream, f"{self._infos}>")
 
     async def on_change(self, hint: Callable[[], None]) -> None:
-        """Call `hint` when the record of an object is sent; whether it is stored, `newest_record` says."""
+        """Call `hint` when a record may have been written; `newest_record` shows whether it is stored."""
         subscription = RenewableSubscription(self._connection, lambda _: hint(), f"{self._infos}>")
 
         async def resubscribe() -> None:
@@ -130,22 +131,23 @@ class ObjectStore:
         self._connection.add_hook(resubscribe)
         await subscription.renew()
 
-    async def shelf(self) -> Shelf:
-        """Every object there is; a replica that has not heard of the newest yet is asked again."""
+    async def listing(self) -> ObjectListing:
+        """All objects; a replica that lacks the newest record is read again."""
         revision = await last_sequence(self._connection, self._stream, f"{self._infos}>")
-        give_up_at = time.monotonic() + _PATIENCE_SEC
+        give_up_at = time.monotonic() + _RETRY_FOR_SEC
         while True:
-            messages = await self._info_messages()
+            infos = read_all(self._connection, self._stream, f"{self._infos}>")
+            messages = [message async for message in infos]
             seen = messages[-1].sequence if messages else 0
             if seen >= revision:
                 objects = [found for found in map(self._object, messages) if found is not None]
-                return Shelf(objects, seen)
+                return ObjectListing(objects, seen)
             if time.monotonic() > give_up_at:
                 raise self._connection.unavailable(f"{self._stream}: a replica lags behind")
-            await asyncio.sleep(_PAUSE_SEC)
+            await asyncio.sleep(_RETRY_SEC)
 
     async def store_chunks(self, blocks: AsyncIterator[bytes]) -> StoredChunks:
-        """Store the bytes where nobody sees them: `publish` shows them, `drop_chunks` removes them."""
+        """Store the bytes without an object: `publish` makes it, `drop_chunks` removes them."""
         nuid = uuid4().hex
         digest = hashlib.sha256()
         size = count = 0
@@ -165,7 +167,7 @@ class ObjectStore:
     async def publish(
         self, name: str, chunks: StoredChunks, headers: Mapping[str, str], *, revision: int
     ) -> StoredObject:
-        """Show the object; RevisionConflict when the store is not at this revision any more."""
+        """Make the object visible; RevisionConflict when the store is not at this revision any more."""
         info = _Info(
             name=name,
             bucket=self.bucket,
@@ -191,28 +193,28 @@ class ObjectStore:
 
     async def delete(self, stored: StoredObject, *, revision: int) -> None:
         """Hide the object and remove its bytes; RevisionConflict as for `publish`."""
-        gone = _Info(name=stored.name, bucket=self.bucket, nuid=stored.nuid, deleted=True)
-        await self._write_info(gone, revision=revision)
+        deleted = _Info(name=stored.name, bucket=self.bucket, nuid=stored.nuid, deleted=True)
+        await self._write_info(deleted, revision=revision)
         await self.drop_chunks(stored.nuid)
 
     async def drop_chunks(self, nuid: str) -> None:
-        """Remove the bytes of an object that nobody sees; what stays for now is found by `abandoned`."""
+        """Remove the bytes of an object that is not visible; what remains is found by `abandoned`."""
         try:
             await jetstream_api.purge(self._connection, self._stream, self._chunks + nuid)
         except NatsUnavailable as error:
-            log.warning("the chunks of %s are removed later: %s", nuid, error)
+            log.warning("cannot remove the chunks of %s now: %s", nuid, error)
 
     async def abandoned(self, older_than_sec: float) -> list[str]:
-        """The chunks of uploads that were never finished, for so long that they never will be."""
-        # In this order: an object that is published in between is seen.
+        """The chunks of uploads that were not finished for so long that they never will be."""
+        # In this order: an object that is published in between is known.
         state = await stream_state(self._connection, self._stream, subjects=f"{self._chunks}*")
-        known = {each.nuid for each in (await self.shelf()).objects}
-        unknown = [nuid for subject in state.subjects if (nuid := self._nuid_in(subject)) not in known]
+        known = {each.nuid for each in (await self.listing()).objects}
+        unknown = {subject.removeprefix(self._chunks) for subject in state.subjects} - known
         oldest = state.server_time - older_than_sec
-        return [nuid for nuid in unknown if await self._stored_before(nuid, oldest)]
+        return [nuid for nuid in sorted(unknown) if await self._stored_before(nuid, oldest)]
 
     async def read(self, stored: StoredObject, *, start: int = 0) -> AsyncIterator[bytes]:
-        """The bytes from `start` to the end, as they come; NatsUnavailable when some are missing."""
+        """The bytes from `start` to the end; NatsUnavailable when some are missing."""
         first = start // stored.chunk_bytes if stored.chunk_bytes else 0
         skip = start - first * stored.chunk_bytes
         left = stored.size - first * stored.chunk_bytes
@@ -230,10 +232,10 @@ class ObjectStore:
             after = batch[-1].sequence
 
     async def _before_chunk(self, stored: StoredObject, number: int) -> int:
-        """A sequence behind which the chunk of this number is the next one of its object.
+        """A sequence after which the chunk of this number is the next one of its object.
 
-        Uploads at the same time store their chunks in turns, so that it can only be said where a chunk is at
-        the earliest. The server counts how many follow the one that is found there.
+        Concurrent uploads store their chunks in turns, so that only the earliest possible position of a chunk
+        is known. The server counts how many follow the one that is found there.
         """
         after = 0
         while number > 0:
@@ -241,16 +243,16 @@ class ObjectStore:
             batch = await read_batch(self._connection, self._stream, subject, after=after, limit=1)
             if not batch:
                 break
-            found = stored.chunks - 1 - batch[0].followed_by
+            found = stored.chunks - 1 - batch[0].num_pending
             if found >= number:
                 return batch[0].sequence - 1
             after = batch[0].sequence - 1 + number - found
         return after
 
     async def _store_chunk(self, nuid: str, number: int, chunk: bytes) -> None:
-        # With an id of its own, so that one whose acknowledgement was lost is not stored twice.
+        # With a message id, so that a chunk whose acknowledgement was lost is not stored twice.
         headers = {"Nats-Msg-Id": f"{nuid}.{number}"}
-        give_up_at = time.monotonic() + _PATIENCE_SEC
+        give_up_at = time.monotonic() + _RETRY_FOR_SEC
         while True:
             try:
                 await publish_acked(self._connection, self._chunks + nuid, chunk, headers)
@@ -259,7 +261,7 @@ class ObjectStore:
             except NatsUnavailable:
                 if time.monotonic() > give_up_at:
                     raise
-                await asyncio.sleep(_PAUSE_SEC)
+                await asyncio.sleep(_RETRY_SEC)
             else:
                 return
 
@@ -272,29 +274,15 @@ class ObjectStore:
         }
         return await publish_acked(self._connection, subject, msgspec.json.encode(info), headers)
 
-    async def _info_messages(self) -> list[StreamMessage]:
-        messages: list[StreamMessage] = []
-        while batch := await read_batch(
-            self._connection,
-            self._stream,
-            f"{self._infos}>",
-            after=messages[-1].sequence if messages else 0,
-        ):
-            messages += batch
-        return messages
-
     async def _stored_before(self, nuid: str, moment: float) -> bool:
         newest = await newest_message(self._connection, self._stream, self._chunks + nuid)
-        return newest is not None and newest.stored_time < moment
-
-    def _nuid_in(self, subject: str) -> str:
-        return subject.removeprefix(self._chunks)
+        return newest is not None and newest.stored_at < moment
 
     def _object(self, message: StreamMessage) -> StoredObject | None:
         try:
             info = _decode_info(message.data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            log.warning("the record at %s cannot be read: %s", message.subject, error)
+            log.warning("skipping an unreadable object record at %s: %s", message.subject, error)
             return None
         if info.deleted:
             return None
@@ -305,7 +293,7 @@ class ObjectStore:
             chunks=info.chunks,
             chunk_bytes=0 if info.options is None else info.options.max_chunk_size,
             sha256=_sha256(info.digest),
-            modified=message.stored_time,
+            modified=message.stored_at,
             headers={key: values[0] for key, values in info.headers.items() if values},
             revision=message.sequence,
         )

@@ -1,17 +1,24 @@
-"""Publishing into a stream, and knowing that it is stored."""
+"""Publishing into a stream with an acknowledgement."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Final, TypeVar
 
 import msgspec
 
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
+from pyoco_server.errors import NatsUnavailable
+
+T = TypeVar("T")
 
 _WRONG_LAST_SEQUENCE = {10071, 10164}
 _TOO_LARGE_FOR_STREAM = 10054
+# The caller has waited for a whole request timeout before.
+_READ_BACK_SEC: Final = 0.3
 
 
 class RevisionConflict(Exception):
-    """Somebody else wrote the key since the revision that this write was based on."""
+    """The key was written since the revision that this write was based on."""
 
 
 class ApiError(msgspec.Struct):
@@ -31,7 +38,7 @@ _decode_ack = msgspec.json.Decoder(_PublishAck).decode
 async def publish_acked(
     connection: Connection, subject: str, payload: bytes, headers: Mapping[str, str] | None = None
 ) -> int:
-    """Publish into a stream and return the sequence it was stored under."""
+    """Publish into a stream and return the sequence of the stored message."""
     reply = await connection.request(subject, payload, headers)
     ack = _decode_ack(reply.data)
     if ack.error is not None:
@@ -41,3 +48,12 @@ async def publish_acked(
             raise PayloadTooLarge(ack.error.description)
         raise connection.unavailable(f"JetStream refused the write: {ack.error.description}")
     return ack.seq
+
+
+async def read_back(read: Awaitable[T], failure: NatsUnavailable) -> T:
+    """Read after a write without an acknowledgement, which may be stored; raise `failure` if that fails."""
+    try:
+        async with asyncio.timeout(_READ_BACK_SEC):
+            return await read
+    except (NatsUnavailable, TimeoutError):
+        raise failure from None

@@ -1,9 +1,9 @@
-"""Finding the keys that a reader of a bucket knows and the bucket has not, neither stored nor as a marker.
+"""Finds keys that a reader of a bucket knows and the bucket does not have, not even as a marker.
 
-Each key has one message in the bucket, so that too few messages are noticed by counting. Most often sweeps
-have removed markers: the leader is asked for the remembered ones, the oldest first, until the count is right.
-If markers do not explain it, the bucket is compared with all that the reader knows. Both are done a little at
-a time, while nobody waits for the feed.
+Each key has one message in the bucket, so counting shows that messages are missing. Usually sweeps have
+removed markers: the remembered ones are looked up at the leader, the oldest first, until the count matches.
+If markers do not explain it, the bucket is compared with everything that the reader knows. Both are done in
+small steps, while no caller waits for the feed.
 """
 
 import asyncio
@@ -13,17 +13,16 @@ from typing import Final, Protocol
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import EVERYTHING, last_sequence, read_batch
 
-# How often there is a round, of how many steps, and how much each of them looks at.
+# How often there is a round, of how many steps, and how much each step reads.
 _ROUND_SEC: Final = 1.0
 _STEPS: Final = 2
 _MARKERS: Final = 256
 _BATCH: Final = 512
 _BATCH_BYTES: Final = 4 * 1024 * 1024
-# Of how many keys at a time the leader is asked.
-_ASKED_AT_ONCE: Final = 32
+_CONCURRENT_REQUESTS: Final = 32
 
 
-class KnowsKeys(Protocol):
+class ComparableReader(Protocol):
     """The part of a `FeedReader` that is compared with the bucket."""
 
     async def first_markers(self, *, after: int, limit: int) -> list[tuple[int, str]]: ...
@@ -38,15 +37,15 @@ class KnowsKeys(Protocol):
 
 
 class RemovedKeys:
-    """Has the reader forget them."""
+    """Makes the reader forget them."""
 
-    def __init__(self, connection: Connection, stream: str, prefix: str, reader: KnowsKeys) -> None:
+    def __init__(self, connection: Connection, stream: str, prefix: str, reader: ComparableReader) -> None:
         self._connection = connection
         self._stream = stream
         self._prefix = prefix
         self._reader = reader
-        # Up to this revision the leader was asked for markers; None: it need not be asked.
-        self._asked: int | None = None
+        # Up to this revision markers were looked up; None: they need not be.
+        self._looked_up: int | None = None
         # How many messages are still to be explained by markers.
         self._missing = 0
         # Up to this revision keys were compared; None: they need not be.
@@ -55,32 +54,32 @@ class RemovedKeys:
         self._next_at = 0.0
 
     def stop(self) -> None:
-        self._asked = self._compared = None
+        self._looked_up = self._compared = None
 
     def compare_all(self, *, upto: int) -> None:
-        """Compare all keys up to this revision; those that were compared before as well."""
+        """Compare all keys up to this revision, also those that were compared before."""
         self._compared, self._upto = 0, upto
 
     def explain(self, missing: int, *, upto: int) -> None:
-        """So many messages are missing in the bucket; unless that is being looked into, find out which."""
-        if self._asked is None and self._compared is None:
-            self._asked, self._missing, self._upto = 0, missing, upto
+        """So many messages are missing in the bucket: find out which, unless that is under way."""
+        if self._looked_up is None and self._compared is None:
+            self._looked_up, self._missing, self._upto = 0, missing, upto
 
     async def look(self) -> None:
-        """The next few, if it is time for them."""
+        """Take the next steps, if they are due."""
         if time.monotonic() < self._next_at:
             return
         for _ in range(_STEPS):
-            if self._asked is not None:
-                self._asked = await self._ask_for_markers(self._asked)
+            if self._looked_up is not None:
+                self._looked_up = await self._look_up_markers(self._looked_up)
             elif self._compared is not None:
                 self._compared = await self._compare(self._compared)
             else:
                 return
             self._next_at = time.monotonic() + _ROUND_SEC
 
-    async def _ask_for_markers(self, after: int) -> int | None:
-        """Up to where that was done; None when it is over."""
+    async def _look_up_markers(self, after: int) -> int | None:
+        """Return up to where that was done; None when it is finished."""
         some = await self._reader.first_markers(after=after, limit=_MARKERS)
         removed = set(await self._not_stored(some))
         if removed:
@@ -94,7 +93,7 @@ class RemovedKeys:
         return None
 
     async def _compare(self, after: int) -> int | None:
-        """Go along the bucket; up to where that was done, or None when it is over."""
+        """Return up to where that was done; None when it is finished."""
         batch = await read_batch(
             self._connection, self._stream, EVERYTHING, after=after, limit=_BATCH, max_bytes=_BATCH_BYTES
         )
@@ -108,11 +107,11 @@ class RemovedKeys:
         return None if upto >= self._upto else upto
 
     async def _not_stored(self, keys: list[tuple[int, str]]) -> list[int]:
-        """The revisions of those keys of which the bucket has nothing, not even something newer."""
+        """The revisions of the keys of which the bucket has no message, not even a newer one."""
         removed = []
-        for start in range(0, len(keys), _ASKED_AT_ONCE):
-            some = keys[start : start + _ASKED_AT_ONCE]
-            # A replica that lags does not have everything; the leader has.
+        for start in range(0, len(keys), _CONCURRENT_REQUESTS):
+            some = keys[start : start + _CONCURRENT_REQUESTS]
+            # From the leader: a replica may lag.
             newest = await asyncio.gather(
                 *(last_sequence(self._connection, self._stream, self._prefix + key) for _, key in some)
             )

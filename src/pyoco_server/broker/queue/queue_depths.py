@@ -86,5 +86,5 @@ class QueueDepths:
         subject = f"{self._prefix}{depth.tag}"
         found = await read_batch(self._connection, self._stream, subject, after=depth.delivered, limit=1)
         if found:
-            age = datetime.fromisoformat(now) - datetime.fromisoformat(found[0].stored_at)
+            age = datetime.fromisoformat(now) - datetime.fromisoformat(found[0].timestamp)
             depth.oldest_sec = max(0.0, age.total_seconds())

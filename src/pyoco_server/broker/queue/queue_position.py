@@ -92,7 +92,7 @@ class QueuePlaces:
             read += 1
             if run_id_in(message.data) == run_id:
                 return _place_of(message, queue)
-            if not message.followed_by:
+            if not message.num_pending:
                 return JobPlace(Standing.ABSENT)
         return JobPlace(Standing.UNKNOWN if read else Standing.ABSENT)
 
@@ -132,4 +132,4 @@ def _place_of(job: StreamMessage, queue: TagQueue) -> JobPlace:
     if job.sequence <= queue.delivered:
         return JobPlace(Standing.DELIVERED)
     # Jobs come and go between the two looks.
-    return JobPlace(Standing.WAITING, max(1, queue.waiting - job.followed_by))
+    return JobPlace(Standing.WAITING, max(1, queue.waiting - job.num_pending))

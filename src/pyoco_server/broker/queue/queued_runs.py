@@ -19,9 +19,9 @@ from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import (
-    StoredPlace,
+    MessageInfo,
     StreamMessage,
-    place_at,
+    info_at,
     read_batch,
     stream_state,
 )
@@ -157,8 +157,8 @@ class QueuedRuns:
                 self.forget(run_id)
         return False
 
-    async def _stored(self, job: _QueuedJob) -> StoredPlace | None:
-        return await place_at(self._connection, self._stream, job.sequence) if job.sequence else None
+    async def _stored(self, job: _QueuedJob) -> MessageInfo | None:
+        return await info_at(self._connection, self._stream, job.sequence) if job.sequence else None
 
 
 def _place_of(message: StreamMessage) -> tuple[int, int]:

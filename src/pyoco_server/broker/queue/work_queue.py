@@ -1,4 +1,4 @@
-"""The queue of jobs: publishing one, and what a worker can say about a delivery of it."""
+"""The queue of jobs: publishing, and the acknowledgement of deliveries."""
 
 import logging
 import math
@@ -20,8 +20,8 @@ from pyoco_server.telemetry import tracing
 
 log = logging.getLogger(__name__)
 
-# Of AckWait. What is left is for the way to the server.
-_SURELY_OURS = 0.75
+# The part of AckWait after which a delivery counts as expired; the rest is for the way to the server.
+_SAFE_PART = 0.75
 # Lets the first worker claim a run without reading its snapshot first.
 _REVISION_HEADER = "Pyoco-Run-Revision"
 _SHORT_REPLY_TOKENS = 9
@@ -57,10 +57,10 @@ class Delivery:
         # How often this message has been delivered, this time included.
         self.number = int(numbers[first])
         self.stream_seq = int(numbers[first + 1])
-        # How many more jobs waited for a worker in that moment.
+        # How many more jobs were waiting at that moment.
         self.waiting = int(numbers[first + 4])
         revision = message.headers.get(_REVISION_HEADER, "")
-        # The snapshot's revision when the job was published, if the publisher told.
+        # The snapshot's revision when the job was published, if the publisher sent it.
         self.revision = int(revision) if revision.isdigit() else None
 
     @property
@@ -73,63 +73,63 @@ class Delivery:
 
     @property
     def token(self) -> tuple[int, int]:
-        """Names the delivery, and orders those of one message: a later one is always greater."""
+        """Identifies the delivery; of two deliveries of one message, the later one is greater."""
         return (self.stream_seq, self.number)
 
     def ack(self) -> Coroutine[Any, Any, None]:
         """Done: the message leaves the queue."""
-        # No coroutine of its own: this is on the way of every run.
-        return self._say(b"+ACK")
+        # Not a coroutine of its own: every run passes here.
+        return self._reply(b"+ACK")
 
     @property
     def has_expired(self) -> bool:
         """Whether AckWait has passed, or nearly so, and the message may be with another worker."""
-        return time.monotonic() - self._renewed_at > _SURELY_OURS * self._ack_wait_sec
+        return time.monotonic() - self._renewed_at > _SAFE_PART * self._ack_wait_sec
 
     async def nak(self, delay_sec: float = 0.0) -> None:
         """Not done: deliver it again, after the delay.
 
-        The server does not look which delivery it is about: after AckWait it would take the message from
-        whoever has it by then. It comes again by itself in that case.
+        The server applies a nak to the latest delivery: after AckWait it would take the message from the
+        worker that has it by then. The message is redelivered without it in that case.
         """
         if self.has_expired:
-            log.info("delivery %s is not handed back: it has passed AckWait", self.token)
+            log.info("no nak for delivery %s: it has passed AckWait", self.token)
             return
         delay = b" " + msgspec.json.encode({"delay": int(delay_sec * 1e9)}) if delay_sec else b""
-        await self._say(b"-NAK" + delay)
+        await self._reply(b"-NAK" + delay)
 
     async def term(self) -> None:
         """Never deliver it again."""
-        await self._say(b"+TERM")
+        await self._reply(b"+TERM")
 
     async def in_progress(self) -> None:
-        """Still working: start the AckWait clock anew."""
+        """Still working: restart AckWait."""
         had_expired = self.has_expired
-        await self._say(b"+WPI")
+        await self._reply(b"+WPI")
         if not had_expired:
             self._renewed_at = time.monotonic()
 
-    async def _say(self, word: bytes) -> None:
+    async def _reply(self, payload: bytes) -> None:
         if not self._connection.state.up:
             raise self._connection.unavailable()
-        await self._connection.publish(self._message.reply, word)
+        await self._connection.publish(self._message.reply, payload)
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryLimits:
-    """What applies to the deliveries of a tag; an existing consumer keeps its own."""
+    """Of the consumer of a tag; an existing consumer keeps its own."""
 
     ack_wait_sec: float
-    # Not above 0: without limit.
+    # 0 or less: unlimited.
     max_deliver: int
 
-    def used_up_by(self, number: int) -> bool:
-        """Whether nothing comes after the delivery of this number."""
+    def exhausted_by(self, number: int) -> bool:
+        """Whether the delivery of this number is the last one."""
         return 0 < self.max_deliver <= number
 
 
 class JobHead(msgspec.Struct, frozen=True):
-    """Which run a job belongs to, and which generation of it; the rest is not decoded."""
+    """The run of a job and its generation; the rest is not decoded."""
 
     run_id: str = ""
     generation: int = 0
@@ -139,7 +139,7 @@ _decode_head = msgspec.json.Decoder(JobHead).decode
 
 
 def head_of(payload: bytes) -> JobHead:
-    """Without a run when the job cannot be read."""
+    """An empty head when the job is unreadable."""
     try:
         return _decode_head(payload)
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -147,7 +147,7 @@ def head_of(payload: bytes) -> JobHead:
 
 
 def run_id_in(payload: bytes) -> str:
-    """The run that a job belongs to; empty when the job cannot be read."""
+    """The run of a job; empty when the job is unreadable."""
     return head_of(payload).run_id
 
 
@@ -161,18 +161,17 @@ class WorkQueue:
     def publish(
         self, job: Job, *, run_revision: int, encoded: bytes | None = None
     ) -> Coroutine[Any, Any, int]:
-        """Put a job into the queue; publishing the same run again is stored once."""
+        """Enqueue a job; the same run twice is stored once."""
         headers = {"Nats-Msg-Id": job.run_id, _REVISION_HEADER: str(run_revision), **tracing.carried()}
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
         return publish_acked(self._connection, subject, encoded or encode(job), headers)
 
     async def publish_again(self, job: Job, *, revision: int, replaces: int | None = None) -> str:
-        """Put in a job that should be there and is not; returns its subject.
+        """Enqueue a job that is missing in the queue; return its subject.
 
-        It has an id of its own, because the queue may still remember that of the message which is gone. A
-        run that no worker has begun stays at its revision, so that the message which it `replaces` is part
-        of the id as well. It does not tell the revision: who claims a run that may have been begun must read
-        it.
+        It has another message id, because the queue may still remember that of the missing message. A run
+        that was not started stays at its revision, so that the message it `replaces` is part of the id as
+        well. It carries no revision: to claim a run that may have been started, its snapshot must be read.
         """
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
         message_id = f"{job.run_id}.{revision}"
@@ -181,36 +180,35 @@ class WorkQueue:
         return subject
 
     async def publish_continuation(self, job: Job) -> None:
-        """Put in the job of a run that has waited for people; the same one twice is mostly stored once.
+        """Enqueue the job of a run that has waited for people; the same one twice is mostly stored once.
 
-        Beyond the server's memory of ids it is stored again, and no worker can claim it: a job is for one
-        generation of its run.
+        After the deduplication window it is stored again, and cannot be claimed: a job is for one generation
+        of its run.
         """
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
         headers = {"Nats-Msg-Id": f"{job.run_id}.g{job.generation}", **tracing.carried()}
         await publish_acked(self._connection, subject, encode(job), headers)
 
     async def message(self, sequence: int) -> StreamMessage | None:
-        """The job of this sequence, as the leader knows it; None when it has left the queue."""
+        """The job of this sequence as the leader knows it; None when it has left the queue."""
         return await message_at(self._connection, self._config.work_stream, sequence)
 
-    async def holds(self, run_id: str, sequence: int) -> bool:
-        """Whether the message of this sequence is in the queue, and is a job of this run."""
+    async def has_job(self, run_id: str, sequence: int) -> bool:
+        """Whether the message of this sequence is a job of this run."""
         message = await self.message(sequence)
-        # A stream that was made anew gives the same sequences to other runs.
+        # A stream that was created again uses the same sequences for other runs.
         return message is not None and run_id_in(message.data) == run_id
 
     async def remove(self, sequence: int) -> None:
-        """Take a message out of the queue that nobody will acknowledge."""
+        """Remove a message that will not be acknowledged."""
         await jetstream_api.delete_message(self._connection, self._config.work_stream, sequence)
 
     async def limits(self, tag: str) -> DeliveryLimits:
-        """What applies to a tag; the settings, as long as no worker has ever served it."""
+        """The limits of a tag's consumer; the settings while it does not exist."""
         info = await self._consumer_info(tag)
         if info is None:
             return DeliveryLimits(self._config.consumer_ack_wait_sec, self._config.consumer_max_deliver)
-        applies = info["config"]
-        return DeliveryLimits(float(applies["ack_wait"]) / 1e9, int(applies.get("max_deliver", -1)))
+        return limits_in(info["config"])
 
     async def has_delivered(self, tag: str, sequence: int) -> bool:
         """Whether the message of this sequence has been delivered at least once."""
@@ -218,7 +216,7 @@ class WorkQueue:
         return info is not None and int(info["delivered"]["stream_seq"]) >= sequence
 
     async def _consumer_info(self, tag: str) -> dict[str, Any] | None:
-        """None as long as no worker has ever served the tag."""
+        """None while no worker has ever served the tag."""
         endpoint = f"CONSUMER.INFO.{self._config.work_stream}.{consumer_name(tag)}"
         try:
             return await jetstream_api.call(self._connection, endpoint)
@@ -228,9 +226,9 @@ class WorkQueue:
             return None
 
     async def ensure_consumer(self, tag: str) -> float:
-        """The tag's durable consumer, made when missing; returns the AckWait that applies, in seconds."""
+        """Create the tag's durable consumer if it is missing; return the AckWait that applies."""
         config = self._config
-        wanted = ConsumerConfig(
+        consumer = ConsumerConfig(
             durable_name=consumer_name(tag),
             filter_subject=f"{config.work_subject_prefix}.{tag}",
             ack_policy=AckPolicy.EXPLICIT,
@@ -238,8 +236,13 @@ class WorkQueue:
             max_deliver=config.consumer_max_deliver,
             max_ack_pending=config.consumer_max_ack_pending,
         )
-        applies = await jetstream_api.ensure_consumer(self._connection, config.work_stream, wanted)
-        return float(applies["ack_wait"]) / 1e9
+        applies = await jetstream_api.ensure_consumer(self._connection, config.work_stream, consumer)
+        return limits_in(applies).ack_wait_sec
+
+
+def limits_in(config: Mapping[str, Any]) -> DeliveryLimits:
+    """From the configuration of a consumer."""
+    return DeliveryLimits(float(config["ack_wait"]) / 1e9, int(config.get("max_deliver", -1)))
 
 
 def consumer_name(tag: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.jetstream.publishing import publish_acked
+from pyoco_server.broker.jetstream.publishing import publish_acked, read_back
 from pyoco_server.broker.jetstream.stream_reads import (
     StreamMessage,
     message_at,
@@ -18,7 +18,6 @@ from pyoco_server.broker.jetstream.stream_reads import (
     read_batch,
     stream_state,
 )
-from pyoco_server.broker.jetstream.unacknowledged import look_again
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import DeadLetter, encode
 
@@ -77,7 +76,7 @@ class DeadLetters:
         try:
             await self.delete(seq)
         except NatsUnavailable as failure:
-            if await look_again(self.get(seq), failure) is not None:
+            if await read_back(self.get(seq), failure) is not None:
                 raise
 
     async def newest_first(
@@ -134,4 +133,4 @@ class DeadLetters:
 
 
 def _stored_at(message: StreamMessage) -> float:
-    return datetime.fromisoformat(message.stored_at).timestamp() if message.stored_at else 0.0
+    return datetime.fromisoformat(message.timestamp).timestamp() if message.timestamp else 0.0

@@ -86,12 +86,12 @@ class Journal:
         if newest is None or newest.headers.get(_KIND_HEADER) == _SOURCE or _COPIED_HEADER in newest.headers:
             return None
         if _PART_HEADER in newest.headers:
-            return None, newest.stored_at
+            return None, newest.timestamp
         try:
             entry = _decode(newest.data)
-            return None if entry.why else entry.task, newest.stored_at
+            return None if entry.why else entry.task, newest.timestamp
         except msgspec.DecodeError:
-            return None, newest.stored_at
+            return None, newest.timestamp
 
     async def copy(self, origin: str, to: str) -> None:
         """Give a new run what another one has finished, and its flow.yaml.

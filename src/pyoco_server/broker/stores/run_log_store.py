@@ -10,9 +10,9 @@ from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import (
     StreamMessage,
+    info_at,
     last_sequence,
     newest_message,
-    place_at,
     read_batch,
 )
 from pyoco_server.config import NatsBackendConfig
@@ -59,9 +59,9 @@ class RunLogs:
         )
         return [_batch(message) for message in messages]
 
-    async def holds(self, run_id: str, sequence: int, stored_ns: int | None = None) -> bool:
+    async def has_batch(self, run_id: str, sequence: int, stored_ns: int | None = None) -> bool:
         """Whether the batch of this sequence is one of the run, and the one that was stored at that time."""
-        place = await place_at(self._connection, self._stream, sequence)
+        place = await info_at(self._connection, self._stream, sequence)
         return (
             place is not None
             and place.subject == self._subject(run_id)
@@ -72,10 +72,10 @@ class RunLogs:
         """The sequence of the newest batch as the leader knows it; 0 when there is none."""
         return await last_sequence(self._connection, self._stream, self._subject(run_id))
 
-    async def last_stored_at(self, run_id: str) -> str | None:
+    async def last_timestamp(self, run_id: str) -> str | None:
         """When the newest batch was stored, by the server's clock (RFC 3339); None when there is none."""
         newest = await newest_message(self._connection, self._stream, self._subject(run_id))
-        return None if newest is None else newest.stored_at
+        return None if newest is None else newest.timestamp
 
     async def remove(self, run_id: str) -> None:
         await jetstream_api.purge(self._connection, self._stream, self._subject(run_id))

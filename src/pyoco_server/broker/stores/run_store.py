@@ -16,7 +16,7 @@ class StoredRun(msgspec.Struct, frozen=True):
     snapshot: RunSnapshot
     revision: int
     # When it was written, by the server's clock; empty for one that was not read from the bucket.
-    stored_at: str = ""
+    timestamp: str = ""
 
 
 class CorruptSnapshot(Exception):
@@ -53,11 +53,11 @@ class RunStore:
 
     async def age_sec(self, stored: StoredRun) -> float:
         """How long ago this snapshot was written, by the server's clock alone."""
-        if not stored.stored_at:
+        if not stored.timestamp:
             return 0.0
         now = (await stream_state(self._connection, self._stream)).server_time
         # Another server may lead the bucket since.
-        return max(0.0, now - unix_time(stored.stored_at))
+        return max(0.0, now - unix_time(stored.timestamp))
 
     def replace(
         self, snapshot: RunSnapshot, *, revision: int, encoded: bytes | None = None
@@ -84,6 +84,6 @@ def _stored(run_id: str, entry: Entry | None) -> StoredRun | None:
     if entry is None:
         return None
     try:
-        return StoredRun(decode_snapshot(entry.value), entry.revision, entry.stored_at)
+        return StoredRun(decode_snapshot(entry.value), entry.revision, entry.timestamp)
     except msgspec.DecodeError as error:
         raise CorruptSnapshot(f"run {run_id}, revision {entry.revision}: {error}") from error

@@ -76,7 +76,7 @@ class WaitStore:
                 removed += 1
         return removed
 
-    async def has_traces(self, run_id: str) -> bool:
+    async def has_messages(self, run_id: str) -> bool:
         """Whether there is anything under the run's id, be it a marker. Most runs ask nobody."""
         return bool(await last_sequence(self._connection, self._stream, f"{self._prefix}{run_id}.*"))
 

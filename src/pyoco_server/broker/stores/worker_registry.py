@@ -14,9 +14,8 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
-from pyoco_server.broker.jetstream.publishing import RevisionConflict
+from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch, stream_state
-from pyoco_server.broker.jetstream.unacknowledged import look_again
 from pyoco_server.errors import NatsUnavailable, WorkerNotFound
 from pyoco_server.records.models import WorkerRecord, decode_worker, encode
 
@@ -33,7 +32,7 @@ class StoredWorker:
     subject: str
     revision: int
     # By the server's clock, in unix seconds.
-    written_at: float
+    stored_at: float
 
 
 class WorkerRegistry:
@@ -70,7 +69,7 @@ class WorkerRegistry:
         return [stored for stored in map(_readable, latest.values()) if stored is not None]
 
     async def server_time(self) -> float:
-        """The clock by which `written_at` is told."""
+        """The clock by which `stored_at` is told."""
         return (await stream_state(self._connection, self._stream)).server_time
 
     async def remove(self, stored: StoredWorker) -> None:
@@ -98,7 +97,7 @@ class WorkerRegistry:
             except RevisionConflict:
                 continue
             except NatsUnavailable as failure:
-                entry, record = await look_again(self._entry(worker_id), failure)
+                entry, record = await read_back(self._entry(worker_id), failure)
                 # The worker may have written since, and keeps what was asked of it.
                 if change(record) != record:
                     raise
@@ -125,7 +124,7 @@ def _readable(message: StreamMessage) -> StoredWorker | None:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         log.warning("the worker record at %s cannot be read: %s", message.subject, error)
         return None
-    return StoredWorker(record, message.subject, message.sequence, message.stored_time)
+    return StoredWorker(record, message.subject, message.sequence, message.stored_at)
 
 
 class OwnRecord:

@@ -40,7 +40,7 @@ async def get_logs(
         # A browser that reconnects sends its first URL again, and this newer position.
         position = LogPosition.parse(last_event_id, field="Last-Event-ID")
     snapshot = await visible_run(request, run_id)
-    if position != START and not await gateway.runs.logs.holds(run_id, position.sequence):
+    if position != START and not await gateway.runs.logs.has_batch(run_id, position.sequence):
         # The line is no longer stored: it is too old, or a backup without it was restored.
         position = START
     selected = LogFilter(tasks=frozenset(task), streams=frozenset(stream), search=search)

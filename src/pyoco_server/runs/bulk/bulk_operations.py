@@ -18,8 +18,7 @@ from uuid import uuid4
 import msgspec
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.jetstream.unacknowledged import look_again
+from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.idempotency_keys import KeyKind, StoredKey
@@ -256,7 +255,7 @@ async def stop(records: BulkRecords, bulk_id: str, caller: Caller) -> BulkRecord
         except RevisionConflict:
             continue
         except NatsUnavailable as failure:
-            found = (await look_again(find(records, bulk_id, caller), failure)).record
+            found = (await read_back(find(records, bulk_id, caller), failure)).record
             if found.state is BulkState.RUNNING:
                 raise
             return found

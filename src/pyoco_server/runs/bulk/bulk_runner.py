@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from pyoco_server.aio.background import repeat
+from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
 from pyoco_server.broker.jetstream.lease import Lease
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
@@ -48,22 +48,19 @@ class BulkRunner:
         self._revision = 0
         connection.add_hook(self._read_anew)
         self._open: set[str] = set()
-        self._woken = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop("bulk", self._step)
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(repeat("bulk", self._step), name="bulk")
+        self._loop.start()
 
     def work_on(self, bulk_id: str) -> None:
         """There is a new operation: see to it that somebody begins."""
         self._open.add(bulk_id)
-        self._woken.set()
+        self._loop.wake()
 
     async def close(self) -> None:
         """Stop where it is, and let another gateway go on at once."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.close()
         if self._connection.ready:
             try:
                 await self.lease.release()
@@ -82,15 +79,7 @@ class BulkRunner:
                 await self.lease.release()
         except NatsUnavailable as error:
             log.warning("bulk operations pause: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
-        await self._pause()
-
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(self._interval_sec):
-                await self._woken.wait()
-        except TimeoutError:
-            log.debug("another look at the bulk operations is due")
-        self._woken.clear()
+        await self._loop.pause(self._interval_sec)
 
     async def _read_anew(self) -> None:
         """After a connect the bucket may be another one, whose revisions begin anew."""

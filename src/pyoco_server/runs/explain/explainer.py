@@ -59,7 +59,7 @@ class Explainer:
             return Facts(now=time.time(), snapshot=run, manners=self._manners)
         queue = await self._places.queue(run.tag)
         finished = await self._journal.last_finished(run_id)
-        printed_at = await self._logs.last_stored_at(run_id)
+        printed_at = await self._logs.last_timestamp(run_id)
         workers = await self._workers.all()
         return Facts(
             now=time.time(),

@@ -10,8 +10,7 @@ import time
 from msgspec import structs
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.jetstream.unacknowledged import look_again
+from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.queue.wake_up import wake_owner
 from pyoco_server.broker.stores.run_store import RunStore, StoredRun
 from pyoco_server.errors import NatsUnavailable
@@ -75,7 +74,7 @@ async def _record_wish(
         except RevisionConflict:
             continue
         except NatsUnavailable as failure:
-            stored = await look_again(find_run(store, run_id, caller), failure)
+            stored = await read_back(find_run(store, run_id, caller), failure)
             if stored.snapshot.cancel_requested_at is None and not stored.snapshot.status.terminal:
                 raise
             return stored

@@ -255,7 +255,7 @@ async def _check_delivery(
     if owned[0] == delivery[0]:
         if owned >= delivery:
             raise RunTaken(f"worker {current.worker_id} owns delivery {owned}, this is {delivery}")
-    elif await queue.holds(current.run_id, owned[0]):
+    elif await queue.has_job(current.run_id, owned[0]):
         raise DuplicateJob(f"message {owned[0]} is the run's job, and this is {delivery[0]}")
 
 

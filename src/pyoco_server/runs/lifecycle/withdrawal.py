@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
-from pyoco_server.aio.background import repeat
+from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.bulk_records import BulkRecords
@@ -91,16 +91,14 @@ class Withdrawer:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._waiting: asyncio.Queue[Withdrawal[Any]] = asyncio.Queue()
-        self._task: asyncio.Task[None] | None = None
+        self._loop = BackgroundLoop("withdraw", self._next)
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(repeat("withdraw", self._next), name="withdraw")
+        self._loop.start()
 
     async def close(self) -> None:
         """Stop; what could not be withdrawn is named, for the operator."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.close()
         while not self._waiting.empty():
             _report_orphan(self._waiting.get_nowait(), "the gateway stops before it could withdraw it")
 

@@ -71,7 +71,7 @@ class OrphanedRuns:
         repair = repair_for(run.state, run.silent_sec, limits, self._thresholds)
         if repair is Repair.EXHAUSTED:
             assert run.state.delivery is not None
-            if not await self._repairer.queue.holds(run.run_id, run.state.delivery[0]):
+            if not await self._repairer.queue.has_job(run.run_id, run.state.delivery[0]):
                 return Repair.REQUEUE
         return repair
 

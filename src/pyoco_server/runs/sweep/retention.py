@@ -64,7 +64,7 @@ class Retention:
         while batch := await read_batch(
             self._connection, self._stream, EVERYTHING, after=self._after, limit=_AT_ONCE
         ):
-            old = [message for message in batch if message.stored_time < ended_before]
+            old = [message for message in batch if message.stored_at < ended_before]
             removed = sum(await _all_of(self._remove(message) for message in old if _has_ended(message)))
             if removed:
                 log.info("removed %d ended runs", removed)
@@ -126,7 +126,7 @@ class Retention:
             # their own, which are removed together with this one the next time.
             self._runs.remember_marker(run_id)
             return
-        if await self._waits.has_traces(run_id):
+        if await self._waits.has_messages(run_id):
             # In this order: without the markers the events would not be found.
             await self._wait_events.remove_run(run_id)
             await self._waits.purge_run(run_id)

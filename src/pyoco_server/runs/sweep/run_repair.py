@@ -174,7 +174,7 @@ class RunRepairer:
         await self.publish_letter(letter, snapshot.tag or self._connection.config.default_tag)
 
     async def _remove_message(self, snapshot: RunSnapshot) -> None:
-        if snapshot.delivery is not None and await self.queue.holds(snapshot.run_id, snapshot.delivery[0]):
+        if snapshot.delivery is not None and await self.queue.has_job(snapshot.run_id, snapshot.delivery[0]):
             await self.queue.remove(snapshot.delivery[0])
 
     def _log(self, snapshot: RunSnapshot, what: str) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 
-from pyoco_server.aio.background import repeat
+from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.lease import Lease
 from pyoco_server.broker.queue.advisories import Advisories
@@ -56,13 +56,12 @@ class Sweeper:
         last = LastDeliveries(self._repairer, self._queued)
         self._exhausted = ExhaustedDeliveries(self._repairer, self._runs, last, thresholds)
         self._orphaned = OrphanedRuns(self._repairer, self._runs, self._queued, last, thresholds)
-        self._advisory_received = asyncio.Event()
-        self._advisories.on_advisory(self._advisory_received.set)
+        self._loop = BackgroundLoop("sweep", self._step)
+        self._advisories.on_advisory(self._loop.wake)
         # When the connection was made that silence is counted since.
         self._connected_since = 0.0
         self._outage_logged = False
         self.rounds = 0
-        self._task: asyncio.Task[None] | None = None
 
     @property
     def actions(self) -> Counter[str]:
@@ -70,13 +69,11 @@ class Sweeper:
         return self._repairer.actions
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(repeat("sweep", self._step), name="sweep")
+        self._loop.start()
 
     async def close(self) -> None:
         """Stop, and release the lease to another gateway."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._loop.close()
         if self._connection.ready:
             try:
                 await self.lease.release()
@@ -103,16 +100,8 @@ class Sweeper:
         else:
             self._outage_logged = False
         self.rounds += 1
-        await self._pause()
-
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(self._interval_sec):
-                await self._advisory_received.wait()
-                await asyncio.sleep(_GATHER_SEC)
-        except TimeoutError:
-            log.debug("the next round is due")
-        self._advisory_received.clear()
+        if await self._loop.pause(self._interval_sec):
+            await asyncio.sleep(_GATHER_SEC)
 
     async def _round(self) -> None:
         # Until all open runs are known, nothing can be decided.

@@ -40,6 +40,6 @@ class WorkerRecordRetention:
     def _is_expired(self, stored: StoredWorker, written_before: float) -> bool:
         record = stored.record
         # Both by the server's clock: that of a worker, or ours, may be wrong by days.
-        if stored.written_at >= written_before or record.hidden or record.paused:
+        if stored.stored_at >= written_before or record.hidden or record.paused:
             return False
         return not record.observed_state(disconnect_timeout_sec=self._disconnect_sec).alive

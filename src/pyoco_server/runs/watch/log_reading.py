@@ -100,7 +100,7 @@ class LogReader:
 
     async def check_truncated(self) -> None:
         """Continue by time if the stream was truncated and its sequences are used again."""
-        if self._done_ns and not await self._logs.holds(self._run_id, self._done, self._done_ns):
+        if self._done_ns and not await self._logs.has_batch(self._run_id, self._done, self._done_ns):
             self._skip_to_ns, self._done_ns = self._done_ns, 0
             self._done, self._position = 0, START
 
