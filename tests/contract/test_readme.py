@@ -1,4 +1,4 @@
-"""The pages that people read first: their commands exist, their links lead somewhere, their flows load."""
+"""README and docs: commands and links exist, flows can be loaded, both READMEs have one structure."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ from tests.unit.cli.test_cli_usage import commands
 PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
-# What may stand before the name of a program: a prompt, settings, the way to it.
+# A program may follow a prompt, settings or its path.
 COMMAND = re.compile(
     r"^ *(?:\$ |ExecStart=)?(?:[A-Z_]+=\S+ )*(?:\S*/)?((?:pyoco-[a-z-]+|make) .+)$", re.MULTILINE
 )
@@ -32,7 +32,6 @@ def text_of(page: Path) -> str:
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """The code blocks of a page, each with its language."""
     return BLOCK.findall(text_of(page))
 
 
@@ -45,26 +44,26 @@ def relative(page: Path) -> str:
 
 
 def written_commands() -> list[str]:
-    found = (COMMAND.findall(code) for page in PAGES for _, code in blocks(page))
+    found = (COMMAND.findall(text) for page in PAGES for _, text in blocks(page))
     return sorted({line for lines in found for line in lines})
 
 
 def files_in(page: Path, suffix: str) -> dict[str, str]:
-    """The files that a page tells to write: their blocks begin with a comment that names them."""
-    found = (re.match(rf"# (\S+\.{suffix})\n", code) for _, code in blocks(page))
+    """The files on a page: their blocks start with a comment that names them."""
+    found = (re.match(rf"# (\S+\.{suffix})\n", text) for _, text in blocks(page))
     return {match[1]: match.string for match in found if match}
 
 
 def parsed(command: Any, words: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """The options of a command line and what is left of it; a usage error says what the command lacks."""
+    """The options of a command line and its remaining words; raises a usage error."""
     options, rest, _ = command.make_parser(command.context_class(command)).parse_args(words)
-    lacking = [option.opts[0] for option in command.params if option.required and option.name not in options]
-    assert not lacking
+    missing = [option.opts[0] for option in command.params if option.required and option.name not in options]
+    assert not missing
     return options, rest
 
 
 @pytest.mark.parametrize("line", written_commands())
-def test_a_command_on_a_page_is_one_that_exists(line: str) -> None:
+def test_a_command_on_a_page_exists(line: str) -> None:
     program, *words = shlex.split(line, comments=True)
     if program == "make":
         targets = re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE)
@@ -77,19 +76,19 @@ def test_a_command_on_a_page_is_one_that_exists(line: str) -> None:
     assert not rest
 
 
-def test_the_commands_of_the_first_steps_are_found() -> None:
+def test_commands_of_all_programs_are_found() -> None:
     for program in ("make", "pyoco-server", "pyoco-client", "pyoco-worker"):
         assert any(line.startswith(f"{program} ") for line in written_commands())
 
 
 def anchors(page: Path) -> set[str]:
-    """What may follow the # of a link to the page, as code forges derive it from headings."""
+    """The anchors of a page, as GitHub derives them from headings."""
     titles = (title.lower().replace(" ", "-") for _, title in HEADING.findall(prose(page)))
     return {re.sub(r"[^\w-]", "", title) for title in titles}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_every_relative_link_leads_somewhere(page: Path) -> None:
+def test_relative_links_exist(page: Path) -> None:
     for link in LINK.findall(prose(page)):
         if re.match(r"[a-z]+:", link):
             continue
@@ -99,28 +98,39 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-def test_the_table_of_contents_has_every_page() -> None:
+def test_the_index_lists_every_page() -> None:
     index = ROOT / "docs" / "index.md"
     listed = [link for link in LINK.findall(text_of(index)) if "/" not in link]
     assert sorted(listed) == sorted(page.name for page in index.parent.glob("*.md") if page != index)
 
 
-def test_the_japanese_readme_is_built_like_the_english_one() -> None:
+def test_the_architecture_page_names_every_package() -> None:
+    page = text_of(ROOT / "docs" / "architecture.md")
+    source = ROOT / "src" / "pyoco_server"
+    packages = {file.parent.name for file in source.rglob("__init__.py")} - {source.name}
+    assert {name for name in packages if f" {name}/ " not in page} == set()
+
+
+def code(page: Path) -> list[tuple[str, str]]:
+    """The code blocks without the comments of commands, which are translated."""
+    return [(lang, re.sub(r" +# .*", "", text) if lang == "sh" else text) for lang, text in blocks(page)]
+
+
+def test_both_readmes_have_the_same_structure() -> None:
     english, japanese = ROOT / "README.md", ROOT / "README.ja.md"
     levels = [[level for level, _ in HEADING.findall(prose(page))] for page in (english, japanese)]
     assert levels[0] == levels[1]
-    assert blocks(japanese) == blocks(english)
-    # Some pictures are of the Japanese dashboard.
+    assert code(japanese) == code(english)
     linked = {link.replace("-ja.png", ".png") for link in LINK.findall(text_of(japanese))}
     assert linked - {"README.md"} == set(LINK.findall(text_of(english))) - {"README.ja.md"}
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/quickstart.md"])
-def test_the_flows_on_a_page_can_be_run(name: str, tmp_path: Path) -> None:
+def test_the_flows_on_a_page_can_be_loaded(name: str, tmp_path: Path) -> None:
     with forgotten_imports(tmp_path):
         folder = ModuleFolder(tmp_path)
-        for file, code in files_in(ROOT / name, "py").items():
-            folder.write(file, code)
+        for file, source in files_in(ROOT / name, "py").items():
+            folder.write(file, source)
         flows = FlowFolder(tmp_path / "flows")
         flows.load()
         assert "hello" in flows.names

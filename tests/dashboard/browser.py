@@ -1,6 +1,7 @@
-"""A tab of a real browser with the dashboard in it, and what it must never do."""
+"""A browser tab with the dashboard, and checks that apply to every test."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ AXE: Final = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "a
 WIDE: Final = 1280
 NARROW: Final = 390
 _HEIGHTS: Final = {WIDE: 800, NARROW: 844}
-# As one background process, headless and with a network of its own: it must not look for anything elsewhere.
+# No background traffic of the browser itself.
 FLAGS: Final = (
     "--no-sandbox",
     "--disable-gpu",
@@ -29,7 +30,7 @@ FLAGS: Final = (
     "--disable-component-update",
     "--disable-sync",
 )
-# A request that fails is shown to the user; the browser writes it to its console all the same.
+# The browser logs every failed request; the page shows it to the user.
 _EXPECTED: Final = "Failed to load resource"
 
 expect.set_options(timeout=LIMIT_SEC * 1000)
@@ -41,9 +42,9 @@ class Tab:
     def __init__(self, page: Page, gateway: RunningGateway) -> None:
         self.page = page
         self.gateway = gateway
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         page.on("console", self._on_console)
-        page.on("pageerror", lambda error: self.complaints.append(f"error in the page: {error}"))
+        page.on("pageerror", lambda error: self.problems.append(f"error in the page: {error}"))
         page.on("request", self._on_request)
 
     @property
@@ -51,21 +52,21 @@ class Tab:
         return str(self.gateway.http.base_url)
 
     async def open(self, path: str = "/", *, lang: Lang | None = None) -> None:
-        """Go to a view, such as `/runs?status=FAILED`, as from a link somewhere else."""
+        """Open a view, such as `/runs?status=FAILED`, by its URL."""
         if self.page.url == "about:blank":
             await self.page.goto(f"{self.url}/#{path}")
         else:
             await self.page.evaluate("path => { window.location.hash = path }", path)
         if lang is not None:
-            await self.speak(lang)
+            await self.set_language(lang)
 
-    async def speak(self, lang: Lang) -> None:
+    async def set_language(self, lang: Lang) -> None:
         await self.page.evaluate("lang => localStorage.setItem('pyoco.language', JSON.stringify(lang))", lang)
         await self.page.reload()
         await expect(self.page.locator("html")).to_have_attribute("lang", lang)
         await expect(self.page.locator("h1")).to_be_visible()
 
-    async def show(self, theme: Theme) -> None:
+    async def set_theme(self, theme: Theme) -> None:
         await self.page.emulate_media(color_scheme=theme)
 
     async def resize(self, width: int) -> None:
@@ -75,28 +76,29 @@ class Tab:
         SCREENSHOTS.mkdir(exist_ok=True)
         await self.page.screenshot(path=SCREENSHOTS / f"{name}.png", animations="disabled")
 
-    async def portraits(self, name: str) -> None:
-        """The screen as it is, in both languages, light and dark, wide and narrow; axe looks at two."""
-        await self._portrait(name, "en", "light", WIDE)
+    async def screenshots(self, name: str) -> None:
+        """Screenshots in both languages, light and dark, wide and narrow; two are checked with axe."""
+        await self._screenshot_as(name, "en", "light", WIDE)
         await self.is_accessible()
-        await self._portrait(name, "en", "dark", WIDE)
-        await self._portrait(name, "en", "light", NARROW)
-        await self._portrait(name, "ja", "light", WIDE)
-        await self._portrait(name, "ja", "dark", NARROW)
+        await self._screenshot_as(name, "en", "dark", WIDE)
+        await self._screenshot_as(name, "en", "light", NARROW)
+        await self._screenshot_as(name, "ja", "light", WIDE)
+        await self._screenshot_as(name, "ja", "dark", NARROW)
         await self.is_accessible()
         await self.resize(WIDE)
-        await self.show("light")
+        await self.set_theme("light")
 
-    async def _portrait(self, name: str, lang: Lang, theme: Theme, width: int) -> None:
+    async def _screenshot_as(self, name: str, lang: Lang, theme: Theme, width: int) -> None:
         await self.resize(width)
-        await self.show(theme)
+        await self.set_theme(theme)
         if await self.page.locator("html").get_attribute("lang") != lang:
-            await self.speak(lang)
-            await self.page.wait_for_load_state("load")
+            await self.set_language(lang)
+            loading = self.page.get_by_role("status").filter(has_text=re.compile("^(Loading|読み込み中)$"))
+            await expect(loading).to_have_count(0)
         await self.screenshot(f"{name}-{lang}-{theme}-{width}")
 
     async def is_accessible(self) -> None:
-        """Have axe look for everything of WCAG 2.2 AA that a program can find."""
+        """Check the page with axe against WCAG 2.2 AA."""
         if not await self.page.evaluate("'axe' in window"):
             await self.page.evaluate(AXE.read_text(encoding="utf-8"))
         found: list[dict[str, Any]] = await self.page.evaluate(
@@ -110,11 +112,11 @@ class Tab:
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and _EXPECTED not in message.text:
-            self.complaints.append(f"{message.type} in the console: {message.text}")
+            self.problems.append(f"{message.type} in the console: {message.text}")
 
     def _on_request(self, request: Request) -> None:
         if not request.url.startswith((self.url, "data:", "blob:")):
-            self.complaints.append(f"request to another host: {request.url}")
+            self.problems.append(f"request to another host: {request.url}")
 
 
 @asynccontextmanager
@@ -125,6 +127,6 @@ async def opened_tab(browser: Browser, gateway: RunningGateway) -> AsyncIterator
     tab = Tab(await context.new_page(), gateway)
     try:
         yield tab
-        assert tab.complaints == [], "\n".join(tab.complaints)
+        assert tab.problems == [], "\n".join(tab.problems)
     finally:
         await context.close()

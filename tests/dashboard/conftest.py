@@ -1,6 +1,6 @@
-"""Fixtures for the dashboard: `tab` is a browser tab at a gateway of the test's own, `worker` serves it.
+"""Fixtures of the dashboard tests: `tab` is a browser tab, `worker` serves its gateway.
 
-All of them live in the loop of the session, since the browser does. A test file says so, too:
+They run in the event loop of the session, as the browser does. Each test file needs
 `pytestmark = pytest.mark.asyncio(loop_scope="session")`.
 """
 
@@ -26,7 +26,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     if CHROMIUM is None:
-        pytest.skip("there is no Chromium: `make browser` installs it")
+        pytest.skip("Chromium is missing: `make browser` installs it")
     async with async_playwright() as playwright:
         launched = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         yield launched
@@ -35,7 +35,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 def dashboard_folder(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The built dashboard; `DASHBOARD_UNDER_TEST` names another folder, for who builds beside others."""
+    """The built dashboard; `DASHBOARD_UNDER_TEST` names another folder."""
     folder = Path(os.environ.get("DASHBOARD_UNDER_TEST", dashboard.FOLDER))
     if not (folder / "index.html").is_file():
         pytest.skip("the dashboard is not built: `make ui` builds it")

@@ -1,4 +1,4 @@
-"""Dead letters: found by their address, read, replayed one by one or all that match, deleted."""
+"""Dead letters: filters in the URL, replay and delete, one or all matching."""
 
 import re
 import time
@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-TROUBLE = (
+FAILURES = (
     ("execution_error", "ValueError: row 1,204 has no customer id\n  while it was loaded from s3://in/7.csv"),
     ("timeout", "the task train took longer than its 600 seconds"),
     ("executor_crashed", "the executor was ended by signal 9 (SIGKILL)"),
@@ -31,21 +31,29 @@ async def put(tab: Tab, *letters: DeadLetter) -> None:
 
 
 async def some_letters(tab: Tab, count: int, **fields: Any) -> list[str]:
-    """Letters and their runs, as a bad day leaves them; the ids of the runs."""
+    """Publish dead letters with their runs; returns the run ids."""
     now = time.time()
     flows = ("daily_sales", "train_model", "sync_customers")
     runs = [ended(RunStatus.FAILED, at=now - 300 * at, flow_name=flows[at % 3]) for at in range(count)]
     await write_many(RunStore(tab.gateway.inside.connection), runs)
     for at, run in reversed(list(enumerate(runs))):
-        reason, error = TROUBLE[at % len(TROUBLE)]
+        reason, error = FAILURES[at % len(FAILURES)]
         known = {"worker_id": f"worker-{at % 3 + 1}", "num_delivered": 1 + at % 2, "tags": ["night"]}
-        told = {"run_id": run.run_id, "flow_name": run.flow_name, "subject": "pyoco.work.default", **known}
-        await put(tab, DeadLetter(timestamp=now - 300 * at, reason=reason, error=error, **{**told, **fields}))
+        fields_of_run = {
+            "run_id": run.run_id,
+            "flow_name": run.flow_name,
+            "subject": "pyoco.work.default",
+            **known,
+        }
+        await put(
+            tab,
+            DeadLetter(timestamp=now - 300 * at, reason=reason, error=error, **{**fields_of_run, **fields}),
+        )
     return [run.run_id for run in runs]
 
 
 async def has_letter(tab: Tab, seq: int) -> None:
-    """A worker publishes it behind the end of the run."""
+    """A worker publishes it after the end of the run."""
 
     async def there() -> bool:
         return (await tab.gateway.http.get(f"/dlq/{seq}")).status_code == 200
@@ -57,12 +65,12 @@ def rows(tab: Tab) -> Locator:
     return tab.page.locator("[data-letter]")
 
 
-async def test_letters_are_found_by_their_address(tab: Tab) -> None:
+async def test_the_filters_are_in_the_url(tab: Tab) -> None:
     await some_letters(tab, 55)
     await tab.open("/dlq")
     await expect(rows(tab)).to_have_count(50)
-    await tab.portraits("dlq")
-    await tab.speak("en")
+    await tab.screenshots("dlq")
+    await tab.set_language("en")
     await tab.page.get_by_role("button", name="Older").click()
     await expect(rows(tab)).to_have_count(5)
     assert "cursor=" in tab.page.url
@@ -70,7 +78,7 @@ async def test_letters_are_found_by_their_address(tab: Tab) -> None:
     await expect(rows(tab)).to_have_count(50)
 
     await tab.page.get_by_role("button", name="Reason").click()
-    await tab.page.get_by_role("menuitemcheckbox", name="Took too long").click()
+    await tab.page.get_by_role("menuitemcheckbox", name="Timed out").click()
     await expect(rows(tab)).to_have_count(11)
     await tab.page.keyboard.press("Escape")
     await expect(tab.page.get_by_role("menu")).to_have_count(0)
@@ -89,7 +97,7 @@ async def test_letters_are_found_by_their_address(tab: Tab) -> None:
     await rows(tab).nth(25).click()
     await tab.page.get_by_role("dialog").get_by_role("link").first.click()
     await expect(tab.page).to_have_url(re.compile("/#/runs/"))
-    # Of the letter, and of the list.
+    # Back restores the dialog and the scroll position.
     await tab.page.go_back()
     await expect(tab.page.get_by_role("dialog")).to_be_visible()
     await expect(main).to_have_js_property("scrollTop", 700)
@@ -127,14 +135,14 @@ async def test_a_letter_is_replayed_and_deleted(tab: Tab, worker: PyocoNatsWorke
     assert (await tab.gateway.ends(again))["origin_run_id"] == failed
     await has_letter(tab, 2)
 
-    # The first letter went with its replay; the new run failed as well, and has left another.
+    # The replay deleted the first letter; the new run failed too and left another.
     await tab.open("/dlq?seq=1")
     await expect(dialog).to_contain_text("ERR-PYOCO-0027")
     await tab.open("/dlq?seq=2")
     second = tab.page.get_by_role("dialog", name="Dead letter 2")
     await expect(second.get_by_role("link", name=again)).to_be_visible()
     await second.get_by_role("button", name="Delete", exact=True).click()
-    await second.get_by_role("button", name="Delete it").click()
+    await second.get_by_role("button", name="Delete letter").click()
     await expect(tab.page.get_by_role("heading", name="No dead letters")).to_be_visible()
 
 
@@ -146,7 +154,7 @@ async def test_all_that_match_are_counted_first(tab: Tab) -> None:
     await tab.page.get_by_role("button", name="All matching").click()
     await tab.page.get_by_role("menuitem", name="Replay all matching…").click()
     dialog = tab.page.get_by_role("dialog", name="Replay all matching letters")
-    await expect(dialog).to_contain_text("2 letters match")
+    await expect(dialog).to_contain_text("2 matching letters")
     await tab.screenshot("dlq-bulk-replay")
     await tab.is_accessible()
     await dialog.get_by_role("button", name="Replay 2").click()
@@ -161,7 +169,7 @@ async def test_all_that_match_are_counted_first(tab: Tab) -> None:
     await tab.page.get_by_role("button", name="All matching").click()
     await tab.page.get_by_role("menuitem", name="Delete all matching…").click()
     dialog = tab.page.get_by_role("dialog", name="Delete all matching letters")
-    await expect(dialog).to_contain_text("this is every dead letter")
+    await expect(dialog).to_contain_text("this includes every dead letter")
     await dialog.get_by_role("button", name="Delete 9").click()
     await expect(dialog).to_contain_text("9 done")
     await dialog.get_by_role("button", name="Close").last.click()

@@ -1,4 +1,4 @@
-"""The first page: what needs attention, how runs end, and what to do on a fresh server."""
+"""The home screen: warnings, figures, the chart, and the first steps on a fresh server."""
 
 import time
 from typing import Any
@@ -24,7 +24,7 @@ ERRORS = {
 
 
 def a_day(now: float) -> list[RunSnapshot]:
-    """Many end by day and few by night; one flow fails for two hours."""
+    """Ended runs of 24 hours: more by day than by night; one flow fails for two hours."""
     runs: list[RunSnapshot] = []
     flows = ("daily_sales", "sync_customers", "train_model", "invoice_mail", "clean_up")
     for half_hour in range(48):
@@ -53,9 +53,9 @@ def warning(tab: Tab, kind: str) -> Locator:
     return tab.page.locator(f"[data-warning='{kind}']")
 
 
-async def test_a_fresh_server_says_what_to_do_first(tab: Tab, worker: PyocoNatsWorker) -> None:
+async def test_a_fresh_server_shows_the_first_steps(tab: Tab, worker: PyocoNatsWorker) -> None:
     await tab.open("/")
-    await expect(tab.page.get_by_text("1 worker is here.")).to_be_visible()
+    await expect(tab.page.get_by_text("1 worker is online.")).to_be_visible()
     await tab.screenshot("home-fresh")
     await tab.is_accessible()
     await tab.gateway.ends(await tab.gateway.submit("noop"))
@@ -65,8 +65,8 @@ async def test_a_fresh_server_says_what_to_do_first(tab: Tab, worker: PyocoNatsW
     await expect(tab.page).to_have_url(f"{tab.url}/#/submit")
 
 
-async def much_goes_on(tab: Tab, now: float) -> list[RunSnapshot]:
-    """The runs of a day; beside them workers, questions and letters, some of which need attention."""
+async def a_busy_day(tab: Tab, now: float) -> list[RunSnapshot]:
+    """A day of runs, and workers, questions and dead letters that cause every warning."""
     inside = tab.gateway.inside
     runs = a_day(now)
     await write_many(RunStore(inside.connection), runs)
@@ -95,19 +95,19 @@ async def much_goes_on(tab: Tab, now: float) -> list[RunSnapshot]:
     return runs
 
 
-async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_runs(tab: Tab) -> None:
-    runs = await much_goes_on(tab, time.time())
+async def test_warnings_come_first_and_each_figure_links_to_its_runs(tab: Tab) -> None:
+    runs = await a_busy_day(tab, time.time())
     await tab.open("/")
     page = tab.page
-    await expect(warning(tab, "noWorker")).to_contain_text("2 runs wait for tag “edge”")
+    await expect(warning(tab, "noWorker")).to_contain_text("2 runs with tag “edge” are waiting")
     await expect(warning(tab, "noWorker")).to_contain_text("pyoco-worker --flows ./flows --tags edge")
     await expect(warning(tab, "allHeld")).to_contain_text("gpu")
     await expect(warning(tab, "expiring")).to_contain_text("expires in 2")
     await expect(warning(tab, "disconnected")).to_contain_text("build-3")
     await expect(warning(tab, "wheels")).to_contain_text("no wheel fits this Python")
     await expect(warning(tab, "letters")).to_contain_text("6 dead letters")
-    await tab.portraits("home")
-    await tab.speak("en")
+    await tab.screenshots("home")
+    await tab.set_language("en")
     await page.set_viewport_size({"width": 1280, "height": 1300})
     await tab.screenshot("home-whole")
 
@@ -119,19 +119,19 @@ async def test_what_needs_attention_comes_first_and_each_number_leads_to_its_run
     await expect(page.get_by_role("button", name=f"Failed {failed}")).to_be_visible()
 
 
-async def test_a_bar_leads_to_its_runs_and_stays_pointed_at_when_a_minute_passes(tab: Tab) -> None:
+async def test_a_bar_links_to_its_runs_and_keeps_the_focus_when_a_minute_passes(tab: Tab) -> None:
     page, now = tab.page, time.time()
     runs = a_day(now)
     await write_many(RunStore(tab.gateway.inside.connection), runs)
-    # Of one moment, until the test wants the next minute: all bars move on with it.
-    told: list[dict[str, Any]] = []
+    # Frozen until the test adds the next minute: all bars move with it.
+    responses: list[dict[str, Any]] = []
 
-    async def as_told(route: Route) -> None:
-        if not told:
-            told.append(await (await route.fetch()).json())
-        await route.fulfill(json=told[-1])
+    async def frozen_overview(route: Route) -> None:
+        if not responses:
+            responses.append(await (await route.fetch()).json())
+        await route.fulfill(json=responses[-1])
 
-    await page.route("**/overview?*window=1h*", as_told)
+    await page.route("**/overview?*window=1h*", frozen_overview)
     await tab.open("/?window=1h")
     bars = page.get_by_role("list", name="Ended runs over time").get_by_role("link")
     await bars.last.focus()
@@ -142,7 +142,7 @@ async def test_a_bar_leads_to_its_runs_and_stays_pointed_at_when_a_minute_passes
     its_time = page.get_by_text(label.rpartition(": ")[0], exact=True)
     await expect(its_time).to_be_visible()
 
-    told.append(a_minute_later(told[-1]))
+    responses.append(a_minute_later(responses[-1]))
     await expect(bars.nth(-4)).to_be_focused()
     await expect(its_time).to_be_visible()
     await page.keyboard.press("ArrowLeft")
@@ -155,7 +155,7 @@ async def test_a_bar_leads_to_its_runs_and_stays_pointed_at_when_a_minute_passes
     await expect(page.locator(f"[data-run='{latest.run_id}']")).to_be_visible()
 
 
-async def test_an_outage_is_told_with_the_last_numbers(tab: Tab) -> None:
+async def test_an_outage_is_shown_with_the_last_figures(tab: Tab) -> None:
     await write_many(RunStore(tab.gateway.inside.connection), [ended(at=time.time() - 5)])
     await tab.open("/")
     await expect(tab.page.get_by_role("heading", name="Ended runs")).to_be_visible()

@@ -1,4 +1,4 @@
-"""The inbox and the page of one question: what people are asked, live, and their answers."""
+"""The inbox and the page of one question."""
 
 import re
 import time
@@ -68,7 +68,7 @@ def asking(**inputs: Any) -> str:
 
 
 async def asked(gateway: RunningGateway, **inputs: Any) -> str:
-    """A run that a worker has brought to its question."""
+    """Submit a flow.yaml with one question, and wait until it is asked."""
     answer = await gateway.submit_yaml(asking(**inputs), flow_name="release")
     assert answer.status_code == 200, answer.text
     run_id: str = answer.json()["run_id"]
@@ -77,13 +77,13 @@ async def asked(gateway: RunningGateway, **inputs: Any) -> str:
 
 
 async def a_question(gateway: RunningGateway, message: str, **fields: Any) -> WaitingRun:
-    """Without a worker."""
+    """A stored run that waits, without a worker."""
     flow_name = fields.pop("flow_name", "invoices")
     return await waiting_run(gateway.inside.connection, {"message": message, **fields}, flow_name=flow_name)
 
 
 async def a_morning(gateway: RunningGateway) -> list[WaitingRun]:
-    """What waits for the people of a company when they come to work."""
+    """Four open questions of different kinds."""
     minute = 60.0
     payment = {"schema": PAYMENT, "proposal": PROPOSAL, "timeout_sec": 42 * minute, "assignees": ["finance"]}
     return [
@@ -123,9 +123,9 @@ def badge(tab: Tab) -> Locator:
     return tab.page.get_by_role("navigation").get_by_role("link", name="Inbox")
 
 
-async def test_questions_arrive_by_themselves_and_are_filtered_by_the_address(tab: Tab) -> None:
+async def test_questions_arrive_live_and_are_filtered_by_the_url(tab: Tab) -> None:
     await tab.open("/inbox")
-    await expect(tab.page.get_by_text("Nobody is asked anything")).to_be_visible()
+    await expect(tab.page.get_by_text("No open questions")).to_be_visible()
     await tab.screenshot("inbox-empty")
     invoice, clean_up, release, free = await a_morning(tab.gateway)
     rows = tab.page.locator("[data-wait]")
@@ -136,8 +136,8 @@ async def test_questions_arrive_by_themselves_and_are_filtered_by_the_address(ta
 
     await row(tab, invoice).click()
     await expect(tab.page.get_by_role("article")).to_contain_text("Blue Bottle")
-    await tab.portraits("inbox")
-    await tab.speak("en")
+    await tab.screenshots("inbox")
+    await tab.set_language("en")
     await row(tab, release).click()
     await expect(tab.page.get_by_label("Share")).to_have_value("10")
     await tab.screenshot("inbox-form")
@@ -152,7 +152,7 @@ async def test_questions_arrive_by_themselves_and_are_filtered_by_the_address(ta
     await expect(tab.page.get_by_text("No open question matches")).to_be_visible()
     await tab.page.get_by_role("button", name="Clear the filters").last.click()
 
-    # A cancel elsewhere takes its question away, here at once.
+    # A cancelled run takes its question off the list.
     await tab.gateway.http.post(f"/runs/{free.run_id}/cancel")
     await expect(rows).to_have_count(3)
     await expect(badge(tab)).to_contain_text("3")
@@ -165,16 +165,16 @@ async def test_questions_arrive_by_themselves_and_are_filtered_by_the_address(ta
     await expect(tab.page.get_by_label("Yes", exact=True)).to_be_focused()
 
 
-async def test_a_form_is_filled_in_and_the_run_goes_on(tab: Tab, worker: PyocoNatsWorker) -> None:
+async def test_a_form_is_filled_in_and_the_run_continues(tab: Tab, worker: PyocoNatsWorker) -> None:
     run_id = await asked(tab.gateway, message="Release 4.2?", schema=RELEASE)
     later = await a_question(tab.gateway, "And this?", timeout_sec=1e6)
     await tab.open("/inbox")
     await expect(button(tab, "Send the answer")).to_be_visible()
-    # The keys that send an answer do so only inside of it.
+    # The send shortcut works only inside the answer.
     await tab.page.get_by_role("searchbox").press("Control+Enter")
-    await expect(tab.page.get_by_text("This is needed.")).to_have_count(0)
+    await expect(tab.page.get_by_text("This field is required.")).to_have_count(0)
     await button(tab, "Send the answer").click()
-    await expect(tab.page.get_by_text("This is needed.")).to_have_count(2)
+    await expect(tab.page.get_by_text("This field is required.")).to_have_count(2)
     await expect(tab.page.get_by_label("canary")).to_be_focused()
     await tab.page.keyboard.press("Space")
     await tab.page.get_by_label("Share").fill("250")
@@ -194,13 +194,13 @@ async def test_a_form_is_filled_in_and_the_run_goes_on(tab: Tab, worker: PyocoNa
     assert ended["status"] == "COMPLETED"
     answer = {"channel": "canary", "percent": 25, "checked": True, "regions": ["jp"], "notes": ["slowly"]}
     assert ended["task_records"]["ask"]["output"] == answer
-    await expect(tab.page.get_by_text("Answered: the run goes on")).to_be_visible()
-    # The next one is there at once.
+    await expect(tab.page.get_by_text("Answered: the run continues")).to_be_visible()
+    # The next question is selected.
     await expect(row(tab, later)).to_have_attribute("aria-current", "true")
     await expect(tab.page.locator("[data-wait]")).to_have_count(1)
 
 
-async def test_what_was_typed_is_there_again(tab: Tab) -> None:
+async def test_drafts_survive_a_reload(tab: Tab) -> None:
     reply = {"oneOf": [{"title": "Amount", "type": "number"}, {"type": "object", "properties": {"by": {}}}]}
     free = await a_question(tab.gateway, "Why? \u202egnp.exe", schema=reply, timeout_sec=100)
     release = await a_question(tab.gateway, "Release 4.2?", schema=RELEASE, timeout_sec=200)
@@ -218,7 +218,7 @@ async def test_what_was_typed_is_there_again(tab: Tab) -> None:
     await page.get_by_text("Edit", exact=True).click()
     await page.get_by_label("id", exact=True).fill("12345678901234567891")
     await page.get_by_label("Note (optional)").fill("one more")
-    # A live update of the list, other questions, and a new page.
+    # A live update of the list, then a reload.
     later = await a_question(tab.gateway, "And this?", timeout_sec=400)
     await expect(row(tab, later)).to_be_visible()
     await page.reload()
@@ -231,18 +231,18 @@ async def test_what_was_typed_is_there_again(tab: Tab) -> None:
     await tab.screenshot("inbox-draft")
 
     await row(tab, payment).click()
-    await button(tab, "Send the edited one").click()
+    await button(tab, "Send the edited proposal").click()
     await expect(row(tab, payment)).to_have_count(0)
     assert (await payment.wait()).payload == {"id": 12345678901234567891}
 
-    async def only_the_others_are_kept() -> bool:
+    async def only_other_drafts_remain() -> bool:
         kept = await page.evaluate("Object.keys(JSON.parse(sessionStorage.getItem('pyoco.answers')))")
         return set(kept) == {free.wait_id, release.wait_id}
 
-    await eventually(only_the_others_are_kept, describe="the draft of the answer is gone")
+    await eventually(only_other_drafts_remain, describe="the draft of the answer is removed")
 
 
-async def test_back_leads_to_where_the_list_was(tab: Tab) -> None:
+async def test_back_restores_the_scroll_position(tab: Tab) -> None:
     await tab.resize(NARROW)
     for number in range(16):
         await a_question(tab.gateway, f"Question {number}?", timeout_sec=100 + number)
@@ -257,7 +257,7 @@ async def test_back_leads_to_where_the_list_was(tab: Tab) -> None:
     await expect(box).to_have_js_property("scrollTop", 500)
 
 
-async def test_a_proposal_is_edited_with_its_changes_in_sight(tab: Tab, worker: PyocoNatsWorker) -> None:
+async def test_a_proposal_is_edited_with_its_changes_shown(tab: Tab, worker: PyocoNatsWorker) -> None:
     message = "Is this payment right?"
     run_id = await asked(tab.gateway, message=message, schema=PAYMENT, proposal=PROPOSAL)
     [wait] = (await tab.gateway.get(run_id))["open_waits"]
@@ -275,18 +275,18 @@ async def test_a_proposal_is_edited_with_its_changes_in_sight(tab: Tab, worker: 
     await tab.page.get_by_label("Note (optional)").fill("as agreed on the phone")
     await tab.screenshot("wait-edit")
     await tab.is_accessible()
-    await tab.show("dark")
+    await tab.set_theme("dark")
     await tab.resize(NARROW)
     await tab.screenshot("wait-edit-dark-390")
-    await tab.show("light")
+    await tab.set_theme("light")
     await tab.resize(WIDE)
-    assert sent == [], "whoever only looks decides nothing"
+    assert sent == [], "opening the page sends nothing"
 
     await tab.page.get_by_label("Account").fill("49")
-    await button(tab, "Send the edited one").click()
-    await expect(tab.page.get_by_text("This must have the form")).to_be_visible()
+    await button(tab, "Send the edited proposal").click()
+    await expect(tab.page.get_by_text("Must match")).to_be_visible()
     await tab.page.get_by_label("Account").fill("4931")
-    await button(tab, "Send the edited one").dblclick()
+    await button(tab, "Send the edited proposal").dblclick()
 
     await expect(tab.page.get_by_text("Approved with changes")).to_be_visible()
     assert len(sent) == 1, "a double click is one answer"
@@ -294,25 +294,25 @@ async def test_a_proposal_is_edited_with_its_changes_in_sight(tab: Tab, worker: 
     edited = {"amount": 1000, "account": "4931", "letter": letter}
     expected = {"decision": "edited", "value": edited, "note": "as agreed on the phone"}
     assert ended["task_records"]["ask"]["output"] == expected
-    await expect(tab.page.get_by_role("region", name="What happened")).to_contain_text("Answered (edited)")
-    await tab.portraits("wait-answered")
+    await expect(tab.page.get_by_role("region", name="History")).to_contain_text("Answered (edited)")
+    await tab.screenshots("wait-answered")
 
 
-async def test_an_answer_that_does_not_count_is_told_in_plain_words(tab: Tab) -> None:
+async def test_a_refused_answer_is_explained(tab: Tab) -> None:
     first = await a_question(tab.gateway, "Yes or no?", timeout_sec=500)
     path = f"/waits/{first.wait_id}"
-    # As if the stream of the inbox were slow: the page does not know that somebody was faster.
+    # The live updates are blocked: the page does not see that another client has answered.
     await tab.page.route("**/waits/watch", lambda route: route.abort())
     await tab.page.route("**/waits?limit=200", lambda route: route.abort())
     await tab.open(path)
     await answer_box(tab).fill("yes")
     await tab.gateway.http.post(f"{path}/respond", json={"payload": "no", "decision_id": "other"})
     await button(tab, "Send the answer").click()
-    await expect(tab.page.get_by_role("alert")).to_contain_text("127.0.0.1 had answered already")
-    await expect(tab.page.get_by_text("Somebody else had answered already.")).to_be_visible()
+    await expect(tab.page.get_by_role("alert")).to_contain_text("127.0.0.1 has already answered")
+    await expect(tab.page.get_by_text("Somebody else had already answered.")).to_be_visible()
     await tab.screenshot("wait-conflict")
 
-    # The page finds it open however long it takes to load, and sees its time go by.
+    # The page loads the wait as open, then its deadline passes.
     late = await a_question(tab.gateway, "Still there?", timeout_sec=600)
     await tab.page.route(f"**/waits/{late.wait_id}", with_a_deadline_soon, times=1)
     await tab.open(f"/waits/{late.wait_id}")
@@ -332,7 +332,7 @@ async def with_a_deadline_soon(route: Route) -> None:
     await route.fulfill(response=answer, json={**await answer.json(), "deadline_at": time.time() + 0.8})
 
 
-async def test_what_the_gateway_refuses_is_shown_where_it_is_wrong(tab: Tab) -> None:
+async def test_a_validation_error_of_the_gateway_is_shown_at_its_field(tab: Tab) -> None:
     asked_in = await a_question(tab.gateway, "Right?", schema=PAYMENT, proposal=PROPOSAL)
 
     async def with_an_old_digest(route: Route) -> None:
@@ -343,14 +343,14 @@ async def test_what_the_gateway_refuses_is_shown_where_it_is_wrong(tab: Tab) -> 
     await tab.page.route(f"**/waits/{asked_in.wait_id}", with_an_old_digest, times=1)
     await tab.open(f"/waits/{asked_in.wait_id}")
     await button(tab, "Approve this").click()
-    await expect(tab.page.get_by_role("alert")).to_contain_text("not the one you were shown")
+    await expect(tab.page.get_by_role("alert")).to_contain_text("The proposal has changed")
     await tab.screenshot("wait-changed")
 
     await tab.page.route(f"**/waits/{asked_in.wait_id}", without_schema, times=1)
     await tab.page.reload()
     await tab.page.get_by_text("Edit", exact=True).click()
     await tab.page.get_by_label("amount").fill("20000")
-    await button(tab, "Send the edited one").click()
+    await button(tab, "Send the edited proposal").click()
     await expect(tab.page.get_by_text("20000 is greater than the maximum of 10000")).to_be_visible()
     await expect(tab.page.get_by_label("amount")).to_be_focused()
     await tab.page.get_by_text("Reject", exact=True).click()
@@ -361,12 +361,12 @@ async def test_what_the_gateway_refuses_is_shown_where_it_is_wrong(tab: Tab) -> 
 
 
 async def without_schema(route: Route) -> None:
-    """The page cannot check anything then, so that the gateway does."""
+    """Without a schema the page checks nothing, so that the gateway does."""
     answer = await route.fetch()
     await route.fulfill(response=answer, json={**await answer.json(), "schema": None})
 
 
-async def test_the_inbox_comes_back_with_its_gateway(
+async def test_the_inbox_reconnects_after_a_restart(
     browser: Browser, config: NatsBackendConfig, dashboard_folder: Path
 ) -> None:
     async with AsyncExitStack() as first:

@@ -1,4 +1,4 @@
-"""The page while its gateway is away: it says so, and goes on by itself."""
+"""The page during a restart of its gateway."""
 
 from pathlib import Path
 
@@ -22,10 +22,10 @@ async def test_a_restart_of_the_gateway_needs_no_reload(
     async with opened_tab(browser, gateway) as tab:
         await tab.open("/runs")
         await expect(tab.page.get_by_text("No runs yet")).to_be_visible()
-        # As the command does it: a stream of events ends with its gateway.
+        # As the command does it: event streams end with their gateway.
         gateway.inside.stopping.set()
         await first.__aexit__(None, None, None)
-        await expect(tab.page.get_by_text("Gateway does not answer")).to_be_visible()
+        await expect(tab.page.get_by_text("Gateway not responding")).to_be_visible()
         await expect(tab.page.get_by_text("Reconnecting…")).to_be_visible()
         await tab.screenshot("gateway-away")
         async with running_gateway(config, port=port) as second:

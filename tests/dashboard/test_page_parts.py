@@ -1,4 +1,4 @@
-"""What the page needs of the browser: a connection for every tab, and its parts when they are needed."""
+"""Connections per tab, and parts of the page that are loaded on demand."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_many_tabs_with_a_live_run_leave_a_connection_for_what_is_asked(
+async def test_many_tabs_with_a_live_run_leave_a_connection_for_requests(
     tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:
     release = tmp_path / "release"
@@ -29,7 +29,7 @@ async def test_many_tabs_with_a_live_run_leave_a_connection_for_what_is_asked(
         await expect(page.locator("header [data-status=COMPLETED]")).to_be_visible()
 
 
-async def test_a_part_that_does_not_come_leaves_the_page_as_it_is(tab: Tab) -> None:
+async def test_a_part_that_cannot_be_loaded_leaves_the_page_unchanged(tab: Tab) -> None:
     page = await tab.page.context.new_page()
     loads: list[str] = []
     page.on("load", lambda loaded: loads.append(loaded.url))
@@ -39,14 +39,14 @@ async def test_a_part_that_does_not_come_leaves_the_page_as_it_is(tab: Tab) -> N
     await page.route(screens, lambda route: route.abort())
     await page.route(f"{tab.url}/", lambda route: route.abort())
     await page.get_by_role("link", name="Workers").click()
-    problem = page.get_by_role("alert").filter(has_text="The gateway does not answer")
+    problem = page.get_by_role("alert").filter(has_text="The gateway is not responding")
     await expect(problem).to_be_visible()
-    # The gateway is back, without the part: said, rather than tried for ever.
+    # The gateway is back without the part: an error, not an endless retry.
     await page.unroute(f"{tab.url}/")
     await page.get_by_role("link", name="Submit").click()
-    await expect(page.get_by_text("Something unexpected happened")).to_be_visible()
+    await expect(page.get_by_text("An unexpected error occurred")).to_be_visible()
     assert len(loads) == 1
-    # With the part: one click has it.
+    # With the part, one click loads it.
     await page.unroute(screens)
     await page.get_by_role("button", name="Try again").click()
     await expect(page.get_by_role("heading", name="Submit")).to_be_visible()

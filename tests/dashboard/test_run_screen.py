@@ -1,4 +1,4 @@
-"""One run: live from its submission to its end, with graph, timeline, log and details about the same task."""
+"""The screen of one run: graph, timeline, log, details, actions."""
 
 import json
 import re
@@ -51,7 +51,7 @@ async def test_a_run_is_followed_from_its_submission_to_its_end(
     await expect(part(tab, "Log")).to_contain_text("sent: revenue 48210.50")
     await expect(task_in(tab, "Flow", "rates")).to_contain_text("3")
     await tab.page.get_by_role("tab", name="Events").click()
-    await expect(details(tab)).to_contain_text(re.compile(r"Failed, and tried again:\s*rates"))
+    await expect(details(tab)).to_contain_text(re.compile(r"Failed, retried:\s*rates"))
     await tab.screenshot("run-done")
     await tab.is_accessible()
 
@@ -66,8 +66,8 @@ async def test_a_click_selects_the_task_everywhere(tab: Tab, worker: PyocoNatsWo
     await expect(details(tab)).to_contain_text("2026-11-14")
     await expect(part(tab, "Log")).to_contain_text("4 lines")
     await expect(part(tab, "Log")).not_to_contain_text("dropped 12 duplicates")
-    await tab.portraits("run-task")
-    await tab.speak("en")
+    await tab.screenshots("run-task")
+    await tab.set_language("en")
 
     await part(tab, "Log").get_by_text("All tasks").click()
     await part(tab, "Log").get_by_role("button", name="clean").click()
@@ -85,26 +85,26 @@ async def test_a_click_selects_the_task_everywhere(tab: Tab, worker: PyocoNatsWo
     await expect(tab.page).not_to_have_url(re.compile("task="))
 
 
-async def test_a_failed_run_shows_its_traceback_and_is_repeated(tab: Tab, worker: PyocoNatsWorker) -> None:
+async def test_a_failed_run_shows_its_traceback_and_is_rerun(tab: Tab, worker: PyocoNatsWorker) -> None:
     run_id = await tab.gateway.submit("sales", params={"fails": True})
     await tab.gateway.ends(run_id)
     await tab.open(f"/runs/{run_id}")
     await expect(status(tab)).to_have_text("Failed")
     await expect(details(tab)).to_contain_text("no such channel: #sales-reports")
     await expect(details(tab).get_by_role("region", name="Traceback")).to_contain_text("in notify")
-    await tab.page.get_by_role("button", name=re.compile("Why, and what next")).click()
-    await expect(tab.page.get_by_role("region", name="Why")).to_contain_text("If nobody does anything")
+    await tab.page.get_by_role("button", name=re.compile("Why, and what to do")).click()
+    await expect(tab.page.get_by_role("region", name="Why")).to_contain_text("If nothing is done")
     await tab.screenshot("run-failed")
     await tab.is_accessible()
 
     await tab.page.get_by_role("button", name="Rerun", exact=True).click()
     await tab.page.get_by_role("menuitem", name="What failed or never ran").click()
-    await expect(tab.page.get_by_text("Repeats", exact=True)).to_be_visible()
+    await expect(tab.page.get_by_text("Rerun of", exact=True)).to_be_visible()
     await expect(status(tab)).to_have_text("Failed")
-    await expect(task_in(tab, "Timeline", "extract")).to_contain_text("done before")
-    await tab.screenshot("run-repeated")
+    await expect(task_in(tab, "Timeline", "extract")).to_contain_text("reused")
+    await tab.screenshot("run-rerun")
     await tab.page.get_by_role("link", name=run_id[:8]).click()
-    await expect(tab.page.get_by_text("Repeated as")).to_be_visible()
+    await expect(tab.page.get_by_text("Reruns", exact=True)).to_be_visible()
 
 
 async def test_a_run_is_cancelled_with_a_reason(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_a_run_is_cancelled_with_a_reason(tab: Tab, worker: PyocoNatsWorke
     await tab.open(f"/runs/{run_id}")
     await expect(task_in(tab, "Flow", "join")).to_have_attribute("data-state", "RUNNING")
     await tab.page.get_by_role("button", name="Cancel the run").click()
-    dialog = tab.page.get_by_role("dialog", name="Cancel sales?")
+    dialog = tab.page.get_by_role("dialog", name="Cancel the run of sales?")
     await dialog.get_by_label("Reason").fill("the wrong day")
     await tab.screenshot("run-cancel")
     await tab.is_accessible()
@@ -135,7 +135,7 @@ async def test_a_change_is_on_the_screen_without_a_reload(
     await expect(status(tab)).to_have_text("Completed")
 
 
-async def test_the_log_is_searched_narrowed_and_taken_away(
+async def test_the_log_is_searched_filtered_and_downloaded(
     tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
 ) -> None:
     release = tmp_path / "release"
@@ -144,7 +144,7 @@ async def test_the_log_is_searched_narrowed_and_taken_away(
     log = part(tab, "Log")
     await expect(log).to_contain_text("3,000 lines")
     await expect(log).to_contain_text("line 2999 of a long story")
-    assert await log.locator("[data-index]").count() < 100, "only lines in sight are in the page"
+    assert await log.locator("[data-index]").count() < 100, "only visible lines are rendered"
     lines = log.get_by_role("log")
     await lines.evaluate("box => box.scrollTo(0, 0)")
     await expect(log).to_contain_text("line 0 of a long story")
@@ -174,28 +174,28 @@ async def test_the_log_is_searched_narrowed_and_taken_away(
     await expect(log).to_contain_text("No line matches")
 
 
-async def test_of_a_very_long_log_the_page_keeps_the_end(tab: Tab, worker: PyocoNatsWorker) -> None:
+async def test_a_very_long_log_is_cut_at_its_beginning(tab: Tab, worker: PyocoNatsWorker) -> None:
     run_id = await tab.gateway.submit("noop")
     await tab.gateway.ends(run_id)
     common = {"ts": 1.0, "task": "nothing", "stream": "stdout", "attempt": 1}
     lines = [{"id": f"{each}-0", "text": f"line {each}", **common} for each in range(60_000)]
 
-    async def told(route: Route) -> None:
-        asked = parse_qs(urlsplit(route.request.url).query)
-        if "follow" in asked:
+    async def respond(route: Route) -> None:
+        query = parse_qs(urlsplit(route.request.url).query)
+        if "follow" in query:
             events = "".join(f"event: line\ndata: {json.dumps(line)}\n\n" for line in lines)
             await route.fulfill(body=f"{events}event: end\ndata: {{}}\n\n", content_type="text/event-stream")
             return
-        begin = int(asked["after"][0]) if "after" in asked else 0
+        begin = int(query["after"][0]) if "after" in query else 0
         page = {"run_id": run_id, "lines": lines[begin : begin + 5000], "next_after": str(begin + 5000)}
         await route.fulfill(json={**page, "complete": begin + 5000 >= len(lines)})
 
-    await tab.page.route(f"**/runs/{run_id}/logs?*", told)
+    await tab.page.route(f"**/runs/{run_id}/logs?*", respond)
     await tab.open(f"/runs/{run_id}")
     log = part(tab, "Log")
-    await expect(log).to_contain_text(re.compile(r"[0-9,]+ earlier lines are left out here"))
+    await expect(log).to_contain_text(re.compile(r"[0-9,]+ earlier lines are not shown here"))
     await expect(log).to_contain_text("line 59999")
-    await tab.screenshot("run-log-left-out")
+    await tab.screenshot("run-log-cut")
     async with tab.page.expect_download() as download:
         await log.get_by_role("button", name="Download").click()
     text = Path(await (await download.value).path()).read_text()
@@ -210,7 +210,7 @@ async def test_a_loop_is_one_task_with_its_count(tab: Tab, worker: PyocoNatsWork
     await expect(task_in(tab, "Flow", "batch")).to_contain_text("4")
 
 
-async def test_tasks_beside_each_other_are_tiles(tab: Tab, worker: PyocoNatsWorker) -> None:
+async def test_parallel_tasks_are_tiles(tab: Tab, worker: PyocoNatsWorker) -> None:
     run_id = await tab.gateway.submit("beside")
     await tab.gateway.ends(run_id)
     await tab.open(f"/runs/{run_id}")
@@ -223,7 +223,7 @@ async def test_tasks_beside_each_other_are_tiles(tab: Tab, worker: PyocoNatsWork
     await tab.is_accessible()
 
 
-async def test_a_question_leads_to_its_answer(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
+async def test_an_open_question_is_linked(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
     run_id = await tab.gateway.submit("approval", params={"notes": str(tmp_path / "notes")})
     await tab.open(f"/runs/{run_id}")
     await expect(status(tab)).to_have_text("Waiting")
@@ -237,9 +237,7 @@ async def test_a_question_leads_to_its_answer(tab: Tab, worker: PyocoNatsWorker,
     await expect(link).to_have_attribute("href", f"#/waits/{run['open_waits'][0]['wait_id']}")
 
 
-async def test_a_question_that_nobody_answered_is_asked_again(
-    tab: Tab, worker: PyocoNatsWorker, tmp_path: Path
-) -> None:
+async def test_an_expired_question_is_asked_again(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
     params = {"notes": str(tmp_path / "notes"), "timeout_ms": 200}
     run_id = await tab.gateway.submit("approval", params=params)
     assert (await tab.gateway.ends(run_id))["reason"] == "human_timeout"
@@ -247,7 +245,7 @@ async def test_a_question_that_nobody_answered_is_asked_again(
     await expect(status(tab)).to_have_text("Failed")
     await tab.screenshot("run-unanswered")
     await tab.page.get_by_role("button", name="Ask again").click()
-    # Its time may be over before anybody looks: that it was asked again stays.
+    # The second question may expire before the page loads; its event remains.
     await expect(details(tab)).to_be_visible()
     await tab.page.get_by_role("tab", name="Events").click()
     await expect(details(tab).get_by_text("Is the amount right?")).to_have_count(2)
@@ -265,13 +263,13 @@ async def test_a_thousand_tasks_stay_usable(tab: Tab, worker: PyocoNatsWorker) -
     await expect(tab.page).to_have_url(re.compile("task=step_0999"))
     await tab.screenshot("run-thousand")
     await tab.resize(NARROW)
-    await tab.show("dark")
+    await tab.set_theme("dark")
     await tab.screenshot("run-thousand-dark-390")
     await tab.resize(WIDE)
 
 
-async def test_a_run_that_is_not_there_says_so(tab: Tab) -> None:
+async def test_an_unknown_run(tab: Tab) -> None:
     await tab.open("/runs/00000000-0000-4000-8000-000000000000")
-    await expect(tab.page.get_by_text("There is no such run")).to_be_visible()
+    await expect(tab.page.get_by_text("Run not found")).to_be_visible()
     await tab.screenshot("run-missing")
     await tab.is_accessible()

@@ -1,4 +1,4 @@
-"""The list of runs: live, filtered by its address, and with actions for many."""
+"""The list of runs: live updates, filters in the URL, bulk actions."""
 
 import re
 import time
@@ -20,7 +20,7 @@ FLOWS = ("daily_sales", "sync_customers", "train_model", "invoice_mail", "clean_
 
 
 def some_runs(count: int) -> list[RunSnapshot]:
-    """As a day leaves them: most have ended well, some failed, a few are under way."""
+    """Most have completed, some failed or were cancelled, a few are running."""
     now = time.time()
     runs = []
     for number in range(count):
@@ -72,12 +72,12 @@ async def test_a_run_appears_and_changes_without_a_refresh(
     await expect(tab.page).to_have_url(f"{tab.url}/#/runs/{run_id}")
 
 
-async def test_the_filters_are_the_address(tab: Tab) -> None:
+async def test_the_filters_are_in_the_url(tab: Tab) -> None:
     await fill(tab, 60)
     await tab.open("/runs")
     await expect(tab.page.get_by_text("60 runs")).to_be_visible()
-    await tab.portraits("runs")
-    await tab.speak("en")
+    await tab.screenshots("runs")
+    await tab.set_language("en")
 
     await tab.page.keyboard.press("/")
     await tab.page.keyboard.type("flow:train_model customer")
@@ -106,7 +106,7 @@ async def test_the_filters_are_the_address(tab: Tab) -> None:
     await expect(tab.page.get_by_text("60 runs")).to_be_visible()
 
 
-async def test_many_runs_scroll_and_stand_still_for_who_reads(tab: Tab) -> None:
+async def test_a_long_list_keeps_its_place_while_new_runs_arrive(tab: Tab) -> None:
     await fill(tab, 450)
     await tab.open("/runs")
     await expect(tab.page.get_by_text("450 runs")).to_be_visible()
@@ -115,13 +115,13 @@ async def test_many_runs_scroll_and_stand_still_for_who_reads(tab: Tab) -> None:
         await table.evaluate("table => table.scrollTo(0, table.scrollHeight)")
         await expect(tab.page.locator("[data-run]").last).to_be_visible()
     await expect(tab.page.locator("[aria-rowindex='451']")).to_be_attached()
-    assert await tab.page.locator("[data-run]").count() < 80, "only rows in sight are in the page"
+    assert await tab.page.locator("[data-run]").count() < 80, "only visible rows are rendered"
 
     await table.evaluate("table => table.scrollTo(0, 12_000)")
     seen = tab.page.locator("[aria-rowindex='350']")
     read = await seen.get_attribute("data-run")
     run_id = await tab.gateway.submit("clean_up")
-    # Whoever looks at a run and comes back finds the same place, and what came meanwhile.
+    # Back from a run: the same place, and the runs that have arrived since.
     await expect(tab.page.get_by_role("button", name="1 new run")).to_be_visible()
     await seen.get_by_role("link").click()
     await expect(tab.page).to_have_url(re.compile("/#/runs/.{36}$"))
@@ -135,14 +135,14 @@ async def test_many_runs_scroll_and_stand_still_for_who_reads(tab: Tab) -> None:
     await expect(row(tab, run_id)).to_be_visible()
 
 
-async def test_the_keyboard_walks_and_selects(tab: Tab, worker: PyocoNatsWorker) -> None:
+async def test_keyboard_navigation_and_selection(tab: Tab, worker: PyocoNatsWorker) -> None:
     first, second = [await tab.gateway.submit("noop") for _ in range(2)]
     for run_id in (first, second):
         await tab.gateway.ends(run_id)
     await tab.open("/runs")
     await expect(row(tab, second)).to_be_visible()
     await tab.page.keyboard.press("?")
-    await expect(tab.page.get_by_role("dialog", name="Keyboard")).to_contain_text("Next run")
+    await expect(tab.page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Next run")
     await tab.screenshot("keyboard-help")
     await tab.is_accessible()
     await tab.page.keyboard.press("Escape")
@@ -150,14 +150,14 @@ async def test_the_keyboard_walks_and_selects(tab: Tab, worker: PyocoNatsWorker)
         await tab.page.keyboard.press(key)
     await expect(tab.page.get_by_text("2 runs selected")).to_be_visible()
     await tab.page.get_by_role("button", name="Rerun", exact=True).click()
-    await expect(tab.page.get_by_text("2 runs are repeated")).to_be_visible()
+    await expect(tab.page.get_by_text("Rerunning 2 runs")).to_be_visible()
     await expect(tab.page.locator("[data-run]")).to_have_count(4)
     await tab.page.keyboard.press("g")
     await tab.page.keyboard.press("s")
     await expect(tab.page).to_have_url(f"{tab.url}/#/settings")
 
 
-async def test_all_that_match_are_counted_before_they_are_cancelled(tab: Tab) -> None:
+async def test_a_bulk_cancel_counts_first(tab: Tab) -> None:
     for _ in range(3):
         await tab.gateway.submit("noop")
     other = await tab.gateway.submit("chain")
@@ -166,7 +166,7 @@ async def test_all_that_match_are_counted_before_they_are_cancelled(tab: Tab) ->
     await tab.page.get_by_role("button", name="All matching").click()
     await tab.page.get_by_role("menuitem", name="Cancel all matching…").click()
     dialog = tab.page.get_by_role("dialog", name="Cancel all matching runs")
-    await expect(dialog).to_contain_text("3 runs match")
+    await expect(dialog).to_contain_text("3 matching runs")
     await tab.screenshot("runs-bulk-cancel")
     await tab.is_accessible()
     await dialog.get_by_role("button", name="Cancel 3 runs").click()
@@ -176,7 +176,7 @@ async def test_all_that_match_are_counted_before_they_are_cancelled(tab: Tab) ->
     assert (await tab.gateway.get(other))["status"] == "PENDING"
 
 
-async def test_some_runs_are_chosen_and_cancelled(tab: Tab) -> None:
+async def test_selected_runs_are_cancelled(tab: Tab) -> None:
     first, second, other = [await tab.gateway.submit("noop") for _ in range(3)]
     over = ended(RunStatus.COMPLETED, at=time.time())
     await write_many(RunStore(tab.gateway.inside.connection), [over])
@@ -195,7 +195,7 @@ async def test_some_runs_are_chosen_and_cancelled(tab: Tab) -> None:
     assert (await tab.gateway.get(over.run_id))["status"] == "COMPLETED"
 
 
-async def test_a_view_is_kept_in_the_browser(tab: Tab) -> None:
+async def test_a_view_is_saved_in_the_browser(tab: Tab) -> None:
     await fill(tab, 20)
     await tab.open("/runs?status=FAILED")
     await tab.page.get_by_role("button", name="Views").click()

@@ -1,4 +1,4 @@
-"""How the gateway serves the dashboard: without a browser."""
+"""Serving the built dashboard, without a browser."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ PAGE = '<!doctype html>\n<html lang="en">\n<script src="/static/assets/app-1a2b.
 
 @pytest.fixture
 def dashboard_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A built dashboard, as small as can be."""
+    """A minimal built dashboard."""
     folder = tmp_path / "built"
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text(PAGE)
@@ -28,7 +28,7 @@ def dashboard_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-async def test_the_page_is_asked_for_each_time_and_its_files_only_once(gateway: RunningGateway) -> None:
+async def test_the_page_is_revalidated_and_its_assets_are_cached(gateway: RunningGateway) -> None:
     page = await gateway.http.get("/")
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -43,7 +43,7 @@ async def test_the_page_is_asked_for_each_time_and_its_files_only_once(gateway: 
     assert (icon.headers["content-type"], icon.headers["cache-control"]) == ("image/svg+xml", "no-cache")
 
 
-async def test_who_takes_it_compressed_gets_it_compressed(gateway: RunningGateway) -> None:
+async def test_a_compressed_file_is_served_when_accepted(gateway: RunningGateway) -> None:
     request = gateway.http.build_request("GET", "/static/assets/app-1a2b.js")
     answer = await gateway.http.send(request, stream=True)
     sent = b"".join([piece async for piece in answer.aiter_raw()])
@@ -54,7 +54,7 @@ async def test_who_takes_it_compressed_gets_it_compressed(gateway: RunningGatewa
 @pytest.mark.parametrize(
     "path", ["nothing.js", "..%2fsecret.txt", "../secret.txt", "assets", "assets/app-1a2b.js.gz", ""]
 )
-async def test_nothing_else_is_served(gateway: RunningGateway, path: str) -> None:
+async def test_no_other_file_is_served(gateway: RunningGateway, path: str) -> None:
     answer = await gateway.http.get(f"/static/{path}")
     assert answer.status_code == 404
     assert "not for everybody" not in answer.text
@@ -74,7 +74,7 @@ async def test_pages_do_not_shadow_the_api(gateway: RunningGateway) -> None:
         ("auto", "C", "en"),
     ],
 )
-async def test_the_page_says_its_language(
+async def test_the_page_has_its_language(
     config: NatsBackendConfig,
     dashboard_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -87,14 +87,16 @@ async def test_the_page_says_its_language(
         assert f'<html lang="{language}" ' in (await gateway.http.get("/")).text
 
 
-async def test_the_page_says_where_a_key_goes(config: NatsBackendConfig, dashboard_folder: Path) -> None:
+async def test_the_page_names_the_header_of_the_key(
+    config: NatsBackendConfig, dashboard_folder: Path
+) -> None:
     keyed = replace(config, http_auth_mode="api_key", http_api_key_header="X-Team-Key")
     async with running_gateway(keyed, ready=False) as gateway:
         page = (await gateway.http.get("/")).text
     assert 'data-auth="api_key" data-api-key-header="X-Team-Key"' in page
 
 
-async def test_a_gateway_without_the_built_dashboard_says_how_to_get_it(
+async def test_without_a_built_dashboard_the_cure_is_reported(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(dashboard, "FOLDER", tmp_path / "nowhere")

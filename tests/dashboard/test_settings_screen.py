@@ -1,4 +1,4 @@
-"""Settings: colours, language, and the API key of the tab."""
+"""The settings screen: theme, language and API key."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -16,10 +16,10 @@ from tests.support.running.gateway import running_gateway
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_colours_and_language_are_chosen_and_kept(tab: Tab) -> None:
+async def test_theme_and_language_are_kept(tab: Tab) -> None:
     await tab.open("/settings")
-    await tab.portraits("settings")
-    await tab.speak("en")
+    await tab.screenshots("settings")
+    await tab.set_language("en")
     await tab.page.get_by_text("Dark", exact=True).click()
     await expect(tab.page.locator("html")).to_have_attribute("data-theme", "dark")
     await tab.page.get_by_text("日本語", exact=True).click()
@@ -53,12 +53,12 @@ async def keyed_tab(browser: Browser, keyed: NatsBackendConfig, dashboard_folder
         yield opened
 
 
-async def test_a_gateway_with_keys_asks_for_one(keyed_tab: Tab, keyed: NatsBackendConfig) -> None:
+async def test_a_missing_and_a_revoked_key_are_asked_for(keyed_tab: Tab, keyed: NatsBackendConfig) -> None:
     page = keyed_tab.page
     await keyed_tab.open("/runs")
     await expect(page.locator("html")).to_have_attribute("lang", "ja")
-    await keyed_tab.speak("en")
-    await expect(page.get_by_role("heading", name="This gateway asks for an API key")).to_be_visible()
+    await keyed_tab.set_language("en")
+    await expect(page.get_by_role("heading", name="This gateway requires an API key")).to_be_visible()
     await page.get_by_label("API key").fill("pyoco_nonsense")
     await page.get_by_role("button", name="Use this key").click()
     await expect(page.get_by_text("ERR-PYOCO-0015")).to_be_visible()

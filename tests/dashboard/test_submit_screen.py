@@ -1,4 +1,4 @@
-"""Submitting from the browser: a flow with params, a flow.yaml, and what is wrong shown where it is."""
+"""Submitting from the browser: a flow with params, and a flow.yaml."""
 
 import re
 
@@ -29,38 +29,36 @@ async def write(tab: Tab, language: str, text: str) -> None:
     field = editor(tab, language)
     await field.click()
     await tab.page.keyboard.press("ControlOrMeta+a")
-    # Typed texts would be indented by the editor as well.
+    # The editor would indent typed text.
     await tab.page.keyboard.insert_text(text)
 
 
-async def test_a_flow_is_submitted_with_its_params_and_the_run_is_shown(
-    tab: Tab, worker: PyocoNatsWorker
-) -> None:
+async def test_a_flow_is_submitted_and_its_run_is_shown(tab: Tab, worker: PyocoNatsWorker) -> None:
     earlier = await tab.gateway.submit("chain", params={"x": 41})
     await tab.gateway.ends(earlier)
     await tab.open("/submit")
     page = tab.page
     await page.get_by_role("button", name="Submit", exact=True).click()
-    await expect(page.get_by_text("A name is needed.")).to_be_visible()
+    await expect(page.get_by_text("A name is required.")).to_be_visible()
     await expect(page.locator("#known-flows option[value=chain]")).to_be_attached()
 
     await page.get_by_label("Flow", exact=True).fill("chain")
-    await page.get_by_role("button", name="Take those of its last run").click()
+    await page.get_by_role("button", name="Use the params of the last run").click()
     await expect(editor(tab, "json")).to_contain_text('"x": 41')
     await write(tab, "json", '{"x": 42,}')
     await page.get_by_role("button", name="Submit", exact=True).click()
-    await expect(page.get_by_text("This stops being JSON at line 1, column 10.")).to_be_visible()
+    await expect(page.get_by_text("Invalid JSON at line 1, column 10.")).to_be_visible()
     await write(tab, "json", '{"x": 9007199254740993, "y": 1.0}')
-    await page.get_by_role("button", name="Tidy up").click()
+    await page.get_by_role("button", name="Format").click()
     await expect(editor(tab, "json")).to_contain_text('"y": 1.0')
     await page.get_by_label("Tag", exact=True).fill("a.b")
-    await page.get_by_label("Further tags").fill("nightly, blue")
+    await page.get_by_label("Labels").fill("nightly, blue")
     await page.get_by_label("Timeout in seconds").fill("90")
     await page.get_by_role("button", name="Submit", exact=True).click()
     await expect(page.get_by_label("Tag", exact=True)).to_have_attribute("aria-invalid", "true")
-    await tab.portraits("submit")
-    # What was written is there after a reload.
-    await tab.speak("en")
+    await tab.screenshots("submit")
+    # The draft survives a reload.
+    await tab.set_language("en")
     await expect(page.get_by_label("Timeout in seconds")).to_have_value("90")
     await page.get_by_label("Tag", exact=True).fill("")
     await page.get_by_role("button", name="Submit", exact=True).click()
@@ -72,17 +70,17 @@ async def test_a_flow_is_submitted_with_its_params_and_the_run_is_shown(
         90,
     )
     assert run["status"] == "COMPLETED"
-    await expect(page.get_by_role("region", name="Parameters")).to_contain_text('"x": 9007199254740993')
+    await expect(page.get_by_role("region", name="Params")).to_contain_text('"x": 9007199254740993')
 
 
-async def test_a_double_click_and_a_lost_answer_are_one_run(tab: Tab) -> None:
+async def test_a_double_click_and_a_lost_response_create_one_run(tab: Tab) -> None:
     await tab.open("/submit?flow=noop")
     page = tab.page
     sent: list[str | None] = []
     page.on("request", lambda request: sent.append(request.headers.get("idempotency-key")))
     lost: list[dict[str, str]] = []
 
-    async def lose_first_answer(route: Route) -> None:
+    async def lose_first_response(route: Route) -> None:
         answer = await route.fetch()
         if lost:
             await route.fulfill(response=answer)
@@ -90,10 +88,10 @@ async def test_a_double_click_and_a_lost_answer_are_one_run(tab: Tab) -> None:
             lost.append(await answer.json())
             await route.abort()
 
-    await page.route(f"{tab.url}/runs", lose_first_answer)
+    await page.route(f"{tab.url}/runs", lose_first_response)
     submit = page.get_by_role("button", name="Submit", exact=True)
     await submit.dblclick()
-    await expect(page.get_by_text("Sending it once more is safe")).to_be_visible()
+    await expect(page.get_by_text("It is safe to send it again")).to_be_visible()
     await submit.click()
     await expect(page).to_have_url(RUN)
     [key] = {key for key in sent if key}
@@ -103,37 +101,37 @@ async def test_a_double_click_and_a_lost_answer_are_one_run(tab: Tab) -> None:
     assert [run["run_id"] for run in listed.json()] == [page.url.rsplit("/", 1)[1]]
 
 
-async def test_a_flow_yaml_is_mended_at_the_line_and_submitted(tab: Tab) -> None:
+async def test_a_flow_yaml_is_corrected_and_submitted(tab: Tab) -> None:
     await tab.open("/submit?kind=yaml")
     page = tab.page
     await page.get_by_label("Flow", exact=True).fill("ask-me")
     await expect(editor(tab, "yaml")).to_contain_text("use: pyoco/human")
     await write(tab, "yaml", WRONG_YAML)
     await page.keyboard.press("ControlOrMeta+Enter")
-    marks = page.get_by_role("alert").filter(has_text="to mend")
-    await expect(marks).to_contain_text("colour")
+    problems = page.get_by_role("alert").filter(has_text="to fix")
+    await expect(problems).to_contain_text("colour")
     await expect(page.locator("[data-editor=yaml] .cm-lintRange-error").first).to_be_visible()
-    await marks.get_by_role("button", name="Line 7, column").click()
+    await problems.get_by_role("button", name="Line 7, column").click()
     await expect(editor(tab, "yaml")).to_be_focused()
     await tab.screenshot("submit-yaml-errors")
     await tab.is_accessible()
     await page.get_by_label("Open a file…").last.set_input_files(
         {"name": "ask.yaml", "mimeType": "application/yaml", "buffer": EXAMPLE.encode()}
     )
-    await expect(marks).to_be_hidden()
+    await expect(problems).to_be_hidden()
     await tab.screenshot("submit-yaml")
     await page.get_by_role("button", name="Submit", exact=True).click()
     await expect(page).to_have_url(RUN)
     run = await tab.gateway.get(page.url.rsplit("/", 1)[1])
     assert run["flow_name"] == "ask-me"
-    assert run["params"] == {"question": "Shall we go on?"}
+    assert run["params"] == {"question": "Shall we continue?"}
 
 
 EXAMPLE = """version: 1
 flow:
   graph: ask
   defaults:
-    question: Shall we go on?
+    question: Shall we continue?
 tasks:
   ask:
     use: pyoco/human

@@ -1,4 +1,4 @@
-"""The wheels: what is registered, uploads with their progress and objections, history, deletions."""
+"""The wheels screen: registry, uploads, history, deletions."""
 
 import re
 import time
@@ -34,7 +34,7 @@ async def have_a_worker_with(tab: Tab, wheel: dict[str, Any]) -> None:
         **{name: wheel[name] for name in ("name", "nuid", "sha256_hex")},
     )
     sync = WheelSyncState(enabled=True, last_result=WheelSyncResult.OK, installed_wheels=[installed])
-    # Seen later than now: it is here for as long as the test lasts.
+    # Seen in the future: it stays online for the whole test.
     record = a_record("cpu-1", seen_at=time.time() + 60, tags=["cpu"], wheel_sync=sync)
     await put_record(tab.gateway.inside.connection, record)
 
@@ -48,9 +48,9 @@ async def test_a_wheel_is_uploaded(tab: Tab, tmp_path: Path) -> None:
     upload = dialog.get_by_role("button", name="Upload", exact=True)
     await expect(upload).to_be_disabled()
 
-    (tmp_path / "notes.whl").write_text("no wheel")
+    (tmp_path / "notes.whl").write_text("not a wheel")
     await dialog.get_by_label("Wheel", exact=True).set_input_files(tmp_path / "notes.whl")
-    await expect(dialog.get_by_role("alert")).to_contain_text("is not the name of a wheel")
+    await expect(dialog.get_by_role("alert")).to_contain_text("is not a wheel file name")
     file = wheel_file(tmp_path, "shop", "1.2.0")
     await dialog.get_by_label("Wheel", exact=True).set_input_files(file)
     await expect(dialog).to_contain_text("shop, version 1.2.0 · a new package")
@@ -71,28 +71,28 @@ async def test_a_wheel_is_uploaded(tab: Tab, tmp_path: Path) -> None:
 
     await tab.page.get_by_role("button", name="Upload a wheel").click()
     await dialog.get_by_label("Wheel", exact=True).set_input_files(wheel_file(tmp_path, "shop", "1.1.0"))
-    await expect(dialog).to_contain_text("must be above 1.2.0")
+    await expect(dialog).to_contain_text("must be newer than 1.2.0")
     await upload.click()
     await expect(dialog.get_by_role("alert")).to_contain_text("1.2.0")
     await expect(dialog.get_by_label("Wheel", exact=True)).to_have_attribute("aria-invalid", "true")
 
 
-async def test_a_large_upload_shows_how_far_it_is_and_can_be_given_up(tab: Tab, tmp_path: Path) -> None:
+async def test_a_large_upload_shows_its_progress_and_can_be_aborted(tab: Tab, tmp_path: Path) -> None:
     client = await tab.page.context.new_cdp_session(tab.page)
     await tab.open("/wheels")
     await tab.page.get_by_role("button", name="Upload a wheel").last.click()
     dialog = tab.page.get_by_role("dialog", name="Upload a wheel")
     file = wheel_file(tmp_path, "slow", "1.0")
-    # For half a minute: it must not be done before it is given up.
+    # Takes half a minute: it must not finish before it is aborted.
     file.write_bytes(file.read_bytes() + b"\0" * 30_000_000)
     await dialog.get_by_label("Wheel", exact=True).set_input_files(file)
     slowly = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 1_000_000}
     await client.send("Network.emulateNetworkConditions", slowly)
     await dialog.get_by_role("button", name="Upload", exact=True).click()
-    await expect(dialog.get_by_role("status")).to_contain_text(re.compile(r"Sending [1-9]"))
+    await expect(dialog.get_by_role("status")).to_contain_text(re.compile(r"Uploading [1-9]"))
     await expect(dialog.get_by_role("progressbar")).to_be_visible()
     await tab.screenshot("wheels-uploading")
-    await dialog.get_by_role("button", name="Cancel").click()
+    await dialog.get_by_role("button", name="Go back").click()
     await expect(dialog).to_have_count(0)
     assert await names(tab) == []
 
@@ -107,10 +107,10 @@ async def test_the_registry_and_its_history(tab: Tab) -> None:
     await tab.open("/wheels")
     await expect(tab.page.get_by_text("4 wheels")).to_be_visible()
     await expect(row(tab, newest)).to_contain_text("newest")
-    await expect(row(tab, newest)).to_contain_text("on 1 worker now")
+    await expect(row(tab, newest)).to_contain_text("installed on 1 worker")
     await expect(row(tab, "shop-1.9.0-py3-none-any.whl")).not_to_contain_text("newest")
-    await tab.portraits("wheels")
-    await tab.speak("en")
+    await tab.screenshots("wheels")
+    await tab.set_language("en")
 
     async with tab.page.expect_download() as downloading:
         await tab.page.get_by_role("button", name=f"Download {newest}").click()
@@ -120,7 +120,7 @@ async def test_the_registry_and_its_history(tab: Tab) -> None:
     dialog = tab.page.get_by_role("dialog", name="Delete this wheel?")
     await tab.screenshot("wheels-delete")
     await tab.is_accessible()
-    await dialog.get_by_role("button", name="Delete it").click()
+    await dialog.get_by_role("button", name="Delete", exact=True).click()
     await expect(row(tab, newest)).to_have_count(0)
     assert newest not in await names(tab)
 

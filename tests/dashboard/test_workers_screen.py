@@ -1,4 +1,4 @@
-"""The workers: what they do, as it is now, and what an operator wants of them."""
+"""The workers screen: state, details, pause, hide and drain."""
 
 import time
 from dataclasses import replace
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
-    """With patience for workers that only their record tells of."""
+    """Workers that exist only as a record are not disconnected soon."""
     return replace(config, worker_disconnect_timeout_sec=600.0)
 
 
@@ -39,7 +39,7 @@ async def choose(tab: Tab, action: str, worker_id: str = "worker") -> None:
 
 
 async def have_others(tab: Tab) -> None:
-    """Workers that were here, and some with trouble."""
+    """Records of further workers, some of them stopped or failing."""
     now = time.time()
     known = {"version": __version__, "pyoco_version": "0.6.1", "slots": 4}
     shop = InstalledWheel(
@@ -96,7 +96,7 @@ async def have_others(tab: Tab) -> None:
         await put_record(tab.gateway.inside.connection, record)
 
 
-async def test_who_has_no_worker_is_told_how_to_start_one(tab: Tab) -> None:
+async def test_without_workers_the_command_to_start_one_is_shown(tab: Tab) -> None:
     await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await tab.open("/workers")
     await expect(tab.page.get_by_role("heading", name="No workers yet")).to_be_visible()
@@ -109,7 +109,7 @@ async def test_who_has_no_worker_is_told_how_to_start_one(tab: Tab) -> None:
     await expect(row(tab, "late")).to_contain_text("Idle")
 
 
-async def test_what_each_worker_does_is_seen(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
+async def test_the_state_of_each_worker_is_shown(tab: Tab, worker: PyocoNatsWorker, tmp_path: Path) -> None:
     await have_others(tab)
     run_id = await tab.gateway.submit("waiting", params={"path": str(tmp_path / "go")})
     await tab.gateway.reaches(run_id, "RUNNING")
@@ -124,8 +124,8 @@ async def test_what_each_worker_does_is_seen(tab: Tab, worker: PyocoNatsWorker, 
     await tab.page.get_by_role("button", name="gpu-1", exact=True).click()
     await expect(row(tab, "gpu-1")).to_contain_text("which this Python does not have")
     await expect(tab.page).to_have_url(f"{tab.url}/#/workers?stopped=1&worker=gpu-1")
-    await tab.portraits("workers")
-    await tab.speak("en")
+    await tab.screenshots("workers")
+    await tab.set_language("en")
     await tab.open("/workers?worker=gpu-2")
     await expect(row(tab, "gpu-2")).to_contain_text("No space left on device")
     await tab.screenshot("workers-sync-failed")
@@ -141,7 +141,7 @@ async def test_what_each_worker_does_is_seen(tab: Tab, worker: PyocoNatsWorker, 
     (tmp_path / "go").touch()
     await tab.gateway.ends(run_id)
     await tab.open("/workers")
-    await expect(row(tab)).to_contain_text("Nothing to do")
+    await expect(row(tab)).to_contain_text("No runs")
 
 
 async def test_pause_hide_and_drain(tab: Tab, worker: PyocoNatsWorker) -> None:
@@ -164,13 +164,13 @@ async def test_pause_hide_and_drain(tab: Tab, worker: PyocoNatsWorker) -> None:
 
     await choose(tab, "Drain…")
     dialog = tab.page.get_by_role("dialog", name="Drain worker?")
-    await expect(dialog).to_contain_text("cannot be taken back")
+    await expect(dialog).to_contain_text("cannot be undone")
     await tab.screenshot("workers-drain")
     await tab.is_accessible()
     await dialog.get_by_role("button", name="Keep it").click()
     assert not (await worker_is(tab.gateway))["draining"]
     await expect(tab.page.get_by_role("button", name="Actions for worker")).to_be_focused()
     await choose(tab, "Drain…")
-    await dialog.get_by_role("button", name="Drain it").click()
+    await dialog.get_by_role("button", name="Drain", exact=True).click()
     await expect(row(tab)).to_contain_text("Draining")
     await worker_is(tab.gateway, draining=True)

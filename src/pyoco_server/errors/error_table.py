@@ -1,4 +1,4 @@
-"""The table of errors: each with its ids, its texts and its cure, in English and Japanese."""
+"""The table of errors, with their texts and cures in English and Japanese."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class ErrorSpec:
     """One row of the error table. Texts carry no full stop, so that a detail can follow them."""
 
     number: int
-    status: int | None = None  # the HTTP status; None where the error is never an HTTP answer
+    status: int | None = None  # HTTP status; None if the error is never an HTTP response
     en: str
-    ja: str  # word for word the text of the contract
+    ja: str  # for 1 to 24 fixed by the contract
     cure_en: str
     cure_ja: str
 
@@ -39,14 +39,12 @@ class ErrorSpec:
 
 
 class Err:
-    """The table: one name per error id."""
-
     GATEWAY_UNREACHABLE: Final = ErrorSpec(
         number=1,
         en="The gateway cannot be reached",
         ja="稼働確認に失敗しました",
         cure_en="Start the gateway with `pyoco-server up`, and check its address and the network.",
-        cure_ja="Gatewayの起動と疎通を確認してください。",
+        cure_ja="`pyoco-server up` でゲートウェイを起動し、アドレスとネットワークを確認してください。",
     )
     INVALID_REQUEST: Final = ErrorSpec(
         number=2,
@@ -62,14 +60,14 @@ class Err:
         en="NATS is not available",
         ja="NATSが利用できません",
         cure_en="Check that NATS is running at PYOCO_NATS_URL, then try again.",
-        cure_ja="NATSの復旧後に再試行してください（接続先は PYOCO_NATS_URL で確認できます）。",
+        cure_ja="PYOCO_NATS_URL の NATS が動いていることを確認してから再試行してください。",
     )
     ORPHAN_RUN: Final = ErrorSpec(
         number=4,
-        en="A run may be left behind that no worker will execute (clean-up failed, best effort)",
+        en="A run may be left behind that no worker will execute (best-effort clean-up failed)",
         ja="孤児runが残っている可能性があります（best-effort cleanup失敗）",
-        cure_en="Look up the run_id of the log line, and delete the run if it was not queued.",
-        cure_ja="運用で該当run_idを確認し、必要なら削除してください。",
+        cure_en="Look up the run_id in the log line, and delete the run if it was not queued.",
+        cure_ja="ログの run_id を確認し、キューに入っていない run であれば削除してください。",
     )
     RUN_NOT_FOUND: Final = ErrorSpec(
         number=5,
@@ -84,64 +82,66 @@ class Err:
         en="The flow was not found",
         ja="flowが見つかりません",
         cure_en="Check the flow_name, and that the workers of this tag have the flow.",
-        cure_ja="flow_name と、workerへのflowの配置を確認してください。",
+        cure_ja="flow_name と、このタグのワーカーにフローがあることを確認してください。",
     )
     EXECUTION_FAILED: Final = ErrorSpec(
         number=7,
-        en="The run failed while it was executed",
+        en="The run failed during execution",
         ja="実行に失敗しました",
         cure_en="Check the params, the flow's code and its dependencies, then submit a new run.",
-        cure_ja="入力・コード・依存を確認し、再投入してください。",
+        cure_ja="パラメーター・フローのコード・依存パッケージを確認し、新しい run を投入してください。",
     )
     TERMINAL_WRITE_FAILED: Final = ErrorSpec(
         number=8,
         en="The final state of the run could not be recorded",
         ja="terminal状態の記録に失敗しました",
-        cure_en="Nothing to do once NATS is back: the run is delivered again.",
-        cure_ja="NATS復旧後に再試行されます（NAKで再配送）。NATSの状態を確認してください。",
+        cure_en="Check NATS; once it is back, the run is delivered again automatically.",
+        cure_ja="NATS の復旧後に自動で再配信されます。NATS の状態を確認してください。",
     )
     PROGRESS_ACK_FAILED: Final = ErrorSpec(
         number=9,
         en="The in_progress ack could not be sent",
         ja="in_progress ACK の送信に失敗しました",
-        cure_en="Check the connection to NATS; the ack is sent again while the run goes on.",
-        cure_ja="NATS復旧後に再試行されます。NATSへの接続を確認してください。",
+        cure_en="Check the connection to NATS; the ack is sent again while the run is executed.",
+        cure_ja="NATS への接続を確認してください。ACK は run の実行中に自動で再送されます。",
     )
     SNAPSHOT_TOO_LARGE: Final = ErrorSpec(
         number=10,
         en="The run's snapshot is too large",
         ja="スナップショットが大きすぎます",
         cure_en="Raise PYOCO_MAX_RUN_SNAPSHOT_BYTES, or make the run's params and task list smaller.",
-        cure_ja="上限設定（PYOCO_MAX_RUN_SNAPSHOT_BYTES）を見直してください。",
+        cure_ja="PYOCO_MAX_RUN_SNAPSHOT_BYTES を上げるか、"
+        "run のパラメーターとタスク一覧を小さくしてください。",
     )
     DLQ_PUBLISH_FAILED: Final = ErrorSpec(
         number=11,
         en="The dead letter could not be published (best effort)",
         ja="DLQへのpublishに失敗しました（best-effort）",
-        cure_en="Look at the run's snapshot for the cause of the failure.",
-        cure_ja="まずrunスナップショットで原因を確認してください。",
+        cure_en="Check the run's snapshot for the cause of the failure.",
+        cure_ja="run のスナップショットで失敗の原因を確認してください。",
     )
     INVALID_JOB: Final = ErrorSpec(
         number=12,
         en="A job on the queue is not valid",
         ja="不正なジョブを受信しました",
         cure_en="Check what publishes to this subject: only the gateway should.",
-        cure_ja="producer・subject・実装を確認してください。",
+        cure_ja="この subject に送信しているプログラムを確認してください"
+        "（送信するのはゲートウェイだけです）。",
     )
     LOGGING_FAILED: Final = ErrorSpec(
         number=13,
         en="Log output failed (best effort)",
         ja="ログ出力に失敗しました（best-effort）",
         cure_en="Check the PYOCO_LOG_* settings and where the standard output goes.",
-        cure_ja="ログ設定（PYOCO_LOG_*）と実行環境を確認してください。",
+        cure_ja="ログ設定（PYOCO_LOG_*）と標準出力の出力先を確認してください。",
     )
     API_KEY_MISSING: Final = ErrorSpec(
         number=14,
         status=401,
-        en="An API key is needed",
+        en="An API key is required",
         ja="API key が必要です",
         cure_en="Send your API key in the X-API-Key header and try again.",
-        cure_ja="API key を付与して再試行してください。",
+        cure_ja="X-API-Key ヘッダーに API キーを指定して再試行してください。",
     )
     API_KEY_INVALID: Final = ErrorSpec(
         number=15,
@@ -149,7 +149,7 @@ class Err:
         en="The API key is not valid",
         ja="API key が無効です",
         cure_en="Check the API key, or ask for a new one, and try again.",
-        cure_ja="API key を確認または再発行して再試行してください。",
+        cure_ja="API キーを確認するか、新しいキーの発行を依頼して再試行してください。",
     )
     WORKFLOW_TOO_LARGE: Final = ErrorSpec(
         number=16,
@@ -157,7 +157,7 @@ class Err:
         en="The workflow file is too large",
         ja="ワークフローファイルが大きすぎます",
         cure_en="Make the file smaller, or raise PYOCO_WORKFLOW_YAML_MAX_BYTES.",
-        cure_ja="ファイルサイズを削減するか、上限設定（PYOCO_WORKFLOW_YAML_MAX_BYTES）を見直してください。",
+        cure_ja="ファイルを小さくするか、PYOCO_WORKFLOW_YAML_MAX_BYTES を上げてください。",
     )
     INVALID_LIST_QUERY: Final = ErrorSpec(
         number=17,
@@ -165,14 +165,14 @@ class Err:
         en="The list query is not valid",
         ja="一覧クエリが不正です",
         cure_en="Correct the query parameters named in `errors` and try again.",
-        cure_ja="クエリを修正して再試行してください。",
+        cure_ja="`errors` に示されたクエリパラメーターを修正して再試行してください。",
     )
     INVALID_CLI_ARGUMENT: Final = ErrorSpec(
         number=18,
         en="A command-line argument or setting is not valid",
         ja="CLI引数が不正です（入力形式を確認してください）",
         cure_en="Correct the input as the message says; `--help` shows an example for each command.",
-        cure_ja="helpとエラーメッセージに従って入力を修正し、再実行してください。",
+        cure_ja="メッセージに従って入力を修正してください（`--help` に各コマンドの例があります）。",
     )
     INVALID_WORKERS_REQUEST: Final = ErrorSpec(
         number=19,
@@ -180,7 +180,7 @@ class Err:
         en="The workers request is not valid",
         ja="workersリクエストが不正です",
         cure_en="Correct the fields named in `errors` and try again.",
-        cure_ja="入力を修正して再試行してください。",
+        cure_ja="`errors` に示された項目を修正して再試行してください。",
     )
     WORKER_NOT_FOUND: Final = ErrorSpec(
         number=20,
@@ -195,7 +195,8 @@ class Err:
         en="The cancel request timed out (best effort)",
         ja="cancel要求がタイムアウトしました（best-effort）",
         cure_en="Check the worker and whether the task can stop; cancel again, or stop the worker.",
-        cure_ja="worker状態とタスク実装を確認し、必要なら再取消または運用停止を実施してください。",
+        cure_ja="ワーカーの状態と、タスクを途中で停止できるかを確認してください。"
+        "そのうえで、もう一度キャンセルするか、ワーカーを停止してください。",
     )
     WHEEL_VERSION_REJECTED: Final = ErrorSpec(
         number=22,
@@ -203,7 +204,7 @@ class Err:
         en="The wheel's version is not newer than the registered one",
         ja="wheelバージョンが不正です（同一/過去バージョンは不可）",
         cure_en="Raise the wheel's version and upload it again.",
-        cure_ja="wheelバージョンを上げて再試行してください。",
+        cure_ja="wheel のバージョンを上げて、もう一度アップロードしてください。",
     )
     WHEEL_NOT_FOUND: Final = ErrorSpec(
         number=23,
@@ -211,78 +212,79 @@ class Err:
         en="The wheel was not found",
         ja="wheelが見つかりません",
         cure_en="Check the wheel's name and try again.",
-        cure_ja="wheel名を確認して再試行してください。",
+        cure_ja="wheel 名を確認して再試行してください。",
     )
     WHEEL_SYNC_FAILED: Final = ErrorSpec(
         number=24,
         en="The wheels could not be synchronised (best effort)",
         ja="wheel同期に失敗しました（best-effort）",
         cure_en="Check dependencies, permissions and network; the next synchronisation tries again.",
-        cure_ja="依存関係・権限・ネットワークを確認してください。次回同期で再試行されます。",
+        cure_ja="依存関係・権限・ネットワークを確認してください。次回の同期で自動的に再試行されます。",
     )
     RUN_CONFLICT: Final = ErrorSpec(
         number=25,
         status=409,
-        en="The state of the run does not allow this",
-        ja="runの状態ではこの操作を実行できません",
-        cure_en="Look at the run with GET /runs/{run_id}, and do what the message says first.",
-        cure_ja="GET /runs/{run_id} でrunの状態を確認し、メッセージに従ってください。",
+        en="The run's current state does not allow this",
+        ja="現在の run の状態ではこの操作を実行できません",
+        cure_en="Check the run with GET /runs/{run_id}, and follow the message.",
+        cure_ja="GET /runs/{run_id} で run の状態を確認し、メッセージに従ってください。",
     )
     IDEMPOTENCY_CONFLICT: Final = ErrorSpec(
         number=26,
         status=409,
         en="The Idempotency-Key belongs to another request",
         ja="Idempotency-Key は別のリクエストで使用済みです",
-        cure_en="Use a new key for a new request; repeat a request with the very same payload.",
-        cure_ja="新しいリクエストには新しいkeyを使い、再送では同じ内容を送ってください。",
+        cure_en="Use a new key for a new request; resend a request with exactly the same payload.",
+        cure_ja="新しいリクエストには新しいキーを使い、再送するときは同じ内容を送ってください。",
     )
     DEAD_LETTER_NOT_FOUND: Final = ErrorSpec(
         number=27,
         status=404,
         en="The dead letter was not found",
-        ja="DLQメッセージが見つかりません",
-        cure_en="Look at GET /dlq for those there are: old ones are removed, others may be deleted.",
-        cure_ja="GET /dlq で確認してください（古いものは自動で削除されます）。",
+        ja="デッドレターが見つかりません",
+        cure_en="List the existing ones with GET /dlq; old ones are removed automatically, and others may "
+        "have been deleted.",
+        cure_ja="GET /dlq で一覧を確認してください（古いものは自動で削除されます）。",
     )
     NOT_REPLAYABLE: Final = ErrorSpec(
         number=28,
         status=409,
         en="The dead letter cannot be replayed",
-        ja="DLQメッセージを再実行できません",
+        ja="このデッドレターは再実行できません",
         cure_en="Submit the work as a new run, or delete the dead letter.",
-        cure_ja="新しいrunとして投入し直すか、DLQメッセージを削除してください。",
+        cure_ja="新しい run として投入し直すか、デッドレターを削除してください。",
     )
     BULK_NOT_FOUND: Final = ErrorSpec(
         number=29,
         status=404,
         en="The bulk operation was not found",
         ja="一括操作が見つかりません",
-        cure_en="Look at GET /bulk for those there are: they are kept for PYOCO_BULK_TTL_SEC.",
-        cure_ja="GET /bulk で確認してください（PYOCO_BULK_TTL_SEC の間保存されます）。",
+        cure_en="List the existing ones with GET /bulk; they are kept for PYOCO_BULK_TTL_SEC.",
+        cure_ja="GET /bulk で一覧を確認してください（PYOCO_BULK_TTL_SEC の間だけ保存されます）。",
     )
     BULK_REFUSED: Final = ErrorSpec(
         number=30,
         status=409,
-        en="The bulk operation was refused, nothing was done",
-        ja="一括操作を拒否しました（何も変更していません）",
-        cure_en="Make a dry run again, look at what matches, and send its token.",
-        cure_ja="dry_run をやり直し、対象を確認してから、その token を送ってください。",
+        en="The bulk operation was refused; nothing was done",
+        ja="一括操作は拒否されました（何も変更されていません）",
+        cure_en="Repeat the dry run, check what matches, and send its token.",
+        cure_ja="dry_run をやり直して対象を確認し、返された token を送ってください。",
     )
     INDEX_NOT_READY: Final = ErrorSpec(
         number=31,
         status=503,
         en="The index of runs is being built",
-        ja="run一覧のindexを構築中です",
-        cure_en="Try again in a moment; GET /health tells how far it is.",
-        cure_ja="しばらくしてから再試行してください（進み具合は GET /health で確認できます）。",
+        ja="run 一覧のインデックスを構築中です",
+        cure_en="Try again in a moment; GET /health shows the progress.",
+        cure_ja="しばらくしてから再試行してください（進捗は GET /health で確認できます）。",
     )
     SCOPE_MISSING: Final = ErrorSpec(
         number=32,
         status=403,
-        en="The API key is not for this",
-        ja="この API key では実行できません",
-        cure_en="Use a key that has the scope, or ask for one.",
-        cure_ja="必要な scope を持つ API key を使うか、発行を依頼してください。",
+        en="The API key lacks the required scope",
+        ja="この API キーには必要な権限がありません",
+        cure_en="Use a key that has the required scope, or ask for one.",
+        cure_ja="必要な scope を持つ API キーを使うか、発行を依頼してください。",
     )
     ORIGIN_REFUSED: Final = ErrorSpec(
         number=33,
@@ -290,77 +292,78 @@ class Err:
         en="The request comes from a site that this gateway does not trust",
         ja="許可されていないホストまたはサイトからのリクエストです",
         cure_en="If the name is one of this gateway's own, add it to PYOCO_HTTP_ALLOWED_HOSTS.",
-        cure_ja="このGateway自身の名前であれば、PYOCO_HTTP_ALLOWED_HOSTS に追加してください。",
+        cure_ja="このゲートウェイ自身のホスト名であれば、PYOCO_HTTP_ALLOWED_HOSTS に追加してください。",
     )
     RATE_LIMITED: Final = ErrorSpec(
         number=34,
         status=429,
         en="Too many requests",
         ja="リクエストが多すぎます",
-        cure_en="Wait as long as Retry-After says; the limit is PYOCO_HTTP_RATE_LIMIT.",
+        cure_en="Wait for the time in Retry-After; the limit is PYOCO_HTTP_RATE_LIMIT.",
         cure_ja="Retry-After の秒数だけ待って再試行してください（上限は PYOCO_HTTP_RATE_LIMIT）。",
     )
     WAIT_NOT_FOUND: Final = ErrorSpec(
         number=35,
         status=404,
-        en="Wait not found",
-        ja="待ちが見つかりません",
-        cure_en="Check the wait_id; GET /waits lists what waits for an answer.",
-        cure_ja="wait_id を確認してください。回答待ちの一覧は GET /waits で確認できます。",
+        en="The wait was not found",
+        ja="質問が見つかりません",
+        cure_en="Check the wait_id; GET /waits lists the open waits.",
+        cure_ja="wait_id を確認してください。回答待ちの質問は GET /waits で確認できます。",
     )
     WAIT_CONFLICT: Final = ErrorSpec(
         number=36,
         status=409,
-        en="There is nothing to answer here",
-        ja="回答できる状態ではありません",
-        cure_en="Look at the run or the wait: it says what became of it.",
-        cure_ja="run または wait の現在の状態を確認してください。",
+        en="No answer is expected here",
+        ja="回答できる質問がありません",
+        cure_en="Check the current state of the run or the wait.",
+        cure_ja="run または質問（wait）の現在の状態を確認してください。",
     )
     WAIT_EXPIRED: Final = ErrorSpec(
         number=37,
         status=410,
         en="The wait has expired",
         ja="回答期限が過ぎています",
-        cure_en="POST /runs/{run_id}/retry asks again.",
-        cure_ja="POST /runs/{run_id}/retry で再度質問できます。",
+        cure_en="Use POST /runs/{run_id}/retry to ask again.",
+        cure_ja="POST /runs/{run_id}/retry で、もう一度質問できます。",
     )
     PROPOSAL_CHANGED: Final = ErrorSpec(
         number=38,
         status=412,
-        en="This is not the proposal that was shown",
-        ja="表示された提案と一致しません",
-        cure_en="Read the wait again, and send the proposal_digest of what you approve.",
-        cure_ja="wait を読み直し、承認する提案の proposal_digest を送ってください。",
+        en="The proposal has changed since it was shown",
+        ja="提案が、表示された内容から変わっています",
+        cure_en="Read the wait again, and send the proposal_digest of the proposal that you approve.",
+        cure_ja="質問（wait）を取得し直し、承認する提案の proposal_digest を送ってください。",
     )
     ANSWER_INVALID: Final = ErrorSpec(
         number=39,
         status=422,
-        en="The answer is not what was asked for",
+        en="The answer does not match the schema of the wait",
         ja="回答の形式が正しくありません",
-        cure_en="Mend the named fields; the wait stays open. Its schema is in GET /waits/{wait_id}.",
-        cure_ja="示された項目を修正してください。待ちは開いたままです（schema: GET /waits/{wait_id}）。",
+        cure_en="Correct the listed fields; the wait stays open. Its schema is in GET /waits/{wait_id}.",
+        cure_ja="示された項目を修正してください。"
+        "質問は引き続き回答できます（スキーマ: GET /waits/{wait_id}）。",
     )
     NOT_ASSIGNED: Final = ErrorSpec(
         number=40,
         status=403,
-        en="Somebody else is to answer this",
-        ja="この待ちの回答者ではありません",
+        en="You are not an assignee of this wait",
+        ja="この質問の回答者に指定されていません",
         cure_en="Use the API key of one of its assignees.",
-        cure_ja="assignees に含まれる API キーを使ってください。",
+        cure_ja="assignees に指定された API キーを使ってください。",
     )
     NOTIFICATION_FAILED: Final = ErrorSpec(
         number=41,
         en="A notification could not be delivered",
         ja="通知を配信できませんでした",
-        cure_en="Look whether PYOCO_NOTIFY_URL takes POST requests and answers with 2xx.",
+        cure_en="Check that PYOCO_NOTIFY_URL accepts POST requests and answers with 2xx.",
         cure_ja="PYOCO_NOTIFY_URL が POST を受け付け、2xx を返すか確認してください。",
     )
     UPLOADS_BUSY: Final = ErrorSpec(
         number=42,
         status=503,
         en="Too many wheels are being uploaded",
-        ja="アップロード中のwheelが多すぎます",
-        cure_en="Wait as long as Retry-After says, and upload it again.",
+        ja="アップロード中の wheel が多すぎます",
+        cure_en="Wait for the time in Retry-After, then upload it again.",
         cure_ja="Retry-After の秒数だけ待って再試行してください。",
     )
     ANSWERS_BUSY: Final = ErrorSpec(
@@ -368,8 +371,8 @@ class Err:
         status=503,
         en="Too many answers are being checked",
         ja="検証中の回答が多すぎます",
-        cure_en="Wait as long as Retry-After says, and send it again; a simpler schema is checked sooner.",
-        cure_ja="Retry-After の秒数だけ待って再送してください。schemaを簡単にすると検証が速くなります。",
+        cure_en="Wait for the time in Retry-After, then send it again; a simpler schema is checked faster.",
+        cure_ja="Retry-After の秒数だけ待って再送してください。スキーマを簡単にすると検証が速くなります。",
     )
 
 

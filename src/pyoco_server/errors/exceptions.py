@@ -37,7 +37,7 @@
     └── InvalidCliArgument      ERR-PYOCO-0018
         └── ConfigError
 
-Errors without an exception here are reported where they happen, as a log line or an HTTP answer.
+Errors without an exception are reported where they happen, as a log line or an HTTP response.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ class PyocoError(Exception):
     """The base of every error a user of this product may see."""
 
     error: ClassVar[ErrorSpec]
-    # What `error` of the answer says to programs, where spec 4 has a word for it.
+    # The machine-readable `error` of the response, for endpoints of waits.
     word: str | None = None
 
     def __init__(self, detail: str = "", *, problems: Sequence[FieldProblem] = ()) -> None:
         super().__init__(detail)
         self.detail = detail
         self.problems = tuple(problems)
-        # What an HTTP answer says beside it.
+        # Further headers of the HTTP response.
         self.headers: dict[str, str] = {}
 
     def sentence(self, lang: Lang = "en") -> str:
@@ -102,7 +102,7 @@ class InvalidRequest(PyocoError):
 
 
 class WheelTooLarge(InvalidRequest):
-    """An invalid request whose status says that size is what is wrong with it."""
+    """An invalid request with the status of a body that is too large."""
 
     error = replace(Err.INVALID_REQUEST, status=413)
 
@@ -112,21 +112,21 @@ class NatsUnavailable(PyocoError):
 
 
 class NatsForbidden(NatsUnavailable):
-    """NATS is there, but its user in our settings may not do this: waiting does not help."""
+    """NATS is reachable, but the configured user lacks a permission: a retry does not help."""
 
     error = replace(
         Err.NATS_UNAVAILABLE,
         en="NATS does not allow this",
-        ja="NATSの権限がありません",
-        cure_en="Check the user of NATS in the settings (PYOCO_NATS_*), and its permissions: "
-        "`pyoco-server-admin nats-config` prints those that each part needs.",
-        cure_ja="NATSのユーザー設定（PYOCO_NATS_*）と権限を確認してください"
+        ja="NATS で許可されていない操作です",
+        cure_en="Check the NATS user in the settings (PYOCO_NATS_*) and its permissions: "
+        "`pyoco-server-admin nats-config` prints the permissions that each part needs.",
+        cure_ja="NATS のユーザー設定（PYOCO_NATS_*）と権限を確認してください"
         "（必要な権限は `pyoco-server-admin nats-config` で確認できます）。",
     )
 
 
 class EmbeddedServerError(NatsUnavailable):
-    """The NATS server that this product starts itself could not be started, or ended."""
+    """The bundled NATS server could not be started, or stopped."""
 
 
 class RunNotFound(PyocoError):
@@ -215,7 +215,7 @@ class WaitNotFound(PyocoError):
 
 
 class WaitConflict(PyocoError):
-    """No answer is taken: the word says why (`invalid_state`, `already_decided`, `ambiguous_wait`)."""
+    """The answer is not accepted: `word` is `invalid_state`, `already_decided` or `ambiguous_wait`."""
 
     error = Err.WAIT_CONFLICT
 
@@ -258,4 +258,4 @@ class InvalidCliArgument(PyocoError):
 
 
 class ConfigError(InvalidCliArgument):
-    """A setting has a value that cannot be used; every bad one is named at once."""
+    """One or more settings have invalid values; all of them are reported at once."""

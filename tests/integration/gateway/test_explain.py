@@ -54,17 +54,17 @@ async def test_a_run_that_nobody_can_take(gateway: RunningGateway) -> None:
     assert explanation["summary"] == first["message"]
     assert first == {
         "code": "no_worker_for_tag",
-        "message": "No worker is known that serves the tag 'gpu'; the living ones serve: -.",
+        "message": "No worker serves the tag 'gpu'; active workers serve: -.",
         "evidence": {"tag": "gpu", "served_tags": []},
         "next": {
-            "by_itself": "The run stays in the queue, and starts as soon as a worker can take it.",
+            "by_itself": "The run stays in the queue and starts as soon as a worker can take it.",
             "actions": [
                 {
                     "text": "Start a worker with this tag",
                     "command": "pyoco-worker --tag gpu --flows DIR",
                     "request": None,
                 },
-                {"text": "Look at the workers", "command": "pyoco-client workers", "request": "GET /workers"},
+                {"text": "Check the workers", "command": "pyoco-client workers", "request": "GET /workers"},
                 {
                     "text": "Cancel the run",
                     "command": f"pyoco-client cancel --run-id {run_id}",
@@ -82,8 +82,8 @@ async def test_it_speaks_japanese_to_those_who_do(gateway: RunningGateway) -> No
     answer = await gateway.http.get(f"/runs/{run_id}/explain", headers={"Accept-Language": "ja, en;q=0.5"})
     assert (answer.headers["content-language"], answer.headers["vary"]) == ("ja", "Accept-Language")
     explanation = answer.json()
-    assert explanation["summary"].startswith("tag 'gpu' を処理するworkerがありません")
-    assert explanation["findings"][0]["next"]["actions"][0]["text"] == "このtagのworkerを起動する"
+    assert explanation["summary"].startswith("タグ「gpu」に対応するワーカーがありません")
+    assert explanation["findings"][0]["next"]["actions"][0]["text"] == "このタグのワーカーを起動する"
 
 
 @pytest.mark.parametrize("run_id", ["00000000-0000-4000-8000-000000000000", "a.b", "*"])

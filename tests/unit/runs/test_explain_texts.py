@@ -105,8 +105,8 @@ def test_a_finding_is_a_sentence_in_both_languages(code: str, lang: Lang) -> Non
         ("count", 3, "3", "3"),
         ("worker", None, "-", "-"),
         ("tags", [], "-", "-"),
-        ("tags", ["a", "b"], "a, b", "a, b"),
-        ("workers", [{"worker_id": "w1"}, {"worker_id": "w2"}], "w1, w2", "w1, w2"),
+        ("tags", ["a", "b"], "a, b", "a、b"),
+        ("workers", [{"worker_id": "w1"}, {"worker_id": "w2"}], "w1, w2", "w1、w2"),
         ("failed_tasks", [{"task": "load", "error": "x"}], "load", "load"),
     ],
 )

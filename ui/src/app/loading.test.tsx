@@ -57,7 +57,7 @@ describe("a part of the page", () => {
   it("leaves the page as it is while the gateway is away, and comes with a new page when it is back", async () => {
     serving(null);
     show(() => missing());
-    expect(await screen.findByText(/gateway does not answer|ゲートウェイが応答しません/)).toBeTruthy();
+    expect(await screen.findByText(/gateway is not responding|ゲートウェイが応答しません/)).toBeTruthy();
     fireEvent.click(screen.getByRole("button"));
     await screen.findByRole("button");
     expect(reload).not.toHaveBeenCalled();

@@ -41,6 +41,10 @@ export function useMessages<E extends Texts>(messages: Messages<E>): Translate<E
   return useMemo(() => translator(messages, language), [messages, language]);
 }
 
+/** "a, b" or, in Japanese, "a、b". */
+export const listText = (items: readonly string[], language: Language = currentLanguage()): string =>
+  items.join(language === "ja" ? "、" : ", ");
+
 // Made once: making one takes longer than all that a list has to say.
 const numbers = { en: new Intl.NumberFormat("en"), ja: new Intl.NumberFormat("ja") };
 

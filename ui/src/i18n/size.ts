@@ -1,4 +1,4 @@
-/** How large something is, for people. */
+/** File sizes as text. */
 const UNITS = ["B", "kB", "MB", "GB"] as const;
 
 /** "512 B", "18.2 kB", "4.1 MB": in powers of ten, as file managers show them. */

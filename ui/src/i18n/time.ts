@@ -1,4 +1,4 @@
-/** Moments and durations for people. Moments are unix seconds, as the API has them. */
+/** Moments and durations as text. Moments are unix seconds, as in the API. */
 import { currentLanguage, type Language } from "./language";
 
 const UNITS = [
@@ -10,14 +10,14 @@ const UNITS = [
   ["second", 1],
 ] as const;
 
-/** Making one of these takes far longer than using it, and a list has hundreds of moments. */
+/** Cached: creating a formatter is far slower than using it. */
 const formatsIn = (language: Language) => ({
   ago: new Intl.RelativeTimeFormat(language, { numeric: "always", style: "narrow" }),
   exact: new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long" }),
 });
 const formats = { en: formatsIn("en"), ja: formatsIn("ja") };
 
-/** "2 min. ago"; null for what was just now. */
+/** "2 min. ago"; null for less than two seconds. */
 export function relativeTime(moment: number, now: number, language: Language): string | null {
   const seconds = Math.round(moment - now);
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
@@ -45,8 +45,10 @@ export function duration(seconds: number, language: Language = currentLanguage()
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)}${sign.second}`;
   const whole = Math.round(seconds);
-  const pair = (size: number, inner: number, one: string, other: string) =>
-    `${Math.floor(whole / size)}${one}${sign.gap}${Math.floor((whole % size) / inner)}${other}`;
+  const pair = (size: number, inner: number, one: string, other: string) => {
+    const rest = Math.floor((whole % size) / inner);
+    return `${Math.floor(whole / size)}${one}${rest > 0 ? `${sign.gap}${rest}${other}` : ""}`;
+  };
   if (whole < 60) return `${whole}${sign.second}`;
   if (whole < 3600) return pair(60, 1, sign.minute, sign.second);
   if (whole < 86_400) return pair(3600, 60, sign.hour, sign.minute);

@@ -1,7 +1,7 @@
 /** One field of a form, and the fields within it. */
 import { Plus, Trash2 } from "lucide-react";
 import { type ReactNode, useId } from "react";
-import { useMessages } from "../i18n/messages";
+import { listText, useMessages } from "../i18n/messages";
 import { visible } from "../lib/visible";
 import { Button, IconButton, joined } from "../ui/controls";
 import { UserText } from "../ui/UserText";
@@ -227,13 +227,12 @@ function useBounds(shape: Shape): string {
   const t = useMessages(messages);
   if (shape.kind !== "number") return "";
   const { integer, min, max, above, below } = shape;
-  return [
+  const bounds = [
     integer && t("wholeNumber"),
     min !== undefined && t("atLeast", { wanted: min }),
     above !== undefined && t("moreThan", { wanted: above }),
     max !== undefined && t("atMost", { wanted: max }),
     below !== undefined && t("lessThan", { wanted: below }),
-  ]
-    .filter(Boolean)
-    .join(", ");
+  ];
+  return listText(bounds.filter((bound) => bound !== false));
 }

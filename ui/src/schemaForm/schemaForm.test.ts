@@ -162,18 +162,18 @@ describe("what is wrong is told at its place", () => {
   it("for what is missing and what does not fit", () => {
     expect(told({ amount: 20_000, account: "49", lines: [{ text: "a", amount: 0 }, { text: 1 }] })).toEqual({
       amount: "At most 10,000.",
-      account: "This must have the form ^\\d{4}$.",
+      account: "Must match ^\\d{4}$.",
       "lines.0.amount": "More than 0.",
-      "lines.1.text": "This must be of the type string.",
-      "lines.1.amount": "This is needed.",
+      "lines.1.text": "Must be of type string.",
+      "lines.1.amount": "This field is required.",
     });
     expect(told({ amount: "many", account: "4930", lines: [] })).toEqual({
-      amount: "This must be a number.",
+      amount: "Must be a number.",
       lines: "At least 1 entry.",
     });
-    expect(told(undefined)).toEqual({ "": "This is needed." });
+    expect(told(undefined)).toEqual({ "": "This field is required." });
     expect(told({ a: 1 }, { type: "object", additionalProperties: false })).toEqual({
-      a: "There is no such field.",
+      a: "Unknown field.",
     });
   });
 
@@ -206,14 +206,14 @@ describe("numbers longer than JavaScript's, where the browser can send them", ()
   it("can be chosen", () => {
     expect(told(LONG, `{"enum": [${LONG}, 1]}`)).toEqual({});
     expect(told(LONG, `{"const": ${LONG}}`)).toEqual({});
-    expect(told(2, `{"enum": [${LONG}, 1]}`)).toEqual({ "": "This is not one of the choices." });
+    expect(told(2, `{"enum": [${LONG}, 1]}`)).toEqual({ "": "Not one of the allowed values." });
   });
 
   it("are not refused for what only rounding makes of them", () => {
     expect(told([LONG, NEXT], '{"uniqueItems": true}')).toEqual({});
     expect(told(NEXT, `{"exclusiveMinimum": ${LONG}}`)).toEqual({});
     expect(told(LONG, '{"multipleOf": 10}')).toEqual({});
-    expect(told([1, 1], '{"uniqueItems": true}')).toEqual({ "": "No entry may be there twice." });
+    expect(told([1, 1], '{"uniqueItems": true}')).toEqual({ "": "Entries must be unique." });
   });
 
   it("are bounds, and told as they are", () => {
@@ -247,7 +247,7 @@ describe("what is typed", () => {
     expect(momentIn("2026-11-15T10:00")).toBe(new Date("2026-11-15T10:00").toISOString());
     expect(momentIn("12345-01-01T00:00")).toBe("12345-01-01T00:00");
     const told = problemsOf("12345-01-01T00:00", { type: "string", format: "date-time" }, "en");
-    expect(told.get("")).toBe("This is not of the format date-time.");
+    expect(told.get("")).toBe("Must be in the format date-time.");
   });
 
   it("never as another number than was typed", () => {

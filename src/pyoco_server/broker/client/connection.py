@@ -51,9 +51,9 @@ class PayloadTooLarge(NatsUnavailable):
     error = replace(
         Err.NATS_UNAVAILABLE,
         en="A record is larger than NATS takes",
-        ja="NATSの上限を超える大きさです",
+        ja="データが NATS の上限サイズを超えています",
         cure_en="Make it smaller, or raise `max_payload` of the NATS server.",
-        cure_ja="小さくするか、NATSサーバーの `max_payload` を上げてください。",
+        cure_ja="データを小さくするか、NATS サーバーの `max_payload` を上げてください。",
     )
 
 

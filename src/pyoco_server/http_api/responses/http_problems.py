@@ -33,11 +33,11 @@ _PHRASES_JA: dict[int, str] = {
     HTTPStatus.INTERNAL_SERVER_ERROR: "ゲートウェイの内部エラーです",
 }
 _WHAT_NOW: dict[tuple[int, str], str] = {
-    (404, "en"): "there is no such path; see /openapi.json for those there are",
+    (404, "en"): "there is no such path; /openapi.json lists the available ones",
     (404, "ja"): "このパスは存在しません。使えるパスは /openapi.json で確認してください",
-    (405, "en"): "this path does not take this method; see /openapi.json",
+    (405, "en"): "this path does not support this method; see /openapi.json",
     (405, "ja"): "このパスではこのメソッドを使えません。/openapi.json で確認してください",
-    (500, "en"): "the gateway met an error of its own; its log has the details",
+    (500, "en"): "internal error; the log of the gateway has the details",
     (500, "ja"): "詳細はゲートウェイのログを確認してください",
 }
 
@@ -173,7 +173,10 @@ def _answer(problem: Problem, language: str, headers: Any = None) -> Response:
 
 
 def _sentences(what: str, cure: str) -> str:
-    return f"{what} {cure}" if what.endswith((".", "?", "。")) else f"{what}. {cure}"
+    if what.endswith((".", "?", "。")):
+        return f"{what} {cure}"
+    # A Japanese text without a detail ends in Japanese; details are English.
+    return f"{what}. {cure}" if what[-1:].isascii() else f"{what}。{cure}"
 
 
 def _field_errors(problems: Sequence[FieldProblem]) -> list[FieldError]:

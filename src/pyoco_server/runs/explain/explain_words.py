@@ -1,4 +1,4 @@
-"""Evidence as it is named in a sentence: spans of time and lists in words, in either language."""
+"""Evidence as text: durations and lists in English or Japanese."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,11 +6,11 @@ from typing import Any, Final
 from pyoco_server.errors.error_table import Lang
 
 _NOTHING = "-"
+_SEPARATORS: Final[Mapping[Lang, str]] = {"en": ", ", "ja": "、"}
 _UNITS: Final[Mapping[Lang, tuple[str, str, str]]] = {"en": (" s", " min", " h"), "ja": ("秒", "分", "時間")}
 
 
 def in_words(evidence: Mapping[str, Any], lang: Lang) -> dict[str, str]:
-    """The evidence as it is named in a sentence."""
     return {name: _word(name, value, lang) for name, value in evidence.items()}
 
 
@@ -18,14 +18,13 @@ def _word(name: str, value: Any, lang: Lang) -> str:
     if value is None or value == []:
         return _NOTHING
     if isinstance(value, list):
-        return ", ".join(_named(each) for each in value)
+        return _SEPARATORS[lang].join(_named(each) for each in value)
     if name.endswith("_sec"):
         return _span(float(value), lang)
     return str(value)
 
 
 def _named(value: Any) -> str:
-    """A worker or a task by its name alone."""
     return str(value.get("worker_id") or value.get("task")) if isinstance(value, dict) else str(value)
 
 

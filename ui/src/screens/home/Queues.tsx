@@ -27,7 +27,7 @@ export function Queues({ overview }: { overview: Overview }) {
               <th scope="col">{t("queueTag")}</th>
               <th scope="col">{t("queueWaiting")}</th>
               <th scope="col">{t("queueAge")}</th>
-              <th scope="col">{t("queueInWork")}</th>
+              <th scope="col">{t("queueInProgress")}</th>
               <th scope="col">{t("queueWorkers")}</th>
             </tr>
           </thead>

@@ -3,7 +3,7 @@ import { CircleCheck, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
-import { useMessages } from "../../i18n/messages";
+import { listText, useMessages } from "../../i18n/messages";
 import { relativeTime } from "../../i18n/time";
 import { useNow } from "../../lib/clock";
 import { CopyButton } from "../../ui/Copy";
@@ -77,7 +77,7 @@ function useWords(): (warning: Warning) => string {
         const { workers } = warning;
         const rest = workers.length - NAMED;
         const names = [...workers.slice(0, NAMED), ...(rest > 0 ? [t("and", { count: rest })] : [])];
-        return t("warn.disconnected", { count: workers.length, names: names.join(", ") });
+        return t("warn.disconnected", { count: workers.length, names: listText(names) });
       }
       case "wheels":
         return t("warn.wheels", { worker: warning.worker, error: warning.error });

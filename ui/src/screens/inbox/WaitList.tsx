@@ -5,7 +5,7 @@ import { FileDiff, Users } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { useKeptScroll } from "../../app/keptPlaces";
 import type { HumanWait } from "../../human-waits";
-import { useMessages } from "../../i18n/messages";
+import { listText, useMessages } from "../../i18n/messages";
 import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { Deadline } from "../wait/Deadline";
@@ -83,7 +83,7 @@ function WaitRow({ wait, current, href }: { wait: HumanWait; current: boolean; h
         {wait.assignees.length > 0 && (
           <span className={styles.fact}>
             <Users size={12} aria-hidden />
-            <UserText text={wait.assignees.join(", ")} />
+            <UserText text={listText(wait.assignees)} />
           </span>
         )}
         <span className={styles.asked}>

@@ -63,12 +63,12 @@ export function Facts({ run }: { run: Run }) {
         </Fact>
       )}
       {repeats.length > 0 && (
-        <Fact name={t("repeats")}>
+        <Fact name={t("reruns")}>
           {repeats.slice(0, MOST_REPEATS).map((each) => (
             <RunLink key={each} id={each} />
           ))}
           {repeats.length > MOST_REPEATS && (
-            <a href={href("/runs", { origin: run.run_id })}>{t("allRepeats")}</a>
+            <a href={href("/runs", { origin: run.run_id })}>{t("allReruns")}</a>
           )}
         </Fact>
       )}
@@ -96,7 +96,7 @@ export function RunLink({ id }: { id: string }) {
 /** The runs that repeat this one; only one that has ended can be repeated. */
 function useRepeats(run: Run): string[] {
   const found = useRead(
-    ["repeats", run.run_id],
+    ["reruns", run.run_id],
     (signal) =>
       api.GET("/runs", { params: { query: { origin: run.run_id, limit: MOST_REPEATS + 1 } }, signal }),
     { enabled: isTerminal(run.status) },

@@ -93,10 +93,10 @@ export function useRerun(id: string) {
         body: body<Schemas["RerunRequest"]>(how),
       }),
     {
-      refresh: [["repeats", id]],
+      refresh: [["reruns", id]],
       onDone: (answer) => {
         attempt.current.accepted();
-        showToast({ tone: "good", title: t("repeated") });
+        showToast({ tone: "good", title: t("rerunSubmitted") });
         navigate(href(pathTo("/runs/:id", { id: answer.run_id })));
       },
     },

@@ -72,7 +72,7 @@ function FindingItem({ finding, repeated }: { finding: Finding; repeated: boolea
         </p>
       )}
       <p>
-        <strong>{t("byItself")}</strong> <UserText text={finding.next.by_itself} />
+        <strong>{t("ifNothingIsDone")}</strong> <UserText text={finding.next.by_itself} />
       </p>
       {finding.next.actions.length > 0 && (
         <ul className={styles.nextActions}>

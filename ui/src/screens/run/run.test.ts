@@ -240,8 +240,8 @@ describe("what happened", () => {
     );
     expect(events.map((each) => each.kind)).toEqual([
       "submitted",
-      "begun",
-      "begunAgain",
+      "started",
+      "restarted",
       "retried",
       "asked",
       "answered",
@@ -284,7 +284,7 @@ describe("what is said of a run", () => {
     expect(withoutCall(said)).toBe(
       "The run has failed: nobody answered in time: task pay asked 'Pay?' (ok) until noon.",
     );
-    expect(withoutCall("It took longer than it may: 3 s")).toBe("It took longer than it may: 3 s");
+    expect(withoutCall("The time limit was exceeded: 3 s")).toBe("The time limit was exceeded: 3 s");
   });
 
   it("is a first part where it was cut", () => {

@@ -61,7 +61,7 @@ export function YamlField({ marks, onSubmit }: { marks: readonly Mark[]; onSubmi
     >
       {marks.length > 0 && (
         <div className={styles.marks} role="alert">
-          <p>{t("marks", { count: marks.length })}</p>
+          <p>{t("problemCount", { count: marks.length })}</p>
           <ul>
             {marks.map((mark) => (
               <li key={`${mark.line}:${mark.column} ${mark.message}`}>

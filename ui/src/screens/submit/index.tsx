@@ -133,7 +133,7 @@ function TagField({ error }: { error: string | undefined }) {
   const served = useServedTags();
   const isUnserved = served.known && tag.trim() !== "" && !served.tags.includes(tag.trim());
   return (
-    <Field label={t("tag")} hint={isUnserved ? t("nobodyServes") : t("tagHint")} error={error}>
+    <Field label={t("tag")} hint={isUnserved ? t("noWorkerForTag") : t("tagHint")} error={error}>
       {(wired) => (
         <>
           <Input

@@ -6,7 +6,7 @@ import { api } from "../../api/client";
 import { queryClient, useRead } from "../../api/queries";
 import { href, pathTo } from "../../app/router";
 import type { Receipt, Respond } from "../../human-waits";
-import { useMessages } from "../../i18n/messages";
+import { listText, useMessages } from "../../i18n/messages";
 import { parseJson } from "../../lib/exactJson";
 import { visible } from "../../lib/visible";
 import { Loading, ProblemBox } from "../../ui/feedback";
@@ -121,7 +121,7 @@ function Question({ wait, actions }: { wait: Wait; actions?: ReactNode }) {
         {wait.assignees.length > 0 && (
           <span className={styles.who}>
             <Users size={13} aria-hidden />
-            {t("for", { who: wait.assignees.join(", ") })}
+            {t("for", { who: listText(wait.assignees) })}
           </span>
         )}
         {wait.arming > 1 && <span>{t("askedAgain", { count: wait.arming })}</span>}

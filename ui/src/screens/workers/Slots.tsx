@@ -8,7 +8,7 @@ import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import type { RunsById } from "./useWorkers";
 import styles from "./Workers.module.css";
-import { isHere, unnamedRuns, type Worker } from "./workers";
+import { isOnline, unnamedRuns, type Worker } from "./workers";
 
 // More boxes than that say no more than the number does.
 const MOST_BOXES = 16;
@@ -17,7 +17,7 @@ const SHOWN_RUNS = 3;
 export function Slots({ worker, runs }: { worker: Worker; runs: RunsById }) {
   const t = useMessages(messages);
   const { slots, slots_busy: busy } = worker;
-  if (!isHere(worker) && worker.current_run_ids.length === 0) return <div className={styles.slots} />;
+  if (!isOnline(worker) && worker.current_run_ids.length === 0) return <div className={styles.slots} />;
   return (
     <div className={styles.slots}>
       <span className={styles.slotLine}>

@@ -109,7 +109,7 @@ function DrainDialog({ worker, busy, onClose, onDrain }: DrainDialogProps) {
         <p>{t("drainText")}</p>
         {worker.slots_busy > 0 && <p>{t("drainBusy", { count: worker.slots_busy })}</p>}
         {worker.state === "DISCONNECTED" && <p>{t("drainAway")}</p>}
-        <p className={styles.faint}>{t("drainForever")}</p>
+        <p className={styles.faint}>{t("drainFinal")}</p>
       </div>
     </Dialog>
   );

@@ -15,7 +15,7 @@ import type { RunsById } from "./useWorkers";
 import { WorkerActions } from "./WorkerActions";
 import { WorkerDetails } from "./WorkerDetails";
 import styles from "./Workers.module.css";
-import { hasStopped, isHere, type Worker } from "./workers";
+import { hasStopped, isOnline, type Worker } from "./workers";
 
 interface RowProps {
   worker: Worker;
@@ -28,7 +28,7 @@ export function WorkerRow({ worker, runs, open, onToggle }: RowProps) {
   const details = useId();
   return (
     <li
-      className={joined(styles.worker, open && styles.open, !isHere(worker) && styles.away)}
+      className={joined(styles.worker, open && styles.open, !isOnline(worker) && styles.away)}
       data-worker={worker.worker_id}
     >
       <div className={styles.row}>
@@ -70,7 +70,7 @@ export function WorkerRow({ worker, runs, open, onToggle }: RowProps) {
 
 function OtherVersion({ worker }: { worker: Worker }) {
   const t = useMessages(messages);
-  if (!isHere(worker) || worker.version === gatewayVersion) return null;
+  if (!isOnline(worker) || worker.version === gatewayVersion) return null;
   return (
     <p className={styles.otherVersion}>
       <CircleAlert size={12} aria-hidden />

@@ -33,8 +33,8 @@ export default function WorkersScreen() {
     <Page
       title={t("title")}
       note={
-        summary.here > 0 &&
-        `${t("here", { count: summary.here })} · ${t("slotsBusy", { busy: summary.busy, slots: summary.slots })}`
+        summary.online > 0 &&
+        `${t("online", { count: summary.online })} · ${t("slotsBusy", { busy: summary.busy, slots: summary.slots })}`
       }
     >
       {workers.length > 0 && (
@@ -129,8 +129,8 @@ function Nobody({ known, searching }: { known: boolean; searching: boolean }) {
       />
     );
   return (
-    <EmptyState icon={known ? ServerOff : Server} title={known ? t("nobodyTitle") : t("emptyTitle")}>
-      <p>{known ? t("nobodyText") : t("emptyText")}</p>
+    <EmptyState icon={known ? ServerOff : Server} title={known ? t("noneOnlineTitle") : t("emptyTitle")}>
+      <p>{known ? t("noneOnlineText") : t("emptyText")}</p>
       <CommandLine text={START_A_WORKER} />
       <p>{t("emptyDocs")}</p>
     </EmptyState>

@@ -14,7 +14,7 @@ const worker = (worker_id: string, fields: Partial<Worker> = {}): Worker =>
     ...fields,
   }) as Worker;
 
-const CROWD = [
+const WORKERS = [
   worker("gpu-1", { state: "RUNNING", tags: ["gpu"], slots: 4, slots_busy: 3, current_run_ids: ["a"] }),
   worker("cpu-1"),
   worker("lost", { state: "DISCONNECTED", slots_busy: 2 }),
@@ -23,7 +23,7 @@ const CROWD = [
 ];
 const NOTHING = { text: "", stopped: false, hidden: false };
 const names = (wish: Partial<typeof NOTHING>) =>
-  shownWorkers(CROWD, { ...NOTHING, ...wish }).map((each) => each.worker_id);
+  shownWorkers(WORKERS, { ...NOTHING, ...wish }).map((each) => each.worker_id);
 
 describe("who is shown", () => {
   it("leaves out who said goodbye and who is hidden, and never who was lost", () =>
@@ -39,7 +39,7 @@ describe("who is shown", () => {
 });
 
 it("counts the slots of those that are here", () =>
-  expect(summaryOf(CROWD)).toEqual({ here: 3, slots: 8, busy: 3, stopped: 1, hidden: 1 }));
+  expect(summaryOf(WORKERS)).toEqual({ online: 3, slots: 8, busy: 3, stopped: 1, hidden: 1 }));
 
 it("knows of runs that it may not name", () => {
   expect(unnamedRuns(worker("a", { slots_busy: 3, current_run_ids: ["x"] }))).toBe(2);

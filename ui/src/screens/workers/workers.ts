@@ -10,7 +10,7 @@ export interface Wish {
   hidden: boolean;
 }
 
-export const isHere = (worker: Worker): boolean => worker.state === "RUNNING" || worker.state === "IDLE";
+export const isOnline = (worker: Worker): boolean => worker.state === "RUNNING" || worker.state === "IDLE";
 export const hasStopped = (worker: Worker): boolean => worker.state === "STOPPED_GRACEFUL";
 
 /** Who went without a word is always shown, since somebody should look after it; who said goodbye is not. */
@@ -28,7 +28,7 @@ function matches(worker: Worker, text: string): boolean {
 }
 
 export interface Summary {
-  here: number;
+  online: number;
   slots: number;
   busy: number;
   stopped: number;
@@ -38,9 +38,9 @@ export interface Summary {
 export function summaryOf(workers: readonly Worker[]): Summary {
   const sum = (of: (worker: Worker) => number) => workers.reduce((total, each) => total + of(each), 0);
   return {
-    here: sum((each) => Number(isHere(each))),
-    slots: sum((each) => (isHere(each) ? each.slots : 0)),
-    busy: sum((each) => (isHere(each) ? each.slots_busy : 0)),
+    online: sum((each) => Number(isOnline(each))),
+    slots: sum((each) => (isOnline(each) ? each.slots : 0)),
+    busy: sum((each) => (isOnline(each) ? each.slots_busy : 0)),
     stopped: sum((each) => Number(hasStopped(each) && !each.hidden)),
     hidden: sum((each) => Number(each.hidden)),
   };

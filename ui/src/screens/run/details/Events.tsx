@@ -51,7 +51,7 @@ function EventItem({ event, onSelect }: { event: RunEvent; onSelect: EventsProps
       <div className={styles.eventText}>
         <p>
           <strong>
-            {kind === "begunAgain" ? t("event.begunAgain", { number: number ?? 2 }) : t(`event.${kind}`)}
+            {kind === "restarted" ? t("event.restarted", { number: number ?? 2 }) : t(`event.${kind}`)}
           </strong>
           {task !== undefined && (
             <button type="button" className={styles.link} onClick={() => onSelect(task)}>

@@ -3,7 +3,7 @@
 import { RotateCcw } from "lucide-react";
 import type { ReactNode } from "react";
 import { href, pathTo } from "../../../app/router";
-import { useMessages } from "../../../i18n/messages";
+import { listText, useMessages } from "../../../i18n/messages";
 import { duration } from "../../../i18n/time";
 import { Button, ButtonLink } from "../../../ui/controls";
 import { isTerminal, StatusBadge } from "../../../ui/status";
@@ -100,7 +100,7 @@ export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
         </Part>
       )}
       {record.truncated && record.truncated.length > 0 && (
-        <p className={styles.soft}>{t("truncated", { fields: record.truncated.join(", ") })}</p>
+        <p className={styles.soft}>{t("truncated", { fields: listText(record.truncated) })}</p>
       )}
       {!over && record.started_at != null && <p className={styles.soft}>{t("valuesAtEnd")}</p>}
       {over && (

@@ -5,8 +5,8 @@ import { isOver, type Run, type Task } from "../run";
 export type Wait = Schemas["WaitItem"];
 export type EventKind =
   | "submitted"
-  | "begun"
-  | "begunAgain"
+  | "started"
+  | "restarted"
   | "retried"
   | "taskFailed"
   | "asked"
@@ -39,14 +39,14 @@ export function eventsOf(run: Run, tasks: readonly Task[], waits: readonly Wait[
   ];
   if (run.start_time != null)
     events.push({
-      kind: "begun",
+      kind: "started",
       at: run.start_time,
       tone: "RUNNING",
       who: run.attempt > 1 ? null : run.worker_id,
     });
   // Of later attempts, the run keeps only how many there were.
   if (run.attempt > 1)
-    events.push({ kind: "begunAgain", at: null, tone: "RUNNING", who: run.worker_id, number: run.attempt });
+    events.push({ kind: "restarted", at: null, tone: "RUNNING", who: run.worker_id, number: run.attempt });
   for (const { name, state, record } of tasks) {
     // The last one of a task that is over was not tried again.
     for (const call of record.latest_calls?.slice(0, isOver(state) ? -1 : undefined) ?? [])
