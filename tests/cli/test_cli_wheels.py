@@ -96,7 +96,7 @@ def test_what_the_gateway_refuses_is_said_with_its_cure(server: str, tmp_path: P
     again = client(server, "wheel-upload", "--wheel-file", str(file))
     assert again.returncode == 1
     assert "ERR-PYOCO-0022" in again.stderr
-    assert "wanted one above 0.1.0" in again.stderr
+    assert "expected one above 0.1.0" in again.stderr
     missing = client(server, "wheel-delete", "--name", "other-1.0-py3-none-any.whl")
     assert (missing.returncode, "ERR-PYOCO-0023" in missing.stderr) == (1, True)
 

@@ -1,1 +1,1 @@
-"""Who may do what: API keys, their scopes, and what a gateway knows about them."""
+"""API keys: tokens, scopes, administration and the cache of the gateway."""

@@ -1,4 +1,4 @@
-"""What an administrator does with keys: make, list, revoke and rotate them."""
+"""Creating, listing, revoking and rotating API keys."""
 
 import time
 from collections.abc import Callable
@@ -36,8 +36,6 @@ def state_of(record: ApiKeyRecord) -> KeyState:
 
 
 class KeyAdministration:
-    """The commands. What they make is shown to their caller, and stored nowhere."""
-
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._keys = ApiKeys(connection)
@@ -61,7 +59,7 @@ class KeyAdministration:
         return record, token
 
     async def list(self, tenant_id: str | None) -> list[ListedKey]:
-        """The keys of a tenant, or all; the newest first."""
+        """The keys of a tenant (None: all), the newest first."""
         mirror = ApiKeyMirror(self._connection)
         await mirror.look()
         found = [
@@ -72,7 +70,7 @@ class KeyAdministration:
         return sorted(found, key=lambda key: -key.record.created_at)
 
     async def revoke(self, key_id: str) -> ApiKeyRecord:
-        """For good; a key that was revoked before stays as it is."""
+        """Permanent; a key that is revoked already stays as it is."""
 
         def revoked(record: ApiKeyRecord) -> ApiKeyRecord:
             return record if record.revoked_at else structs.replace(record, revoked_at=time.time())
@@ -80,7 +78,7 @@ class KeyAdministration:
         return await self._change(key_id, revoked)
 
     async def rotate(self, key_id: str, *, overlap_sec: float) -> tuple[ApiKeyRecord, Token]:
-        """A new secret for a key; the one it has is good for that much longer, and older ones no more."""
+        """A new secret; the current one stays valid for `overlap_sec`, older ones end now."""
         token = new_token(key_id)
         fresh = stored_secret(token, self._pepper)
 

@@ -1,4 +1,4 @@
-"""What a key may be used for; a key without scopes may do all that its tenant can."""
+"""Scopes of API keys. A key without scopes has all of them."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -18,10 +18,10 @@ ALL_SCOPES = frozenset(Scope)
 
 
 def parse_scopes(words: Iterable[str]) -> list[Scope]:
-    """The scopes named, each once, in the order of the table; InvalidCliArgument names each that is none."""
+    """Each scope once, in the order of the enumeration; InvalidCliArgument names the unknown ones."""
     given = list(words)
     problems = [
-        FieldProblem("scope", f"wanted one of {', '.join(Scope)}", value=shortened(word))
+        FieldProblem("scope", f"expected one of {', '.join(Scope)}", value=shortened(word))
         for word in given
         if word not in set(Scope)
     ]

@@ -1,9 +1,7 @@
-"""The key as its owner has it, and what is stored of it.
+"""API keys in the clear and as they are stored.
 
-A key is `pyoco_<key_id>_<secret>`. The id finds the record, and is no secret; the secret is 256 random bits.
-One fast hash of those is enough: there is nothing to guess that a slow one would protect, and it is on the
-way of every request. The pepper is the key of the hash (HMAC-SHA256). Without one that key is empty, and what
-is left is a salted hash: who reads the bucket cannot turn it back, but who can write there could make a key.
+A key is `pyoco_<key_id>_<secret>`; the secret is 256 random bits, so a fast hash is enough. The pepper is
+the key of that hash (HMAC-SHA256). Without a pepper, whoever can write to the bucket can create a valid key.
 """
 
 import hmac
@@ -20,14 +18,14 @@ _SECRET_BYTES: Final = 32
 _SALT_BYTES: Final = 16
 _TOKEN: Final = re.compile(r"pyoco_([0-9a-f]{16})_([0-9a-f]{64})")
 _KEY_ID: Final = re.compile(r"[0-9a-f]{16}")
-_MARK_BYTES: Final = 32
-_MARK_KEY: Final = secrets.token_bytes(_MARK_BYTES)
-KEY_ID_EXPECTED: Final = "wanted the 16 hexadecimal digits that `api-key list` shows"
+_FINGERPRINT_BYTES: Final = 32
+_FINGERPRINT_KEY: Final = secrets.token_bytes(_FINGERPRINT_BYTES)
+KEY_ID_EXPECTED: Final = "expected the 16 hexadecimal digits that `api-key list` shows"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Token:
-    """A key in the clear; without a repr, so that it does not end up in a log."""
+    """Has no repr, so that no log shows it."""
 
     key_id: str
     secret: str
@@ -42,7 +40,7 @@ class Token:
 
 
 def new_token(key_id: str = "") -> Token:
-    """A fresh secret, for a new key unless an id is given."""
+    """A new secret, of a new key unless an id is given."""
     return Token(key_id or secrets.token_hex(_KEY_ID_BYTES), secrets.token_hex(_SECRET_BYTES))
 
 
@@ -60,13 +58,8 @@ def digest_of(secret: str, salt: str, pepper: bytes) -> str:
 
 
 def fingerprint(text: str) -> bytes:
-    """Stands for a key in the memory of this process: a tenth of the work of `digest_of`, and no secret.
+    """Identifies a key in this process at a tenth of the cost of `digest_of`.
 
-    Its hash has a key that nobody knows, so that looking for a mark tells nothing by the time that it takes.
+    The hash is keyed, so that the time of a dictionary lookup reveals nothing about the key.
     """
-    return blake2b(text.encode(), digest_size=_MARK_BYTES, key=_MARK_KEY).digest()
-
-
-def same(one: str, other: str) -> bool:
-    """Compared in a time that tells nothing about how far they are alike."""
-    return hmac.compare_digest(one, other)
+    return blake2b(text.encode(), digest_size=_FINGERPRINT_BYTES, key=_FINGERPRINT_KEY).digest()

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Protocol
 
-from pyoco_server.auth.known_keys import ApiKeyCache
+from pyoco_server.auth.api_key_cache import ApiKeyCache
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.stores.bulk_records import BulkRecords

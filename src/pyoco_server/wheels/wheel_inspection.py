@@ -1,7 +1,7 @@
-"""Whether a file really is the wheel that its name says, and can be unpacked without harm.
+"""Checks that a file is the wheel that its name says, and that it is safe to unpack.
 
-Nothing is unpacked here, and nothing is believed: the archive's own list is bounded before it is read, every
-file's path is looked at, and its content is compared with the hash in RECORD.
+Nothing is unpacked here. The central directory is bounded before it is read, every path is checked, and the
+content of every file is compared with its hash in RECORD.
 """
 
 import base64
@@ -26,13 +26,13 @@ from packaging.version import InvalidVersion, Version
 
 from pyoco_server.wheels.wheel_name import WheelName
 
-# Unpacked it may be this many times as large as a wheel may be packed.
+# The unpacked size may be this many times the largest packed size.
 MAX_UNPACKED_RATIO: Final = 10
-# A wheel of more files needs the 64-bit form of the list, which nothing we take has.
-_MOST_FILES: Final = 65534
-_MAX_LIST_BYTES: Final = 32 * 1024 * 1024
-_LONGEST_PYTHON: Final = 200
-_MOST_TAGS: Final = 1000
+# More files need ZIP64, which is rejected.
+_MAX_FILES: Final = 65534
+_MAX_DIRECTORY_BYTES: Final = 32 * 1024 * 1024
+_MAX_PYTHON_CHARS: Final = 200
+_MAX_TAGS: Final = 1000
 _MAX_METADATA_BYTES: Final = 1024 * 1024
 _MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
 _BLOCK_BYTES: Final = 1024 * 1024
@@ -41,14 +41,14 @@ _END: Final = struct.Struct("<4s4H2LH")
 _END_SIGNATURE: Final = b"PK\x05\x06"
 _END_64_LOCATOR: Final = b"PK\x06\x07"
 _LOCATOR_BYTES: Final = 20
-_LISTED: Final = b"PK\x01\x02"
-_LISTED_BYTES: Final = 46
-# Of a file's entry in the list: the lengths of its name, of its extra fields and of its comment.
-_LISTED_LENGTHS: Final = struct.Struct("<3H")
-_LISTED_LENGTHS_AT: Final = 28
-_LONGEST_COMMENT: Final = 65535
+_ENTRY_SIGNATURE: Final = b"PK\x01\x02"
+_ENTRY_BYTES: Final = 46
+# Of name, extra fields and comment.
+_ENTRY_LENGTHS: Final = struct.Struct("<3H")
+_ENTRY_LENGTHS_AT: Final = 28
+_MAX_COMMENT_BYTES: Final = 65535
 
-# What reading a hostile archive may raise, beside what it is meant to.
+# What zipfile raises for a hostile archive.
 _UNREADABLE: Final = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError),
     *(NotImplementedError, RuntimeError, ValueError, OverflowError, OSError),
@@ -56,59 +56,56 @@ _UNREADABLE: Final = (
 _ENCRYPTED: Final = 0x1
 _COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _HASHES: Final = frozenset({"sha256", "sha384", "sha512"})
-# What cannot hold its own hash, and the signatures over it.
+# RECORD cannot contain its own hash.
 _UNHASHED: Final = frozenset({"RECORD", "RECORD.jws", "RECORD.p7s"})
 
 
 class InvalidWheel(ValueError):
-    """The text says what is wrong with the file, and the cure."""
+    """The text says what is wrong with the file, and what to do."""
 
 
 def inspect_wheel(file: IO[bytes], name: WheelName, *, max_unpacked_bytes: int) -> SpecifierSet:
-    """For which versions of Python it is; InvalidWheel unless the file is the wheel of this name.
-
-    Blocking, and thorough.
-    """
+    """Requires-Python of the wheel; InvalidWheel unless the file is the wheel of this name. Blocking."""
     try:
-        _check_list_size(file)
+        _check_directory(file)
         with zipfile.ZipFile(file) as archive:
             return _Inspection(archive, name).check(max_unpacked_bytes)
     except InvalidWheel:
         raise
     except _UNREADABLE as error:
-        raise InvalidWheel(f"it is no readable zip archive ({error}); build the wheel again") from error
+        raise InvalidWheel(f"it is not a readable zip archive ({error}); build the wheel again") from error
 
 
-def _check_list_size(file: IO[bytes]) -> None:
-    """Python reads the whole list of an archive into memory: a hostile one must not get that far."""
+def _check_directory(file: IO[bytes]) -> None:
+    """zipfile reads the whole central directory into memory, so its size is checked first."""
     size = file.seek(0, io.SEEK_END)
-    # Also what may be in front of the end record that has the longest comment.
-    begin = file.seek(max(0, size - _END.size - _LONGEST_COMMENT - _LOCATOR_BYTES))
+    # The end record with its longest comment, and the ZIP64 locator before it.
+    begin = file.seek(max(0, size - _END.size - _MAX_COMMENT_BYTES - _LOCATOR_BYTES))
     tail = file.read()
     place = tail.rfind(_END_SIGNATURE)
     if place < 0 or len(tail) < place + _END.size:
-        raise InvalidWheel("it is no zip archive; a wheel is one: build it with `python -m build`")
-    list_bytes = _END.unpack_from(tail, place)[5]
+        raise InvalidWheel("it is not a zip archive; a wheel is one: build it with `python -m build`")
+    directory_bytes = _END.unpack_from(tail, place)[5]
     locator = tail[max(0, place - _LOCATOR_BYTES) : place]
-    if locator.startswith(_END_64_LOCATOR) or list_bytes > _MAX_LIST_BYTES:
+    if locator.startswith(_END_64_LOCATOR) or directory_bytes > _MAX_DIRECTORY_BYTES:
         raise _too_many_files()
-    # The list is right in front of its end, whatever the end says about its place.
-    file.seek(max(0, begin + place - list_bytes))
-    _count_files(file.read(list_bytes))
+    # zipfile looks for the directory right before its end record, whatever offset that has.
+    file.seek(max(0, begin + place - directory_bytes))
+    _count_files(file.read(directory_bytes))
 
 
-def _count_files(listed: bytes) -> None:
-    """What the archive says about their number is not looked at by who reads it, and may be a lie."""
+def _count_files(directory: bytes) -> None:
+    """zipfile ignores the number of files in the end record, and so does this."""
     place = files = 0
-    while listed.startswith(_LISTED, place) and len(listed) >= place + _LISTED_BYTES:
+    while directory.startswith(_ENTRY_SIGNATURE, place) and len(directory) >= place + _ENTRY_BYTES:
         files += 1
-        if files > _MOST_FILES:
+        if files > _MAX_FILES:
             raise _too_many_files()
-        place += _LISTED_BYTES + sum(_LISTED_LENGTHS.unpack_from(listed, place + _LISTED_LENGTHS_AT))
+        place += _ENTRY_BYTES + sum(_ENTRY_LENGTHS.unpack_from(directory, place + _ENTRY_LENGTHS_AT))
 
 
 def _too_many_files() -> InvalidWheel:
-    return InvalidWheel(f"it has too many files; wanted at most {_MOST_FILES}: split the package")
+    return InvalidWheel(f"it has too many files; expected at most {_MAX_FILES}: split the package")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +122,17 @@ class _Inspection:
                 f"unpacked it has {unpacked} bytes, and {max_unpacked_bytes} are allowed; split the package"
             )
         folder = self._info_folder(entries)
-        wanted_python = self._check_metadata(folder)
+        python = self._check_metadata(folder)
         self._check_format(folder)
         self._check_content(folder)
-        return wanted_python
+        return python
 
     def _info_folder(self, entries: list[zipfile.ZipInfo]) -> str:
         tops = {PurePosixPath(entry.filename).parts[0] for entry in entries}
         folders = sorted(top for top in tops if top.endswith(".dist-info"))
         if len(folders) != 1:
             found = ", ".join(folders) or "none"
-            raise InvalidWheel(f"wanted one *.dist-info folder in it, found {found}; build the wheel again")
+            raise InvalidWheel(f"expected one *.dist-info folder in it, found {found}; build the wheel again")
         [folder] = folders
         package, _, version = folder.removesuffix(".dist-info").rpartition("-")
         self._compare(f"its folder {folder}", package, version)
@@ -146,18 +143,17 @@ class _Inspection:
         self._compare(f"{folder}/METADATA", str(metadata["Name"]), str(metadata["Version"]))
         python = str(metadata["Requires-Python"] or "")
         try:
-            if len(python) <= _LONGEST_PYTHON:
+            if len(python) <= _MAX_PYTHON_CHARS:
                 return SpecifierSet(python)
         except InvalidSpecifier:
-            # Said below.
             pass
         raise InvalidWheel(
-            f"{folder}/METADATA says Requires-Python {python[:_LONGEST_PYTHON]!r}; "
-            "wanted versions such as >=3.11,<4"
+            f"{folder}/METADATA says Requires-Python {python[:_MAX_PYTHON_CHARS]!r}; "
+            "expected versions such as >=3.11,<4"
         )
 
     def _compare(self, where: str, package: str, version: str) -> None:
-        wanted = f"{self.name.package} {self.name.version}"
+        expected = f"{self.name.package} {self.name.version}"
         try:
             same = canonicalize_name(package, validate=True) == self.name.package
             same = same and Version(version) == self.name.version
@@ -165,7 +161,7 @@ class _Inspection:
             same = False
         if not same:
             raise InvalidWheel(
-                f"{where} says {package!r} {version!r}, its file name says {wanted}; "
+                f"{where} says {package!r} {version!r}, its file name says {expected}; "
                 "a wheel must not be renamed: upload it under the name it was built with"
             )
 
@@ -173,12 +169,11 @@ class _Inspection:
         headers = self._headers(f"{folder}/WHEEL")
         form = str(headers["Wheel-Version"])
         if form.partition(".")[0] != "1":
-            raise InvalidWheel(f"{folder}/WHEEL says Wheel-Version {form!r}; wanted 1.x")
-        said = [str(line) for line in headers.get_all("Tag", [])]
-        # Without any it says nothing that the name could contradict.
-        if said and _tags_in(said) != self.name.compatible_with:
+            raise InvalidWheel(f"{folder}/WHEEL says Wheel-Version {form!r}; expected 1.x")
+        tags = [str(line) for line in headers.get_all("Tag", [])]
+        if tags and _tags_in(tags) != self.name.compatible_with:
             raise InvalidWheel(
-                f"{folder}/WHEEL says Tag {', '.join(said)[:200]!r}, its file name {self.name.file_name}; "
+                f"{folder}/WHEEL says Tag {', '.join(tags)[:200]!r}, its file name {self.name.file_name}; "
                 "a wheel must not be renamed: upload it under the name it was built with"
             )
 
@@ -205,8 +200,8 @@ class _Inspection:
             recorded = hashes.get(entry.filename)
             if recorded is None:
                 raise InvalidWheel(f"{folder}/RECORD has no hash of {entry.filename}; build the wheel again")
-            algorithm, _, wanted = recorded.partition("=")
-            if _encoded(self._digest(entry, algorithm)) != wanted.rstrip("="):
+            algorithm, _, expected = recorded.partition("=")
+            if _encoded(self._digest(entry, algorithm)) != expected.rstrip("="):
                 raise InvalidWheel(f"{entry.filename} differs from {folder}/RECORD; build the wheel again")
 
     def _recorded_hashes(self, path: str) -> dict[str, str]:
@@ -226,10 +221,10 @@ class _Inspection:
 
 
 def _tags_in(lines: list[str]) -> frozenset[Tag]:
-    """Empty when a line is no tag, or when they are more than any wheel has: a line may stand for many."""
+    """Empty for an invalid line, or for too many tags: one line may stand for many."""
     spread = sum(prod(part.count(".") + 1 for part in line.split("-")) for line in lines)
     try:
-        return frozenset(tag for line in lines if spread <= _MOST_TAGS for tag in parse_tag(line.strip()))
+        return frozenset(tag for line in lines if spread <= _MAX_TAGS for tag in parse_tag(line.strip()))
     except ValueError:
         return frozenset()
 
@@ -238,27 +233,27 @@ def _check_paths(entries: list[zipfile.ZipInfo]) -> None:
     seen: set[str] = set()
     for entry in entries:
         path = entry.filename
-        objection = _objection(entry)
-        if objection is None and path in seen:
-            objection = "is in it twice"
-        if objection is not None:
-            raise InvalidWheel(f"the file {path[:200]!r} {objection}; build the wheel again")
+        problem = _path_problem(entry)
+        if problem is None and path in seen:
+            problem = "is in it twice"
+        if problem is not None:
+            raise InvalidWheel(f"the file {path[:200]!r} {problem}; build the wheel again")
         seen.add(path)
 
 
-def _objection(entry: zipfile.ZipInfo) -> str | None:
-    """Why unpacking this file could do harm."""
+def _path_problem(entry: zipfile.ZipInfo) -> str | None:
+    """Why unpacking this file is not safe."""
     path = entry.filename
-    # `orig_filename` is what the archive holds; what comes behind a NUL byte is not in `filename`.
+    # `filename` ends at a NUL byte, `orig_filename` does not.
     if "\\" in entry.orig_filename or "\x00" in entry.orig_filename or ":" in path.partition("/")[0]:
         return "has a path that other systems read differently"
     if path.startswith("/") or not path.strip("/"):
         return "has an absolute or empty path"
     if any(part in (".", "..", "") for part in path.removesuffix("/").split("/")):
-        return "leads out of the folder that it is unpacked into"
+        return "leads out of the target folder"
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        return "is a link or a device, and no file"
+        return "is a link or a device"
     if entry.flag_bits & _ENCRYPTED or entry.compress_type not in _COMPRESSIONS:
         return "is encrypted, or not compressed by deflate"
     return None

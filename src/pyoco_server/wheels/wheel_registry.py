@@ -1,7 +1,6 @@
-"""The registry of wheels: what is in it, and which wheel may come into it.
+"""The registry of wheels, in which the version of a package only goes up.
 
-A package's version only goes up. Two gateways that take two uploads in the same moment agree by the store's
-revision: who comes second looks again, and finds a version that is not older than its own.
+Concurrent uploads are decided by the revision of the store: the second one reads the list again.
 """
 
 import asyncio
@@ -25,27 +24,25 @@ log = logging.getLogger(__name__)
 TAGS_HEADER: Final = "x-pyoco-wheel-tags"
 PYTHON_HEADER: Final = "x-pyoco-wheel-requires-python"
 _BLOCK_BYTES: Final = 1024 * 1024
-# Far longer than storing an upload takes, so that chunks this old have no record to come.
+# Chunks of this age without a record are of an upload that failed.
 ABANDONED_SEC: Final = 3600.0
 _STORE_LIMIT_SEC: Final = ABANDONED_SEC / 4
-_TRIES: Final = 3
+_MAX_ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class StoredWheel:
-    """One wheel of the registry."""
-
     name: WheelName
     stored: StoredObject
 
     @property
     def tags(self) -> list[str]:
-        """Which workers it is for; none: for all of them."""
+        """The tags of the workers that install it; none: all workers."""
         return [tag for tag in self.stored.headers.get(TAGS_HEADER, "").split(",") if tag]
 
     @property
     def requires_python(self) -> SpecifierSet:
-        """For which versions of Python it is; of wheels of an earlier version of ours it is not known."""
+        """Unknown for wheels that an earlier version of pyoco-server has stored."""
         try:
             return SpecifierSet(self.stored.headers.get(PYTHON_HEADER, ""))
         except InvalidSpecifier:
@@ -57,8 +54,6 @@ class StoredWheel:
 
 
 class WheelRegistry:
-    """The `pyoco_wheels` object store, under the rules for wheels."""
-
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._store = ObjectStore(connection, connection.config.wheel_object_store_bucket)
@@ -76,11 +71,11 @@ class WheelRegistry:
         await self._cleaner.close()
 
     async def newest_record(self) -> MessageInfo | None:
-        """What changes with every wheel that comes or goes; one small question."""
+        """Changes with every upload and removal; cheap to read."""
         return await self._store.newest_record()
 
     async def on_change(self, hint: Callable[[], None]) -> None:
-        """Call `hint` when a wheel comes or goes, or may be about to."""
+        """Call `hint` when a wheel is added or removed, or may be soon."""
         await self._store.on_change(hint)
 
     async def all(self) -> list[StoredWheel]:
@@ -88,24 +83,24 @@ class WheelRegistry:
         return sorted(_wheels_in(await self._store.listing()), key=_rank)
 
     async def find(self, name: str) -> StoredWheel:
-        """The wheel of this name, or WheelNotFound."""
+        """WheelNotFound if there is none of this name."""
         for wheel in _wheels_in(await self._store.listing()):
             if wheel.name.file_name == name:
                 return wheel
         raise _not_found(name)
 
     def read(self, wheel: StoredWheel, *, start: int = 0) -> AsyncIterator[bytes]:
-        """Its bytes from `start` on, a part at a time."""
+        """Its bytes from `start` on, in chunks."""
         return self._store.read(wheel.stored, start=start)
 
     async def check_version(self, name: WheelName) -> None:
-        """Raise WheelVersionRejected unless a wheel of this name would be taken now."""
+        """Raise WheelVersionRejected unless this version would be accepted now."""
         _check_newer(name, await self._store.listing())
 
     async def add(
         self, name: WheelName, file: IO[bytes], tags: Sequence[str], requires_python: SpecifierSet
     ) -> StoredWheel:
-        """Take a wheel that was inspected; WheelVersionRejected unless it is newer than all others."""
+        """Store an inspected wheel; WheelVersionRejected unless it is newer than all of its package."""
         headers = {TAGS_HEADER: ",".join(tags), PYTHON_HEADER: str(requires_python)}
         listing = await self._store.listing()
         _check_newer(name, listing)
@@ -118,7 +113,7 @@ class WheelRegistry:
             raise self._connection.unavailable(why) from None
 
     async def remove(self, name: str) -> StoredWheel:
-        """Take a wheel out, and say which it was; WheelNotFound if there is none of this name."""
+        """Remove a wheel and return it; WheelNotFound if there is none of this name."""
         while True:
             listing = await self._store.listing()
             stored = listing.find(name)
@@ -132,25 +127,25 @@ class WheelRegistry:
             except RevisionConflict:
                 continue
             except NatsUnavailable:
-                # Without an answer it is not known whether it is out: then the list tells.
+                # Without an ack the removal may have happened: read the list.
                 left = (await self._store.listing()).find(name)
                 if left is not None and left.nuid == stored.nuid:
                     raise
             return wheel
 
     async def drop_abandoned(self, older_than_sec: float = ABANDONED_SEC) -> int:
-        """Remove the bytes of uploads whose gateway died; returns of how many."""
+        """Remove the chunks of unfinished uploads; returns the number of uploads."""
         abandoned = await self._store.abandoned(older_than_sec)
         for nuid in abandoned:
-            log.info("removing what is left of an upload that was never finished: %s", nuid)
+            log.info("removing the chunks of an unfinished upload: %s", nuid)
             await self._store.drop_chunks(nuid)
         return len(abandoned)
 
     async def _publish(
         self, name: WheelName, chunks: StoredChunks, headers: dict[str, str], listing: ObjectListing
     ) -> StoredWheel:
-        """Show the wheel. Without an answer it is not known whether it is shown: then the list tells."""
-        tries = 0
+        """Write the record of the wheel. Without an ack it may be written: read the list."""
+        attempts = 0
         while True:
             try:
                 _check_newer(name, listing)
@@ -165,9 +160,9 @@ class WheelRegistry:
                 if ours is not None and ours.nuid == chunks.nuid:
                     return StoredWheel(name, ours)
                 if isinstance(why, NatsUnavailable):
-                    tries += 1
-                    # If the list has changed it may have been shown, and deleted again: not twice.
-                    if tries == _TRIES or found.revision != listing.revision:
+                    attempts += 1
+                    # If the list has changed, the wheel may have been added and removed: do not add it again.
+                    if attempts == _MAX_ATTEMPTS or found.revision != listing.revision:
                         raise
                 listing = found
 
@@ -176,23 +171,22 @@ class WheelRegistry:
         try:
             await self.drop_abandoned()
         except NatsUnavailable as error:
-            log.debug("unfinished uploads are looked for later: %s", error)
+            log.debug("cannot look for unfinished uploads: %s", error)
         await asyncio.sleep(ABANDONED_SEC)
 
 
 async def _blocks_of(file: IO[bytes]) -> AsyncIterator[bytes]:
-    """A file's content, read by another thread."""
     file.seek(0)
     while block := await asyncio.to_thread(file.read, _BLOCK_BYTES):
         yield block
 
 
 def _check_newer(name: WheelName, listing: ObjectListing) -> None:
-    rivals = [wheel for wheel in _wheels_in(listing) if wheel.name.package == name.package]
-    newest = max(rivals, key=_rank, default=None)
+    others = [wheel for wheel in _wheels_in(listing) if wheel.name.package == name.package]
+    newest = max(others, key=_rank, default=None)
     if newest is not None and newest.name.version >= name.version:
         raise WheelVersionRejected(
-            f"{name.file_name} has version {name.version}; wanted one above {newest.name.version}, "
+            f"{name.file_name} has version {name.version}; expected one above {newest.name.version}, "
             f"which {newest.name.file_name} has"
         )
 
@@ -202,7 +196,7 @@ def _wheels_in(listing: ObjectListing) -> list[StoredWheel]:
 
 
 def _wheel(stored: StoredObject) -> StoredWheel | None:
-    """None for what something else has put there."""
+    """None for an object that is not a wheel."""
     try:
         return StoredWheel(WheelName.parse(stored.name), stored)
     except InvalidWheelName:

@@ -1,11 +1,8 @@
-"""The folder of one worker's wheels: each one is installed into a folder of its own, named after its upload.
+"""The folder of one worker's wheels. Each wheel is installed into a folder of its own, named by its upload.
 
-Nothing that was installed is ever changed. What counts is the list of wheels in `active.json`, which is
-replaced in one step: a failed installation leaves a folder that is on no list, and the old code in place.
-The environment of the worker is not touched, and another worker on the same machine has another folder.
-
-All of them are in one folder that nobody else uses, since those of workers that are gone are removed: beside
-it may be whatever others keep there.
+An installed folder never changes. The active wheels are those in `active.json`, which is replaced atomically:
+a failed installation leaves an unused folder. Folders of stopped workers are removed, so that all of them are
+in a folder `pyoco-workers`, which nothing else uses.
 """
 
 import fcntl
@@ -27,11 +24,11 @@ OWN_FOLDER: Final = "pyoco-workers"
 
 
 class FolderLocked(Exception):
-    """Another worker, with the same id, uses this folder."""
+    """Another worker with the same id uses this folder."""
 
 
 class WheelSite:
-    """Its methods are blocking, and for one thread at a time."""
+    """Blocking, for one thread at a time."""
 
     def __init__(self, parent: Path, worker_id: str) -> None:
         self._parent = parent.absolute() / OWN_FOLDER
@@ -44,7 +41,7 @@ class WheelSite:
         return self._root / "tmp"
 
     def open(self) -> list[InstalledWheel]:
-        """Take the folder, remove those of workers that are gone, and say what is installed here."""
+        """Lock the folder, remove those of stopped workers, and return what is installed."""
         self._parent.mkdir(parents=True, exist_ok=True)
         if self._lock is None:
             self._lock = _locked(self._lock_path)
@@ -61,11 +58,10 @@ class WheelSite:
             self._lock = None
 
     def code_folder(self, nuid: str) -> Path:
-        """What goes on the path of imports."""
         return self._root / "installed" / nuid
 
     def new_folder(self, nuid: str) -> Path:
-        """Where a wheel is installed before it counts."""
+        """Where a wheel is installed before `commit`."""
         folder = self.temporary / nuid
         shutil.rmtree(folder, ignore_errors=True)
         return folder
@@ -75,27 +71,26 @@ class WheelSite:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / file_name
 
-    def keep(self, nuid: str, installed: Path) -> None:
-        """The installation went well; the wheel itself is not needed any more."""
+    def commit(self, nuid: str, installed: Path) -> None:
+        """Keep a successful installation; the wheel file is not needed any more."""
         target = self.code_folder(nuid)
         target.parent.mkdir(parents=True, exist_ok=True)
-        # A wheel without any file makes pip make no folder.
+        # For a wheel without files, pip creates no folder.
         installed.mkdir(exist_ok=True)
         installed.rename(target)
         shutil.rmtree(self._root / "downloads" / nuid, ignore_errors=True)
 
     def activate(self, wheels: Iterable[InstalledWheel]) -> None:
-        """From now on, these count."""
         fresh = self._root / f"{_ACTIVE}.new"
         fresh.write_bytes(msgspec.json.format(msgspec.json.encode(list(wheels))))
         fresh.replace(self._root / _ACTIVE)
 
     def remove_except(self, nuids: Iterable[str]) -> None:
-        """Uninstall what is on no list; nothing may run from it any more."""
-        wanted = set(nuids)
+        """Uninstall all other wheels; nothing may run from them any more."""
+        kept = set(nuids)
         for kind in ("installed", "downloads"):
             for folder in (self._root / kind).glob("*"):
-                if folder.name not in wanted:
+                if folder.name not in kept:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _read_active(self) -> list[InstalledWheel]:
@@ -104,11 +99,11 @@ class WheelSite:
         except FileNotFoundError:
             return []
         except (OSError, msgspec.DecodeError) as error:
-            log.warning("the wheels in %s are installed anew: %s", self._root, error)
+            log.warning("reinstalling the wheels in %s: %s", self._root, error)
             return []
 
     def _remove_others(self) -> None:
-        """Ids are made from process ids by default, so that most workers never come again."""
+        """A worker id contains a process id by default, so that most ids are used once."""
         for path in self._parent.glob("*.lock"):
             if path == self._lock_path or (lock := _locked(path)) is None:
                 continue
@@ -118,7 +113,7 @@ class WheelSite:
 
 
 def _locked(path: Path) -> int | None:
-    """Hold the file until this process ends or closes it; None when somebody else does."""
+    """Lock the file until this process ends or closes it; None when it is locked."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -128,7 +123,7 @@ def _locked(path: Path) -> int | None:
             return None
         if _is_still(path, descriptor):
             return descriptor
-        # Its last owner was cleared away in this moment, and the file with it.
+        # Another worker has just removed the file of a stopped one.
         os.close(descriptor)
 
 

@@ -1,24 +1,31 @@
-"""Bringing one worker's wheels to what the registry says: what is new is installed, what is gone removed.
+"""Synchronises the wheels of one worker with the registry: selects, installs and removes them.
 
-One wheel that cannot be installed does not hold up the others, and its package stays at the version it has.
+When a wheel cannot be installed, its package stays at its version, and the others are installed.
 """
 
 import asyncio
 import hashlib
 import logging
+import os
+import signal
+import sys
 import time
-from collections.abc import Collection, Sequence
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from packaging.tags import Tag, sys_tags
 
 from pyoco_server.broker.jetstream.stream_reads import MessageInfo
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import InstalledWheel, SkippedWheel, WheelSyncResult, WheelSyncState
-from pyoco_server.wheels.pip_install import InstallFailed, pip_install
 from pyoco_server.wheels.wheel_registry import StoredWheel, WheelRegistry
-from pyoco_server.wheels.wheel_selection import IncompatibleWheel, Selection, own_environment, select
 from pyoco_server.wheels.wheel_site import FolderLocked, WheelSite
 
 log = logging.getLogger(__name__)
@@ -27,10 +34,39 @@ log = logging.getLogger(__name__)
 _MAX_LISTED: Final = 100
 _MAX_ERROR_CHARS: Final = 1000
 
+# -I and --isolated: the working folder, pip's settings and variables have no influence.
+_PIP: Final = ("-I", "-m", "pip", "--isolated", "--disable-pip-version-check", "--no-input", "--no-color")
+_OPTIONS: Final = ("--no-deps", "--force-reinstall", "--no-index", "--no-cache-dir", "--quiet")
+_OUTPUT_BYTES: Final = 2000
+
+
+class InstallFailed(Exception):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    # Of interpreter, ABI and platform.
+    tags: frozenset[Tag]
+    python: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncompatibleWheel:
+    """A wheel that matches the tags of this worker, but not its Python or its platform."""
+
+    wheel: StoredWheel
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    # One of each package.
+    chosen: list[StoredWheel]
+    incompatible: list[IncompatibleWheel]
+
 
 class WheelSync:
-    """What this worker has installed, and how the last synchronisation went."""
-
     def __init__(self, config: NatsBackendConfig, worker_id: str, tags: Sequence[str]) -> None:
         self.enabled = config.wheel_sync_enabled
         self.state = WheelSyncState(
@@ -43,21 +79,21 @@ class WheelSync:
         self._is_open = False
         # By package.
         self._installed: dict[str, InstalledWheel] = {}
-        # What of the registry everything was brought to. A sequence alone may be used again, by a registry
-        # that was restored from a backup.
+        # The last record of the registry that was synchronised. Its sequence alone is not unique: a registry
+        # that was restored from a backup uses it again.
         self._newest: MessageInfo | None = None
         self._is_synchronised = False
 
     @property
     def folders(self) -> list[str]:
-        """Where the executors find the code of the wheels."""
+        """The import path of the executors."""
         return [str(self._site.code_folder(wheel.nuid)) for wheel in self._installed.values()]
 
     async def close(self) -> None:
         await asyncio.to_thread(self._site.close)
 
     async def run(self, registry: WheelRegistry) -> bool:
-        """Synchronise; whether the code has changed. What goes wrong is in the state, and in the log."""
+        """Returns whether the code has changed. Errors are in `state` and in the log."""
         self.state.last_attempt_at = time.time()
         try:
             failures, changed = await self._run(registry)
@@ -72,12 +108,10 @@ class WheelSync:
         return changed
 
     async def clean(self, in_use: Collection[str] = ()) -> None:
-        """Remove the folders of wheels that are gone, but for those that something still runs from."""
+        """Remove the folders of removed wheels, except those that an executor still uses."""
         if self._is_open:
-            wanted = [wheel.nuid for wheel in self._installed.values()]
-            await asyncio.to_thread(
-                self._site.remove_except, [*wanted, *(Path(path).name for path in in_use)]
-            )
+            used = [wheel.nuid for wheel in self._installed.values()]
+            await asyncio.to_thread(self._site.remove_except, [*used, *(Path(path).name for path in in_use)])
 
     async def _run(self, registry: WheelRegistry) -> tuple[list[str], bool]:
         await self._open()
@@ -90,7 +124,7 @@ class WheelSync:
         if updated or removed:
             await asyncio.to_thread(self._site.activate, self._installed.values())
         self._newest, self._is_synchronised = newest, not failures
-        self._tell(selection, updated, removed)
+        self._report(selection, updated, removed)
         return failures, bool(updated or removed)
 
     async def _open(self) -> None:
@@ -111,12 +145,12 @@ class WheelSync:
             try:
                 await self._install(registry, wheel)
             except (InstallFailed, NatsUnavailable, OSError) as error:
-                stays = f"version {earlier.version} stays" if earlier else "the package is not there"
+                stays = f"version {earlier.version} stays" if earlier else "not installed"
                 failures.append(f"{wheel.name.file_name}: {error} ({stays})")
                 continue
             self._installed[wheel.name.package] = _installed(wheel)
             updated.append(wheel.name.file_name)
-        # On the path of imports in an order that does not depend on the past.
+        # A stable import order.
         self._installed = dict(sorted(self._installed.items()))
         return failures, updated
 
@@ -129,16 +163,16 @@ class WheelSync:
             await _download(registry, wheel, file)
         folder = await asyncio.to_thread(self._site.new_folder, nuid)
         await pip_install(file, folder, temporary=self._site.temporary, timeout_sec=self._timeout_sec)
-        await asyncio.to_thread(self._site.keep, nuid, folder)
+        await asyncio.to_thread(self._site.commit, nuid, folder)
 
     def _drop_unselected(self, selection: Selection) -> list[str]:
-        wanted = {wheel.name.package for wheel in selection.chosen}
-        gone = [wheel for package, wheel in self._installed.items() if package not in wanted]
+        selected = {wheel.name.package for wheel in selection.chosen}
+        gone = [wheel for package, wheel in self._installed.items() if package not in selected]
         for wheel in gone:
             del self._installed[wheel.package]
         return [wheel.name for wheel in gone]
 
-    def _tell(self, selection: Selection, updated: list[str], removed: list[str]) -> None:
+    def _report(self, selection: Selection, updated: list[str], removed: list[str]) -> None:
         state = self.state
         chosen = [wheel.name.file_name for wheel in selection.chosen]
         state.selected_count, state.selected_wheels = len(chosen), chosen[:_MAX_LISTED]
@@ -159,7 +193,7 @@ class WheelSync:
 
 
 async def _download(registry: WheelRegistry, wheel: StoredWheel, file: Path) -> None:
-    """Have the wheel in the file, whole and as it was uploaded, or not at all."""
+    """Write the file only when it is complete and has the expected hash."""
     part = file.with_name(f"{file.name}.part")
     digest = hashlib.sha256()
     size = 0
@@ -172,9 +206,9 @@ async def _download(registry: WheelRegistry, wheel: StoredWheel, file: Path) -> 
         async for block in registry.read(wheel):
             await asyncio.to_thread(write, out, block)
             size += len(block)
-    wanted = wheel.stored.sha256
-    if size != wheel.stored.size or (wanted is not None and digest.digest() != wanted):
-        raise InstallFailed("its bytes are not those that were uploaded (sha256); upload a new version")
+    expected = wheel.stored.sha256
+    if size != wheel.stored.size or (expected is not None and digest.digest() != expected):
+        raise InstallFailed("its content differs from the upload (sha256); upload a new version")
     await asyncio.to_thread(part.replace, file)
 
 
@@ -191,3 +225,67 @@ def _installed(wheel: StoredWheel) -> InstalledWheel:
 
 def _skipped(misfit: IncompatibleWheel) -> SkippedWheel:
     return SkippedWheel(name=misfit.wheel.name.file_name, reason=misfit.reason)
+
+
+@cache
+def own_environment() -> Environment:
+    # Without the suffix of a pre-release, as pip compares it.
+    return Environment(frozenset(sys_tags()), ".".join(str(number) for number in sys.version_info[:3]))
+
+
+def select(wheels: Iterable[StoredWheel], worker_tags: Sequence[str], own: Environment) -> Selection:
+    """The newest compatible wheel of each package."""
+    chosen: dict[str, StoredWheel] = {}
+    incompatible: list[IncompatibleWheel] = []
+    for wheel in wheels:
+        if wheel.tags and not set(wheel.tags) & set(worker_tags):
+            continue
+        if reason := _incompatibility(wheel, own):
+            incompatible.append(IncompatibleWheel(wheel, reason))
+            continue
+        package = wheel.name.package
+        if package not in chosen or chosen[package].name.version < wheel.name.version:
+            chosen[package] = wheel
+    return Selection([chosen[package] for package in sorted(chosen)], incompatible)
+
+
+def _incompatibility(wheel: StoredWheel, own: Environment) -> str:
+    """Why it cannot be installed here; empty when it can."""
+    if not wheel.name.compatible_with & own.tags:
+        _, _, tags = wheel.name.file_name.removesuffix(".whl").split("-", 2)
+        return f"this worker cannot install {tags}"
+    if not wheel.requires_python.contains(own.python, prereleases=True):
+        return f"it is for Python {wheel.requires_python}, and this worker has {own.python}"
+    return ""
+
+
+async def pip_install(wheel: Path, target: Path, *, temporary: Path, timeout_sec: float) -> None:
+    """Install the wheel, without its dependencies, into the folder."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *_PIP, "install", *_OPTIONS, "--target", str(target), str(wheel)),
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=STDOUT,
+        # On the same disk as the target, so that pip moves files instead of copying them.
+        env={**os.environ, "TMPDIR": str(temporary)},
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(timeout_sec):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        raise InstallFailed(
+            f"pip took longer than {timeout_sec:g} s (PYOCO_WHEEL_INSTALL_TIMEOUT_SEC)"
+        ) from None
+    finally:
+        await _kill(process)
+    if process.returncode != 0:
+        text = output[-_OUTPUT_BYTES:].decode("utf-8", "replace").strip()
+        raise InstallFailed(f"pip ended with code {process.returncode}: {text}")
+
+
+async def _kill(process: Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()

@@ -9,9 +9,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from pyoco_server.auth import known_keys
+from pyoco_server.auth import api_key_cache
+from pyoco_server.auth.api_key_cache import ApiKeyCache
 from pyoco_server.auth.key_administration import KeyAdministration
-from pyoco_server.auth.known_keys import ApiKeyCache
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.auth.tokens import Token, digest_of, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
@@ -101,10 +101,10 @@ async def test_only_keys_that_are_good_are_remembered(keyed: NatsBackendConfig) 
             for _ in range(2):
                 with pytest.raises(ApiKeyInvalid):
                     keys.check(text)
-        assert keys._proven == {}
+        assert keys._verified == {}
         granted = keys.check(key.text)
         assert keys.check(key.text) is granted
-        assert list(keys._proven.values()) == [granted]
+        assert list(keys._verified.values()) == [granted]
         await revoke(keyed, key)
         await keys.confirm()
         with pytest.raises(ApiKeyInvalid, match="it was revoked"):
@@ -128,7 +128,7 @@ async def test_a_key_is_good_on_every_gateway_and_refused_after_its_end(
 async def test_a_revocation_whose_hint_is_lost_is_found_by_the_next_look(
     keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ApiKeyCache, "_heard_of_a_write", lambda self: None)
+    monkeypatch.setattr(ApiKeyCache, "_on_write_hint", lambda self: None)
     async with running_gateway(keyed) as gateway:
         key = await new_key(keyed)
         await turns(gateway, key, 200)
@@ -146,7 +146,7 @@ async def test_what_is_known_is_not_trusted_for_longer_than_a_second(keyed: Nats
 async def test_an_expired_key_is_refused_at_its_time(
     keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = later_time(monkeypatch, known_keys)
+    clock = later_time(monkeypatch, api_key_cache)
     async with running_gateway(keyed) as gateway:
         key = await new_key(keyed, expires_at=time.time() + 3600)
         clock.by_sec = 3500
@@ -160,7 +160,7 @@ async def test_an_expired_key_is_refused_at_its_time(
 async def test_a_rotated_key_has_two_secrets_for_the_overlap(
     keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = later_time(monkeypatch, known_keys)
+    clock = later_time(monkeypatch, api_key_cache)
     async with running_gateway(keyed) as gateway:
         old = await new_key(keyed)
         await turns(gateway, old, 200)
@@ -229,7 +229,7 @@ async def test_the_last_use_is_written_at_most_once_a_minute_and_not_by_the_requ
 async def test_a_use_after_a_minute_is_written_again(
     keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_keys, "USE_SEC", 0.2)
+    monkeypatch.setattr(api_key_cache, "USE_SEC", 0.2)
     key = await new_key(keyed)
     async with knowing(keyed) as (connection, keys):
         administration = KeyAdministration(connection)
@@ -377,7 +377,7 @@ async def test_an_unknown_id_costs_the_same_hash_as_a_wrong_secret(
         return digest_of(secret, salt, pepper)
 
     async with knowing(keyed) as (_, keys):
-        monkeypatch.setattr(known_keys, "digest_of", counted)
+        monkeypatch.setattr(api_key_cache, "digest_of", counted)
         for token in (new_token(key.key_id), new_token()):
             with pytest.raises(ApiKeyInvalid, match="there is no such key"):
                 keys.check(token.text())

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from pyoco_server.api.endpoints import ENDPOINTS
-from pyoco_server.auth import known_keys
+from pyoco_server.auth import api_key_cache
 from pyoco_server.auth.scopes import Scope
 from pyoco_server.auth.tokens import new_token
 from pyoco_server.config import NatsBackendConfig
@@ -253,7 +253,7 @@ async def open_stream(gateway: RunningGateway, path: str, key: Key) -> AsyncIter
 async def test_a_stream_ends_when_its_key_expires(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = later_time(monkeypatch, known_keys)
+    clock = later_time(monkeypatch, api_key_cache)
     key = await accepted_key(gateway, expires_at=time.time() + 3600)
     await eventually(lambda: gateway.inside.listing.index.ready, describe="lists can be watched")
     await eventually(lambda: gateway.inside.waits.inbox.ready, describe="waits can be watched")

@@ -83,7 +83,7 @@ async def test_what_cannot_be_written_of_one_wait_keeps_nobody_from_anything(
     said = [line for line in caplog.records if getattr(line, "wait_id", "") == stuck.wait_id]
     # Once, not in every round; and NATS is not away.
     assert len(said) == 1
-    assert "too large" in said[0].getMessage()
+    assert "larger than NATS takes" in said[0].getMessage()
     assert "not available" not in said[0].getMessage()
     assert "maintenance of waits failed" not in caplog.text
 

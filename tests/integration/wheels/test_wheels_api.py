@@ -207,13 +207,13 @@ async def test_of_two_uploads_of_one_version_at_two_gateways_one_is_refused(
 @pytest.mark.parametrize(
     ("file_name", "hint"),
     [
-        ("greetings.zip", "wanted a wheel's own name"),
-        ("greetings-0.1.0.whl", "wanted a wheel's own name"),
-        ("greetings-x.y-py3-none-any.whl", "wanted a wheel's own name"),
-        ("../greetings-0.1.0-py3-none-any.whl", "wanted a wheel's own name"),
-        ("greetings-0.1.0-py3-none-any.whl\n", "wanted a wheel's own name"),
-        ("ご挨拶-0.1.0-py3-none-any.whl", "wanted a wheel's own name"),
-        (f"{'g' * 300}-0.1.0-py3-none-any.whl", "wanted a wheel's own name"),
+        ("greetings.zip", "expected a wheel's own name"),
+        ("greetings-0.1.0.whl", "expected a wheel's own name"),
+        ("greetings-x.y-py3-none-any.whl", "expected a wheel's own name"),
+        ("../greetings-0.1.0-py3-none-any.whl", "expected a wheel's own name"),
+        ("greetings-0.1.0-py3-none-any.whl\n", "expected a wheel's own name"),
+        ("ご挨拶-0.1.0-py3-none-any.whl", "expected a wheel's own name"),
+        (f"{'g' * 300}-0.1.0-py3-none-any.whl", "expected a wheel's own name"),
         ("", "the file is missing"),
     ],
 )

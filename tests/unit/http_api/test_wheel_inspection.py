@@ -71,17 +71,17 @@ def _lzma() -> zipfile.ZipInfo:
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ("../evil.py", "leads out of the folder"),
-        ("a/../../evil.py", "leads out of the folder"),
-        ("a/./b.py", "leads out of the folder"),
-        ("a//b.py", "leads out of the folder"),
+        ("../evil.py", "leads out of the target folder"),
+        ("a/../../evil.py", "leads out of the target folder"),
+        ("a/./b.py", "leads out of the target folder"),
+        ("a//b.py", "leads out of the target folder"),
         ("/etc/passwd", "absolute or empty path"),
         ("a\\..\\evil.py", "other systems read differently"),
         ("C:/evil.py", "other systems read differently"),
         (_link(), "is a link or a device"),
         (_lzma(), "not compressed by deflate"),
         ("sneaked_in.py", "RECORD has no hash of sneaked_in.py"),
-        ("other-1.0.dist-info/METADATA", "wanted one *.dist-info folder"),
+        ("other-1.0.dist-info/METADATA", "expected one *.dist-info folder"),
     ],
 )
 def test_a_file_that_could_do_harm_is_refused(entry: zipfile.ZipInfo | str, why: str) -> None:
@@ -148,13 +148,13 @@ def _listing(files: int, *, says: int) -> bytes:
 def test_the_files_of_an_archive_are_counted_before_its_list_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert "wanted one *.dist-info folder" in refusal(_listing(65534, says=1)), "that many are looked at"
+    assert "expected one *.dist-info folder" in refusal(_listing(65534, says=1)), "that many are looked at"
 
     def not_read(*_: object) -> None:
         raise AssertionError("the whole list was read")
 
     monkeypatch.setattr(zipfile, "ZipFile", not_read)
-    assert "too many files; wanted at most 65534" in refusal(_listing(65535, says=1))
+    assert "too many files; expected at most 65534" in refusal(_listing(65535, says=1))
 
 
 @pytest.mark.parametrize(
@@ -210,12 +210,12 @@ def test_a_wheel_for_a_python_that_there_cannot_be_is_refused(python: str) -> No
         (lambda: b"PK\x05\x06", "no zip archive"),
         (lambda: b"#!/bin/sh\n" * 100, "no zip archive"),
         (lambda: wheel_bytes()[:-30], "no zip archive"),
-        (lambda: wheel_bytes()[100:], "no readable zip archive"),
+        (lambda: wheel_bytes()[100:], "not a readable zip archive"),
         (_many_files, "too many files"),
         (_wide_form, "too many files"),
         (_wide_form_behind_a_long_comment, "too many files"),
         (_encrypted, "is encrypted"),
-        (_damaged, "no readable zip archive (Bad CRC-32"),
+        (_damaged, "not a readable zip archive (Bad CRC-32"),
         (lambda: wheel_bytes(without=("METADATA",)), f"{INFO}/METADATA is missing"),
         (lambda: wheel_bytes(without=("WHEEL",)), f"{INFO}/WHEEL is missing"),
         (lambda: wheel_bytes(without=("RECORD",)), f"{INFO}/RECORD is missing"),
@@ -260,7 +260,7 @@ def test_a_damaged_wheel_is_refused_and_nothing_else_happens(place: int, byte: i
     "name", ["", "x.whl", "a-1-py3-none.whl", "a b-1-py3-none-any.whl", "a/b-1-py3-none-any.whl"]
 )
 def test_a_name_that_is_none(name: str) -> None:
-    with pytest.raises(InvalidWheelName, match="wanted a wheel's own name"):
+    with pytest.raises(InvalidWheelName, match="expected a wheel's own name"):
         WheelName.parse(name)
 
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.api.endpoints import Endpoint
-from pyoco_server.auth.known_keys import ApiKeyCache, Grant
+from pyoco_server.auth.api_key_cache import ApiKeyCache, Grant
 from pyoco_server.errors import ApiKeyMissing, PyocoError, ScopeMissing
 from pyoco_server.http_api.middleware.constant_time_404 import note_arrival
 from pyoco_server.http_api.middleware.principal import remember_principal

@@ -8,7 +8,7 @@ import asyncio
 from starlette.requests import HTTPConnection
 from starlette.types import Scope as ConnectionScope
 
-from pyoco_server.auth.known_keys import Grant
+from pyoco_server.auth.api_key_cache import Grant
 
 # A key of the connection's scope, which every part of the app that sees the request shares.
 _PRINCIPAL = "pyoco.principal"
@@ -21,7 +21,7 @@ def remember_principal(scope: ConnectionScope, grant: Grant) -> None:
 def access_over(scope: ConnectionScope) -> asyncio.Event | None:
     """Set once the key is revoked or has expired; None: authentication is off."""
     grant = _remembered(scope)
-    return None if grant is None else grant.over
+    return None if grant is None else grant.ended
 
 
 def principal_of(request: HTTPConnection) -> Grant | None:

@@ -1,8 +1,8 @@
-"""The keys as a gateway knows them: whether a key is good is answered from memory, and never from an old one.
+"""The gateway's cache of API keys: a key is checked in memory, against data that is at most a second old.
 
-The mirror of the bucket is renewed when a write is heard of, and else twice a second. It is trusted for one
-second; after that a request waits until NATS has confirmed it, or gets NatsUnavailable. So a key that was
-revoked is refused within a second, whatever became of the hint.
+The mirror of the bucket is refreshed after a hint of a write, and twice a second. When it is older than a
+second, a request waits until NATS has confirmed it, or fails with NatsUnavailable. So a revoked key is
+rejected within a second, with or without the hint.
 """
 
 import asyncio
@@ -11,11 +11,12 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hmac import compare_digest
 from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
-from pyoco_server.auth.tokens import Token, digest_of, fingerprint, new_token, same, stored_secret
+from pyoco_server.auth.tokens import Token, digest_of, fingerprint, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_key_mirror import ApiKeyMirror
@@ -26,17 +27,17 @@ log = logging.getLogger(__name__)
 
 TRUST_SEC: Final = 1.0
 _LOOK_SEC: Final = 0.5
-# A write is heard of before it can be read.
+# The hint of a write arrives before the write can be read.
 _STORED_SEC: Final = 0.1
-# How often the use of a key is written down, at most.
+# The last use of a key is written at most this often.
 USE_SEC: Final = 60.0
-# The mirror must not grow old meanwhile.
-_USES_AT_ONCE: Final = 50
+# Per refresh: the mirror must not expire meanwhile.
+_MAX_USES: Final = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grant:
-    """What one secret of a key gives, for as long as it does."""
+    """The access that one secret of a key gives."""
 
     key_id: str
     tenant_id: str
@@ -45,20 +46,20 @@ class Grant:
     secret: StoredSecret
     revoked_at: float | None
     expires_at: float | None
-    # Set once it is over: answers that stay open end themselves.
-    over: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    # Set when it ends: open event streams end themselves.
+    ended: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
     def rejection(self, now: float) -> str:
-        """Empty while it is good."""
+        """Why it is not valid; empty while it is."""
         if self.revoked_at is not None:
             return "it was revoked"
         if self.expires_at is not None and now >= self.expires_at:
             return "it has expired"
         if self.secret.valid_until is not None and now >= self.secret.valid_until:
-            return "it was replaced by a new one, and the time for both is over"
+            return "it was replaced, and the overlap has ended"
         return ""
 
-    def is_as(self, other: "Grant") -> bool:
+    def is_equivalent(self, other: "Grant") -> bool:
         return (self.tenant_id, self.scopes, self.secret, self.revoked_at, self.expires_at) == (
             other.tenant_id,
             other.scopes,
@@ -69,22 +70,20 @@ class Grant:
 
 
 class ApiKeyCache:
-    """Kept up to date in the background, from `start` to `close`."""
-
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._store = ApiKeys(connection)
         self._loop = BackgroundLoop("api-keys", self._step)
-        self._mirror = ApiKeyMirror(connection, self._heard_of_a_write)
+        self._mirror = ApiKeyMirror(connection, self._on_write_hint)
         self._pepper = connection.config.auth_pepper.encode()
         self._grants: dict[str, list[Grant]] = {}
-        # What was found to match: once for each secret, until any key changes.
-        self._proven: dict[bytes, Grant] = {}
-        # Compared with when there is no key of an id, so that this takes as long.
-        self._nobody = [_grant(_dummy_record(), stored_secret(new_token(), ""))]
+        # By fingerprint, until any key changes.
+        self._verified: dict[bytes, Grant] = {}
+        # Compared with when the id is unknown, so that it takes the same time.
+        self._dummy = [_grant(_dummy_record(), stored_secret(new_token(), ""))]
         self._hinted = False
         self._pause_sec = 0.0
-        self._asked: list[asyncio.Future[None]] = []
+        self._confirmations: list[asyncio.Future[None]] = []
         self._used: dict[str, float] = {}
         connection.add_hook(self._on_connected)
 
@@ -93,43 +92,42 @@ class ApiKeyCache:
 
     async def close(self) -> None:
         await self._loop.close()
-        _answer(self._asked, self._connection.unavailable("the gateway is closing"))
+        _resolve(self._confirmations, self._connection.unavailable("the gateway is closing"))
 
     @property
     def fresh(self) -> bool:
-        """Whether what is known may be relied on without asking."""
+        """Whether keys may be checked without asking NATS."""
         return time.monotonic() - self._mirror.right_as_of <= TRUST_SEC
 
     async def confirm(self) -> None:
-        """Ask NATS now; NatsUnavailable when it cannot tell in the time that one request to it may take."""
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._asked.append(answer)
+        """Refresh now; NatsUnavailable when that takes longer than the request timeout."""
+        confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._confirmations.append(confirmed)
         self._loop.wake()
         timeout_sec = self._connection.config.nats_request_timeout_sec
         try:
             async with asyncio.timeout(timeout_sec):
-                await answer
+                await confirmed
         except TimeoutError:
-            # The look that was under way may have taken all of it.
             why = f"the API keys could not be confirmed within {timeout_sec:g} s"
             raise self._connection.unavailable(why) from None
 
     def check(self, text: str) -> Grant:
-        """What the key gives; ApiKeyInvalid says why it gives nothing, to its owner only."""
+        """The grant of the key; ApiKeyInvalid says why it is rejected."""
         mark = fingerprint(text)
-        grant = self._proven.get(mark)
+        grant = self._verified.get(mark)
         if grant is None:
-            grant = self._proven[mark] = self._prove(text)
+            grant = self._verified[mark] = self._verify(text)
         now = time.time()
         if why := grant.rejection(now):
             raise ApiKeyInvalid(f"the key {grant.key_id}: {why}")
         self._used[grant.key_id] = now
         return grant
 
-    def _prove(self, text: str) -> Grant:
+    def _verify(self, text: str) -> Grant:
         token = Token.parse(text)
         if token is None:
-            raise ApiKeyInvalid("it does not have the form of a key, pyoco_<id>_<secret>")
+            raise ApiKeyInvalid("it does not have the form pyoco_<id>_<secret>")
         grant = self._matching(token)
         if grant is None:
             raise ApiKeyInvalid("there is no such key")
@@ -138,13 +136,13 @@ class ApiKeyCache:
     def _matching(self, token: Token) -> Grant | None:
         known = self._grants.get(token.key_id)
         found = None
-        for grant in known or self._nobody:
+        for grant in known or self._dummy:
             digest = digest_of(token.secret, grant.secret.salt, self._pepper)
-            if same(digest, grant.secret.digest):
+            if compare_digest(digest, grant.secret.digest):
                 found = grant
         return found if known else None
 
-    def _heard_of_a_write(self) -> None:
+    def _on_write_hint(self) -> None:
         self._hinted = True
         self._loop.wake()
 
@@ -154,41 +152,41 @@ class ApiKeyCache:
     async def _step(self) -> None:
         await self._loop.pause(self._pause_sec)
         hinted, self._hinted = self._hinted, False
-        asked, self._asked = self._asked, []
+        waiting, self._confirmations = self._confirmations, []
         self._pause_sec = _LOOK_SEC
         try:
             changed = await self._mirror.look()
         except NatsUnavailable as error:
-            # Those who have asked meanwhile as well: another look would not do better, but last as long.
-            asked, self._asked = [*asked, *self._asked], []
-            _answer(asked, error)
-            await self._mend()
+            # Also those that arrived meanwhile: another attempt would take as long.
+            waiting, self._confirmations = [*waiting, *self._confirmations], []
+            _resolve(waiting, error)
+            await self._recreate_bucket()
         except BaseException:
-            _answer(asked, self._connection.unavailable("the API keys could not be read"))
+            _resolve(waiting, self._connection.unavailable("the API keys could not be read"))
             raise
         else:
             if changed:
-                self._renew()
+                self._rebuild()
             elif hinted:
                 self._pause_sec = _STORED_SEC
-            _answer(asked)
+            _resolve(waiting)
             await self._record_uses()
         self._end_expired()
 
-    async def _mend(self) -> None:
-        """A bucket that was deleted under us is made anew; its keys are gone."""
+    async def _recreate_bucket(self) -> None:
+        """The bucket may have been deleted, with its keys."""
         if self._connection.ready:
             with suppress(NatsUnavailable):
                 await ensure_api_keys(self._connection)
 
-    def _renew(self) -> None:
+    def _rebuild(self) -> None:
         before, self._grants = self._grants, {}
-        self._proven.clear()
+        self._verified.clear()
         for key_id, record in self._mirror.entries.records.items():
             known = before.pop(key_id, [])
             if not known and record.peppered != bool(self._pepper):
                 log.warning(
-                    "the API key %s was made %s a pepper, unlike those of this gateway, and is refused: "
+                    "API key %s was created %s a pepper, unlike the keys of this gateway, and is rejected: "
                     "rotate it with the gateway's PYOCO_AUTH_PEPPER",
                     key_id,
                     "with" if record.peppered else "without",
@@ -204,24 +202,24 @@ class ApiKeyCache:
             _end(grant for grant in grants if grant.rejection(now))
 
     async def _record_uses(self) -> None:
-        """Rarely, and here rather than while a request waits."""
+        """Not on the path of a request."""
         if not self._used:
             return
         now, known = time.time(), self._mirror.entries.last_used
         due = [key_id for key_id in self._used if now - known.get(key_id, 0.0) >= USE_SEC]
-        for key_id in due[:_USES_AT_ONCE]:
+        for key_id in due[:_MAX_USES]:
             used_at = self._used.pop(key_id)
             try:
                 await self._store.note_use(key_id, used_at)
             except NatsUnavailable as error:
-                log.debug("the last use of the key %s is not written down: %s", key_id, error)
+                log.debug("cannot write the last use of key %s: %s", key_id, error)
                 self._used.setdefault(key_id, used_at)
                 return
             known[key_id] = used_at
 
 
 def _grant(record: ApiKeyRecord, secret: StoredSecret) -> Grant:
-    # A scope of a later version is unknown here, and gives nothing.
+    # Scopes of later versions are ignored.
     named = frozenset(scope for scope in Scope if scope in record.scopes)
     return Grant(
         key_id=record.key_id,
@@ -239,21 +237,21 @@ def _dummy_record() -> ApiKeyRecord:
 
 
 def _kept(fresh: Grant, known: list[Grant]) -> Grant:
-    """The grant that is known already, if it says the same: others hold on to it."""
-    return next((grant for grant in known if grant.is_as(fresh)), fresh)
+    """The existing grant if it is equivalent: open streams refer to it."""
+    return next((grant for grant in known if grant.is_equivalent(fresh)), fresh)
 
 
 def _end(grants: Iterable[Grant]) -> None:
     for grant in grants:
-        grant.over.set()
+        grant.ended.set()
 
 
-def _answer(asked: list[asyncio.Future[None]], error: NatsUnavailable | None = None) -> None:
-    for answer in asked:
-        # Who asked may have stopped waiting.
-        if answer.done():
+def _resolve(waiting: list[asyncio.Future[None]], error: NatsUnavailable | None = None) -> None:
+    for future in waiting:
+        # The caller may have stopped waiting.
+        if future.done():
             continue
         if error is None:
-            answer.set_result(None)
+            future.set_result(None)
         else:
-            answer.set_exception(error)
+            future.set_exception(error)
