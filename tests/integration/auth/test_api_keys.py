@@ -203,8 +203,8 @@ async def test_with_another_pepper_no_key_is_good(
     for pepper, wanted in (("first-pepper", (200, 403)), ("second-pepper", (403, 403)), ("", (403, 200))):
         async with running_gateway(replace(keyed, auth_pepper=pepper)) as gateway:
             assert (await status(gateway, key), await status(gateway, plain)) == wanted
-    assert f"the API key {plain.key_id} was made without a pepper" in caplog.text
-    assert f"the API key {key.key_id} was made with a pepper" in caplog.text
+    assert f"API key {plain.key_id} was created without a pepper" in caplog.text
+    assert f"API key {key.key_id} was created with a pepper" in caplog.text
 
 
 async def test_the_last_use_is_written_at_most_once_a_minute_and_not_by_the_request(

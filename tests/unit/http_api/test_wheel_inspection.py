@@ -206,10 +206,10 @@ def test_a_wheel_for_a_python_that_there_cannot_be_is_refused(python: str) -> No
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: b"", "no zip archive"),
-        (lambda: b"PK\x05\x06", "no zip archive"),
-        (lambda: b"#!/bin/sh\n" * 100, "no zip archive"),
-        (lambda: wheel_bytes()[:-30], "no zip archive"),
+        (lambda: b"", "not a zip archive"),
+        (lambda: b"PK\x05\x06", "not a zip archive"),
+        (lambda: b"#!/bin/sh\n" * 100, "not a zip archive"),
+        (lambda: wheel_bytes()[:-30], "not a zip archive"),
         (lambda: wheel_bytes()[100:], "not a readable zip archive"),
         (_many_files, "too many files"),
         (_wide_form, "too many files"),

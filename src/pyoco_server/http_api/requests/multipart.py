@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
@@ -49,6 +49,24 @@ async def read_form(request: Request, wanted: FileField) -> UploadedForm:
         return UploadedForm(await form.file.read(), form.fields)
 
 
+class _FormParser(MultiPartParser):
+    """Fails on a form that is cut off. Starlette would drop its last part without closing the file of that."""
+
+    _ended = False
+
+    def __init__(self, headers: Headers, stream: AsyncGenerator[bytes, None], **limits: int) -> None:
+        super().__init__(headers, self._complete(stream), **limits)
+
+    async def _complete(self, stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        async for chunk in stream:
+            yield chunk
+        if not self._ended:
+            raise MultiPartException("it ends before its last boundary")
+
+    def on_end(self) -> None:
+        self._ended = True
+
+
 @asynccontextmanager
 async def open_form(request: Request, wanted: FileField) -> AsyncIterator[OpenForm]:
     """The file and the text fields; InvalidRequest or `wanted.too_large` when it is not such a form."""
@@ -59,7 +77,7 @@ async def open_form(request: Request, wanted: FileField) -> AsyncIterator[OpenFo
             f"wanted multipart/form-data with a file {wanted.name!r}, got {content_type or 'no type'!r}",
         )
     stream = request.stream()
-    parser = MultiPartParser(
+    parser = _FormParser(
         request.headers,
         _limited(stream, wanted, declared=request.headers.get("content-length", "")),
         max_files=1,
