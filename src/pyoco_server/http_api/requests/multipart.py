@@ -50,7 +50,7 @@ async def read_form(request: Request, wanted: FileField) -> UploadedForm:
 
 
 class _FormParser(MultiPartParser):
-    """Fails on a form that is cut off. Starlette would drop its last part without closing the file of that."""
+    """Fails on a form that is cut off. Starlette drops its last part without closing its file."""
 
     _ended = False
 
