@@ -1,65 +1,31 @@
-"""What is written to an executor's own descriptors is in the log of its run, however the executor ends."""
+"""Output on the descriptors of an executor is in the log of its run, however the executor ends."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 import pytest
 
-from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import JournalEntry, LogLine
-from pyoco_server.records.wait_models import Question
 from pyoco_server.worker.executors.executor import ExecutorCrashed
-from pyoco_server.worker.executors.last_output import OutputPipes
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
-from pyoco_server.worker.ipc.protocol import Outcome, ReadOutput, Run, Setup
-from tests.support.places import FLOWS
+from pyoco_server.worker.executors.output_pipes import OutputPipes
+from pyoco_server.worker.ipc.protocol import Outcome, ReadOutput
+from tests.support.running.executors import ExecutorUnderTest, RunEventLog, new_run
 from tests.support.waiting import LIMIT_SEC
 
 
-class RunLog:
-    """The lines of one run."""
-
-    def __init__(self) -> None:
-        self.lines: list[LogLine] = []
-
-    def finished(self, entry: JournalEntry) -> None: ...
-    def asked(self, question: Question) -> None: ...
-    def printed(self, lines: list[LogLine]) -> None:
-        self.lines += lines
-
-    @property
-    def texts(self) -> list[str]:
-        return [line.text for line in self.lines]
-
-
-@pytest.fixture
-async def executor() -> AsyncIterator[ProcessExecutor]:
-    executor = ProcessExecutor(Setup.from_config(NatsBackendConfig(), flows=str(FLOWS)))
-    try:
-        yield executor
-    finally:
-        await executor.abandon()
-        await executor.close()
-
-
-def a_run(flow: str, **params: Any) -> Run:
-    return Run(run_id=f"{flow}-{time.monotonic_ns()}", flow_name=flow, params=msgspec.json.encode(params))
-
-
-async def ended(executor: ProcessExecutor, flow: str, **params: Any) -> tuple[Outcome, RunLog]:
-    log = RunLog()
+async def ended(executor: ExecutorUnderTest, flow: str, **params: Any) -> tuple[Outcome, RunEventLog]:
+    log = RunEventLog()
     async with asyncio.timeout(LIMIT_SEC):
-        return await executor.execute(a_run(flow, **params), log), log
+        return await executor.execute(new_run(flow, **params), log), log
 
 
-async def crashed(executor: ProcessExecutor, flow: str, **params: Any) -> tuple[ExecutorCrashed, RunLog]:
-    log = RunLog()
+async def crashed(
+    executor: ExecutorUnderTest, flow: str, **params: Any
+) -> tuple[ExecutorCrashed, RunEventLog]:
+    log = RunEventLog()
     with pytest.raises(ExecutorCrashed) as caught:
         async with asyncio.timeout(LIMIT_SEC):
-            await executor.execute(a_run(flow, **params), log)
+            await executor.execute(new_run(flow, **params), log)
     return caught.value, log
 
 
@@ -69,14 +35,14 @@ async def crashed(executor: ProcessExecutor, flow: str, **params: Any) -> tuple[
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        ("last words\n", ["last words"]),
-        ("last\nwords\n", ["last", "words"]),
-        ("last\nwords without an end", ["last", "words without an end"]),
+        ("last line\n", ["last line"]),
+        ("last\nline\n", ["last", "line"]),
+        ("last\nline without an end", ["last", "line without an end"]),
         ("no line at all", ["no line at all"]),
     ],
 )
 async def test_what_was_written_before_a_crash_is_in_the_log_once(
-    executor: ProcessExecutor, flow: str, text: str, lines: list[str]
+    executor: ExecutorUnderTest, flow: str, text: str, lines: list[str]
 ) -> None:
     crash, log = await crashed(executor, flow, text=text)
     assert log.texts == lines
@@ -85,7 +51,7 @@ async def test_what_was_written_before_a_crash_is_in_the_log_once(
 
 @pytest.mark.parametrize("flow", ["dying-while-read", "dying-when-reported"])
 async def test_the_last_lines_of_a_crashed_task_are_known_to_be_its_lines(
-    executor: ProcessExecutor, flow: str
+    executor: ExecutorUnderTest, flow: str
 ) -> None:
     _, log = await crashed(executor, flow, text="one\ntwo")
     assert [(line.task, line.stream, line.text) for line in log.lines] == [
@@ -95,14 +61,14 @@ async def test_the_last_lines_of_a_crashed_task_are_known_to_be_its_lines(
 
 
 async def test_output_that_was_not_read_before_the_limit_of_its_task_is_in_the_log(
-    executor: ProcessExecutor,
+    executor: ExecutorUnderTest,
 ) -> None:
     outcome, log = await ended(executor, "outlasting", text="until the end")
     assert (outcome.status, outcome.reason) == ("FAILED", "timeout")
     assert log.texts == ["until the end"]
 
 
-async def test_each_line_belongs_to_the_task_and_the_run_that_wrote_it(executor: ProcessExecutor) -> None:
+async def test_each_line_belongs_to_the_task_and_the_run_that_wrote_it(executor: ExecutorUnderTest) -> None:
     for number in range(20):
         outcome, log = await ended(executor, "writing-twice", text=f"run {number}\nno end")
         assert outcome.status == "COMPLETED"
@@ -116,17 +82,17 @@ async def test_each_line_belongs_to_the_task_and_the_run_that_wrote_it(executor:
         assert record["stdout"] == f"run {number}\nno end"
 
 
-async def test_a_line_may_come_from_python_and_from_the_descriptor(executor: ProcessExecutor) -> None:
+async def test_a_line_may_come_from_python_and_from_the_descriptor(executor: ExecutorUnderTest) -> None:
     _, log = await ended(executor, "writing-in-parts")
     assert log.texts == ["half done"]
 
 
-async def test_a_large_output_of_a_subprocess_is_complete(executor: ProcessExecutor) -> None:
+async def test_a_large_output_of_a_subprocess_is_complete(executor: ExecutorUnderTest) -> None:
     _, log = await ended(executor, "writing-much", lines=50_000, width=99)
     assert log.texts == [str(number).zfill(99) for number in range(50_000)]
 
 
-async def test_a_subprocess_that_never_stops_writing_holds_up_no_run(executor: ProcessExecutor) -> None:
+async def test_a_subprocess_that_never_stops_writing_holds_up_no_run(executor: ExecutorUnderTest) -> None:
     outcome, _ = await ended(executor, "leaving-a-writer")
     assert outcome.status == "COMPLETED"
     outcome, _ = await ended(executor, "noop")
@@ -134,7 +100,7 @@ async def test_a_subprocess_that_never_stops_writing_holds_up_no_run(executor: P
 
 
 async def test_a_run_that_writes_nothing_to_the_descriptors_has_nothing_read(
-    executor: ProcessExecutor, monkeypatch: pytest.MonkeyPatch
+    executor: ExecutorUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[str] = []
     read = OutputPipes._read_for_executor

@@ -1,4 +1,4 @@
-"""An executor ends with its worker, whatever its threads and its task are doing at that moment."""
+"""An executor exits with its worker, whatever its threads and its task do."""
 
 import os
 import signal
@@ -10,24 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.worker.ipc.prefetch_channel import AheadChannel
+from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Report, Run, frame
 from tests.support.processes import is_alive
 from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 WORKER = """
 import asyncio, sys
-import msgspec
-from pyoco_server.config import NatsBackendConfig
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
-from pyoco_server.worker.ipc.protocol import Run, Setup
+from tests.support.running.executors import ExecutorUnderTest, new_run, new_setup
 
-async def main():
-    executor = ProcessExecutor(Setup.from_config(NatsBackendConfig(), flows=sys.argv[1]))
-    params = msgspec.json.encode({"marker": sys.argv[2]})
-    await executor.execute(Run(run_id="r", flow_name=sys.argv[3], params=params), events=None)
-
-asyncio.run(main())
+executor = ExecutorUnderTest(new_setup(sys.argv[1]))
+asyncio.run(executor.execute(new_run(sys.argv[3], marker=sys.argv[2])))
 """
 
 EXECUTOR = """
@@ -53,7 +46,7 @@ if what == "send":
     link.send(Progress())
 else:
     link.start()
-threading.Event().wait()  # as a task that lasts
+threading.Event().wait()  # as a long task
 """
 
 FLOWS = """
@@ -85,9 +78,9 @@ class Executor:
 
     def __init__(self) -> None:
         self.worker, theirs = socket.socketpair()
-        ahead = AheadChannel()
+        prefetch = PrefetchChannel()
         with theirs:
-            self._descriptors = [theirs.fileno(), ahead.reading.fileno()]
+            self._descriptors = [theirs.fileno(), prefetch.reading.fileno()]
             self._process = subprocess.Popen(
                 [sys.executable, "-c", EXECUTOR, *map(str, self._descriptors)],
                 pass_fds=self._descriptors,
@@ -96,13 +89,13 @@ class Executor:
                 stderr=subprocess.PIPE,
                 text=True,
             )
-        self._ahead = ahead
+        self._prefetch = prefetch
         self.worker.sendall(frame(Run(run_id="r", flow_name="f", params=b"{}")))
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "has the run\n"
 
     def have(self, what: str) -> tuple[int, str]:
-        """Its exit code and what it wrote to stderr, once it has done this and ended."""
+        """Its exit code and its stderr, after it has done this and exited."""
         _, errors = self._process.communicate(what + "\n", timeout=LIMIT_SEC)
         return self._process.returncode, errors
 
@@ -110,28 +103,28 @@ class Executor:
         self._process.kill()
         self._process.communicate()
         self.worker.close()
-        self._ahead.close()
+        self._prefetch.close()
 
 
-def test_an_executor_ends_whose_worker_died_with_a_request_unread(executor: Executor) -> None:
+def test_an_executor_exits_when_its_worker_died_with_an_unread_request(executor: Executor) -> None:
     executor.worker.sendall(frame(Report()))
     executor.worker.close()
-    assert executor.have("listen and answer") == (0, "")
+    assert executor.have("listen and reply") == (0, "")
 
 
-def test_an_executor_ends_that_has_no_worker_to_send_to(executor: Executor) -> None:
+def test_an_executor_exits_when_it_cannot_send(executor: Executor) -> None:
     executor.worker.close()
     assert executor.have("send") == (0, "")
 
 
-def test_an_executor_ends_whose_listener_fails(executor: Executor) -> None:
+def test_an_executor_exits_when_its_listener_fails(executor: Executor) -> None:
     executor.worker.sendall(frame(Report()))
     code, errors = executor.have("listen and fail")
     assert code == 1
     assert errors.endswith("ZeroDivisionError: division by zero\n")
 
 
-def test_a_task_that_holds_the_gil_ends_with_its_killed_worker_and_so_does_its_subprocess(
+def test_a_killed_worker_ends_a_task_that_holds_the_gil_and_its_subprocess(
     tmp_path: Path,
 ) -> None:
     flows, marker = tmp_path / "flows", tmp_path / "marker"

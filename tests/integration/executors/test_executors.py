@@ -61,12 +61,12 @@ async def test_a_run_that_spoils_its_executor_spoils_no_later_run(
     config: NatsBackendConfig, gateway: RunningGateway, flow: str, task: str
 ) -> None:
     async with serving_worker(config):
-        spoilt = await output_of(gateway, flow, task)
+        must_restart = await output_of(gateway, flow, task)
         run = await gateway.ends(await gateway.submit("speaking"))
         assert run["status"] == "COMPLETED", run["error"]
         assert run["task_records"]["speak"]["stdout"] == "hello\n"
-        assert await output_of(gateway, "pid", "pid") != spoilt
-        assert not (Path(config.run_dir) / f".spare-{spoilt}").exists()
+        assert await output_of(gateway, "pid", "pid") != must_restart
+        assert not (Path(config.run_dir) / f".spare-{must_restart}").exists()
 
 
 async def test_texts_that_utf_8_has_no_form_for_are_escaped(

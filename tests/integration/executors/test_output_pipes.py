@@ -1,18 +1,14 @@
-"""What the worker reads of an executor's output itself is cut and bounded as if the executor had read it."""
+"""Output that the worker reads itself is split and limited as the executor would do it."""
 
 import os
-import socket
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from pyoco_server.records.models import LogLine
-from pyoco_server.worker.executors.last_output import OutputPipes
-from pyoco_server.worker.executors.process_link import ProcessLink
-from pyoco_server.worker.ipc.prefetch_channel import AheadChannel
+from pyoco_server.worker.executors.output_pipes import OutputPipes
 from pyoco_server.worker.ipc.protocol import Printed, frame
+from tests.support.running.executors import fake_child
 
 
 @pytest.fixture
@@ -23,28 +19,28 @@ def pipes() -> Iterator[OutputPipes]:
 
 
 def after_a_crash(pipes: OutputPipes) -> list[LogLine]:
-    return pipes.left_over(1)
+    return pipes.take_unreported(1)
 
 
-def while_the_executor_is_busy(pipes: OutputPipes) -> list[LogLine]:
-    # Relieved when it is half full; what is dropped here is not looked at.
+def while_the_executor_is_blocked(pipes: OutputPipes) -> list[LogLine]:
+    # It is drained when it is half full.
     os.write(pipes.write_ends[0], b"x" * 40_000)
-    return pipes.relieve(1)
+    return pipes.drain_full(1)
 
 
-@pytest.mark.parametrize("read", [after_a_crash, while_the_executor_is_busy])
-def test_lines_end_where_the_executor_would_end_them(
+@pytest.mark.parametrize("read", [after_a_crash, while_the_executor_is_blocked])
+def test_lines_are_split_as_by_the_executor(
     pipes: OutputPipes, read: Callable[[OutputPipes], list[LogLine]]
 ) -> None:
     os.write(pipes.write_ends[0], "one\r\na\x0bb\u2028c\n10%\r20%\n".encode())
     assert [line.text for line in read(pipes)][:3] == ["one", "a\x0bb\u2028c", "20%"]
 
 
-@pytest.mark.parametrize("read", [after_a_crash, while_the_executor_is_busy])
-def test_long_lines_are_cut_and_a_run_that_printed_too_much_is_heard_no_further(
+@pytest.mark.parametrize("read", [after_a_crash, while_the_executor_is_blocked])
+def test_long_lines_are_cut_and_lines_above_the_limit_are_dropped(
     pipes: OutputPipes, read: Callable[[OutputPipes], list[LogLine]]
 ) -> None:
-    pipes.take(Printed(lines=[LogLine(ts=0.0, stream="stdout", text="y" * 90)]))
+    pipes.on_message(Printed(lines=[LogLine(ts=0.0, stream="stdout", text="y" * 90)]))
     os.write(pipes.write_ends[0], b"0123456789abc\nmore\n")
     note = "more than PYOCO_RUN_LOG_RUN_MAX_BYTES=100 was printed; the rest is dropped"
     assert [line.text for line in read(pipes)] == ["0123456789 ... (3 more characters)", note]
@@ -53,14 +49,9 @@ def test_long_lines_are_cut_and_a_run_that_printed_too_much_is_heard_no_further(
     assert read(pipes)[0].text == "next"
 
 
-async def test_an_executor_that_sends_without_end_is_not_read_without_end(
+async def test_one_read_is_bounded_although_the_executor_keeps_sending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    channel = AheadChannel()
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    link = ProcessLink(channel)
-    link.connection_made(SimpleNamespace(get_extra_info=lambda _: ours))  # type: ignore[arg-type]
     message = frame(Printed(lines=[]))
     reads = 0
 
@@ -70,13 +61,8 @@ async def test_an_executor_that_sends_without_end_is_not_read_without_end(
         assert reads < 3
         theirs.sendall(message)
 
-    monkeypatch.setattr(link, "data_received", received)
-    try:
+    with fake_child() as (child, theirs):
+        monkeypatch.setattr(child, "data_received", received)
         theirs.sendall(message)
-        found: Any = link.read_waiting()
-        assert found
+        assert child.read_waiting()
         assert reads == 1
-    finally:
-        ours.close()
-        theirs.close()
-        channel.close()

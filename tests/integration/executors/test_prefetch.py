@@ -1,4 +1,4 @@
-"""A worker that has short runs line up: faster, and nobody waits whom another worker could serve."""
+"""A worker queues short runs at its executors, and no run waits that another worker could start."""
 
 import asyncio
 import os
@@ -15,93 +15,92 @@ from pyoco_server.broker.queue import intake
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.lifecycle.ownership import OwnedRun
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.executors import process_link
-from pyoco_server.worker.executors.executor_pool import most_sessions
+from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors.executor_pool import max_sessions
 from pyoco_server.worker.session.presence import Presence
 from tests.integration.submit.test_cancel import cancel
 from tests.support.inspection import queue_is_empty, started_pid, worker_record
 from tests.support.places import FLOWS
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
-from tests.support.waiting import eventually
-
-# Long enough that nothing is taken back unless a test makes it happen.
-FOR_EVER_SEC = 600.0
+from tests.support.waiting import NEVER_SEC, eventually
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_link, "_PATIENCE_SEC", FOR_EVER_SEC)
-    monkeypatch.setattr(process_link, "_SHORT_SEC", FOR_EVER_SEC)
-    monkeypatch.setattr(process_link, "_LINE", 3)
+def never_recalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", NEVER_SEC)
+    monkeypatch.setattr(child_process, "_QUEUE_SEC", NEVER_SEC)
+    monkeypatch.setattr(child_process, "_QUEUE_LENGTH", 3)
 
 
-class Line:
-    """A run that lasts until it is let go, at a worker of one slot, and runs in line behind it."""
+class QueueOfRuns:
+    """A long run at a worker with one slot, and runs that are queued after it."""
 
     def __init__(self, gateway: RunningGateway, folder: Path) -> None:
         self._gateway = gateway
         self.release = folder / "release"
         self.marker = folder / "started"
         self.counter = folder / "began"
-        self.lasting = ""
-        self.behind: list[str] = []
+        self.long_run = ""
+        self.queued: list[str] = []
 
-    async def form_at(self, worker: PyocoNatsWorker, *behind: dict[str, Any]) -> None:
-        """Have the worker busy, and these runs in line."""
+    async def fill(self, worker: PyocoNatsWorker, *queued: dict[str, Any]) -> None:
+        """Have the worker busy, and these runs in queue."""
         await self._gateway.ends(await self._gateway.submit("noop"))
         await self.begin()
-        for fields in behind:
-            self.behind.append(await self._gateway.submit(**fields))
+        for fields in queued:
+            self.queued.append(await self._gateway.submit(**fields))
 
-            async def last_is_in_line() -> bool:
-                await self.look_for_more(worker)
-                return bool((await self._gateway.get(self.behind[-1]))["status"] == "RUNNING")
+            async def last_is_queued() -> bool:
+                await self.fetch_ahead(worker)
+                return bool((await self._gateway.get(self.queued[-1]))["status"] == "RUNNING")
 
-            await eventually(last_is_in_line, describe="the run is in line")
+            await eventually(last_is_queued, describe="the run is queued")
 
     async def begin(self) -> None:
         params = {"path": str(self.release), "started": str(self.marker)}
-        self.lasting = await self._gateway.submit("waiting", params=params)
+        self.long_run = await self._gateway.submit("waiting", params=params)
 
-    async def look_for_more(self, worker: PyocoNatsWorker) -> None:
-        """Have the worker fetch ahead, as if a run had just ended and others were in the queue."""
+    async def fetch_ahead(self, worker: PyocoNatsWorker) -> None:
+        """Fetch ahead, as if a run had just ended and others were in the work queue."""
         worker._intake._tags[0].waiting = 1
         await worker._intake.slot_freed()
 
-    async def begun(self) -> int:
+    async def started(self) -> int:
         return await started_pid(self.marker)
 
-    async def is_free(self) -> bool:
-        """Nobody is in line any more, nor claimed to be."""
-        return {(await self._gateway.get(run_id))["status"] for run_id in self.behind} == {"PENDING"}
+    async def is_released(self) -> bool:
+        """No run is queued or claimed any more."""
+        return {(await self._gateway.get(run_id))["status"] for run_id in self.queued} == {"PENDING"}
 
     @property
     def counting(self) -> dict[str, Any]:
-        """A run that leaves a trace of each execution."""
+        """A run that counts its executions."""
         return {"flow_name": "counting", "params": {"counter": str(self.counter), "seconds": 0}}
 
     @property
     def executed(self) -> int:
         return len(self.counter.read_text().splitlines()) if self.counter.exists() else 0
 
-    async def assert_all_completed_at_once(self, *, worker_id: str) -> None:
-        """At the first attempt, and each executed once."""
-        for run_id in self.behind:
+    async def assert_all_completed(self, *, worker_id: str) -> None:
+        """At the first attempt, each executed once."""
+        for run_id in self.queued:
             run = await self._gateway.ends(run_id)
             assert (run["status"], run["attempt"], run["worker_id"]) == ("COMPLETED", 1, worker_id)
-        assert self.executed == len(self.behind)
+        assert self.executed == len(self.queued)
 
 
 @pytest.fixture
-def line(gateway: RunningGateway, tmp_path: Path) -> Line:
-    return Line(gateway, tmp_path)
+def queue(gateway: RunningGateway, tmp_path: Path) -> QueueOfRuns:
+    return QueueOfRuns(gateway, tmp_path)
 
 
 @asynccontextmanager
-async def worker_with(config: NatsBackendConfig, line: Line, **how: Any) -> AsyncIterator[PyocoNatsWorker]:
+async def worker_with(
+    config: NatsBackendConfig, queue: QueueOfRuns, **how: Any
+) -> AsyncIterator[PyocoNatsWorker]:
     async with serving_worker(config, **how) as worker:
-        await line.form_at(worker, *[line.counting] * 3)
+        await queue.fill(worker, *[queue.counting] * 3)
         yield worker
 
 
@@ -109,11 +108,11 @@ async def worker_with(config: NatsBackendConfig, line: Line, **how: Any) -> Asyn
     ("executors", "allowance", "most"),
     [(1, 200, 20), (4, 200, 50), (16, 200, 96), (4, 1000, 80), (4, 1, 24), (4, -1, 80)],
 )
-def test_one_worker_takes_only_a_part_of_what_all_may_have(executors: int, allowance: int, most: int) -> None:
-    assert most_sessions(executors, allowance) == most
+def test_one_worker_takes_a_part_of_the_allowance(executors: int, allowance: int, most: int) -> None:
+    assert max_sessions(executors, allowance) == most
 
 
-async def test_short_runs_line_up_and_the_record_counts_slots(
+async def test_short_runs_are_queued_and_the_record_counts_slots(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_hand: list[int] = []
@@ -124,9 +123,9 @@ async def test_short_runs_line_up_and_the_record_counts_slots(
         in_hand.append(len(presence._running))
 
     monkeypatch.setattr(Presence, "began", count)
-    # On a slow machine even these are not short.
-    monkeypatch.setattr(process_link, "_SHORT_SEC", FOR_EVER_SEC)
-    monkeypatch.setattr(process_link, "_PATIENCE_SEC", FOR_EVER_SEC)
+    # On a slow machine even these runs are long.
+    monkeypatch.setattr(child_process, "_QUEUE_SEC", NEVER_SEC)
+    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", NEVER_SEC)
     run_ids = [await gateway.submit("noop") for _ in range(200)]
     busy: set[int] = set()
     async with serving_worker(config, concurrency=2):
@@ -134,196 +133,193 @@ async def test_short_runs_line_up_and_the_record_counts_slots(
             run = await gateway.ends(run_id)
             assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
             busy.add((await worker_record(gateway)).slots_busy)
-    # Two at the executors, and two whose end is stored.
+    # Two at the executors, and two whose end is being stored.
     assert max(in_hand) > 4
     assert max(busy) <= 2
 
 
-async def test_a_run_that_lasts_among_short_ones_keeps_nobody_waiting(
-    config: NatsBackendConfig, gateway: RunningGateway, line: Line
+async def test_a_long_run_among_short_ones_does_not_delay_them(
+    config: NatsBackendConfig, gateway: RunningGateway, queue: QueueOfRuns
 ) -> None:
-    """As in production: two workers with nothing but their patience."""
     for _ in range(40):
         await gateway.submit("noop")
-    await line.begin()
-    line.behind = [await gateway.submit(**line.counting) for _ in range(60)]
+    await queue.begin()
+    queue.queued = [await gateway.submit(**queue.counting) for _ in range(60)]
     async with serving_worker(config, worker_id="first"), serving_worker(config, worker_id="second"):
-        await line.begun()
-        for run_id in line.behind:
+        await queue.started()
+        for run_id in queue.queued:
             run = await gateway.ends(run_id)
             assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
-        assert (await gateway.get(line.lasting))["status"] == "RUNNING"
-        line.release.touch()
-        assert (await gateway.ends(line.lasting))["attempt"] == 1
-    assert line.executed == len(line.behind)
+        assert (await gateway.get(queue.long_run))["status"] == "RUNNING"
+        queue.release.touch()
+        assert (await gateway.ends(queue.long_run))["attempt"] == 1
+    assert queue.executed == len(queue.queued)
 
 
-async def test_who_waits_behind_a_run_that_lasts_is_free_for_another_worker(
-    config: NatsBackendConfig, gateway: RunningGateway, line: Line, monkeypatch: pytest.MonkeyPatch
+async def test_who_waits_behind_a_run_that_lasts_is_released_for_another_worker(
+    config: NatsBackendConfig, gateway: RunningGateway, queue: QueueOfRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_link, "_SHORT_SEC", FOR_EVER_SEC)
-    # Time for the line to form before it is given up.
-    monkeypatch.setattr(process_link, "_PATIENCE_SEC", 2.0)
-    async with worker_with(config, line, worker_id="first"):
-        await eventually(line.is_free, describe="nobody waits in line")
-        for run_id in line.behind:
+    monkeypatch.setattr(child_process, "_QUEUE_SEC", NEVER_SEC)
+    # Time to fill the queue before it is recalled.
+    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", 2.0)
+    async with worker_with(config, queue, worker_id="first"):
+        await eventually(queue.is_released, describe="no run is queued")
+        for run_id in queue.queued:
             run = await gateway.get(run_id)
             assert (run["attempt"], run["worker_id"], run["start_time"]) == (0, None, None)
         async with serving_worker(config, worker_id="second"):
-            await line.assert_all_completed_at_once(worker_id="second")
-        assert (await gateway.get(line.lasting))["status"] == "RUNNING"
-        line.release.touch()
-        assert (await gateway.ends(line.lasting))["worker_id"] == "first"
+            await queue.assert_all_completed(worker_id="second")
+        assert (await gateway.get(queue.long_run))["status"] == "RUNNING"
+        queue.release.touch()
+        assert (await gateway.ends(queue.long_run))["worker_id"] == "first"
 
 
-async def test_what_was_fetched_for_the_line_is_not_held_when_all_runs_last(
-    config: NatsBackendConfig, gateway: RunningGateway, line: Line, monkeypatch: pytest.MonkeyPatch
+async def test_fetched_deliveries_are_returned_when_all_runs_are_long(
+    config: NatsBackendConfig, gateway: RunningGateway, queue: QueueOfRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_link, "_SHORT_SEC", FOR_EVER_SEC)
-    monkeypatch.setattr(process_link, "_PATIENCE_SEC", 2.0)
-    monkeypatch.setattr(process_link, "_LINE", 3)
-    monkeypatch.setattr(intake, "_BUFFERED_SEC", FOR_EVER_SEC)
-    async with worker_with(config, line, worker_id="first") as worker:
-        line.behind.append(await gateway.submit(**line.counting))
-        await line.look_for_more(worker)
+    monkeypatch.setattr(child_process, "_QUEUE_SEC", NEVER_SEC)
+    monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", 2.0)
+    monkeypatch.setattr(child_process, "_QUEUE_LENGTH", 3)
+    monkeypatch.setattr(intake, "_BUFFERED_SEC", NEVER_SEC)
+    async with worker_with(config, queue, worker_id="first") as worker:
+        queue.queued.append(await gateway.submit(**queue.counting))
+        await queue.fetch_ahead(worker)
         buffer = worker._intake._tags[0].buffer
-        await eventually(lambda: buffer, describe="there is one too many for the line")
-        await eventually(lambda: not buffer, describe="it was handed back")
+        await eventually(lambda: buffer, describe="one does not fit into the queue")
+        await eventually(lambda: not buffer, describe="it was returned")
         async with serving_worker(config, worker_id="second"):
-            await line.assert_all_completed_at_once(worker_id="second")
-        line.release.touch()
+            await queue.assert_all_completed(worker_id="second")
+        queue.release.touch()
 
 
-@pytest.mark.usefixtures("patient")
-async def test_a_run_that_is_cancelled_in_line_was_never_begun(
-    config: NatsBackendConfig, gateway: RunningGateway, line: Line
+@pytest.mark.usefixtures("never_recalled")
+async def test_a_run_that_is_cancelled_in_the_queue_is_never_started(
+    config: NatsBackendConfig, gateway: RunningGateway, queue: QueueOfRuns
 ) -> None:
-    # Nobody waits for that long: what was never begun needs no grace.
-    async with worker_with(replace(config, cancel_grace_period_sec=FOR_EVER_SEC), line):
-        cancelled = line.behind.pop(1)
+    # A run that was never started needs no grace period.
+    async with worker_with(replace(config, cancel_grace_period_sec=NEVER_SEC), queue):
+        cancelled = queue.queued.pop(1)
         await cancel(gateway, cancelled)
         run = await gateway.ends(cancelled)
         assert (run["status"], run["reason"], run["tasks"]) == ("CANCELLED", None, {})
-        assert (await gateway.get(line.lasting))["status"] == "RUNNING"
-        line.release.touch()
-        await line.assert_all_completed_at_once(worker_id="worker")
+        assert (await gateway.get(queue.long_run))["status"] == "RUNNING"
+        queue.release.touch()
+        await queue.assert_all_completed(worker_id="worker")
         assert await eventually(lambda: queue_is_empty(gateway), describe="all jobs are acked")
 
 
-@pytest.mark.usefixtures("patient")
-async def test_a_time_limit_holds_in_line_too(
-    config: NatsBackendConfig, gateway: RunningGateway, line: Line, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("never_recalled")
+async def test_a_time_limit_applies_in_the_queue(
+    config: NatsBackendConfig, gateway: RunningGateway, queue: QueueOfRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It goes back to the queue, as one that was not begun, and its neighbours stay where they are."""
+    """It returns to the work queue as not started, and the other runs stay queued."""
     async with serving_worker(config) as worker:
         limited = {"flow_name": "noop", "timeout_sec": 60.0}
-        await line.form_at(worker, line.counting, limited, line.counting)
+        await queue.fill(worker, queue.counting, limited, queue.counting)
         with monkeypatch.context() as later:
             later.setattr(OwnedRun, "used_sec", 60.0)
-            run = await gateway.reaches(line.behind[1], "PENDING")
+            run = await gateway.reaches(queue.queued[1], "PENDING")
         assert (run["attempt"], run["start_time"]) == (0, None)
-        # It does not line up a second time: nobody is handed back again and again.
+        # It is not queued a second time.
         buffer = worker._intake._tags[0].buffer
 
-        async def has_come_again() -> bool:
-            # It is PENDING a moment before it is in the queue, and a look in between finds nothing.
-            await line.look_for_more(worker)
+        async def is_redelivered() -> bool:
+            # It is PENDING a moment before it is in the work queue.
+            await queue.fetch_ahead(worker)
             return bool(buffer)
 
-        await eventually(has_come_again, describe="it has come again")
-        assert (await gateway.get(line.behind[1]))["status"] == "PENDING"
-        for run_id in (line.lasting, line.behind[0], line.behind[2]):
+        await eventually(is_redelivered, describe="it is redelivered")
+        assert (await gateway.get(queue.queued[1]))["status"] == "PENDING"
+        for run_id in (queue.long_run, queue.queued[0], queue.queued[2]):
             assert (await gateway.get(run_id))["status"] == "RUNNING"
-        line.release.touch()
-        for run_id in line.behind:
+        queue.release.touch()
+        for run_id in queue.queued:
             assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-@pytest.mark.usefixtures("patient")
-async def test_a_killed_executor_loses_and_repeats_nothing_but_the_run_it_had(
-    config: NatsBackendConfig, gateway: RunningGateway, line: Line
+@pytest.mark.usefixtures("never_recalled")
+async def test_a_killed_executor_fails_only_its_current_run(
+    config: NatsBackendConfig, gateway: RunningGateway, queue: QueueOfRuns
 ) -> None:
-    async with worker_with(config, line):
-        os.kill(await line.begun(), signal.SIGKILL)
-        crashed = await gateway.ends(line.lasting)
+    async with worker_with(config, queue):
+        os.kill(await queue.started(), signal.SIGKILL)
+        crashed = await gateway.ends(queue.long_run)
         assert (crashed["status"], crashed["reason"]) == ("FAILED", "executor_crashed")
-        await line.assert_all_completed_at_once(worker_id="worker")
+        await queue.assert_all_completed(worker_id="worker")
 
 
-@pytest.mark.usefixtures("patient")
-async def test_a_run_that_is_ended_by_force_takes_nobody_with_it(
-    config: NatsBackendConfig, gateway: RunningGateway, line: Line
+@pytest.mark.usefixtures("never_recalled")
+async def test_a_forced_end_does_not_affect_queued_runs(
+    config: NatsBackendConfig, gateway: RunningGateway, queue: QueueOfRuns
 ) -> None:
     async with serving_worker(replace(config, cancel_grace_period_sec=0.3)) as worker:
         await gateway.ends(await gateway.submit("noop"))
         deaf = await gateway.submit("deaf", params={"seconds": 600})
         await gateway.reaches(deaf, "RUNNING")
-        line.behind.append(await gateway.submit(**line.counting))
+        queue.queued.append(await gateway.submit(**queue.counting))
 
-        async def is_in_line() -> bool:
-            await line.look_for_more(worker)
-            return bool((await gateway.get(line.behind[0]))["status"] == "RUNNING")
+        async def is_queued() -> bool:
+            await queue.fetch_ahead(worker)
+            return bool((await gateway.get(queue.queued[0]))["status"] == "RUNNING")
 
-        await eventually(is_in_line, describe="the run is in line")
+        await eventually(is_queued, describe="the run is queued")
         await cancel(gateway, deaf)
         run = await gateway.ends(deaf)
         assert (run["status"], run["reason"]) == ("CANCELLED", "cancel_forced")
-        await line.assert_all_completed_at_once(worker_id="worker")
+        await queue.assert_all_completed(worker_id="worker")
 
 
-@pytest.mark.usefixtures("patient")
-async def test_a_worker_that_drains_hands_its_line_over_and_finishes_what_runs(
-    config: NatsBackendConfig, gateway: RunningGateway, line: Line
+@pytest.mark.usefixtures("never_recalled")
+async def test_a_draining_worker_returns_its_queue_and_finishes_the_current_run(
+    config: NatsBackendConfig, gateway: RunningGateway, queue: QueueOfRuns
 ) -> None:
     formed = asyncio.Event()
 
     async def serve() -> None:
-        async with worker_with(replace(config, drain_timeout_sec=20.0), line):
+        async with worker_with(replace(config, drain_timeout_sec=20.0), queue):
             formed.set()
 
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(serve())
         await formed.wait()
-        await eventually(line.is_free, describe="the line was handed over")
+        await eventually(queue.is_released, describe="the queue was returned")
         assert not serving.done()
-        line.release.touch()
-    assert (await gateway.get(line.lasting))["status"] == "COMPLETED"
+        queue.release.touch()
+    assert (await gateway.get(queue.long_run))["status"] == "COMPLETED"
     async with serving_worker(config, worker_id="second"):
-        await line.assert_all_completed_at_once(worker_id="second")
+        await queue.assert_all_completed(worker_id="second")
 
 
-@pytest.mark.usefixtures("patient")
-async def test_a_run_in_line_gets_the_new_code(
-    config: NatsBackendConfig, gateway: RunningGateway, line: Line, tmp_path: Path
+@pytest.mark.usefixtures("never_recalled")
+async def test_a_queued_run_gets_the_new_code(
+    config: NatsBackendConfig, gateway: RunningGateway, queue: QueueOfRuns, tmp_path: Path
 ) -> None:
     folder = tmp_path / "flows"
     folder.mkdir()
     (folder / "basics.py").write_text((FLOWS / "basics.py").read_text())
     async with serving_worker(config, flows=folder) as worker:
-        await line.form_at(worker, {"flow_name": "chain"}, {"flow_name": "chain"})
+        await queue.fill(worker, {"flow_name": "chain"}, {"flow_name": "chain"})
         source = (FLOWS / "basics.py").read_text().replace("return x + 1", "return x + 41")
         (folder / "basics.py").write_text(source)
-        await eventually(line.is_free, describe="the line was dissolved")
-        line.release.touch()
-        for run_id in line.behind:
+        await eventually(queue.is_released, describe="the queue was recalled")
+        queue.release.touch()
+        for run_id in queue.queued:
             run = await gateway.ends(run_id)
             assert run["task_records"]["load"]["output"] == 42
 
 
-@pytest.mark.usefixtures("patient")
-async def test_a_run_with_large_params_does_not_line_up(
-    config: NatsBackendConfig, gateway: RunningGateway, line: Line, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("never_recalled")
+async def test_a_run_with_large_params_is_not_queued(
+    config: NatsBackendConfig, gateway: RunningGateway, queue: QueueOfRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "_BUFFERED_SEC", FOR_EVER_SEC)
+    monkeypatch.setattr(intake, "_BUFFERED_SEC", NEVER_SEC)
     async with serving_worker(config) as worker:
-        await line.form_at(worker)
-        await line.begun()
+        await queue.fill(worker)
+        await queue.started()
         large = await gateway.submit("noop", params={"text": "x" * 100_000})
-        await line.look_for_more(worker)
-        await eventually(
-            lambda: worker._intake._tags[0].buffer, describe="the worker could have had it line up"
-        )
+        await queue.fetch_ahead(worker)
+        await eventually(lambda: worker._intake._tags[0].buffer, describe="the worker could have queued it")
         assert (await gateway.get(large))["status"] == "PENDING"
-        line.release.touch()
+        queue.release.touch()
         run = await gateway.ends(large)
         assert (run["status"], run["attempt"]) == ("COMPLETED", 1)

@@ -1,4 +1,4 @@
-"""An executor process that is asked for something at an awkward moment."""
+"""Starting, replacing and leaving an executor process."""
 
 import asyncio
 import errno
@@ -6,54 +6,22 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import JournalEntry, LogLine
-from pyoco_server.records.wait_models import Question
-from pyoco_server.worker.executors import process_executor
+from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
-from pyoco_server.worker.ipc.protocol import Outcome, Run, Setup
-from tests.support.places import FLOWS
+from pyoco_server.worker.ipc.protocol import Outcome, Run
 from tests.support.processes import is_alive
+from tests.support.running.executors import ExecutorUnderTest, new_run, new_setup, started_executor
 from tests.support.waiting import LIMIT_SEC, eventually
 
 
-class Heard:
-    def finished(self, entry: JournalEntry) -> None: ...
-    def asked(self, question: Question) -> None: ...
-    def printed(self, lines: list[LogLine]) -> None: ...
-
-
-@pytest.fixture
-async def executor() -> AsyncIterator[ProcessExecutor]:
-    async with having_executor(max_silence_sec=30.0) as executor:
-        yield executor
-
-
-@asynccontextmanager
-async def having_executor(*, max_silence_sec: float) -> AsyncIterator[ProcessExecutor]:
-    setup = Setup.from_config(NatsBackendConfig(), flows=str(FLOWS))
-    setup.max_silence_sec = max_silence_sec
-    executor = ProcessExecutor(setup)
-    await executor.start()
-    try:
-        yield executor
-    finally:
-        await executor.abandon()
-        await executor.close()
-
-
 def waiting_run(tmp_path: Path) -> Run:
-    params = msgspec.json.encode({"path": str(tmp_path / "never"), "started": str(tmp_path / "started")})
-    return Run(run_id="r", flow_name="waiting", params=params)
+    return new_run("waiting", path=str(tmp_path / "never"), started=str(tmp_path / "started"))
 
 
 def is_stopped(pid: int) -> bool:
@@ -66,20 +34,18 @@ def is_stopped(pid: int) -> bool:
 
 @pytest.fixture
 def _killed_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An executor that does not leave of its own accord is waited for no longer than a test needs."""
-    monkeypatch.setattr(process_executor, "_STOP_TIMEOUT_SEC", 2.5)
+    monkeypatch.setattr(child_process, "_STOP_TIMEOUT_SEC", 2.5)
 
 
-async def being_replaced(executor: ProcessExecutor, run: Run) -> "asyncio.Task[Outcome]":
-    """A run that waits for an executor: the one before does not leave of its own accord."""
-    pid = executor.pid
-    assert pid is not None
+async def being_replaced(executor: ExecutorUnderTest, run: Run) -> "asyncio.Task[Outcome]":
+    """A run that waits for a process: the one before does not exit by itself."""
+    pid = executor.started.pid
     os.kill(pid, signal.SIGSTOP)
-    # One that is not stopped yet could still leave at once, and nobody would see that there was none.
+    # One that is not stopped yet could still exit at once.
     await eventually(lambda: is_stopped(pid), describe="the executor is stopped")
     executor.retire()
-    execution = asyncio.create_task(executor.execute(run, Heard()))
-    await eventually(lambda: executor.pid is None, describe="the executor is being replaced")
+    execution = executor.begin(run)
+    await eventually(lambda: executor.child is None, describe="the executor is being replaced")
     return execution
 
 
@@ -92,7 +58,7 @@ async def test_an_executor_that_cannot_be_started_says_why(
     )
     python.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(python))
-    executor = ProcessExecutor(Setup.from_config(NatsBackendConfig(), flows=str(FLOWS)))
+    executor = ExecutorUnderTest(new_setup())
     with pytest.raises(ExecutorFailedToStart) as caught:
         await executor.start()
     assert str(caught.value) == (
@@ -102,7 +68,7 @@ async def test_an_executor_that_cannot_be_started_says_why(
 
 
 @pytest.mark.parametrize("failing", range(1, 7))
-async def test_without_a_free_descriptor_no_executor_is_started_and_none_is_kept_open(
+async def test_a_start_without_a_free_descriptor_keeps_none_open(
     monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
     opened = 0
@@ -117,7 +83,7 @@ async def test_without_a_free_descriptor_no_executor_is_started_and_none_is_kept
 
         return open_unless_too_many
 
-    executor = ProcessExecutor(Setup.from_config(NatsBackendConfig(), flows=str(FLOWS)))
+    executor = ExecutorUnderTest(new_setup())
     before = os.listdir("/proc/self/fd")
     try:
         with monkeypatch.context() as patched:
@@ -133,44 +99,43 @@ async def test_without_a_free_descriptor_no_executor_is_started_and_none_is_kept
 
 @pytest.mark.usefixtures("_killed_sooner")
 async def test_a_cancel_is_not_lost_while_an_executor_is_replaced(
-    executor: ProcessExecutor, tmp_path: Path
+    executor: ExecutorUnderTest, tmp_path: Path
 ) -> None:
     execution = await being_replaced(executor, waiting_run(tmp_path))
-    executor.cancel("r")
+    executor.lease.cancel("r")
     async with asyncio.timeout(LIMIT_SEC):
         assert (await execution).status == "CANCELLED"
 
 
 @pytest.mark.usefixtures("_killed_sooner")
-async def test_a_run_is_given_up_although_its_executor_is_not_there_yet(
-    executor: ProcessExecutor, tmp_path: Path
+async def test_a_run_is_ended_while_its_executor_is_replaced(
+    executor: ExecutorUnderTest, tmp_path: Path
 ) -> None:
     execution = await being_replaced(executor, waiting_run(tmp_path))
-    await executor.give_up("FAILED", "too long")
+    await executor.lease.force_end("FAILED", "too long")
     async with asyncio.timeout(LIMIT_SEC):
         outcome = await execution
     assert (outcome.status, outcome.error) == ("FAILED", "too long")
     assert not (tmp_path / "started").exists()
 
 
-async def test_an_executor_leaves_a_run_whose_worker_has_fallen_silent(tmp_path: Path) -> None:
-    async with having_executor(max_silence_sec=0.5) as executor:
-        pid = executor.pid
-        assert pid is not None
+async def test_an_executor_exits_when_its_worker_is_silent(tmp_path: Path) -> None:
+    async with started_executor(max_silence_sec=0.5) as executor:
+        pid = executor.started.pid
         async with asyncio.timeout(LIMIT_SEC):
-            outcome = await executor.execute(waiting_run(tmp_path), Heard())
-        assert outcome.go_on
+            outcome = await executor.execute(waiting_run(tmp_path))
+        assert outcome.must_resume
         await eventually(lambda: not is_alive(pid), describe="the executor has left")
 
 
-async def test_an_executor_stays_while_its_worker_asks_for_progress(tmp_path: Path) -> None:
-    # Longer than this test may be held up between two questions.
-    async with having_executor(max_silence_sec=2.5) as executor:
-        execution = asyncio.create_task(executor.execute(waiting_run(tmp_path), Heard()))
+async def test_an_executor_continues_while_its_worker_requests_progress(tmp_path: Path) -> None:
+    # Longer than this test may be delayed between two requests.
+    async with started_executor(max_silence_sec=2.5) as executor:
+        execution = executor.begin(waiting_run(tmp_path))
         loop = asyncio.get_running_loop()
         until = loop.time() + 3.5
         while loop.time() < until:
-            executor.progress()
+            executor.started.progress()
             await asyncio.sleep(0.05)
         assert not execution.done()
         (tmp_path / "never").touch()

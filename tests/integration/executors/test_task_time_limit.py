@@ -1,37 +1,30 @@
-"""The limit of a task holds for its tries, and not for the report of what came of them."""
+"""The limit of a task covers its tries, and not the report of its result."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import msgspec
 import pytest
 from pyoco import Flow
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.config import NatsBackendConfig
-from pyoco_server.worker.engine import task_limits
 from pyoco_server.worker.engine.task_journal import TaskJournal
-from pyoco_server.worker.executors.process_executor import ProcessExecutor
-from pyoco_server.worker.ipc.protocol import Run, Setup
 from tests.support.clocks import SetLoop
+from tests.support.running.executors import new_run, started_executor
 from tests.support.running.flow_runs import FlowUnderTest
 from tests.support.waiting import LIMIT_SEC, eventually
 
 
 class SetTimers:
-    """`threading`, for timers that fire when the test says so."""
+    """Replaces `threading`; its timers fire when the test calls `fire`."""
 
     def __init__(self) -> None:
         self._running: dict[object, Callable[[], None]] = {}
 
     def Timer(self, _: float, function: Callable[..., None], arguments: list[object]) -> "_SetTimer":  # noqa: N802
         return _SetTimer(self._running, lambda: function(*arguments))
-
-    def current_thread(self) -> None: ...
 
     def fire(self) -> None:
         for function in list(self._running.values()):
@@ -61,13 +54,11 @@ def limited_flow(function: Callable[[], object]) -> Flow:
 @pytest.fixture
 def timers(monkeypatch: pytest.MonkeyPatch) -> SetTimers:
     timers = SetTimers()
-    monkeypatch.setattr(task_limits, "threading", timers)
+    monkeypatch.setattr(threading, "Timer", timers.Timer)
     return timers
 
 
-def test_a_result_in_time_that_is_reported_late_was_in_time(
-    timers: SetTimers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reporting_a_result_does_not_count(timers: SetTimers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The executor may have to wait for a worker that is paused."""
     finished = TaskJournal.finished
 
@@ -118,23 +109,14 @@ chain >> limited >> after
 """
 
 
-async def test_a_task_in_time_is_not_overdue_while_its_result_is_pickled(tmp_path: Path) -> None:
+async def test_pickling_a_result_does_not_count(tmp_path: Path) -> None:
     flows = tmp_path / "flows"
     flows.mkdir()
     (flows / "chain.py").write_text(FLOWS)
-    executor = ProcessExecutor(Setup.from_config(NatsBackendConfig(), flows=str(flows)))
-    nobody: Any = SimpleNamespace(finished=lambda _: None, asked=lambda _: None, printed=lambda _: None)
-    run = Run(run_id="r", flow_name="chain", params=msgspec.json.encode({"folder": str(tmp_path)}))
-    try:
-        await executor.start()
-        assert executor._link is not None
-        executor._link._loop = clock = SetLoop()  # type: ignore[assignment]
-        async with asyncio.timeout(LIMIT_SEC):
-            execution = asyncio.create_task(executor.execute(run, nobody))
-            await eventually((tmp_path / "pickling").exists, describe="the result is being pickled")
-            clock.advance(1200)
-            (tmp_path / "may-end").touch()
-            assert (await execution).status == "COMPLETED"
-    finally:
-        await executor.abandon()
-        await executor.close()
+    async with started_executor(flows) as executor, asyncio.timeout(LIMIT_SEC):
+        executor.started._loop = clock = SetLoop()  # type: ignore[assignment]
+        execution = executor.begin(new_run("chain", folder=str(tmp_path)))
+        await eventually((tmp_path / "pickling").exists, describe="the result is being pickled")
+        clock.advance(1200)
+        (tmp_path / "may-end").touch()
+        assert (await execution).status == "COMPLETED"

@@ -430,6 +430,6 @@ async def test_a_worker_that_does_not_know_yet_that_it_was_asked_again_asks_the_
     again = reopened(first, at=1.0, deadline_at=first.deadline_at + 60)
     await store.create(again)
     outcome = Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked]))
-    settled = await lagging.settle(outcome, may_go_on=True)
+    settled = await lagging.settle(outcome, may_resume=True)
     assert settled.status == RunStatus.WAITING_HUMAN
     assert lagging.awaited == [again]

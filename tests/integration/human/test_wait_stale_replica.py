@@ -167,7 +167,7 @@ async def test_a_worker_waits_for_what_a_retry_has_asked_again(
     questions = RunQuestions(WaitStore(connection), WaitEvents(connection), job_of(again, None), 3600.0)
     await questions.load()
     await questions.settle(
-        Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked])), may_go_on=False
+        Outcome(status=RunStatus.WAITING_HUMAN, questions=encode([asked])), may_resume=False
     )
     assert replica.reads
     assert [(wait.wait_id, wait.state) for wait in questions.awaited] == [(second.wait_id, WaitState.OPEN)]

@@ -1,4 +1,4 @@
-"""A worker inside a program: a run that it has to abandon disturbs neither later runs nor the program."""
+"""A worker inside a program: a run that it has to kill disturbs neither later runs nor the program."""
 
 import asyncio
 import io
@@ -18,7 +18,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import LogLine
 from pyoco_server.worker import PyocoNatsWorker
 from pyoco_server.worker.child.task_output import TaskOutput
-from pyoco_server.worker.executors.embedded_output import EmbeddedOutput
+from pyoco_server.worker.executors.thread_executor import EmbeddedOutput
 from tests.integration.worker.test_log_capture import lines_of
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import LIMIT_SEC, eventually

@@ -12,8 +12,7 @@ from pyoco.core.models import Flow
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError, FlowNotFound, InvalidCliArgument
 from pyoco_server.worker.executors.process_executor import ProcessExecutor
-from pyoco_server.worker.flows.callable_policy import CallablePolicy
-from pyoco_server.worker.flows.flow_errors import CallableRefused, FlowBuildError
+from pyoco_server.worker.flows.callable_policy import CallablePolicy, CallableRefused, FlowBuildError
 from pyoco_server.worker.flows.flow_files import FlowFolder, load_resolver
 from tests.support.modules import ModuleFolder, forgotten_imports
 from tests.support.running.gateway import RunningGateway

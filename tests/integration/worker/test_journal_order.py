@@ -139,11 +139,11 @@ class Shop:
     """Each order is another one: results of two attempts must not be mixed."""
 
     def __init__(self) -> None:
-        self._orders = itertools.count(1)
+        self._commands = itertools.count(1)
 
     def flow(self) -> Flow:
         def order() -> str:
-            return f"order-{next(self._orders)}"
+            return f"order-{next(self._commands)}"
 
         def charge(order: str) -> str:
             return f"charge for {order}"
@@ -209,8 +209,8 @@ async def test_a_run_that_goes_on_in_another_process_has_its_whole_journal(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long NATS takes to store it: what is missing would be executed again."""
-    monkeypatch.setattr(run_recorder, "_SETTLE_SEC", 0.05)
-    append, entries, settle = Journal.append, Journal.entries, RunRecorder.settle
+    monkeypatch.setattr(run_recorder, "_FLUSH_SEC", 0.05)
+    append, entries, flush = Journal.append, Journal.entries, RunRecorder.flush
     nats_is_back, settled = asyncio.Event(), itertools.count(1)
 
     async def held(self: Journal, run_id: str, each: JournalEntry) -> None:
@@ -225,11 +225,11 @@ async def test_a_run_that_goes_on_in_another_process_has_its_whole_journal(
     async def waited_again(self: RunRecorder) -> None:
         if next(settled) > 1:
             nats_is_back.set()
-        await settle(self)
+        await flush(self)
 
     monkeypatch.setattr(Journal, "append", held)
     monkeypatch.setattr(Journal, "entries", read_too_early)
-    monkeypatch.setattr(RunRecorder, "settle", waited_again)
+    monkeypatch.setattr(RunRecorder, "flush", waited_again)
     book = tmp_path / "book"
     async with serving_worker(config):
         run_id = await gateway.submit("slow-but-isolated", params={"book": str(book)})
@@ -276,7 +276,7 @@ class TestStored:
             # The worker may die now: what was made from the missing result must not be taken up.
             assert await journal.entries(run_id) == []
             later_is_stored.set()
-            await recorder.settle()
+            await recorder.flush()
             assert [each.key for each in await journal.entries(run_id)] == ["a", "b"]
             await recorder.close()
 
@@ -296,7 +296,7 @@ class TestStored:
             recorder = self.recorder(journal, run_id)
             recorder.finished(entry("large", 1, output=b"x" * 101))
             recorder.finished(entry("b", 2))
-            await recorder.settle()
+            await recorder.flush()
             found = await journal.entries(run_id)
             assert [(each.key, each.output) for each in found] == [("large", b""), ("b", b"1")]
             await recorder.close()

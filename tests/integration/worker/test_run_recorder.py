@@ -81,7 +81,7 @@ class Recording:
 @pytest.fixture
 async def recording(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Recording]:
     # What is slow to be stored here is not given up.
-    monkeypatch.setattr(run_recorder, "_SETTLE_SEC", 60.0)
+    monkeypatch.setattr(run_recorder, "_FLUSH_SEC", 60.0)
     async with connected(config) as connection:
         recording = Recording(connection)
         yield recording
@@ -102,7 +102,7 @@ async def test_many_short_lines_are_cut_by_what_they_take_in_a_message(
     with monkeypatch.context() as patch:
         patch.setattr(Connection, "request", measured)
         recording.prints(*[f"{number}{text}" for number in range(20_000)])
-        await recording.recorder.settle()
+        await recording.recorder.flush()
     assert max(sizes) < recording.connection.max_record_bytes / 2
     assert await recording.texts() == [f"{number}{text}" for number in range(20_000)]
 
@@ -111,7 +111,7 @@ async def test_what_is_too_large_for_nats_is_dropped_with_a_note(
     recording: Recording, caplog: pytest.LogCaptureFixture
 ) -> None:
     recording.prints("x" * 2_000_000, "after it")
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     note, after = await recording.texts()
     assert note.startswith("1 lines were dropped because NATS takes no message that large (20000")
     assert after == "after it"
@@ -130,7 +130,7 @@ async def test_not_even_a_note_is_tried_for_ever(
 
     monkeypatch.setattr(RunLogs, "publish", refuse)
     recording.prints("a", "b")
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     assert tried == 2
 
 
@@ -143,7 +143,7 @@ async def test_an_entry_that_nats_never_takes_is_given_up(
     monkeypatch.setattr(Journal, "append", refuse)
     recording.finishes("load")
     async with asyncio.timeout(LIMIT_SEC):  # settling gives up after a minute
-        await recording.recorder.settle()
+        await recording.recorder.flush()
     assert (
         "task load is not in the journal and would be executed again: the stream takes 1 byte" in caplog.text
     )
@@ -153,7 +153,7 @@ async def test_ownership_is_assured_before_each_publish(recording: Recording) ->
     recording.finishes("one")
     recording.finishes("two")
     recording.prints(*["x" * 100_000] * 3)
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     assert (len(await recording.keys()), len(await recording.messages())) == (2, 3)
     assert recording.asked == 5
 
@@ -163,18 +163,18 @@ async def test_a_run_that_was_taken_gets_nothing_more(
 ) -> None:
     caplog.set_level(logging.INFO)
     recording.prints("mine")
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     recording.answer = RunTaken("worker other owns the run")
     recording.finishes("one")
     recording.finishes("two")
     recording.prints("not mine")
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     recording.answer = None
     recording.finishes("three")
     recording.prints("nor this")
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     assert (await recording.texts(), await recording.keys()) == (["mine"], [])
-    assert caplog.text.count("nothing more is stored of a run: worker other owns the run") == 1
+    assert caplog.text.count("nothing more is stored for a run: worker other owns the run") == 1
 
 
 async def test_a_run_that_was_taken_during_an_outage_is_settled_at_once(
@@ -194,7 +194,7 @@ async def test_a_run_that_was_taken_during_an_outage_is_settled_at_once(
         recording.answer = RunTaken("worker other owns the run")
         recording.finishes("one")
         async with asyncio.timeout(LIMIT_SEC):  # settling gives up after a minute
-            await recording.recorder.settle()
+            await recording.recorder.flush()
     assert (await recording.texts(), await recording.keys()) == ([], [])
 
 
@@ -220,7 +220,7 @@ async def test_nothing_is_in_the_journal_before_what_it_was_made_from(
         await eventually(lambda: refused, describe="the first was refused")
     recording.finishes("second", b"1")
     recording.finishes("third", b"1")
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     assert await recording.keys() == ["first", "second", "third"]
     assert all(keys[:1] in ([], ["first"]) for keys in seen), seen
     assert len(seen) >= 3
@@ -241,7 +241,7 @@ async def test_an_outage_is_complained_about_once_and_waited_out(
         recording.prints(*keys)
         await eventually(lambda: recording.asked > before + 20, describe="many attempts")
         recording.answer = None
-        await recording.recorder.settle()
+        await recording.recorder.flush()
 
     await outage(["one", "two"])
     assert caplog.text.count("a finished task is not stored yet") == 1
@@ -258,7 +258,7 @@ async def test_after_the_end_nothing_is_stored(recording: Recording) -> None:
     await recording.recorder.close()
     recording.prints("late")
     recording.finishes("late")
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     assert (recording.asked, await recording.texts(), await recording.keys()) == (0, [], [])
 
 
@@ -287,7 +287,7 @@ async def test_a_question_is_asked_behind_what_the_run_has_done_until_then(
     await eventually(beside, describe="what came behind the question is not held up")
     assert recording.questions == []
     stored.set()
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     assert [question.name for question in recording.questions] == ["first"]
     assert "before" in recording.journalled_before[0]
 
@@ -299,9 +299,9 @@ async def test_a_question_waits_for_an_outage_to_end_and_is_asked_once(
     recording.refusal = recording.connection.unavailable("JetStream refused the write")
     recording.asks("patient")
     await eventually(lambda: recording.tried > 5, describe="many attempts")
-    assert not recording.recorder.is_settled
+    assert not recording.recorder.is_flushed
     recording.refusal = None
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     assert [question.name for question in recording.questions] == ["patient"]
     assert caplog.text.count("a question to a person is not stored yet") == 1
 
@@ -309,21 +309,21 @@ async def test_a_question_waits_for_an_outage_to_end_and_is_asked_once(
 async def test_a_question_that_is_too_large_is_left_for_the_end_of_the_run(
     recording: Recording, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """`RunQuestions.settle` asks again there, and the run fails with the reason."""
+    """`RunQuestions.flush` asks again there, and the run fails with the reason."""
     recording.refusal = PayloadTooLarge("the stream takes 1 byte")
     recording.asks("large")
-    await recording.recorder.settle()
-    assert (recording.tried, recording.recorder.is_settled) == (1, True)
+    await recording.recorder.flush()
+    assert (recording.tried, recording.recorder.is_flushed) == (1, True)
     assert "a record of a run was lost" not in caplog.text
 
 
 async def test_nothing_is_asked_for_a_run_that_was_taken_or_is_over(recording: Recording) -> None:
     recording.answer = RunTaken("worker other owns the run")
     recording.asks("taken")
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     recording.answer = None
     recording.asks("afterwards")
     await recording.recorder.close()
     recording.asks("late")
-    await recording.recorder.settle()
+    await recording.recorder.flush()
     assert recording.tried == 0

@@ -13,7 +13,7 @@ from pyoco.dsl.syntax import TaskWrapper, switch
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import JournalEntry
-from pyoco_server.worker.engine.flow_links import links_of
+from pyoco_server.worker.engine.flow_graph import predecessors
 from tests.flows import basics, durable
 from tests.support.inspection import started_pid
 from tests.support.running.flow_runs import FlowUnderTest
@@ -31,7 +31,7 @@ def records_of(told: dict[str, bytes]) -> dict[str, dict[str, Any]]:
 
 
 def test_a_graph_has_the_lines_that_the_flow_has() -> None:
-    assert links_of(durable.interrupted_branches) == {
+    assert predecessors(durable.interrupted_branches) == {
         "left": ["start"],
         "right": ["start"],
         "end": ["left", "right"],
@@ -39,15 +39,15 @@ def test_a_graph_has_the_lines_that_the_flow_has() -> None:
 
 
 def test_a_single_task_has_none() -> None:
-    assert links_of(basics.noop_flow) == {}
+    assert predecessors(basics.noop_flow) == {}
 
 
 def test_tasks_of_other_flows_are_left_out() -> None:
-    assert links_of(basics.entangled_flow) == {"shared": ["first"]}
+    assert predecessors(basics.entangled_flow) == {"shared": ["first"]}
 
 
 def test_a_loop_leads_on_as_if_it_had_one_turn() -> None:
-    assert links_of(durable.interrupted_loop) == {
+    assert predecessors(durable.interrupted_loop) == {
         "turn": ["begin"],
         "middle": ["turn"],
         "turn_again": ["middle"],
@@ -59,7 +59,7 @@ def test_a_switch_leads_to_each_branch_and_all_of_them_to_what_follows() -> None
         "left" >> step("go_left"), "right" >> (step("go_right") >> step("far"))
     ]
     flow = Flow("branching") >> step("begin") >> branches >> step("end")
-    links = links_of(flow)
+    links = predecessors(flow)
     assert links["go_left"] == links["go_right"] == ["begin"]
     assert links["far"] == ["go_right"]
     assert sorted(links["end"]) == ["far", "go_left"]

@@ -10,6 +10,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import WorkerRecord, decode_job
+from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.session.presence import Presence
 from pyoco_server.worker.session.run_keeper import RunKeeper
 from pyoco_server.worker.session.run_questions import RunQuestions
@@ -182,20 +183,21 @@ async def test_a_run_that_came_back_to_another_slot_of_its_worker_is_counted_off
     assert (record.last_run_id, record.last_run_status, record.slots_busy) == ("run", "COMPLETED", 0)
 
 
-async def test_a_keeper_that_is_told_to_stop_while_it_wakes_up_stops(
+async def test_a_keeper_that_is_stopped_while_it_wakes_up_stops(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    """Whenever the word comes: `asyncio.wait_for` of Python 3.11 loses it when it has just been woken."""
+    """`asyncio.wait_for` of Python 3.11 loses a cancellation when it has just been woken."""
     async with idle_worker(config, basics.noop_flow) as worker:
         await gateway.submit("noop")
         delivery, owned = await claimed_by(worker)
         services = worker._services
         questions = RunQuestions(services.waits, services.wait_events, decode_job(delivery.payload), 60.0)
         for turns in range(8):
-            keeper = RunKeeper(worker._services, delivery, owned, worker._executors[0], questions)
+            executor = ThreadExecutor(lambda _: basics.noop_flow, config)
+            keeper = RunKeeper(worker._services, delivery, owned, executor, questions)
             async with asyncio.timeout(LIMIT_SEC), asyncio.TaskGroup() as group:
                 keeper.start(group)
-                keeper.leave_snapshot_alone()
+                keeper.stop_writing()
                 keeper.wake()
                 for _ in range(turns):
                     await asyncio.sleep(0)

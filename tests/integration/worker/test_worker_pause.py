@@ -39,7 +39,7 @@ async def waiting_run(gateway: RunningGateway, folder: Path) -> tuple[str, Path]
 async def is_at_rest(gateway: RunningGateway, paused: PyocoNatsWorker) -> None:
     """The worker has obeyed: no pull of it waits at the server, and it holds nothing."""
     # One that has not pulled yet, or not again, would look the same before it knows.
-    await eventually(lambda: paused._orders._paused, describe="the worker knows")
+    await eventually(lambda: paused._commands._paused, describe="the worker knows")
 
     async def no_pulls() -> bool:
         info = await gateway.inside.connection.client.jetstream().consumer_info(
@@ -73,7 +73,7 @@ async def test_what_runs_goes_on_and_the_next_run_comes_after_the_pause(
         run_id, release = await waiting_run(gateway, tmp_path)
         await ask(gateway, paused=True)
         # Until it knows, it may take another run.
-        await eventually(lambda: serving._orders._paused, describe="the worker knows")
+        await eventually(lambda: serving._commands._paused, describe="the worker knows")
         later = await gateway.submit("noop")
         release.touch()
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
@@ -95,7 +95,7 @@ async def test_a_worker_learns_of_a_pause_before_its_next_heartbeat(
     )
     async with serving_worker(slow) as paused:
         await ask(gateway, paused=True)
-        await eventually(lambda: paused._orders._paused, describe="the worker knows")
+        await eventually(lambda: paused._commands._paused, describe="the worker knows")
         await is_at_rest(gateway, paused)
         run_id = await gateway.submit("noop")
         await asyncio.sleep(QUIET_SEC)
@@ -219,11 +219,11 @@ async def test_a_worker_that_a_program_drives_itself_obeys_too(
 ) -> None:
     async with idle_worker(config, basics.noop_flow) as embedded:
         await ask(gateway, paused=True)
-        await eventually(lambda: embedded._orders._paused, describe="the worker knows")
+        await eventually(lambda: embedded._commands._paused, describe="the worker knows")
         run_id = await gateway.submit("noop")
         assert await embedded.run_once(timeout=QUIET_SEC) is None
         await ask(gateway, paused=False)
-        await eventually(lambda: not embedded._orders._paused, describe="the worker knows")
+        await eventually(lambda: not embedded._commands._paused, describe="the worker knows")
         assert await embedded.run_once(timeout=LIMIT_SEC) == run_id
         await ask(gateway, drain=True)
         await eventually(lambda: embedded.drain_requested, describe="the worker knows")

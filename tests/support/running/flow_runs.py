@@ -9,20 +9,20 @@ from pyoco_server.records.models import JournalEntry, LogLine
 from pyoco_server.records.wait_models import Question, WaitRecord, encode
 from pyoco_server.worker.child.task_output import TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
-from pyoco_server.worker.engine.task_calls import RetryPauses
+from pyoco_server.worker.engine.task_calls import RetryBackoff
 from pyoco_server.worker.ipc.protocol import Outcome, Run
 
-NO_PAUSES = RetryPauses(0.0, 0.0)
+NO_BACKOFF = RetryBackoff(0.0, 0.0)
 
 
 class FlowUnderTest:
     """Executes a flow again and again, each time with the journal that it is given."""
 
     def __init__(
-        self, flow: Flow, *, pauses: RetryPauses = NO_PAUSES, max_value_bytes: int = 1 << 20
+        self, flow: Flow, *, backoff: RetryBackoff = NO_BACKOFF, max_value_bytes: int = 1 << 20
     ) -> None:
         self._flow = flow
-        self._pauses = pauses
+        self._pauses = backoff
         self._max_value_bytes = max_value_bytes
         self.written: list[JournalEntry] = []
         self.asked: list[Question] = []
@@ -55,11 +55,11 @@ class FlowUnderTest:
             finished=self.written.append,
             asked=self.asked.append,
             stuck=lambda outcome, _: self.stuck.append(outcome()),
-            tail_of=output.tail_of,
+            output_tail=output.output_tail,
             note=output.note,
             watchers=[output],
             limits=[],
-            pauses=self._pauses,
+            backoff=self._pauses,
             max_value_bytes=self._max_value_bytes,
         )
 

@@ -20,8 +20,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import task
 
 from pyoco_server.errors import ConfigError
-from pyoco_server.worker.flows.callable_policy import CallablePolicy, task_function
-from pyoco_server.worker.flows.flow_errors import CallableRefused
+from pyoco_server.worker.flows.callable_policy import CallablePolicy, CallableRefused, task_function
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 from tests.support.modules import ModuleFolder, importable_folder
 

@@ -68,14 +68,14 @@ def test_a_task_does_not_answer_for_what_a_parallel_one_is_doing(
     state: tuple[Context, ContextChanges],
 ) -> None:
     context, changes = state
-    half_done, go_on = threading.Event(), threading.Event()
+    half_done, must_resume = threading.Event(), threading.Event()
     told: dict[str, Changes] = {}
 
     def writes_twice() -> None:
         hands = changes.began({})
         context.scratch["n"] = "half"
         half_done.set()
-        go_on.wait(LIMIT_SEC)
+        must_resume.wait(LIMIT_SEC)
         context.scratch["n"] = "done"
         told["writes_twice"] = changes.ended(hands)[0]
 
@@ -85,7 +85,7 @@ def test_a_task_does_not_answer_for_what_a_parallel_one_is_doing(
     hands = changes.began({})
     context.scratch["mine"] = 1
     told["other"] = changes.ended(hands)[0]
-    go_on.set()
+    must_resume.set()
     thread.join()
     assert of(told["other"]) == {"scratch.mine": 1}
     assert of(told["writes_twice"]) == {"scratch.n": "done"}

@@ -17,7 +17,7 @@ from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.ipc.protocol import Outcome, Run
 from tests.support.waiting import LIMIT_SEC, eventually
 
-NOBODY: Any = SimpleNamespace(finished=lambda _: None, asked=lambda _: None, printed=lambda _: None)
+NO_EVENTS: Any = SimpleNamespace(finished=lambda _: None, asked=lambda _: None, printed=lambda _: None)
 
 
 class Resolving:
@@ -35,7 +35,7 @@ class Resolving:
 
     async def begin(self) -> "asyncio.Task[Outcome]":
         run = Run(run_id="r", flow_name="f", params=b"{}")
-        execution = asyncio.create_task(self.executor.execute(run, NOBODY))
+        execution = asyncio.create_task(self.executor.execute(run, NO_EVENTS))
         await eventually(self.asked.is_set, describe="the flow is being resolved")
         return execution
 
@@ -65,11 +65,11 @@ async def test_the_cancel_of_another_run_is_not_taken_for_this_ones(resolving: R
 
 async def test_a_run_that_is_given_up_does_not_wait_for_its_flow(resolving: Resolving) -> None:
     execution = await resolving.begin()
-    await resolving.executor.give_up("FAILED", "too long")
+    await resolving.executor.force_end("FAILED", "too long")
     try:
         async with asyncio.timeout(LIMIT_SEC):
             outcome = await execution
-        assert (outcome.status, outcome.error, outcome.by_force) == ("FAILED", "too long", True)
+        assert (outcome.status, outcome.error, outcome.forced) == ("FAILED", "too long", True)
     finally:
         resolving.resolved.set()
     assert not resolving.executed.is_set()
@@ -77,7 +77,7 @@ async def test_a_run_that_is_given_up_does_not_wait_for_its_flow(resolving: Reso
 
 async def test_a_run_that_is_abandoned_does_not_wait_for_its_flow(resolving: Resolving) -> None:
     execution = await resolving.begin()
-    await resolving.executor.abandon()
+    await resolving.executor.kill()
     try:
         async with asyncio.timeout(LIMIT_SEC):
             with pytest.raises(ExecutorCrashed):

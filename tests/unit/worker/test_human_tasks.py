@@ -21,8 +21,7 @@ from pyoco_server.records.wait_models import (
     decode_questions,
     wait_id_of,
 )
-from pyoco_server.worker.engine.task_calls import RetryPauses, TaskCall
-from pyoco_server.worker.engine.task_limits import TaskLimits
+from pyoco_server.worker.engine.task_calls import RetryBackoff, TaskCall, TaskTimers
 from pyoco_server.worker.ipc.protocol import Outcome
 from tests.support.running.flow_runs import FlowUnderTest
 
@@ -175,7 +174,7 @@ class TestWhatATaskDoesAroundIt:
                 raise ValueError("no answer") from None
 
         flow = Flow("flow") >> task("ask", ask, retries=3)
-        assert waited_for(FlowUnderTest(flow, pauses=RetryPauses(0.0, 0.0)).execute()) == ["ask/human"]
+        assert waited_for(FlowUnderTest(flow, backoff=RetryBackoff(0.0, 0.0)).execute()) == ["ask/human"]
         assert len(tries) == 1
 
     def test_a_finally_that_blocks_is_waited_for(self) -> None:
@@ -203,14 +202,14 @@ class TestWhatATaskDoesAroundIt:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What is counted of a task's time ends with its question, while another task still runs."""
-        ended, asked = TaskLimits.ended, threading.Event()
+        ended, asked = TaskTimers.ended, threading.Event()
 
-        def noted(limits: TaskLimits, call: TaskCall) -> None:
+        def noted(limits: TaskTimers, call: TaskCall) -> None:
             ended(limits, call)
             if call.task.name == "ask":
                 asked.set()
 
-        monkeypatch.setattr(TaskLimits, "ended", noted)
+        monkeypatch.setattr(TaskTimers, "ended", noted)
         flow = graph(
             ask=(lambda ctx: ctx.human("?"), [], {"fail_policy": "isolate", "timeout_sec": 3600}),
             other=(lambda: asked.wait(LIMIT_SEC), [], {}),
@@ -322,7 +321,7 @@ class TestBranches:
             "join": "SUCCEEDED",
         }
 
-    def test_who_has_lost_to_a_join_that_waits_itself_is_needless(self) -> None:
+    def test_a_question_that_lost_to_a_join_which_waits_itself_is_discarded(self) -> None:
         flow = graph(
             loser=(lambda ctx: ctx.human("?"), [], {}),
             quick=(lambda: "quick", [], {}),
@@ -330,9 +329,8 @@ class TestBranches:
         )
         outcome = FlowUnderTest(flow).execute()
         assert waited_for(outcome) == ["join/human"]
-        assert [question.task for question in decode_questions(outcome.unwanted)] == ["loser"]
 
-    def test_a_needless_answer_is_told_while_another_is_waited_for(self) -> None:
+    def test_an_unneeded_question_is_discarded_while_another_one_waits(self) -> None:
         flow = graph(
             ask=(lambda ctx: ctx.human("?"), [], {}),
             quick=(lambda: "quick", [], {}),
@@ -341,7 +339,6 @@ class TestBranches:
         )
         outcome = FlowUnderTest(flow).execute()
         assert waited_for(outcome) == ["needed/human"]
-        assert [question.task for question in decode_questions(outcome.unwanted)] == ["ask"]
 
 
 class TestLoops:
@@ -410,7 +407,7 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "complaint"),
         [
-            ({"timeout_ms": 0}, "ctx.human(timeout_ms=0): wanted milliseconds, more than 0"),
+            ({"timeout_ms": 0}, "ctx.human(timeout_ms=0): expected milliseconds, more than 0"),
             ({"timeout_ms": -1}, "ctx.human(timeout_ms=-1)"),
             ({"timeout_ms": float("nan")}, "ctx.human(timeout_ms=nan)"),
             ({"timeout_ms": float("inf")}, "ctx.human(timeout_ms=inf)"),
@@ -419,9 +416,9 @@ class TestArguments:
             ({"timeout_ms": "1"}, "ctx.human(timeout_ms='1')"),
             ({"name": ""}, "ctx.human(name='')"),
             ({"name": "a|b"}, "ctx.human(name='a|b')"),
-            ({"schema": 5}, "ctx.human(schema=5): wanted a JSON Schema (a dict) or a Pydantic model"),
+            ({"schema": 5}, "ctx.human(schema=5): expected a JSON Schema (a dict) or a Pydantic model"),
             ({"schema": {"type": "nonsense"}}, "ctx.human(schema=...)"),
-            ({"proposal": object()}, "ctx.human(proposal=...): wanted a value that JSON has a form for"),
+            ({"proposal": object()}, "ctx.human(proposal=...): expected a JSON value"),
             ({"proposal": float("nan")}, "ctx.human(proposal=...)"),
             ({"default": {1, 2}}, "ctx.human(default=...)"),
             ({"schema": {"type": "integer"}, "default": "x"}, "ctx.human(default=...): it does not match"),
@@ -455,9 +452,9 @@ class TestArguments:
         outcome = under_test.execute()
         assert outcome.status == RunStatus.FAILED
         assert f"ctx.human({field}=...): it has '\\ud" in str(outcome.error)
-        assert "a surrogate, which is half of a character: wanted a text" in str(outcome.error)
+        assert "a surrogate, which is half of a character: expected a text" in str(outcome.error)
         assert under_test.asked == []
 
-    def test_a_message_is_wanted(self) -> None:
+    def test_a_message_is_required(self) -> None:
         outcome = FlowUnderTest(Flow("flow") >> task("ask", lambda ctx: ctx.human(""))).execute()
-        assert "ctx.human(message=''): wanted a text of 1 to 10000 characters" in str(outcome.error)
+        assert "ctx.human(message=''): expected a text of 1 to 10000 characters" in str(outcome.error)

@@ -14,7 +14,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper, switch
 
 from pyoco_server.records.models import JournalEntry
-from pyoco_server.worker.engine.task_calls import RetryPauses
+from pyoco_server.worker.engine.task_calls import RetryBackoff
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.flow_source import FlowSource
 from pyoco_server.worker.ipc.protocol import Outcome, Run
@@ -307,7 +307,7 @@ class TestSteps:
             ctx.step(name, lambda: None)
 
         outcome = FlowUnderTest(Flow("s") >> Executed().task("work", work)).execute()
-        assert "wanted a name of 1 to 200 characters" in (outcome.error or "")
+        assert "expected a name of 1 to 200 characters" in (outcome.error or "")
 
 
 def copied(entries: list[JournalEntry]) -> list[JournalEntry]:
@@ -383,11 +383,11 @@ def test_a_flow_that_was_run_by_the_server_still_runs_with_the_plain_engine() ->
     assert Engine().run(flow).results == {"a": 1, "b": 2, "c": 20}
 
 
-class TestRetryPauses:
-    def test_pauses_double_up_to_the_longest_and_are_spread(self) -> None:
-        pauses = RetryPauses(1.0, 5.0)
+class TestRetryBackoff:
+    def test_delays_double_up_to_the_maximum_with_jitter(self) -> None:
+        backoff = RetryBackoff(1.0, 5.0)
         for number, longest in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (50, 5.0)):
-            drawn = [pauses.before_retry(number) for _ in range(200)]
+            drawn = [backoff.delay_sec(number) for _ in range(200)]
             assert longest / 2 <= min(drawn) < max(drawn) <= longest
 
     def test_a_cancel_ends_the_pause(self) -> None:
@@ -395,7 +395,7 @@ class TestRetryPauses:
             raise ValueError("no")
 
         run = FlowUnderTest(
-            Flow("f") >> Executed().task("t", broken, retries=1), pauses=RetryPauses(60.0, 60.0)
+            Flow("f") >> Executed().task("t", broken, retries=1), backoff=RetryBackoff(60.0, 60.0)
         ).prepare()
         threading.Timer(0.2, run.cancel).start()
         outcome = run.execute()

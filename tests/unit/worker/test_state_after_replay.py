@@ -15,8 +15,7 @@ from pyoco.core.context import Context
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.worker.engine.context_changes import ContextChanges
-from pyoco_server.worker.engine.shared_objects import groups_that_share
+from pyoco_server.worker.engine.context_changes import ContextChanges, groups_that_share
 from pyoco_server.worker.ipc.protocol import Outcome
 from tests.support.running.flow_runs import FlowUnderTest
 

@@ -1,4 +1,4 @@
-"""A task is executed as the engine itself would, and a run that is over is forgotten."""
+"""A task is executed as by pyoco's engine, and the memory of an ended run is freed."""
 
 import gc
 import weakref
@@ -11,7 +11,7 @@ from pyoco import Flow
 from pyoco.core.engine import Engine
 from pyoco.core.models import RunContext, Task
 
-from pyoco_server.worker.engine.server_engine import _Quiet
+from pyoco_server.worker.engine.pyoco_adapter import _NoTrace
 from pyoco_server.worker.engine.task_records import encoded_record
 from tests.support.running.flow_runs import FlowUnderTest
 
@@ -81,7 +81,7 @@ def that_takes_no_names(number: int, /) -> int:
     ],
 )
 @pytest.mark.parametrize("outputs", [[], ["scratch.kept.here"]], ids=["", "saved"])
-def test_a_task_gets_and_gives_what_it_would_with_the_engine(
+def test_a_task_is_executed_as_by_the_engine(
     function: Callable[..., Any], inputs: dict[str, Any], outputs: list[str]
 ) -> None:
     expected = by_the_engine(flow_of(function, inputs, outputs))
@@ -104,7 +104,7 @@ def flow_of(function: Callable[..., Any], inputs: dict[str, Any], outputs: list[
 def by_the_engine(flow: Flow) -> dict[str, Any]:
     run = RunContext()
     try:
-        Engine(trace_backend=_Quiet()).run(flow, dict(PARAMS), run)
+        Engine(trace_backend=_NoTrace()).run(flow, dict(PARAMS), run)
     except Exception as error:
         return _essence(_records(run), f"{type(error).__name__}: {error}")
     return _essence(_records(run), None)
@@ -124,18 +124,17 @@ def _records(run: RunContext) -> dict[str, bytes]:
 
 
 def _essence(records: Mapping[str, bytes], error: str | None) -> dict[str, Any]:
-    told = {name: msgspec.json.decode(record) for name, record in records.items()}
-    for record in told.values():
+    decoded = {name: msgspec.json.decode(record) for name, record in records.items()}
+    for record in decoded.values():
         assert (record["started_at"] is None) == (record["state"] == "PENDING")
         assert (record["traceback"] is None) == (record["error"] is None)
         if record["ended_at"] is not None:
             assert record["duration_ms"] == (record["ended_at"] - record["started_at"]) * 1000
     kept = ("state", "inputs", "output", "error")
-    return {"error": error} | {name: {key: record[key] for key in kept} for name, record in told.items()}
+    return {"error": error} | {name: {key: record[key] for key in kept} for name, record in decoded.items()}
 
 
-def test_a_run_that_is_over_is_freed_without_a_collection() -> None:
-    """What waits for a collection is memory that the next runs do not find warm."""
+def test_an_ended_run_is_freed_without_a_collection() -> None:
     flow = Flow("one") >> Task(func=with_any_context, name="only")
     under_test = FlowUnderTest(flow)
     under_test.execute(PARAMS)

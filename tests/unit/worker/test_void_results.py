@@ -15,7 +15,7 @@ from pyoco.dsl.syntax import TaskWrapper, switch
 
 from pyoco_server.records.journal_order import valid_entries
 from pyoco_server.records.models import JournalEntry
-from pyoco_server.worker.engine.flow_order import in_order
+from pyoco_server.worker.engine.flow_graph import in_order
 from pyoco_server.worker.engine.flow_shape import FlowShape
 from pyoco_server.worker.flows.flow_files import FlowFolder
 from pyoco_server.worker.ipc.protocol import Outcome

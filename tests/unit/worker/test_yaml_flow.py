@@ -11,9 +11,8 @@ from pyoco.core.engine import Engine
 from pyoco.core.models import Flow
 
 from pyoco_server.errors import InvalidRequest
-from pyoco_server.worker.flows.callable_policy import CallablePolicy
-from pyoco_server.worker.flows.flow_errors import CallableRefused
-from pyoco_server.worker.flows.yaml_flow import FlowBuildError, build_yaml_flow
+from pyoco_server.worker.flows.callable_policy import CallablePolicy, CallableRefused, FlowBuildError
+from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 from tests.support.modules import ModuleFolder, importable_folder
 
 

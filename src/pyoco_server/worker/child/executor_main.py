@@ -1,4 +1,4 @@
-"""The executor process: runs one flow at a time for the worker at the other end of its sockets."""
+"""The executor process: runs one flow at a time for its worker."""
 
 import faulthandler
 import os
@@ -12,23 +12,24 @@ from collections.abc import Callable
 from pyoco_server.records.models import Reason, RunStatus
 from pyoco_server.records.wait_models import encode
 from pyoco_server.system.garbage import spare_loaded_code
-from pyoco_server.worker.child.code_folders import CodeFolders
 from pyoco_server.worker.child.descriptor_output import DescriptorOutput
 from pyoco_server.worker.child.executor_link import ExecutorLink
 from pyoco_server.worker.child.process_state import ProcessState
 from pyoco_server.worker.child.run_folder import RunFolder
 from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
-from pyoco_server.worker.engine.json_values import clean
-from pyoco_server.worker.engine.task_calls import RetryPauses, TaskCall
+from pyoco_server.worker.engine.json_values import escape_surrogates
+from pyoco_server.worker.engine.task_calls import RetryBackoff, TaskCall
 from pyoco_server.worker.flows.flow_source import FlowSource
-from pyoco_server.worker.ipc.death_pipe import die_with_worker
+from pyoco_server.worker.flows.importing import CodeFolders
+from pyoco_server.worker.ipc.pipes import die_with_worker
 from pyoco_server.worker.ipc.protocol import (
-    Abandon,
     Asked,
     Cancel,
     Finished,
-    Limited,
+    ForceEnd,
+    LimitEnded,
+    LimitStarted,
     Outcome,
     Printed,
     Progress,
@@ -37,26 +38,29 @@ from pyoco_server.worker.ipc.protocol import (
     Run,
     Setup,
     ToExecutor,
-    Unlimited,
 )
 
-# How long an executor that leaves tries to report the whole outcome; its tasks go on meanwhile.
+# How long an exiting executor tries to send the complete outcome; its tasks continue meanwhile.
 _REPORT_SEC = 5.0
 _REPORT_AFTER_SILENCE_SEC = 1.0
 
 
 class ExecutorProcess:
     def __init__(
-        self, link: socket.socket, ahead: socket.socket, returned: socket.socket, pipes: tuple[int, int]
+        self, link: socket.socket, prefetch: socket.socket, replies: socket.socket, pipes: tuple[int, int]
     ) -> None:
+        self._folder = RunFolder()
         self._link = ExecutorLink(
-            link, ahead, on_message=self._obey, on_silence=self._on_silence, on_end=self._on_end
+            link,
+            prefetch,
+            on_message=self._on_message,
+            on_silence=self._on_silence,
+            on_end=self._folder.close,
         )
-        self._returned = returned
+        self._replies = replies
         self._pipes = pipes
         self._current: FlowRun | None = None
         self._to_cancel: str | None = None
-        self._folder = RunFolder()
         self._report_requested = threading.Event()
 
     def serve(self) -> None:
@@ -65,43 +69,43 @@ class ExecutorProcess:
         setup = self._link.next()
         assert isinstance(setup, Setup)
         self._link.max_silence_sec = setup.max_silence_sec
-        output = self._hear_output(setup)
+        output = self._capture_output(setup)
         listener = self._listener(setup, output)
         CodeFolders().use(setup.code_folders)
         try:
             source = FlowSource.from_setup(setup)
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
-            self._link.send(Ready(error=clean(f"{type(error).__name__}: {error}")))
+            self._link.send(Ready(error=escape_surrogates(f"{type(error).__name__}: {error}")))
             return
         spare_loaded_code()
         self._link.send(Ready(flows=source.names, failures=source.failures))
         state = ProcessState()
-        spoilt = False
-        while not spoilt:
+        must_restart = False
+        while not must_restart:
             run = self._link.next()
             assert isinstance(run, Run)
             taken_at = time.monotonic()
-            if run.sent_at is not None and taken_at - run.sent_at > setup.begin_within_sec:
-                # The worker was paused, or it would have taken the run back.
-                self._link.send(Outcome(status=RunStatus.RUNNING, not_begun=True))
+            if run.sent_at is not None and taken_at - run.sent_at > setup.start_within_sec:
+                # The worker was paused, or it would have recalled the run.
+                self._link.send(Outcome(status=RunStatus.RUNNING, not_started=True))
                 continue
             output.begin_run(run.attempt)
             outcome = self._execute(source, run, listener)
             if outcome is None:
-                # Another thread reports the end of this run, and ends the process after that.
+                # Another thread reports the end of this run, and then exits.
                 threading.Event().wait()
                 return
             reusable = self._clean_up(state)
             output.end_run()
-            spoilt = outcome.spoilt = not reusable
-            if spoilt:
-                # Before it is said: the worker may end this process as soon as it hears of it.
+            must_restart = outcome.must_restart = not reusable
+            if must_restart:
+                # Before the outcome: the worker may kill this process when it has that.
                 self._folder.close()
             outcome.took_sec = time.monotonic() - taken_at
             self._link.send(outcome)
 
-    def _hear_output(self, setup: Setup) -> TaskOutput:
-        """Have all that is printed from now on cut into lines; before any code of the user is loaded."""
+    def _capture_output(self, setup: Setup) -> TaskOutput:
+        """Capture all output from now on; before any user code is loaded."""
         output = TaskOutput(
             lambda lines: self._link.send(Printed(lines=lines, unfinished=output.unfinished())),
             line_limit=setup.log_line_max_bytes,
@@ -110,7 +114,7 @@ class ExecutorProcess:
         sys.stdout = OutputStream(output, "stdout", sys.__stdout__.fileno() if sys.__stdout__ else 1)
         sys.stderr = OutputStream(output, "stderr", sys.__stderr__.fileno() if sys.__stderr__ else 2)
         self._output = output
-        self._descriptors = DescriptorOutput(output, self._pipes, self._returned, self._link.send)
+        self._descriptors = DescriptorOutput(output, self._pipes, self._replies, self._link.send)
         self._link.start_thread(self._descriptors.listen, "descriptor-output")
         return output
 
@@ -118,13 +122,13 @@ class ExecutorProcess:
         return RunListener(
             finished=lambda entry: self._link.send(Finished(entry=entry)),
             asked=lambda question: self._link.send(Asked(question=encode(question))),
-            stuck=self._leave_with,
-            tail_of=output.tail_of,
+            stuck=self._exit_with,
+            output_tail=output.output_tail,
             note=output.note,
-            # In this order: what is in the pipes is read while the task that wrote it counts as running.
+            # In this order: the pipes are read while the task still counts as running.
             watchers=[self._descriptors, output],
-            limits=[_LimitTeller(self._link)],
-            pauses=RetryPauses(setup.task_retry_base_sec, setup.task_retry_max_sec),
+            limits=[_LimitReporter(self._link)],
+            backoff=RetryBackoff(setup.task_retry_base_sec, setup.task_retry_max_sec),
             max_value_bytes=setup.journal_value_max_bytes,
         )
 
@@ -138,55 +142,52 @@ class ExecutorProcess:
                 return prepared
             self._current = prepared
             if self._to_cancel == run.run_id:
-                # The wish came while the flow was being prepared.
+                # Cancelled while the flow was being prepared.
                 prepared.cancel()
             outcome = prepared.execute()
             is_over = True
             self._current = None
         except BaseException as error:
             if is_over:
-                # A signal handler that the run left behind has raised it.
+                # Raised by a signal handler that the run has left.
                 return outcome
             if not isinstance(error, Exception):
                 raise
-            # A failure of ours ends one run, not this process.
-            text = clean(f"the executor could not run the flow: {type(error).__name__}: {error}")
+            # An error of the server ends one run, not this process.
+            text = escape_surrogates(f"the executor could not run the flow: {type(error).__name__}: {error}")
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
         finally:
             self._current = None
         return outcome
 
     def _clean_up(self, state: ProcessState) -> bool:
-        """Whether the next run finds this process as the last one did; the last one's outcome stands."""
+        """Restore the state of the process; returns whether it can be used for another run."""
         try:
             reusable = state.restore()
             self._descriptors.drain()
             self._folder.leave()
-        except BaseException:  # noqa: BLE001 - a signal handler that the run left behind may raise anything
+        except BaseException:  # noqa: BLE001 - a signal handler that the run has left may raise anything
             return False
         return reusable
 
     def _on_silence(self) -> None:
-        """The worker was paused, it seems: by now somebody else may have been given the run."""
+        """The worker seems to be paused: by now the run may have another owner."""
         current = self._current
-        if current is not None and current.preempt():
-            go_on = Outcome(status=RunStatus.RUNNING, go_on=True)
-            self._leave_with(lambda: go_on, go_on, within_sec=_REPORT_AFTER_SILENCE_SEC)
+        if current is not None and current.claim_end():
+            resume = Outcome(status=RunStatus.RUNNING, must_resume=True)
+            self._exit_with(lambda: resume, resume, within_sec=_REPORT_AFTER_SILENCE_SEC)
 
-    def _on_end(self) -> None:
-        self._folder.close()
-
-    def _obey(self, message: ToExecutor) -> None:
+    def _on_message(self, message: ToExecutor) -> None:
         if isinstance(message, Cancel):
-            # Remembered before `_current` is looked at, and read after it is set: no wish falls between.
+            # Set before `_current` is read, and read after that is set: no request is lost.
             self._to_cancel = message.run_id
         current = self._current
         if isinstance(message, Report):
             self._report_requested.set()
-        elif isinstance(message, Abandon):
-            if current is not None and current.run_id == message.run_id and current.preempt():
-                brief = Outcome(status=message.status, error=message.error, by_force=True)
-                self._leave_with(lambda: current.given_up(message.status, message.error), brief)
+        elif isinstance(message, ForceEnd):
+            if current is not None and current.run_id == message.run_id and current.claim_end():
+                brief = Outcome(status=message.status, error=message.error, forced=True)
+                self._exit_with(lambda: current.forced_outcome(message.status, message.error), brief)
         elif isinstance(message, Cancel) and current is not None and current.run_id == message.run_id:
             current.cancel()
 
@@ -197,42 +198,42 @@ class ExecutorProcess:
             current = self._current
             self._link.send(Progress() if current is None else current.progress())
 
-    def _leave_with(
+    def _exit_with(
         self, outcome: Callable[[], Outcome], brief: Outcome, *, within_sec: float = _REPORT_SEC
     ) -> None:
-        """Report the outcome of a run whose tasks cannot be stopped, and end the process with them.
+        """Send the outcome of a run whose tasks cannot be stopped, and exit.
 
-        A task may print to a worker that is paused, and hold the locks that a report needs. What cannot be
-        sent in time is sent in its brief form, which waits for nothing.
+        A task may print to a paused worker, and hold the locks that the outcome needs. If the outcome cannot
+        be sent in time, its brief form is sent, which needs no lock.
         """
         reported = threading.Event()
 
         def report() -> None:
             whole = outcome()
-            whole.spoilt = True
+            whole.must_restart = True
             try:
-                # What is in the pipes is read by the worker, which may be paused: do not wait for it here.
+                # Without reading the pipes: the worker does that, and may be paused.
                 self._output.end_run()
             finally:
                 self._link.send(whole)
             reported.set()
 
-        brief.spoilt = True
+        brief.must_restart = True
         try:
             try:
                 threading.Thread(target=report, daemon=True).start()
                 reported.wait(within_sec)
             finally:
                 if not reported.is_set():
-                    self._link.send_apart(brief)
+                    self._link.send_out_of_band(brief)
             self._folder.close()
         finally:
-            # Whatever fails here: as long as this process lives, so does the task that cannot be stopped.
+            # Whatever fails: the task that cannot be stopped ends only with this process.
             os._exit(0)
 
 
-class _LimitTeller:
-    """Tells the worker of tasks with a time limit: it can end one that holds the GIL, and we cannot."""
+class _LimitReporter:
+    """Reports tasks with a time limit: only the worker can end one that holds the GIL."""
 
     def __init__(self, link: ExecutorLink) -> None:
         self._link = link
@@ -240,7 +241,7 @@ class _LimitTeller:
     def began(self, call: TaskCall) -> None:
         if call.timeout_sec:
             self._link.send(
-                Limited(
+                LimitStarted(
                     key=call.key,
                     task=call.task.name,
                     limit_sec=call.timeout_sec,
@@ -251,29 +252,29 @@ class _LimitTeller:
 
     def ended(self, call: TaskCall) -> None:
         if call.timeout_sec:
-            self._link.send(Unlimited(key=call.key))
+            self._link.send(LimitEnded(key=call.key))
 
 
 def _ignore(number: int, _: object) -> None:
-    """A handler, since children would inherit SIG_IGN itself."""
+    """A handler: children would inherit SIG_IGN."""
 
 
 def main() -> None:
-    # A signal to the whole service (Ctrl-C, systemd) is the worker's to handle: it finishes what runs.
+    # On a signal to the whole service (Ctrl-C, systemd) the worker drains its runs.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)
     faulthandler.enable()
     die_with_worker(int(sys.argv[6]))
-    link, ahead, returned = (socket.socket(fileno=int(number)) for number in sys.argv[1:4])
+    link, prefetch, replies = (socket.socket(fileno=int(number)) for number in sys.argv[1:4])
     pipes = int(sys.argv[4]), int(sys.argv[5])
     for descriptor in pipes:
         os.set_inheritable(descriptor, False)
-    with link, ahead, returned:
-        for ours in (link, ahead, returned):
-            # A child must not hold our ends open when we are gone, nor take a run.
-            ours.set_inheritable(False)
-            os.register_at_fork(after_in_child=ours.close)
-        ExecutorProcess(link, ahead, returned, pipes).serve()
+    with link, prefetch, replies:
+        for end in (link, prefetch, replies):
+            # A child process must not keep them open, nor read a run.
+            end.set_inheritable(False)
+            os.register_at_fork(after_in_child=end.close)
+        ExecutorProcess(link, prefetch, replies, pipes).serve()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Process-wide settings that are restored after each run: timers, common signal handlers, environment, umask,
-soft limits.
+"""Restores process-wide state after each run: timers, signal handlers, environment, umask, soft limits.
 
-Where one cannot be restored, the executor is replaced. Globals of modules are not looked at, those of
-Python's own library included: they are part of the code that runs share.
+If something cannot be restored, the executor is replaced. Globals of modules are not restored, not even those
+of the standard library: they are part of the code that runs share.
 """
 
 import faulthandler
@@ -13,11 +12,10 @@ import sys
 import threading
 from fcntl import F_GETFD, fcntl
 
-# Looked at after each run: the public forms of both convert all that they find, and take many times as long.
+# Compared after each run: the public forms convert every value, and take many times as long.
 _variables = getattr(os.environ, "_data", os.environ)
 _handler_of = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-# Those that a process is sent: by a service manager, a terminal, its timers, its children, its limits.
 _SIGNALS = (
     signal.SIGALRM,
     signal.SIGCHLD,
@@ -32,7 +30,6 @@ _SIGNALS = (
     signal.SIGVTALRM,
     signal.SIGXCPU,
 )
-# Those that a later run would fail at.
 _LIMITS = (
     resource.RLIMIT_AS,
     resource.RLIMIT_CPU,
@@ -44,7 +41,7 @@ _LIMITS = (
 
 
 class ProcessState:
-    """The state of this process before its first run; made and restored on the main thread."""
+    """The state before the first run; captured and restored on the main thread."""
 
     def __init__(self) -> None:
         self._threads = threading.active_count()
@@ -60,8 +57,8 @@ class ProcessState:
         self._priority = _priority()
 
     def restore(self) -> bool:
-        """Put back what the last run has changed; False when something of it cannot be."""
-        # First of all: one that fires later would end this process, or raise somewhere in the next run.
+        """Restore what the last run changed; False if something cannot be restored."""
+        # First: a timer that fires later would end this process, or raise in the next run.
         _stop_timers()
         os.umask(self._umask)
         if _variables != self._variables:
@@ -70,7 +67,7 @@ class ProcessState:
         return (
             self._are_streams_intact()
             and threading.active_count() == self._threads
-            # A signal may be pending, and would be delivered if it were not blocked any more.
+            # Not restored: a pending signal would be delivered.
             and _blocked_signals() == self._blocked
             and _priority() == self._priority
             and self._restore_handlers()
@@ -83,7 +80,7 @@ class ProcessState:
         try:
             return _standard_descriptors() == self._descriptors
         except OSError:
-            # Closed, and the next file that is opened would take its place; or it leads elsewhere now.
+            # Closed: the next file that is opened would get its number.
             return False
 
     def _restore_handlers(self) -> bool:
@@ -93,7 +90,7 @@ class ProcessState:
             if _handler_of(number) == handler:
                 continue
             if handler is None:
-                # Native code had set it, and only that could set it again.
+                # Only native code could set this handler again.
                 return False
             signal.signal(number, handler)
         return True
@@ -107,7 +104,7 @@ class ProcessState:
             try:
                 resource.setrlimit(limit, value)
             except (OSError, ValueError):
-                # Its hard limit was lowered, which is for good.
+                # The hard limit was lowered, which cannot be undone.
                 return False
         return True
 
@@ -120,7 +117,7 @@ def _stop_timers() -> None:
 
 
 def _standard_descriptors() -> tuple[int, ...]:
-    """What identifies the pipes of the worker; OSError if one is closed."""
+    """The identity of the worker's pipes; OSError if one is closed."""
     out, err = os.fstat(1), os.fstat(2)
     return fcntl(0, F_GETFD), out.st_dev, out.st_ino, err.st_dev, err.st_ino
 

@@ -1,26 +1,26 @@
-"""The working directory of one run after another.
+"""The working directory of the current run.
 
-Each attempt of a run has a folder of its own name; one that was left empty is renamed and used again,
-since renaming a folder costs an eighth of making and removing one.
+Each attempt of a run has its own folder. An empty one is renamed for the next run, since a rename costs an
+eighth of creating and removing a folder.
 """
 
 import os
 from contextlib import suppress
 
-from pyoco_server.worker.engine.server_engine import ARTIFACTS
+from pyoco_server.worker.engine.pyoco_adapter import ARTIFACTS
 
 
 class RunFolder:
     def __init__(self) -> None:
-        # A descriptor, since the folder itself may be removed or renamed, as a deployment does with old code.
+        # A descriptor, since a deployment may rename or remove the folder.
         self._home = os.open(".", os.O_PATH | os.O_DIRECTORY)
         self._current: str | None = None
         self._spare: str | None = None
-        # Beside the first run's folder, as all of them are.
+        # A sibling of the first run's folder.
         self._spare_path = ""
 
     def enter(self, path: str | None) -> None:
-        """Have the folder, and work in it; None is for a run that works where this process was started."""
+        """Create the folder and change to it; None stays in the directory where this process was started."""
         self._current = path
         if path is None:
             os.makedirs(ARTIFACTS, exist_ok=True)
@@ -31,7 +31,7 @@ class RunFolder:
         os.chdir(path)
 
     def leave(self) -> None:
-        """A run that left no files leaves no folder either."""
+        """Remove the folder of a run that left no files."""
         path, self._current = self._current, None
         os.fchdir(self._home)
         if path is not None and _is_unused(path):
@@ -43,14 +43,14 @@ class RunFolder:
                 _remove(path)
 
     def close(self) -> None:
-        """This process ends, perhaps in the middle of a run."""
+        """This process exits, perhaps during a run."""
         for path in (self._spare, self._current):
             if path is not None:
                 _remove_unused(path)
 
 
-def remove_left_behind(path: str, pid: int) -> None:
-    """The executor with this process id has crashed in this folder: remove what it would have removed."""
+def remove_unused_folders(path: str, pid: int) -> None:
+    """Remove what the executor with this process id would have removed, had it not crashed."""
     _remove_unused(path)
     _remove_unused(_spare_path(path, pid))
 
@@ -74,13 +74,13 @@ def _renamed(old: str, new: str) -> bool:
     try:
         os.rename(old, new)
     except OSError:
-        # Somebody tidied up, or the name is taken: the folder is made as if there were none to use again.
+        # The folder was removed, or the name is taken: the caller creates a folder.
         return False
     return True
 
 
 def _is_unused(path: str) -> bool:
-    """Whether nothing was left in it, not even something else that is called as the folder for artifacts."""
+    """Whether it contains nothing but an empty folder for artifacts."""
     try:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -88,5 +88,5 @@ def _is_unused(path: str) -> bool:
                     return False
         return not os.listdir(f"{path}/{ARTIFACTS}")
     except OSError:
-        # Another has removed it, or nobody may look into it.
+        # Removed meanwhile, or not readable.
         return False

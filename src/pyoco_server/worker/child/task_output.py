@@ -1,7 +1,7 @@
-"""What tasks print, cut into lines that say which task printed them, told while the task runs.
+"""Splits the output of tasks into lines, each with its task.
 
-A line is handed over as soon as it is complete: it must not be lost with a process that crashes. A line
-that is too long is cut, and a run that prints too much is heard no further; both are told.
+A complete line is reported at once, since a crash must not lose it. Lines that are too long are cut, and
+lines above the limit of a run are dropped; the log says so.
 """
 
 import codecs
@@ -13,21 +13,83 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyoco_server.records.models import LogLine
-from pyoco_server.worker.child.log_limits import RunLogLimit, UnfinishedLine
-from pyoco_server.worker.engine.json_values import clean
+from pyoco_server.worker.engine.json_values import escape_surrogates
 from pyoco_server.worker.engine.task_calls import TaskCall
 
-Tell = Callable[[list[LogLine]], None]
+Report = Callable[[list[LogLine]], None]
 
-# What is kept of each task's output for its record, from its end.
+# The end of each task's output, for its record.
 _TAIL_CHARS = 8192
+# Empty lines count too.
+_LINE_END = 1
+
+
+class UnfinishedLine:
+    """An incomplete line. After a carriage return it is what a terminal would show."""
+
+    __slots__ = ("_dropped", "_returned_to_start", "_text", "from_descriptor")
+
+    def __init__(self) -> None:
+        self.from_descriptor = False
+        self._text = ""
+        self._dropped = 0
+        self._returned_to_start = False
+
+    def add(self, text: str, limit: int) -> None:
+        # The text stays until something overwrites it: a "\r" may be the first half of a line end.
+        visible = text.rstrip("\r")
+        if visible:
+            _, carriage_return, rest = visible.rpartition("\r")
+            if carriage_return or self._returned_to_start:
+                self._text, self._dropped = "", 0
+            kept = rest[: limit - len(self._text)]
+            self._text += kept
+            self._dropped += len(rest) - len(kept)
+            self._returned_to_start = False
+        self._returned_to_start |= len(visible) < len(text)
+
+    def line(self) -> str:
+        return f"{self._text} ... ({self._dropped} more characters)" if self._dropped else self._text
+
+
+class RunLogLimit:
+    """Counts the output of the current run, and drops lines above the limit."""
+
+    def __init__(self, run_limit: int) -> None:
+        self._run_limit = run_limit
+        self.begin_run()
+
+    def begin_run(self) -> None:
+        self._bytes_left = self._run_limit
+        self.dropped_lines = 0
+
+    def count(self, lines: list[LogLine]) -> None:
+        for line in lines:
+            self._bytes_left -= len(line.text) + _LINE_END
+
+    def bounded(self, lines: list[LogLine], note: Callable[[str], LogLine]) -> list[LogLine]:
+        """The lines that are within the limit, with a note where it is reached."""
+        kept: list[LogLine] = []
+        for line in lines:
+            if self._bytes_left > 0:
+                self._bytes_left -= len(line.text) + _LINE_END
+                kept.append(line)
+            else:
+                self.dropped_lines += 1
+                if self.dropped_lines == 1:
+                    kept.append(note(f"more than {self.setting} was printed; the rest is dropped"))
+        return kept
+
+    @property
+    def setting(self) -> str:
+        return f"PYOCO_RUN_LOG_RUN_MAX_BYTES={self._run_limit}"
 
 
 class TaskOutput:
-    """Hears the tasks of one run at a time; what is printed between runs belongs to none."""
+    """The output of one run at a time; text that is printed between runs has no task."""
 
-    def __init__(self, tell: Tell, *, line_limit: int, run_limit: int) -> None:
-        self._tell = tell
+    def __init__(self, report: Report, *, line_limit: int, run_limit: int) -> None:
+        self._report = report
         self._line_limit = line_limit
         self._limit = RunLogLimit(run_limit)
         self._lock = threading.RLock()
@@ -43,21 +105,25 @@ class TaskOutput:
             self._limit.begin_run()
             self._tails.clear()
 
-    def tail_of(self, task: str) -> dict[str, str]:
-        """The end of what the task has printed, by stream."""
+    def output_tail(self, task: str) -> dict[str, str]:
+        """The end of the task's output, by stream."""
         if not self._tails:
             return {}
         with self._lock:
-            return {stream: clean(text) for (name, stream), text in self._tails.items() if name == task}
+            return {
+                stream: escape_surrogates(text)
+                for (name, stream), text in self._tails.items()
+                if name == task
+            }
 
     def end_run(self) -> None:
-        """Tell what is left: lines without an end, and how many were dropped."""
+        """Report incomplete lines, and how many lines were dropped."""
         with self._lock:
             if self._unfinished:
                 self._finish_lines(list(self._unfinished))
             if self._limit.dropped_lines:
                 text = f"{self._limit.dropped_lines} lines were dropped in all ({self._limit.setting})"
-                self._tell([self._line("note", None, text)])
+                self._report([self._line("note", None, text)])
 
     def began(self, call: TaskCall) -> None:
         self._own.task = call.task.name
@@ -73,16 +139,16 @@ class TaskOutput:
             self._running.remove(name)
 
     def write(self, stream: str, text: str) -> None:
-        """Text that Python code of this process printed."""
+        """Text from Python code of this process."""
         task = getattr(self._own, "task", None)
         with self._lock:
             key = (task or self.only_task, stream)
             lines = self._bounded(self._add(key, text))
             if lines:
-                self._tell(lines)
+                self._report(lines)
 
-    def write_unowned(self, stream: str, text: str, report: Tell) -> None:
-        """Text that came through the file descriptor: a task's subprocess or library printed it.
+    def write_unowned(self, stream: str, text: str, report: Report) -> None:
+        """Text from the file descriptor: of a subprocess or a native library.
 
         `report` gets the lines that it completes, and is called even if there are none.
         """
@@ -94,13 +160,13 @@ class TaskOutput:
             report(lines)
 
     def note(self, task: str, text: str) -> None:
-        """A line of ours about the task."""
+        """Add a line about the task."""
         with self._lock:
             if lines := self._bounded([self._line("note", task, text)]):
-                self._tell(lines)
+                self._report(lines)
 
     def unfinished(self) -> list[LogLine]:
-        """The beginnings of lines that came through a descriptor, at least in part."""
+        """Incomplete lines that came through a descriptor, at least in part."""
         if not self._unfinished:
             return []
         with self._lock:
@@ -112,7 +178,7 @@ class TaskOutput:
 
     @property
     def only_task(self) -> str | None:
-        """The task that executes now, if there is just one."""
+        """The executing task, if there is exactly one."""
         with self._lock:
             return self._running[0] if len(self._running) == 1 else None
 
@@ -132,18 +198,20 @@ class TaskOutput:
 
     def _finish_lines(self, keys: Iterable[tuple[str | None, str]]) -> None:
         lines = [self._line(key[1], key[0], self._unfinished.pop(key).line()) for key in keys]
-        if told := self._bounded(lines):
-            self._tell(told)
+        if kept := self._bounded(lines):
+            self._report(kept)
 
     def _bounded(self, lines: list[LogLine]) -> list[LogLine]:
         return self._limit.bounded(lines, lambda text: self._line("note", None, text))
 
     def _line(self, stream: str, task: str | None, text: str) -> LogLine:
-        return LogLine(ts=time.time(), stream=stream, text=clean(text), task=task, attempt=self._attempt)
+        return LogLine(
+            ts=time.time(), stream=stream, text=escape_surrogates(text), task=task, attempt=self._attempt
+        )
 
 
 class OutputStream(io.TextIOBase):
-    """A `sys.stdout` or `sys.stderr` that a TaskOutput hears."""
+    """A `sys.stdout` or `sys.stderr` that writes to a TaskOutput."""
 
     def __init__(self, output: TaskOutput, name: str, descriptor: int | None = None) -> None:
         self._output = output
@@ -181,7 +249,7 @@ class OutputStream(io.TextIOBase):
         return len(text)
 
     def _after_fork(self) -> None:
-        # Our locks and the link to the worker are the parent's; the descriptor is heard by it.
+        # The locks and the link belong to the parent, which also reads the descriptor.
         self._in_forked_child = True
 
     def writable(self) -> bool:
@@ -193,18 +261,18 @@ class OutputStream(io.TextIOBase):
         return self._descriptor
 
     def reconfigure(self, **_: Any) -> None:
-        """As of a real one; there is nothing to configure."""
+        """Accepted as for a real stream; there is nothing to configure."""
 
 
 class _Decoding(threading.local):
-    """Each thread's own: between the two halves of a character, another thread may write."""
+    """Per thread: another thread may write between the two halves of a character."""
 
     def __init__(self) -> None:
         self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
 
 class _BinaryStream(io.RawIOBase):
-    """The bytes under an OutputStream, for code that writes to `sys.stdout.buffer`."""
+    """The `buffer` of an OutputStream."""
 
     def __init__(self, text: OutputStream) -> None:
         self._text = text

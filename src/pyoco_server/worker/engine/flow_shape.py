@@ -1,13 +1,12 @@
-"""The shape of a flow: what each task's result was computed from, as far as the flow itself says it.
+"""Digests of a flow's structure, which say whether a journalled result is still valid.
 
-The code between two attempts may have changed, on purpose: a wheel brings a fix, and what had finished before
-still holds. But a result does not hold where the flow around its task is another one. So each entry of the
-journal has a digest of its task and of all that comes before it: names, links, and the options that decide
-what a task is given and when. Retries and time limits do not belong to it, nor does the code of a task.
+The code of a task may change between two attempts, for example by a new wheel, and earlier results stay
+valid. They do not where the flow itself has changed. So each journal entry has a digest of its task and of
+everything upstream: names, links, and the options that decide what a task is given and when. Retries, time
+limits and code are not part of it.
 
 A task may change a literal input in place, and the Flow is used for later runs too. So the digests are
-computed once, before any of its tasks is executed, and kept with the Flow: another process, which loads the
-flow afresh, must come to the same.
+computed once, before the first task, and kept with the Flow: another process must compute the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from pyoco.core.models import Flow, Task
 from pyoco.dsl.expressions import Expression
 from pyoco.dsl.nodes import DSLNode, ForEachNode, RepeatNode, SubFlowNode, SwitchNode, TaskNode, UntilNode
 
-from pyoco_server.worker.engine.flow_order import with_followers
+from pyoco_server.worker.engine.flow_graph import downstream
 
 _DIGEST_BYTES = 8
 _LITERALS = (str, int, float, bool, bytes)
@@ -27,22 +26,20 @@ _KEPT_AS = "_pyoco_server_shape"
 
 
 class FlowShape:
-    """Of a flow as it was when its shape was first asked for."""
-
     def __init__(self, flow: Flow, order: Sequence[str]) -> None:
-        """`order` has the names of the tasks as the flow goes through them."""
+        """`order` is the names of the tasks in topological order."""
         self._flow = flow
         kept = vars(flow).get(_KEPT_AS)
-        # Of two runs at once the first result counts: its run's tasks may have begun before the second.
+        # The first of two concurrent runs wins: its tasks may already have changed an input.
         self._digests: dict[str, bytes] = kept or vars(flow).setdefault(_KEPT_AS, _digests(flow, order))
 
     def of(self, task: str) -> bytes:
-        """A digest of the task and all before it; empty if the flow has no such task."""
+        """The digest of the task and everything upstream; empty if the flow has no such task."""
         return self._digests.get(task, b"")
 
-    def followers(self, task: str) -> set[str] | None:
-        """The tasks behind it; None: all that is executed later, as in a flow with loops and branches."""
-        return None if self._flow.has_control_flow() else with_followers(self._flow, task) - {task}
+    def downstream(self, task: str) -> set[str] | None:
+        """The tasks that depend on it; None means all later ones, as in a flow with loops or branches."""
+        return None if self._flow.has_control_flow() else downstream(self._flow, task) - {task}
 
 
 def _digests(flow: Flow, order: Sequence[str]) -> dict[str, bytes]:
@@ -59,12 +56,12 @@ def _of_graph(flow: Flow, order: Sequence[str]) -> dict[str, bytes]:
 
 
 def _of_program(flow: Flow) -> dict[str, bytes]:
-    """Loops and branches depend on all that went before, and hold or do not hold as a whole."""
+    """Loops and branches depend on everything before them, and are valid or not as a whole."""
     digests: dict[str, bytes] = {}
     before = b""
     for step in flow.build_program().steps:
         before = _digest(before, _structure(step))
-        # Of a task that comes several times, the last place: nothing before it may have changed.
+        # A task that occurs several times gets its last place: everything before that must be unchanged.
         digests |= dict.fromkeys(_names(step), before)
     return digests
 
@@ -75,7 +72,6 @@ def _digest(before: bytes, text: str) -> bytes:
 
 def _options(task: Task) -> str:
     text = f"{task.name!r} {task.fail_policy} {task.trigger_policy}"
-    # Most have neither.
     return f"{text} {_text([task.inputs, task.outputs])}" if task.inputs or task.outputs else text
 
 
@@ -111,7 +107,7 @@ def _names(node: DSLNode) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """The same in every process: of an object that has no literal form, only its type counts."""
+    """The same in every process: an object without a literal form is represented by its type."""
     try:
         return _literal(value)
     except RecursionError:
@@ -127,7 +123,7 @@ def _literal(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_literal, value))}]"
     if isinstance(value, set | frozenset):
-        # Sorted: the order of a set of strings is another one in each process.
+        # Sorted: the order of a set of strings differs between processes.
         return f"set({', '.join(sorted(map(_literal, value)))})"
     return repr(value) if value is None or type(value) in _LITERALS else _type_name(value)
 

@@ -1,4 +1,4 @@
-"""Values of a user's tasks as JSON that is safe to store: never failing, never without bound."""
+"""Values of a user's tasks as JSON of bounded size; encoding them never fails."""
 
 from typing import Any
 
@@ -24,25 +24,25 @@ def to_json(value: Any) -> tuple[Raw, bool]:
 
 
 def describe(value: Any) -> str:
-    """A printable stand-in for a value that JSON has no form for."""
+    """The repr of a value that JSON cannot represent."""
     try:
         text = repr(value)
     except BaseException as error:  # noqa: BLE001 - a user's __repr__ may raise anything
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
-    return clean(text[:_REPR_CHARS])
+    return escape_surrogates(text[:_REPR_CHARS])
 
 
 _encode = msgspec.json.Encoder(enc_hook=describe).encode
 
 
-def clean(text: str) -> str:
-    """The text in a form that UTF-8 has: a lone surrogate, as in a file name, becomes its escape."""
+def escape_surrogates(text: str) -> str:
+    """The text as valid UTF-8: a lone surrogate, as in a file name, becomes its escape."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def message_of(error: BaseException) -> str:
-    """The text of a user's exception, whose own code may raise anything too."""
+def error_message(error: BaseException) -> str:
+    """The text of a user's exception, whose `__str__` may raise anything too."""
     try:
-        return clean(str(error))
+        return escape_surrogates(str(error))
     except Exception as broken:  # noqa: BLE001 - see above
         return f"<its message raised {type(broken).__name__}>"

@@ -1,15 +1,16 @@
-"""Executing the tasks of a flow so that a finished one is never executed again.
+"""Executes the tasks of a flow so that a finished task is never executed again.
 
-Each task's function is wrapped once. The wrapper asks the run it is called for: a result that an earlier
-attempt journalled is returned, with the same changes of the flow's state; otherwise the function is called
-and what it left behind is journalled. Retries and time limits are kept here too, not by the engine: it would
-retry at once, and count a task's time from before its start.
+Each task's function is wrapped once. The wrapper asks the run that it is called for: a journalled result is
+returned, with the same changes of the flow's state; otherwise the function is called and its result is
+journalled. Retries and time limits are handled here and not by pyoco, which retries at once and counts a
+task's time from before its start.
 """
 
 import inspect
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,41 +22,38 @@ from pyoco.core.models import Flow, RunContext, Task
 
 from pyoco_server.human.asking import HumanInputRequired
 from pyoco_server.worker.engine.context_changes import Changes, ContextChanges, TouchedNames
-from pyoco_server.worker.engine.json_values import message_of
+from pyoco_server.worker.engine.json_values import error_message
 from pyoco_server.worker.engine.run_waits import RunWaits
 from pyoco_server.worker.engine.task_context import TaskContext
-from pyoco_server.worker.engine.task_journal import TaskJournal, Unreadable, output_of
-from pyoco_server.worker.engine.task_tries import TaskTries
+from pyoco_server.worker.engine.task_journal import TaskJournal, UnreadableEntry, output_of
 
-# Of all runs: few have a task that waits for its next try, and an event of its own costs each of them.
-_pausing = threading.Condition()
+# Shared by all runs: few tasks wait for a retry, and an event for each run would cost all of them.
+_retry_wait = threading.Condition()
+# Calls kept for each task; a loop may make any number.
+_LATEST = 50
+# While the run lasts, since every snapshot contains them.
+_LATEST_IN_PROGRESS = 10
+_ERROR_CHARS = 300
 
 
 class TaskFailedBefore(Exception):
-    """An earlier attempt of this run has seen the task fail for good; the text is the error of then."""
+    """The task failed for good in an earlier attempt of this run, with this error."""
 
 
 class TaskStopped(Exception):
-    """The run was cancelled while the task waited for its next try."""
+    """The run was cancelled while the task waited for a retry."""
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPauses:
-    """How long a failed task waits before its next try: doubling, and drawn at random below that."""
+class RetryBackoff:
+    """Exponential backoff with jitter between the tries of a task."""
 
     base_sec: float
     max_sec: float
 
-    def before_retry(self, number: int) -> float:
-        longest = min(self.max_sec, self.base_sec * 2.0 ** min(number - 1, 30))
+    def delay_sec(self, retry: int) -> float:
+        longest = min(self.max_sec, self.base_sec * 2.0 ** min(retry - 1, 30))
         return random.uniform(longest / 2, longest)  # noqa: S311 - spreading load needs no secrecy
-
-
-class TaskWatcher(Protocol):
-    """Who is told of the tasks that execute now: the capture of their output, and their time limits."""
-
-    def began(self, call: "TaskCall") -> None: ...
-    def ended(self, call: "TaskCall") -> None: ...
 
 
 class TaskCall(Struct, frozen=True, eq=False):
@@ -66,9 +64,77 @@ class TaskCall(Struct, frozen=True, eq=False):
     journal: TaskJournal
     waits: RunWaits
     timeout_sec: float | None
-    # Whether the flow goes on when this task fails.
+    # Whether the flow continues when this task fails.
     isolated: bool
     started_at: float
+
+
+class TaskWatcher(Protocol):
+    """Notified of each executing task: output capture and time limits."""
+
+    def began(self, call: TaskCall) -> None: ...
+    def ended(self, call: TaskCall) -> None: ...
+
+
+class TaskTimers:
+    """A timer for each executing task that has a limit, which covers all of its tries."""
+
+    def __init__(self, on_timeout: Callable[[TaskCall], None]) -> None:
+        self._on_timeout = on_timeout
+        self._timers: dict[str, threading.Timer] = {}
+
+    def began(self, call: TaskCall) -> None:
+        if call.timeout_sec:
+            timer = threading.Timer(call.timeout_sec, self._on_timeout, [call])
+            timer.daemon = True
+            self._timers[call.key] = timer
+            timer.start()
+
+    def ended(self, call: TaskCall) -> None:
+        timer = self._timers.pop(call.key, None)
+        if timer is not None:
+            timer.cancel()
+            # An executor whose run leaves a thread is replaced.
+            if timer is not threading.current_thread():
+                timer.join()
+
+
+class CallRecord(Struct, omit_defaults=True):
+    started_at: float
+    ended_at: float
+    error: str | None = None
+
+
+class CallHistory:
+    """The calls of one run's tasks: by loops, and by retries."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._latest: dict[str, deque[CallRecord]] = {}
+
+    def began(self, task: str) -> float:
+        """Count a call; returns its start time."""
+        self._counts[task] = self._counts.get(task, 0) + 1
+        return time.time()
+
+    def ended(self, task: str, started_at: float, error: BaseException | None = None) -> None:
+        latest = self._latest.get(task)
+        if latest is None:
+            latest = self._latest[task] = deque(maxlen=_LATEST)
+        text = None if error is None else error_message(error)[:_ERROR_CHARS]
+        latest.append(CallRecord(started_at, time.time(), text))
+
+    def count(self, task: str) -> int:
+        return self._counts.get(task, 0)
+
+    def recent(self, task: str) -> list[CallRecord]:
+        """The latest calls, for the record of a running task; empty for a task that was called once."""
+        return list(self._latest.get(task, ()))[-_LATEST_IN_PROGRESS:] if self.count(task) > 1 else []
+
+    def record_fields(self, task: str) -> dict[str, Any]:
+        """The fields of the final record; empty for a task that was called once."""
+        count = self.count(task)
+        return {"calls": count, "latest_calls": list(self._latest.get(task, ()))} if count > 1 else {}
 
 
 class TaskCalls:
@@ -79,52 +145,50 @@ class TaskCalls:
         flow: Flow,
         journal: TaskJournal,
         waits: RunWaits,
-        pauses: RetryPauses,
+        backoff: RetryBackoff,
         watchers: Sequence[TaskWatcher],
         *,
         limits: Sequence[TaskWatcher] = (),
     ) -> None:
         self._journal = journal
-        self.waits = waits
-        self._pauses = pauses
+        self._waits = waits
+        self._backoff = backoff
         self._watchers = watchers
-        # Their `ended` comes right after the last try: the time that it takes to store and report a result
-        # does not count.
+        # They end right after the last try: storing and reporting a result does not count.
         self._limits = limits
-        # Only this mode of the engine goes on without a task that failed.
+        # Flows with loops or branches stop at any failure.
         self._may_isolate = not flow.has_control_flow()
-        # The result of a run's only task is in its last snapshot: a journal would say it twice.
+        # A run of one task has its result in the last snapshot, and needs no journal.
         journalling = len(flow.tasks) > 1 or not self._may_isolate
         self._changes = ContextChanges() if journalling else None
         self._stopped = False
-        self.tries = TaskTries()
-        # What tasks have raised, also those that the flow goes on without.
+        self.history = CallHistory()
+        # Including the errors that the flow continues after.
         self._raised: list[tuple[BaseException, str]] = []
 
     def attach(self, context: Context) -> None:
-        """The engine has made the context of the run."""
-        if self._changes is not None:
+        """Track the state of the run's context; before its first task, and once."""
+        if self._changes is not None and not self._changes.attached:
             self._changes.attach(context)
 
     def stop(self) -> None:
-        """No more tries."""
+        """No more retries."""
         self._stopped = True
-        with _pausing:
-            _pausing.notify_all()
+        with _retry_wait:
+            _retry_wait.notify_all()
 
     def raised(self, error: BaseException, task: str) -> None:
         self._raised.append((error, task))
 
     def task_that_raised(self, error: BaseException) -> str | None:
-        """The task whose very exception it is."""
         return next((task for raised, task in self._raised if raised is error), None)
 
     def forget_raised(self) -> None:
-        """An exception holds on to its frames, and they to this run."""
+        """An exception refers to its frames, and they to this run."""
         self._raised.clear()
 
     def execute(self, wrapped: "WrappedFunction", context: Context, inputs: dict[str, Any]) -> Any:
-        """The task's result: of an earlier attempt if there is one, of calling its function otherwise."""
+        """The task's result: from the journal if it has one, otherwise by calling its function."""
         task = wrapped.task
         loop = context.loop
         key = self._journal.next_key(f"{task.name}|{loop.path if loop else ''}")
@@ -132,7 +196,7 @@ class TaskCalls:
         if found:
             return output
         isolated = self._may_isolate and task.fail_policy == "isolate"
-        call = TaskCall(task, key, self._journal, self.waits, wrapped.timeout_sec, isolated, time.time())
+        call = TaskCall(task, key, self._journal, self._waits, wrapped.timeout_sec, isolated, time.time())
         self._journal.replayed.pop(task.name, None)
         for watcher in self._watchers:
             watcher.began(call)
@@ -148,13 +212,13 @@ class TaskCalls:
             return False, None
         try:
             output, changes = output_of(entry)
-        except Unreadable as error:
+        except UnreadableEntry as error:
             why = f"its journalled result cannot be read: {error}"
-            self._journal.not_stored[task.name] = why
-            self._journal.is_executed_again(task.name, why)
+            self._journal.not_journalled[task.name] = why
+            self._journal.note_reexecution(task.name, why)
             return False, None
         if self._changes is not None:
-            self._changes.restore(changes, self._journal.order_of(key))
+            self._changes.restore(changes, self._journal.position(key))
         self._journal.replayed[task.name] = entry
         if entry.error is not None:
             raise TaskFailedBefore(entry.error)
@@ -165,86 +229,85 @@ class TaskCalls:
     def _call(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
     ) -> Any:
-        followed = self._changes
-        hands = None if followed is None else followed.began(inputs)
+        tracked = self._changes
+        touched = None if tracked is None else tracked.began(inputs)
         try:
-            output = self._try_until_done(wrapped, call, context, inputs)
+            output = self._call_with_limits(wrapped, call, context, inputs)
         except BaseException as error:
-            changes = self._changes_of(call, hands)
+            changes = self._changes_of(call, touched)
             if call.isolated and isinstance(error, Exception) and not self._stopped:
-                self._journal.failed(call.key, call.task.name, call.started_at, message_of(error), changes)
+                self._journal.failed(call.key, call.task.name, call.started_at, error_message(error), changes)
             raise
-        if followed is not None:
-            changes = self._changes_of(call, hands)
+        if tracked is not None:
+            changes = self._changes_of(call, touched)
             self._journal.finished(call.key, call.task.name, call.started_at, output, changes)
             self._journal.forget_steps(call.key)
-            followed.will_be_written(call.task.outputs)
+            tracked.will_be_written(call.task.outputs)
         return output
 
-    def _changes_of(self, call: TaskCall, hands: TouchedNames | None) -> Changes:
-        """What the task changed, if that is followed; what cannot be stored of it is noted."""
-        if self._changes is None or hands is None:
+    def _changes_of(self, call: TaskCall, touched: TouchedNames | None) -> Changes:
+        if self._changes is None or touched is None:
             return {}, []
-        changes, untold = self._changes.ended(hands)
-        if untold:
-            names = ", ".join(untold)
-            self._journal.not_stored[call.task.name] = f"what it did to {names} cannot be stored"
+        changes, unstorable = self._changes.ended(touched)
+        if unstorable:
+            names = ", ".join(unstorable)
+            self._journal.not_journalled[call.task.name] = f"what it did to {names} cannot be stored"
         return changes
 
-    def _try_until_done(
+    def _call_with_limits(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
     ) -> Any:
         for limit in self._limits:
             limit.began(call)
         try:
-            return self._try_again(wrapped, call, context, inputs)
+            return self._call_with_retries(wrapped, call, context, inputs)
         finally:
             for limit in self._limits:
                 limit.ended(call)
 
-    def _try_again(
+    def _call_with_retries(
         self, wrapped: "WrappedFunction", call: TaskCall, context: Context, inputs: dict[str, Any]
     ) -> Any:
         failures = 0
         while True:
-            began_at = self.tries.began(call.task.name)
+            started_at = self.history.began(call.task.name)
             try:
                 if wrapped.wants_context:
                     output = wrapped.function(**inputs, ctx=TaskContext.view(context, call))
                 else:
                     output = wrapped.function(**inputs)
             except Exception as error:
-                self.tries.ended(call.task.name, began_at, error)
-                if self.waits.is_waiting(call.key):
+                self.history.ended(call.task.name, started_at, error)
+                if self._waits.is_waiting(call.key):
                     raise HumanInputRequired from None
                 failures += 1
                 if failures > wrapped.retries or self._stopped:
                     raise
             else:
-                self.tries.ended(call.task.name, began_at)
-                if self.waits.is_waiting(call.key):
-                    # A bare `except` of the task has eaten the signal; what it returned is no result.
+                self.history.ended(call.task.name, started_at)
+                if self._waits.is_waiting(call.key):
+                    # A bare `except` of the task has swallowed the signal; its return value is no result.
                     raise HumanInputRequired
                 return output
-            if self._stops_within(self._pauses.before_retry(failures)):
+            if self._stopped_within(self._backoff.delay_sec(failures)):
                 raise TaskStopped("the run was cancelled before the task's next try")
 
-    def _stops_within(self, seconds: float) -> bool:
+    def _stopped_within(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
-        with _pausing:
+        with _retry_wait:
             while not self._stopped and (left_sec := until - time.monotonic()) > 0:
-                _pausing.wait(left_sec)
+                _retry_wait.wait(left_sec)
         return self._stopped
 
 
-class CallingContext(RunContext):  # type: ignore[misc]
-    """A run context that knows how this run executes its tasks."""
+class ServerRunContext(RunContext):  # type: ignore[misc]
+    """A run context with the calls of this run."""
 
     calls: TaskCalls
 
 
 class WrappedFunction:
-    """A task's function that asks the run it is called for; outside of our runs, just the function."""
+    """A task's function that goes through the calls of its run; outside of our runs, just the function."""
 
     def __init__(self, task: Task, function: Callable[..., Any]) -> None:
         self.task = task
@@ -252,34 +315,37 @@ class WrappedFunction:
         self.retries = 0
         self.timeout_sec: float | None = None
         signature = inspect.signature(function)
-        # The engine wires parameters by name and hands over `ctx` where it is asked for.
+        # The engine wires parameters by name and passes `ctx` to functions that have it.
         self.wants_context = "ctx" in signature.parameters
         self.parameters = tuple(name for name in signature.parameters if name != "ctx")
         self.__signature__ = signature if self.wants_context else _with_context(signature)
-        # Whoever asks where the function comes from wants to know the user's.
+        # The callable policy asks where the user's function comes from.
         self.__name__ = getattr(function, "__name__", task.name)
         self.__module__ = getattr(function, "__module__", "")
 
     def take_policies(self) -> None:
-        """Keep the task's retries and limit, and have the engine know of none."""
+        """Move the task's retries and limit here, so that the engine applies none."""
         if self.task.retries:
             self.retries, self.task.retries = self.task.retries, 0
         if self.task.timeout_sec is not None:
             self.timeout_sec, self.task.timeout_sec = self.task.timeout_sec, None
 
     def __call__(self, **inputs: Any) -> Any:
+        """Called by the engine where it executes the task itself."""
         context = inputs.pop("ctx")
         run = context.run_context
-        if isinstance(run, CallingContext):
+        if not isinstance(run, ServerRunContext):
+            return self.function(**inputs, ctx=context) if self.wants_context else self.function(**inputs)
+        run.calls.attach(context)
+        try:
             return run.calls.execute(self, context, inputs)
-        return self.function(**inputs, ctx=context) if self.wants_context else self.function(**inputs)
+        except BaseException as error:
+            run.calls.raised(error, self.task.name)
+            raise
 
 
-def make_resumable(flow: Flow) -> bool:
-    """Wrap the function of every task that is not wrapped yet; a flow is used for many runs.
-
-    Whether any of them has a time limit.
-    """
+def wrap_tasks(flow: Flow) -> bool:
+    """Wrap every task's function that is not wrapped yet; returns whether any task has a time limit."""
     limited = False
     for task in flow.tasks:
         function = task.func
@@ -290,7 +356,7 @@ def make_resumable(flow: Flow) -> bool:
                 continue
             # A flow.yaml names the function of a task that another flow has used.
             function = function.function
-        # A callable without a signature fails in the engine, which says so.
+        # A callable without a signature fails when it is executed, with an error that says so.
         with suppress(ValueError, TypeError):
             wrapped = task.func = WrappedFunction(task, function)
             wrapped.take_policies()

@@ -1,4 +1,4 @@
-"""The `ctx` that a task gets: pyoco's own, and what the server adds for this one try of the task."""
+"""The `ctx` of a task: pyoco's context with `ctx.step` and `ctx.human`, for one try of the task."""
 
 import threading
 import time
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyoco.core.context import Context
 
-from pyoco_server.worker.engine.run_waits import People
-from pyoco_server.worker.engine.task_journal import TaskJournal, Unreadable, output_of
+from pyoco_server.worker.engine.run_waits import HumanQuestions
+from pyoco_server.worker.engine.task_journal import TaskJournal, UnreadableEntry, output_of
 
 if TYPE_CHECKING:
     from pyoco_server.worker.engine.task_calls import TaskCall
@@ -19,29 +19,29 @@ _MAX_NAME_CHARS = 200
 
 
 class TaskContext(Context):  # type: ignore[misc]
-    """The engine's context, seen from one try of one task; what is assigned to it is shared by all."""
+    """A view of the engine's context; attributes that are assigned to it are shared by all views."""
 
-    # Not in the instance's dictionary, which every view of one flow has in common.
+    # Not in the instance's dictionary, which all views share.
     __slots__ = ("_people", "_steps")
     _steps: "Steps"
-    _people: People
+    _people: HumanQuestions
 
     @classmethod
     def view(cls, context: Context, call: "TaskCall") -> "TaskContext":
         view = cls.__new__(cls)
         view.__dict__ = context.__dict__  # type: ignore[misc]  # inherited, beside the slot
         view._steps = Steps(call)
-        view._people = People(call)
+        view._people = HumanQuestions(call)
         return view
 
     def step(self, name: str, fn: Callable[[], T]) -> T:
-        """The result of `fn()`; once it is journalled, `fn` is not called again in the life of the run.
+        """The result of `fn()`; once it is journalled, this run never calls `fn` again.
 
-        Steps of one name are told apart by the order in which the task comes to them.
+        Steps of the same name are distinguished by their order.
         """
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_CHARS or "|" in name:
-            wanted = f"wanted a name of 1 to {_MAX_NAME_CHARS} characters without '|'"
-            raise ValueError(f"ctx.step({name!r}): {wanted}")
+            expected = f"expected a name of 1 to {_MAX_NAME_CHARS} characters without '|'"
+            raise ValueError(f"ctx.step({name!r}): {expected}")
         return self._steps.execute(name, fn)
 
     def human(  # noqa: PLR0917 - the contract has them in this order
@@ -54,10 +54,10 @@ class TaskContext(Context):  # type: ignore[misc]
         assignees: Sequence[str] | None = None,
         default: Any = ...,
     ) -> Any:
-        """A person's answer. Until there is one the run waits without a worker, for a year if need be.
+        """A person's answer. Until then the run waits without occupying a worker.
 
-        The task is called again from its top when the answer is there: put what must not happen twice into
-        a `ctx.step` before. Two questions of one task need two names.
+        The task is called again from its start when the answer has arrived: put what must not happen twice
+        into a `ctx.step` before it. Two questions of one task need two names.
         """
         return self._people.ask(
             message,
@@ -71,7 +71,7 @@ class TaskContext(Context):  # type: ignore[misc]
 
 
 class Steps:
-    """The steps of one try of a task: each try counts them from the beginning."""
+    """The steps of one try of a task; each try counts them from zero."""
 
     def __init__(self, call: "TaskCall") -> None:
         self._task = call.task.name
@@ -79,7 +79,7 @@ class Steps:
         self._outermost = call.key
         self._counting = threading.Lock()
         self._counts: dict[str, int] = {}
-        # The step that this thread is in: one step may call another.
+        # The step that this thread executes: a step may call another.
         self._enclosing = threading.local()
 
     def execute(self, name: str, fn: Callable[[], T]) -> T:
@@ -109,7 +109,7 @@ class Steps:
             return False, None
         try:
             return True, output_of(entry)[0]
-        except Unreadable as error:
+        except UnreadableEntry as error:
             why = f"step {name!r} ran again, its result cannot be read: {error}"
-            self._journal.not_stored[self._task] = why
+            self._journal.not_journalled[self._task] = why
             return False, None

@@ -1,7 +1,7 @@
-"""The journal as an executor sees it: what earlier attempts finished, and what this one adds.
+"""The journal of one execution: entries of earlier attempts to replay, and new ones to store.
 
-Values are pickled: a resumed flow must get back what its tasks returned, not what JSON would make of it.
-Only workers write journals; who may write there may run code on workers, as who may submit a flow.yaml.
+Values are pickled: a resumed flow must get back exactly what its tasks returned. Only workers write journals;
+whoever may write there may run code on workers, like whoever may submit a flow.yaml.
 """
 
 import itertools
@@ -16,22 +16,22 @@ from msgspec.structs import replace
 from pyoco_server.records.models import JournalEntry, value_digest
 from pyoco_server.worker.engine.context_changes import Changes
 from pyoco_server.worker.engine.flow_shape import FlowShape
-from pyoco_server.worker.engine.json_values import message_of
+from pyoco_server.worker.engine.json_values import error_message
 
 _NO_CHANGES: Changes = ({}, [])
 _FLOW_CHANGED = "the flow has changed since it finished, at this task or before it"
 
 
-class Unreadable(Exception):
-    """A journalled value cannot be had back, for example because its class is gone from the code."""
+class UnreadableEntry(Exception):
+    """A journalled value cannot be unpickled, for example because its class has been removed."""
 
 
 class TaskJournal:
-    """Of one execution of a run.
+    """The entries of one execution of a run.
 
-    An entry holds unless its value is not stored, or the flow has changed before its task. A task without an
-    entry that holds is executed; where its result is known to be another one than before, so is what follows
-    it, since it was computed from the former result.
+    An entry is valid unless its value is not stored or the flow has changed upstream of its task. A task
+    without a valid entry is executed. If its result differs from the previous one, the entries downstream
+    are void, since they were computed from that.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TaskJournal:
         self._places = itertools.count()
         for entry in sorted(entries, key=lambda each: each.place):
             self._remember(entry)
-        # The number of the last entry that this attempt begins with.
+        # The number of the last entry before this attempt.
         self._base = self._last_number = base
         self._numbering = threading.Lock()
         self._attempt = attempt
@@ -60,48 +60,48 @@ class TaskJournal:
         self._max_value_bytes = max_value_bytes
         self._counting = threading.Lock()
         self._counts: dict[str, int] = {}
-        # What was replayed of tasks, not of steps.
+        # Replayed entries of tasks, without steps.
         self._used: set[str] = set()
-        # Tasks whose results could not be stored, and why: they run again when the run is resumed.
-        self.not_stored: dict[str, str] = {}
-        # Tasks that had finished before and are executed again all the same, and why.
+        # Tasks whose results could not be stored, and why: a resumed run executes them again.
+        self.not_journalled: dict[str, str] = {}
+        # Finished tasks that are executed again, and why.
         self.executed_again: dict[str, str] = {}
-        # Tasks that were not executed by this attempt, with what an earlier one recorded of them.
+        # Tasks that were replayed by this attempt, with their entries.
         self.replayed: dict[str, JournalEntry] = {}
 
     def next_key(self, place: str) -> str:
-        """The key of the next execution at this place of the flow: it counts how often that was."""
+        """The key of the next execution at this place of the flow, with its count."""
         with self._counting:
             occurrence = self._counts.get(place, 0)
             self._counts[place] = occurrence + 1
             return f"{place}|{occurrence}"
 
     def find(self, key: str, within: str | None = None) -> JournalEntry | None:
-        """What holds of this execution; an entry of the run that this one repeats becomes its own.
+        """The valid entry of this execution. An entry of the rerun's original is adopted.
 
-        `within` is the key of the task around a step.
+        `within` is the key of the task that a step belongs to.
         """
         entry = self._entries.get(key)
         if entry is None:
             return None
         if entry.shape and entry.shape != self._shape.of(entry.task):
-            self._is_executed_again(entry.task, _FLOW_CHANGED, within)
-            self._void_what_follows(entry, within, _FLOW_CHANGED)
-            # Even with the same result it does not keep its place: what is new may come before it.
+            self._note_reexecution(entry.task, _FLOW_CHANGED, within)
+            self._void_downstream(entry, within, _FLOW_CHANGED)
+            # Even the same result does not keep its position: new tasks may come before it.
             self._entries.pop(key, None)
             return None
         if not entry.has_value:
-            self._is_executed_again(entry.task, entry.why or "its result is not stored", within)
+            self._note_reexecution(entry.task, entry.why or "its result is not stored", within)
             return None
         if within is None:
             self._used.add(key)
         if not entry.attempt:
-            # It keeps its number: it is where it was, behind the same and before the same.
+            # It keeps its number, and so its position.
             self._write(replace(entry, attempt=self._attempt, base=self._base))
         return entry
 
-    def order_of(self, key: str) -> int:
-        """The place of an entry among those that earlier attempts have written."""
+    def position(self, key: str) -> int:
+        """The position of an entry among those of earlier attempts."""
         return self._order[key]
 
     def finished(
@@ -114,13 +114,10 @@ class TaskJournal:
         *,
         within: str | None = None,
     ) -> None:
-        """Record a result; that of a step is found again by this attempt too.
-
-        One that cannot be stored is remembered as such.
-        """
+        """Record a result, or why it cannot be stored. A step's result is also found by this attempt."""
         values = self._pickled(task, output, changes)
         entry = self._entry(key, task, started_at)
-        entry.same_as = self._compare_with_former(key, within, values)
+        entry.same_as = self._compare_with_previous(key, within, values)
         if values is not None:
             entry.output, entry.changes = values
         entry = self._bounded(entry)
@@ -129,93 +126,93 @@ class TaskJournal:
         self._append(entry)
 
     def forget_steps(self, key: str) -> None:
-        """The task has finished: its steps will not be asked for again."""
+        """The task has finished: its steps are not needed again."""
         for step in [known for known in list(self._entries) if known.startswith(f"{key}|")]:
             del self._entries[step]
 
     def failed(
         self, key: str, task: str, started_at: float, error: str, changes: Changes = _NO_CHANGES
     ) -> None:
-        """Record that the task failed for good and its flow goes on without it, but with what it changed."""
-        self._compare_with_former(key, None, None)
+        """Record that the task failed for good, and what it changed; its flow continues."""
+        self._compare_with_previous(key, None, None)
         entry = self._entry(key, task, started_at)
         values = self._pickled(task, None, changes)
         if values is not None:
             entry.error, entry.changes = error, values[1]
         self._append(self._bounded(entry))
 
-    def is_executed_again(self, task: str, why: str) -> None:
-        """A task that had finished; whoever reads its record or the run's log should know."""
+    def note_reexecution(self, task: str, why: str) -> None:
+        """Show in the task's record and in the run's log that a finished task is executed again."""
         self.executed_again[task] = why
         self._note(task, f"task {task} is executed again: {why}")
 
-    def _is_executed_again(self, task: str, why: str, within: str | None) -> None:
+    def _note_reexecution(self, task: str, why: str, within: str | None) -> None:
         if within is None:
-            self.is_executed_again(task, why)
+            self.note_reexecution(task, why)
         else:
             self._note(task, f"a step of task {task} is executed again: {why}")
 
     def _remember(self, entry: JournalEntry) -> None:
         self._entries[entry.key] = entry
-        # With the same result it is where it was, before all that was computed from it.
+        # The same result keeps its position, before everything that was computed from it.
         if not entry.same_as or entry.key not in self._order:
             self._order[entry.key] = next(self._places)
 
     def _pickled(self, task: str, output: Any, changes: Changes) -> tuple[bytes, bytes] | None:
-        """Both as they are stored; None when they cannot be, and why is remembered."""
+        """Both as they are stored; None if they cannot be, with the reason in `not_journalled`."""
         try:
             stored = pickle.dumps(output, protocol=5)
             return stored, b"" if changes == _NO_CHANGES else pickle.dumps(changes, protocol=5)
         except Exception as error:  # noqa: BLE001 - pickling runs the user's code
-            self.not_stored[task] = (
-                f"its result cannot be stored: {type(error).__name__}: {message_of(error)}"
+            self.not_journalled[task] = (
+                f"its result cannot be stored: {type(error).__name__}: {error_message(error)}"
             )
             return None
 
     def _bounded(self, entry: JournalEntry) -> JournalEntry:
-        """The entry; with a reason instead of a value where there is none, or one that is too large."""
+        """The entry, with a reason in place of a value that is missing or too large."""
         if not entry.has_value:
-            return entry.without_value(self.not_stored[entry.task])
+            return entry.without_value(self.not_journalled[entry.task])
         size = len(entry.output) + len(entry.changes)
         if size <= self._max_value_bytes:
             return entry
         limit = f"PYOCO_JOURNAL_VALUE_MAX_BYTES={self._max_value_bytes}"
-        why = self.not_stored[entry.task] = f"its result takes {size} bytes, {limit}"
+        why = self.not_journalled[entry.task] = f"its result takes {size} bytes, {limit}"
         return entry.without_value(why, value_digest(entry.output, entry.changes))
 
-    def _compare_with_former(self, key: str, within: str | None, values: tuple[bytes, bytes] | None) -> int:
-        """The place of the former result, if this is the same; what follows another one is void."""
-        former = self._entries.get(key)
-        if former is None or not former.digest:
-            # Never executed before, or nobody can say what its result was.
+    def _compare_with_previous(self, key: str, within: str | None, values: tuple[bytes, bytes] | None) -> int:
+        """The place of the previous result if this one is the same; otherwise void what is downstream."""
+        previous = self._entries.get(key)
+        if previous is None or not previous.digest:
+            # Never executed before, or its result is unknown.
             return 0
-        if values is not None and value_digest(*values) == former.digest:
-            return former.place
-        why = f"{former.task}, which comes before it, was executed again with another result"
-        self._void_what_follows(former, within, why)
+        if values is not None and value_digest(*values) == previous.digest:
+            return previous.place
+        why = f"{previous.task}, which comes before it, was executed again with another result"
+        self._void_downstream(previous, within, why)
         return 0
 
-    def _void_what_follows(self, entry: JournalEntry, within: str | None, why: str) -> None:
-        """Also for the attempts after this one, which may find a usable entry before what follows."""
-        for each in self._what_follows(entry, within):
+    def _void_downstream(self, entry: JournalEntry, within: str | None, why: str) -> None:
+        """Write void entries, so that later attempts do not use them either."""
+        for each in self._downstream(entry, within):
             void = replace(each.without_value(why), attempt=self._attempt)
             self._entries[each.key] = void
             self._append(void)
 
-    def _what_follows(self, entry: JournalEntry, within: str | None) -> list[JournalEntry]:
+    def _downstream(self, entry: JournalEntry, within: str | None) -> list[JournalEntry]:
         known = [each for each in list(self._entries.values()) if each.has_value]
         behind = self._order[entry.key]
         if within is not None:
             steps = [each for each in known if each.key.startswith(f"{within}|")]
             return [each for each in steps if self._order[each.key] > behind]
         unused = [each for each in known if each.key not in self._used]
-        followers = self._shape.followers(entry.task)
-        if followers is None:
+        downstream = self._shape.downstream(entry.task)
+        if downstream is None:
             return [each for each in unused if self._order[each.key] > behind]
-        return [each for each in unused if each.task in followers]
+        return [each for each in unused if each.task in downstream]
 
     def _append(self, entry: JournalEntry) -> None:
-        # Under one lock: a worker that has heard of a number has heard of all before it.
+        # Numbered and written under one lock, so that the worker receives them in order.
         with self._numbering:
             self._last_number += 1
             entry.number, entry.base = self._last_number, self._base
@@ -233,10 +230,10 @@ class TaskJournal:
 
 
 def output_of(entry: JournalEntry) -> tuple[Any, Changes]:
-    """The result in an entry, which is None for a task that failed, and what else the task changed."""
+    """The result of an entry, None for a failed task, and what the task changed."""
     try:
         changes: Changes = pickle.loads(entry.changes) if entry.changes else _NO_CHANGES  # noqa: S301
         output = None if entry.error is not None else pickle.loads(entry.output)  # noqa: S301 - see above
         return output, changes
     except Exception as error:
-        raise Unreadable(f"{type(error).__name__}: {error}") from error
+        raise UnreadableEntry(f"{type(error).__name__}: {error}") from error

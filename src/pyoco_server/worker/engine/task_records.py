@@ -1,4 +1,4 @@
-"""A task's record as it is stored in the run's snapshot: in brief while the run lasts, in full at its end."""
+"""Task records of a run's snapshot: brief while the run lasts, complete at its end."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,12 +8,12 @@ from msgspec import Struct
 from pyoco.core.models import TaskRecord
 
 from pyoco_server.records.models import JournalEntry
-from pyoco_server.worker.engine.json_values import clean, to_json
-from pyoco_server.worker.engine.task_tries import Try
+from pyoco_server.worker.engine.json_values import escape_surrogates, to_json
+from pyoco_server.worker.engine.task_calls import CallRecord
 
 
 class _Brief(Struct, omit_defaults=True):
-    """As much as a picture of a run under way needs: its values may be large, and still change."""
+    """Without inputs and outputs, which may be large and still change."""
 
     started_at: float | None = None
     ended_at: float | None = None
@@ -21,7 +21,7 @@ class _Brief(Struct, omit_defaults=True):
     calls: int = 1
     after: list[str] = []
     replayed: bool = False
-    latest_calls: list[Try] = []
+    latest_calls: list[CallRecord] = []
     executed_again: str | None = None
 
 
@@ -33,20 +33,20 @@ def brief_record(
     *,
     after: list[str],
     calls: int = 1,
-    latest_calls: Sequence[Try] = (),
+    latest_calls: Sequence[CallRecord] = (),
     replayed: JournalEntry | None = None,
     executed_again: str | None = None,
 ) -> bytes:
     if replayed is not None:
         return _encode(_Brief(replayed.started_at, replayed.ended_at, replayed.error, 1, after, True))
     started_at, ended_at = record.started_at, record.ended_at
-    # The engine leaves the end of the turn before where a loop comes to the task again.
-    over = started_at is not None and ended_at is not None and ended_at >= started_at
-    error = record.error and clean(record.error)
+    # In a loop, the engine leaves the end of the previous iteration.
+    has_ended = started_at is not None and ended_at is not None and ended_at >= started_at
+    error = record.error and escape_surrogates(record.error)
     return _encode(
         _Brief(
             started_at,
-            ended_at if over else None,
+            ended_at if has_ended else None,
             error,
             max(calls, 1),
             after,
@@ -62,9 +62,9 @@ def encoded_record(
     state: str,
     printed: dict[str, str],
     after: list[str] | None = None,
-    tries: dict[str, Any] | None = None,
+    call_fields: dict[str, Any] | None = None,
     replayed: JournalEntry | None = None,
-    not_stored: str | None = None,
+    not_journalled: str | None = None,
     executed_again: str | None = None,
 ) -> tuple[bytes, bool]:
     """The record as JSON, and whether something of it had to be cut."""
@@ -75,15 +75,15 @@ def encoded_record(
         "started_at": record.started_at,
         "ended_at": record.ended_at,
         "duration_ms": record.duration_ms,
-        "error": record.error and clean(record.error),
-        "traceback": record.traceback and clean(record.traceback),
+        "error": record.error and escape_surrogates(record.error),
+        "traceback": record.traceback and escape_surrogates(record.traceback),
         "inputs": inputs,
         "output": output,
         "artifacts": to_json(record.artifacts)[0],
         **printed,
     }
-    if tries:
-        encoded |= tries
+    if call_fields:
+        encoded |= call_fields
     if after:
         encoded["after"] = after
     if replayed is not None:
@@ -91,11 +91,11 @@ def encoded_record(
             "started_at": replayed.started_at,
             "ended_at": replayed.ended_at,
             "duration_ms": (replayed.ended_at - replayed.started_at) * 1000,
-            # It was not executed again: an earlier attempt, or the run that this one repeats, had done it.
+            # Executed by an earlier attempt, or by the original of a rerun.
             "replayed": True,
         }
-    if not_stored is not None:
-        encoded["not_journalled"] = not_stored
+    if not_journalled is not None:
+        encoded["not_journalled"] = not_journalled
     if executed_again is not None:
         encoded["executed_again"] = executed_again
     if inputs_cut or output_cut:

@@ -1,79 +1,74 @@
-"""What is needed of an executor, whichever kind it is."""
+"""The interface of executors: for the session of a run, and for the worker."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from pyoco_server.records.models import JournalEntry, LogLine
 from pyoco_server.records.wait_models import Question
-from pyoco_server.worker.ipc.protocol import Limited, Outcome, Progress, Run
+from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, Progress, Run
 
 
 class ExecutorCrashed(Exception):
-    """The executor ended while it had a run: how, and the end of what it printed."""
+    """The executor exited during a run; with the end of its output."""
 
     def __init__(self, how: str, output: str = "") -> None:
         super().__init__(how)
         self.output = output
 
 
-class TaskOverdue(ExecutorCrashed):
-    """The executor was ended because a task was past its limit and nothing was heard of it."""
+class TaskTimedOut(ExecutorCrashed):
+    """The executor was killed because a task exceeded its limit and the executor did not report it."""
 
-    def __init__(self, task: Limited) -> None:
+    def __init__(self, task: LimitStarted) -> None:
         super().__init__(f"it took longer than its limit of {task.limit_sec:g} s")
         self.task = task
 
 
 class ExecutorFailedToStart(Exception):
-    """No executor could be made; the text says why."""
+    """No executor could be started; the text says why."""
 
 
 class RunEvents(Protocol):
-    """Who hears what happens in a run while it lasts."""
+    """Called while a run lasts."""
 
-    def finished(self, entry: JournalEntry) -> None:
-        """A task has finished, and left this behind."""
-
-    def asked(self, question: Question) -> None:
-        """A task asks a person something, and nobody has answered yet."""
-
-    def printed(self, lines: list[LogLine]) -> None:
-        """The run has printed these lines."""
+    def finished(self, entry: JournalEntry) -> None: ...
+    def asked(self, question: Question) -> None: ...
+    def printed(self, lines: list[LogLine]) -> None: ...
 
 
 class RunExecutor(Protocol):
-    """What the session of a run needs."""
+    """An executor for the session of one run."""
 
     async def start(self) -> None:
-        """Be ready for a run; ExecutorFailedToStart says why that is not possible."""
+        """Be ready for a run, or raise ExecutorFailedToStart."""
 
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
-        """Run a flow to its end; ExecutorCrashed if the process dies on the way."""
+        """Run a flow to its end; ExecutorCrashed if the process exits on the way."""
 
     def progress(self) -> Progress | None:
-        """What is known of the run under way, without waiting for it."""
+        """The last known progress of the run, without waiting."""
 
     def cancel(self, run_id: str) -> None:
         """Ask the flow of the run to stop by itself."""
 
-    async def give_up(self, status: str, error: str) -> None:
-        """End the run under way by force, but let it tell what it had reached: its `execute` returns."""
+    async def force_end(self, status: str, error: str) -> None:
+        """End the run now, with the records that it has: its `execute` returns."""
 
-    async def abandon(self) -> None:
-        """End the run under way at once: its `execute` raises ExecutorCrashed."""
+    async def kill(self) -> None:
+        """End the run at once, without its records: its `execute` raises ExecutorCrashed."""
 
 
-class Executor(RunExecutor, Protocol):
-    """What its worker needs as well."""
+class Executor(Protocol):
+    """An executor for its worker."""
 
     def retire(self) -> None:
-        """The code has changed: load it anew before the next run."""
+        """The code has changed: load it again before the next run."""
 
     def use_code(self, folders: Sequence[str]) -> None:
-        """From the next run on, have imports look into these folders first."""
+        """Put these folders first on the import path, from the next run on."""
 
     @property
     def code_in_use(self) -> Sequence[str]:
-        """Into which of them the run under way looks; none without one."""
+        """The folders that the current run imports from; empty without a run."""
 
     async def close(self) -> None: ...

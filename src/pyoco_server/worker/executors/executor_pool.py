@@ -1,259 +1,272 @@
-"""The executors of a worker, and who may use them.
+"""Assigns the executors of a worker to its sessions.
 
-A session has a turn: it is sure of an executor before it asks for a delivery, and gives it back as soon as
-the outcome of its run is known. While runs are short, more turns are given than there are executors: these
-runs line up behind others. One that cannot, or that is taken back because the run in front of it lasts, was
-not begun; its session hands it back to the queue, where any worker may take it.
+A session holds a lease: an executor is reserved for it before it pulls a delivery, and released when the
+outcome of its run is known. While runs are short, there are more leases than executors: these runs are queued
+after others. A run that cannot be queued, or that is recalled because the one before it is long, was not
+started; its session returns it to the work queue, where any worker may take it.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from types import TracebackType
 
 from pyoco_server.records.models import RunStatus
+from pyoco_server.worker.executors.child_process import ChildProcess, Execution
 from pyoco_server.worker.executors.executor import RunEvents
 from pyoco_server.worker.executors.process_executor import ProcessExecutor
-from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run
+from pyoco_server.worker.ipc.protocol import Cancel, Outcome, Progress, Run
 
-# How many sessions there may be for each executor: those that claim, that wait in line, that store an end.
+# Sessions for each executor: those that claim a run, have one queued, or store an end.
 _SESSIONS = 20
-# Not as many, but never fewer than this for each, where they would be more than a part of what all workers of
-# a tag may have at a time: the runs of one that dies are nobody's until AckWait is over.
-_SESSIONS_AT_LEAST = 6
+# A worker takes no more than this part of what all workers of a tag may hold (but never fewer sessions than
+# the minimum): the runs of a worker that dies have no owner until AckWait is over.
+_MIN_SESSIONS = 6
 _PART_OF_ALLOWANCE = 4
-# A run that waits for less than this costs less than waking up another executor for it.
-_MOMENT_SEC = 0.001
-_WAIT = itemgetter(0)
+# A shorter wait costs less than waking up another executor.
+_SHORT_WAIT_SEC = 0.001
+_WAIT_SEC = itemgetter(0)
+
+# An executor and its child, with the execution if the run is queued there.
+Assignment = tuple[ProcessExecutor, Execution | None]
 
 
 class ExecutorPool:
     def __init__(self, executors: Sequence[ProcessExecutor], *, allowance: int) -> None:
-        """`allowance` is how many jobs of a tag may be with its workers (`consumer_max_ack_pending`)."""
+        """`allowance` is how many jobs of a tag its workers may hold (`consumer_max_ack_pending`)."""
         self._executors = executors
-        self._turns_at = dict.fromkeys(executors, 0)
-        # The one that was used last is the warmest, and is used next.
+        self._leases_at = dict.fromkeys(executors, 0)
+        # The last one that was used is the warmest, and is used next.
         self._idle = list(executors)
-        # Turns without an executor yet: those that one is kept for, and those that will line up.
-        self._sure = 0
-        self._hoping = 0
+        # Leases without an executor yet.
+        self._reserved = 0
+        self._speculative = 0
         self._sessions = 0
-        self._most_sessions = most_sessions(len(executors), allowance)
-        self._lines_closed = False
-        self._will_look = False
+        self._max_sessions = max_sessions(len(executors), allowance)
+        self._queueing = True
+        self._check_scheduled = False
         self._waiting: deque[asyncio.Future[None]] = deque()
-        # Called when there may be room for another turn in a line.
-        self.on_room: Callable[[], None] = lambda: None
+        # Called when there may be capacity for a queued run.
+        self.on_capacity: Callable[[], None] = lambda: None
 
     @property
     def size(self) -> int:
         return len(self._executors)
 
-    async def turn(self) -> "Turn":
-        """Wait for an executor that nobody uses; the turn is sure of it."""
-        while len(self._idle) <= self._sure + self._hoping or self._sessions >= self._most_sessions:
+    async def reserve(self) -> "ExecutorLease":
+        """Wait for an idle executor and reserve it."""
+        while len(self._idle) <= self._reserved + self._speculative or self._sessions >= self._max_sessions:
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiting)
             await waiting
         self._sessions += 1
-        self._sure += 1
+        self._reserved += 1
         self._wake_next()
-        return Turn(self, sure=True)
+        return ExecutorLease(self, reserved=True)
+
+    def speculate(self) -> "ExecutorLease":
+        """A lease for a run that may be queued; there may be no capacity when the run gets there."""
+        self._sessions += 1
+        self._speculative += 1
+        return ExecutorLease(self, reserved=False)
 
     @property
-    def has_room(self) -> bool:
-        """Whether one more run would find a place in a line, or an executor that no turn is sure of."""
-        # Asked several times for each run: the first place that is free answers it.
-        if self._lines_closed or self._sessions >= self._most_sessions:
+    def has_capacity(self) -> bool:
+        """Whether one more run can be queued, or gets an executor that is not reserved."""
+        # Read several times for each run: the first free place decides.
+        if not self._queueing or self._sessions >= self._max_sessions:
             return False
-        places = len(self._idle) - self._sure - self._hoping
+        places = len(self._idle) - self._reserved - self._speculative
         for executor in self._executors:
             if places > 0:
                 return True
-            places += executor.room
+            places += executor.capacity
         return places > 0
 
     @property
-    def is_taken(self) -> bool:
-        """Whether every executor has a run that lasts."""
-        if self._idle or self._lines_closed:
+    def all_long_running(self) -> bool:
+        if self._idle or not self._queueing:
             return False
-        return all(executor.lasts for executor in self._executors)
+        return all(executor.is_long_running for executor in self._executors)
 
-    def turn_in_line(self) -> "Turn":
-        """A turn for a run that is at hand; it may find the line closed when it gets there."""
-        self._sessions += 1
-        self._hoping += 1
-        return Turn(self, sure=False)
-
-    def close_lines(self) -> None:
-        """Nobody waits any more: what is in line goes to other workers."""
-        self._lines_closed = True
+    def stop_queueing(self) -> None:
+        """Recall queued runs, so that other workers can take them."""
+        self._queueing = False
         for executor in self._executors:
-            executor.clear_line()
+            executor.recall_queued()
 
-    def place(self, run: Run, events: RunEvents, *, sure: bool) -> "tuple[ProcessExecutor, Execution] | None":
-        """An executor for the run, and its execution there; None when all are busy with runs that last."""
-        if sure:
-            self._sure -= 1
-            return self._begin(run, events)
-        self._hoping -= 1
-        lines = [(executor.wait_sec, executor) for executor in self._executors if executor.room > 0]
-        near = [line for line in lines if line[0] < _MOMENT_SEC]
-        if near:
-            # The busiest of them: it saves waking up another.
-            _, chosen = max(near, key=_WAIT)
-        elif len(self._idle) > self._sure:
-            return self._begin(run, events)
-        elif lines:
-            _, chosen = min(lines, key=_WAIT)
+    def assign(self, run: Run, events: RunEvents, *, reserved: bool) -> Assignment | None:
+        """An executor for the run, which is queued there or idle; None if all are busy with long runs."""
+        if reserved:
+            self._reserved -= 1
+            return self._take_idle()
+        self._speculative -= 1
+        queues = [
+            (executor.child.expected_wait_sec, executor, executor.child)
+            for executor in self._executors
+            if executor.capacity > 0 and executor.child is not None
+        ]
+        short = [queue for queue in queues if queue[0] < _SHORT_WAIT_SEC]
+        has_idle = len(self._idle) > self._reserved
+        if short:
+            # The busiest of them, which saves waking up another.
+            _, chosen, child = max(short, key=_WAIT_SEC)
+        elif has_idle:
+            return self._take_idle()
+        elif queues:
+            _, chosen, child = min(queues, key=_WAIT_SEC)
         else:
             return None
-        execution = chosen.line_up(run, events)
+        execution = child.enqueue(run, events)
         if execution is not None:
-            self._turns_at[chosen] += 1
+            self._leases_at[chosen] += 1
             return chosen, execution
-        # It is too large to wait.
-        return self._begin(run, events) if len(self._idle) > self._sure else None
+        # It is too large to be queued.
+        return self._take_idle() if has_idle else None
 
-    def _begin(self, run: Run, events: RunEvents) -> "tuple[ProcessExecutor, Execution]":
+    def _take_idle(self) -> Assignment:
         executor = self._idle.pop()
-        self._turns_at[executor] += 1
-        return executor, executor.execute(run, events)
+        self._leases_at[executor] += 1
+        return executor, None
 
-    def forsake(self, *, sure: bool) -> None:
-        """A turn ends that never came to an executor."""
-        if sure:
-            self._sure -= 1
+    def release_unused(self, *, reserved: bool) -> None:
+        """A lease ends that was never assigned an executor."""
+        if reserved:
+            self._reserved -= 1
         else:
-            self._hoping -= 1
+            self._speculative -= 1
 
-    def give_back(self, executor: ProcessExecutor) -> None:
-        self._turns_at[executor] -= 1
-        if not self._turns_at[executor]:
+    def release(self, executor: ProcessExecutor) -> None:
+        self._leases_at[executor] -= 1
+        if not self._leases_at[executor]:
             self._idle.append(executor)
-        self.look_again()
+        self.schedule_check()
 
     def session_ended(self) -> None:
         self._sessions -= 1
-        self.look_again()
+        self.schedule_check()
 
-    def look_again(self) -> None:
-        """Something has changed: whoever waits may find what it waits for, once all of this turn is done."""
-        if not self._will_look:
-            self._will_look = True
-            asyncio.get_running_loop().call_soon(self._look)
+    def schedule_check(self) -> None:
+        """Look for waiting sessions and queued runs once, after all callbacks of this loop iteration."""
+        if not self._check_scheduled:
+            self._check_scheduled = True
+            asyncio.get_running_loop().call_soon(self._check)
 
-    def _look(self) -> None:
-        self._will_look = False
-        self.on_room()
+    def _check(self) -> None:
+        self._check_scheduled = False
+        self.on_capacity()
         self._wake_next()
 
     def _wake_next(self) -> None:
-        while self._waiting and len(self._idle) > self._sure + self._hoping:
+        while self._waiting and len(self._idle) > self._reserved + self._speculative:
             waiting = self._waiting.popleft()
             if not waiting.done():
                 waiting.set_result(None)
                 return
 
 
-def most_sessions(executors: int, allowance: int) -> int:
-    """How many runs a worker may have in hand; an allowance of 0 or less is none at all to keep to."""
-    wanted = _SESSIONS * executors
+def max_sessions(executors: int, allowance: int) -> int:
+    """How many runs a worker may hold; an allowance of 0 or less means no limit."""
+    most = _SESSIONS * executors
     if allowance <= 0:
-        return wanted
-    return min(wanted, max(_SESSIONS_AT_LEAST * executors, allowance // _PART_OF_ALLOWANCE))
+        return most
+    return min(most, max(_MIN_SESSIONS * executors, allowance // _PART_OF_ALLOWANCE))
 
 
-Execution = Coroutine[None, None, Outcome]
+class ExecutorLease:
+    """One session's use of an executor: from when its run can be executed until the outcome is known."""
 
+    __slots__ = ("_assigned", "_cancelled", "_child", "_end", "_execution", "_executor", "_pool", "_reserved")
 
-class Turn:
-    """One session's use of an executor: it has none before its run can be executed, and none after."""
-
-    __slots__ = ("_ended", "_executor", "_placed", "_pool", "_run", "_sure")
-
-    def __init__(self, pool: ExecutorPool, *, sure: bool) -> None:
+    def __init__(self, pool: ExecutorPool, *, reserved: bool) -> None:
         self._pool = pool
-        self._sure = sure
-        self._placed = False
+        self._reserved = reserved
+        self._assigned = False
         self._executor: ProcessExecutor | None = None
-        self._run: Run | None = None
-        # How the run ends that was cancelled or given up before it came to an executor, or between two.
-        self._ended: Outcome | None = None
+        self._child: ChildProcess | None = None
+        # None while the run has no process: before its start, or while a process is replaced.
+        self._execution: Execution | None = None
+        self._cancelled = False
+        # The outcome of a run that was cancelled or ended while no process had it.
+        self._end: Outcome | None = None
 
-    def __enter__(self) -> "Turn":
+    def __enter__(self) -> "ExecutorLease":
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._placed:
-            self._pool.forsake(sure=self._sure)
-        self._leave()
+        if not self._assigned:
+            self._pool.release_unused(reserved=self._reserved)
+        self._release()
         self._pool.session_ended()
 
     async def start(self) -> None:
-        """Have the executor of this turn started, if the turn has come to one."""
+        """Start the executor, if one is assigned."""
         if self._executor is not None:
             await self._executor.start()
 
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
-        if self._ended is not None:
-            return self._ended
-        if self._executor is not None:
-            # It goes on, in another process of the same executor.
-            self._run = run
-            execution: Execution = self._executor.execute(run, events)
-        else:
-            self._placed = True
-            place = self._pool.place(run, events, sure=self._sure)
-            if place is None:
-                return Outcome(status=RunStatus.RUNNING, not_begun=True)
-            self._run = run
-            self._executor, execution = place
-            # Once the run is under way, others may line up behind it.
-            self._pool.look_again()
-        outcome = await execution
-        if not outcome.go_on:
-            self._leave()
+        if self._end is not None:
+            return self._end
+        execution: Execution | None = None
+        if self._executor is None:
+            self._assigned = True
+            assignment = self._pool.assign(run, events, reserved=self._reserved)
+            if assignment is None:
+                return Outcome(status=RunStatus.RUNNING, not_started=True)
+            self._executor, execution = assignment
+            # Once the run is the current one, others may be queued after it.
+            self._pool.schedule_check()
+        outcome = await self._execute_at(self._executor, execution, run, events)
+        if not outcome.must_resume:
+            self._release()
         return outcome
 
-    def progress(self) -> Progress | None:
-        return self._executor.progress() if self._executor is not None and self._is_under_way else None
-
-    def cancel(self, run_id: str) -> None:
-        if self._executor is not None and self._run is not None:
-            self._executor.take_back(self._run)
-            # Unless it was taken back: it is under way, or about to be.
-            if self._is_under_way or self._executor.waits(self._run):
-                self._executor.cancel(run_id)
-                return
-        self._ended = Outcome(status=RunStatus.CANCELLED)
-
-    async def give_up(self, status: str, error: str) -> None:
-        await self._leave_line()
-        if self._executor is not None and self._is_under_way:
-            await self._executor.give_up(status, error)
+    async def _execute_at(
+        self, executor: ProcessExecutor, queued: Execution | None, run: Run, events: RunEvents
+    ) -> Outcome:
+        if queued is not None:
+            assert executor.child is not None
+            child, execution = executor.child, queued
         else:
-            self._ended = Outcome(status=status, error=error, by_force=True)
-
-    async def abandon(self) -> None:
-        await self._leave_line()
-        if self._executor is not None and self._is_under_way:
-            await self._executor.abandon()
+            self._execution = None
+            child = await executor.start()
+            if self._end is not None:
+                return self._end
+            execution = child.begin(run, events)
+            if self._cancelled:
+                child.send(Cancel(run_id=run.run_id))
+        self._child, self._execution = child, execution
+        return await child.outcome_of(execution)
 
     @property
-    def _is_under_way(self) -> bool:
-        return self._executor is not None and self._run is not None and self._executor.current is self._run
+    def is_current(self) -> bool:
+        """Whether the process executes the run now."""
+        return self._child is not None and self._child.current is self._execution is not None
 
-    async def _leave_line(self) -> None:
-        """Not wait in line any more: taken back, or, if it is too late for that, under way in a moment."""
-        if self._executor is not None and self._run is not None:
-            await self._executor.leave_line(self._run)
+    def progress(self) -> Progress | None:
+        return self._child.progress() if self._child is not None and self.is_current else None
 
-    def _leave(self) -> None:
+    def cancel(self, run_id: str) -> None:
+        # While a process is started for the run, the cancel is sent after it.
+        self._cancelled = True
+        is_starting = self._executor is not None and self._execution is None
+        if not is_starting and not (self._child and self._execution and self._child.cancel(self._execution)):
+            self._end = Outcome(status=RunStatus.CANCELLED)
+
+    async def force_end(self, status: str, error: str) -> None:
+        child, execution = self._child, self._execution
+        if child is None or execution is None or not await child.force_end(execution, status, error):
+            self._end = Outcome(status=status, error=error, forced=True)
+
+    async def kill(self) -> None:
+        child, execution = self._child, self._execution
+        if child is not None and execution is not None and await child.recall_or_started(execution):
+            await child.kill()
+
+    def _release(self) -> None:
         executor, self._executor = self._executor, None
         if executor is not None:
-            self._pool.give_back(executor)
+            self._pool.release(executor)

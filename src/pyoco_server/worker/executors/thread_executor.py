@@ -1,72 +1,73 @@
 """An executor inside this process, for a worker that is embedded in a program or a test.
 
-A run takes the program's `sys.stdout` while it lasts, so that there is one at a time. Its thread cannot be
-killed: a run that does not stop is left behind, asked to stop, and nothing that it still does counts.
+A run captures the program's `sys.stdout`, so that there is one run at a time. Its thread cannot be killed: a
+run that does not stop is abandoned, asked to stop, and nothing that it does afterwards counts.
 """
 
 import asyncio
 import os
+import sys
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import TextIO, TypeVar, cast
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.worker.child.code_folders import CodeFolders
-from pyoco_server.worker.child.task_output import TaskOutput
+from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
-from pyoco_server.worker.engine.server_engine import ARTIFACTS
-from pyoco_server.worker.engine.task_calls import RetryPauses
-from pyoco_server.worker.executors.embedded_output import EmbeddedOutput
+from pyoco_server.worker.engine.pyoco_adapter import ARTIFACTS
+from pyoco_server.worker.engine.task_calls import RetryBackoff, TaskCall
 from pyoco_server.worker.executors.executor import ExecutorCrashed, RunEvents
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.flow_source import FlowResolver, FlowSource
+from pyoco_server.worker.flows.importing import CodeFolders
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run
 
 T = TypeVar("T")
 
 
 class ThreadExecutor:
-    """Runs flows on a thread of this process; a flow that does not stop by itself cannot be killed."""
+    """Runs flows on a thread of this process."""
 
     def __init__(self, resolver: FlowResolver, config: NatsBackendConfig) -> None:
         self._config = config
         self._source = FlowSource(resolver, CallablePolicy.parse(config.callable_allow))
         self._code = CodeFolders()
         self._current: FlowRun | None = None
-        self._leave_behind: Callable[[Outcome | ExecutorCrashed], None] | None = None
-        # Perhaps before its flow is resolved.
+        self._abandon: Callable[[Outcome | ExecutorCrashed], None] | None = None
+        # The cancel may come before the flow is resolved.
         self._to_cancel: str | None = None
 
     async def start(self) -> None:
-        """There is nothing to start: it is this process."""
+        """Nothing to start."""
 
     async def execute(self, run: Run, events: RunEvents) -> Outcome:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Outcome] = loop.create_future()
         output = TaskOutput(
-            lambda lines: _call(loop, _unless, ended, events.printed, lines),
+            lambda lines: _call(loop, _unless_ended, ended, events.printed, lines),
             line_limit=self._config.run_log_line_max_bytes,
             run_limit=self._config.run_log_run_max_bytes,
         )
         streams = EmbeddedOutput(output)
 
-        def leave_behind(end: Outcome | ExecutorCrashed) -> None:
-            # In this order: the lines that are told here still count.
+        def abandon(end: Outcome | ExecutorCrashed) -> None:
+            # In this order: the lines that are reported here still count.
             output.end_run()
             _call(loop, _end, ended, end)
 
         listener = RunListener(
-            finished=lambda entry: _call(loop, _unless, ended, events.finished, entry),
-            asked=lambda question: _call(loop, _unless, ended, events.asked, question),
-            stuck=lambda outcome, _: leave_behind(outcome()),
-            tail_of=output.tail_of,
+            finished=lambda entry: _call(loop, _unless_ended, ended, events.finished, entry),
+            asked=lambda question: _call(loop, _unless_ended, ended, events.asked, question),
+            stuck=lambda outcome, _: abandon(outcome()),
+            output_tail=output.output_tail,
             note=output.note,
             watchers=[output, streams],
             limits=[],
-            pauses=RetryPauses(self._config.task_retry_base_sec, self._config.task_retry_max_sec),
+            backoff=RetryBackoff(self._config.task_retry_base_sec, self._config.task_retry_max_sec),
             max_value_bytes=self._config.journal_value_max_bytes,
         )
-        self._leave_behind = leave_behind
+        self._abandon = abandon
         try:
             resolving = asyncio.to_thread(self._source.prepare, run, listener)
             prepared: FlowRun | Outcome = await _first_of(resolving, ended)
@@ -78,8 +79,8 @@ class ThreadExecutor:
             with streams:
                 return await _execute(prepared, output, run.attempt, ended)
         finally:
-            self._current = self._leave_behind = None
-            # An error that nobody waits for any more must not be reported as never looked at.
+            self._current = self._abandon = None
+            # An error that is not awaited any more must not be reported as never retrieved.
             ended.cancel()
 
     def progress(self) -> Progress | None:
@@ -90,44 +91,109 @@ class ThreadExecutor:
         if self._current is not None and self._current.run_id == run_id:
             self._current.cancel()
 
+    async def force_end(self, status: str, error: str) -> None:
+        if self._abandon is None:
+            return
+        if self._current is None:
+            # Its flow is still being resolved.
+            self._abandon(Outcome(status=status, error=error, forced=True))
+        elif self._current.claim_end():
+            self._abandon(self._current.forced_outcome(status, error))
+
+    async def kill(self) -> None:
+        if self._abandon is not None:
+            self._abandon(ExecutorCrashed("the flow did not stop; its thread was left behind"))
+
     def retire(self) -> None:
-        """Nothing to do: the code is this program's own."""
+        """Nothing to do: the code belongs to this program."""
 
     def use_code(self, folders: Sequence[str]) -> None:
         self._code.use(folders)
 
     @property
     def code_in_use(self) -> Sequence[str]:
-        """None: the path of imports is this program's, and changes at once, between two runs."""
+        """Empty: the import path belongs to this program, and changes at once, between two runs."""
         return ()
 
-    async def give_up(self, status: str, error: str) -> None:
-        """Stop waiting for the flow; a thread cannot be killed, so it is asked to stop and left behind."""
-        if self._leave_behind is None:
-            return
-        if self._current is None:
-            # Its flow is still being resolved.
-            self._leave_behind(Outcome(status=status, error=error, by_force=True))
-        elif (outcome := self._current.give_up(status, error)) is not None:
-            self._leave_behind(outcome)
-
-    async def abandon(self) -> None:
-        if self._leave_behind is not None:
-            self._leave_behind(ExecutorCrashed("the flow did not stop; its thread was left behind"))
-
     async def close(self) -> None:
-        await self.abandon()
+        await self.kill()
         self._code.use(())
+
+
+class _Thread(threading.local):
+    """The run whose task executes on this thread."""
+
+    prints_for: "EmbeddedOutput | None" = None
+
+
+_thread = _Thread()
+
+
+class EmbeddedOutput:
+    """Captures `sys.stdout` and `sys.stderr` within a `with` block, and still prints.
+
+    An abandoned run releases them at once, and is not captured any more, although its thread may print.
+    """
+
+    def __init__(self, output: TaskOutput) -> None:
+        self.output = output
+        self.is_over = False
+
+    def __enter__(self) -> None:
+        self._stdout = _Echo(self, "stdout", _active(sys.stdout))
+        self._stderr = _Echo(self, "stderr", _active(sys.stderr))
+        sys.stdout, sys.stderr = cast(TextIO, self._stdout), cast(TextIO, self._stderr)
+
+    def __exit__(self, *_: object) -> None:
+        self.is_over = True
+        # A stream that the program has replaced meanwhile stays.
+        if sys.stdout is self._stdout:
+            sys.stdout = _active(sys.stdout)
+        if sys.stderr is self._stderr:
+            sys.stderr = _active(sys.stderr)
+
+    def began(self, call: TaskCall) -> None:
+        _thread.prints_for = self
+
+    def ended(self, call: TaskCall) -> None:
+        _thread.prints_for = None
+
+    def captures_this_thread(self) -> bool:
+        """Not those of other runs: the thread of an abandoned one prints to the current stdout."""
+        return not self.is_over and _thread.prints_for in (None, self)
+
+
+class _Echo(OutputStream):
+    """Adds to the run's output, and prints to the program's stream."""
+
+    def __init__(self, run: EmbeddedOutput, name: str, original: TextIO) -> None:
+        super().__init__(run.output, name)
+        self.run = run
+        self.original = original
+
+    def write(self, text: str) -> int:
+        self.original.write(text)
+        return super().write(text) if self.run.captures_this_thread() else len(text)
+
+    def flush(self) -> None:
+        self.original.flush()
+
+
+def _active(stream: object) -> TextIO:
+    """The stream, or the one below it if its run has ended."""
+    while isinstance(stream, _Echo) and stream.run.is_over:
+        stream = stream.original
+    return cast(TextIO, stream)
 
 
 async def _execute(
     run: FlowRun, output: TaskOutput, attempt: int, ended: "asyncio.Future[Outcome]"
 ) -> Outcome:
-    """The outcome of the flow, or what it is ended with from outside."""
+    """The outcome of the flow, or the one that it is ended with from outside."""
     try:
         return await _first_of(asyncio.to_thread(_run, run, output, attempt), ended)
     finally:
-        # One that has ended does not mind.
+        # Stops an abandoned flow; no effect on one that has ended.
         run.cancel()
 
 
@@ -149,15 +215,14 @@ def _run(run: FlowRun, output: TaskOutput, attempt: int) -> Outcome | None:
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: object) -> None:
-    """From a thread of a flow; a loop that has closed meanwhile has nobody left to tell."""
+    """From a thread of a flow; the loop may have been closed meanwhile."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *arguments)
 
 
-def _unless(ended: "asyncio.Future[Outcome]", tell: Callable[..., None], what: object) -> None:
-    """What happens in a run counts until its end has been told."""
+def _unless_ended(ended: "asyncio.Future[Outcome]", report: Callable[..., None], event: object) -> None:
     if not ended.done():
-        tell(what)
+        report(event)
 
 
 def _end(ended: "asyncio.Future[Outcome]", end: Outcome | ExecutorCrashed) -> None:

@@ -1,7 +1,7 @@
-"""Which modules `callable:` of a flow.yaml may name: whoever may submit a file must not run anything.
+"""Which modules `callable:` of a flow.yaml may name.
 
-Asked before a module is imported, and again about what was found in it: `callable: mytasks:run` is
-`subprocess.run` when mytasks imported that.
+Checked before a module is imported, and again for the object found in it: `callable: mytasks:run` is
+`subprocess.run` if mytasks imported that.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -17,14 +17,14 @@ from typing import Any, Final
 from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
-from pyoco_server.errors import ConfigError
-from pyoco_server.worker.flows.flow_errors import CallableRefused
+from pyoco_server.errors import ConfigError, FieldProblem, PyocoError
+from pyoco_server.errors.error_table import Err
 
 SETTING: Final = "PYOCO_CALLABLE_ALLOW"
 
 _OWN: Final = frozenset({"pyoco_server", "__main__", "__mp_main__"})
 
-# Wherever the server is installed these are too, and `yaml:unsafe_load` or `pip:main` run anything.
+# Installed wherever the server is, and `yaml:unsafe_load` or `pip:main` run anything.
 # fmt: off
 _DEPENDENCIES: Final = frozenset({
     "_yaml", "annotated_doc", "annotated_types", "anyio", "attr", "attrs", "certifi", "click", "dotenv",
@@ -41,18 +41,40 @@ _INSTALLERS: Final = frozenset({"_distutils_hack", "pip", "pkg_resources", "setu
 _PATTERN: Final = re.compile(r"[\w.*?\[\]!-]+")
 
 
+class FlowBuildError(PyocoError):
+    """A flow.yaml is valid, but this worker cannot build a flow from it."""
+
+    error = Err.EXECUTION_FAILED
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        problems: Sequence[FieldProblem] = (),
+        task: str | None = None,
+        module: str | None = None,
+    ) -> None:
+        super().__init__(detail, problems=problems)
+        self.task = task
+        self.module = module
+
+
+class CallableRefused(FlowBuildError):
+    """`callable:` names something that this worker's policy does not allow."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallablePolicy:
-    """Without patterns everything is allowed except the standard library, the server, and its dependencies.
+    """Without patterns everything is allowed except the standard library, the server and its dependencies.
 
-    Those are allowed only by a pattern that spells out their top-level package, so that `*` does not.
+    Those need a pattern that names their top-level package: `*` does not allow them.
     """
 
     patterns: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> CallablePolicy:
-        """From the setting: patterns of module paths with commas between them."""
+        """Comma-separated patterns of module paths."""
         patterns = tuple(stripped for part in text.split(",") if (stripped := part.strip()))
         for pattern in patterns:
             if _PATTERN.fullmatch(pattern) is None:
@@ -65,34 +87,36 @@ class CallablePolicy:
     def check(self, callable_path: str) -> None:
         """Raise CallableRefused unless the module before the colon may be imported."""
         module = callable_path.partition(":")[0]
-        if objection := self._objection(module):
-            raise CallableRefused(f"{callable_path!r} is refused: {objection}", module=module)
+        if refusal := self._refusal(module):
+            raise CallableRefused(f"{callable_path!r} is refused: {refusal}", module=module)
 
     def check_origin(self, callable_path: str, found: object) -> None:
-        """Raise CallableRefused unless the thing that was found may be called, wherever it comes from."""
+        """Raise CallableRefused unless the object that was found may be called."""
         module = _origin(found)
-        if objection := self._objection(module):
-            message = f"{callable_path!r} is refused: it comes from {module!r}, and {objection}"
+        if refusal := self._refusal(module):
+            message = f"{callable_path!r} is refused: it comes from {module!r}, and {refusal}"
             raise CallableRefused(message, module=module)
 
-    def _objection(self, module: str) -> str | None:
+    def _refusal(self, module: str) -> str | None:
         top = module.partition(".")[0]
         matching = [pattern for pattern in self.patterns if fnmatchcase(module, pattern)]
         if reason := _reserved(top):
             if any(pattern.partition(".")[0] == top for pattern in matching):
                 return None
-            return f"{top!r} is {reason}; {self._cure(module)}"
+            return f"{top!r} is {reason}; {self._remedy(module)}"
         if self.patterns and not matching:
-            return f"{module!r} matches none of the patterns {', '.join(self.patterns)}; {self._cure(module)}"
+            return (
+                f"{module!r} matches none of the patterns {', '.join(self.patterns)}; {self._remedy(module)}"
+            )
         return None
 
-    def _cure(self, module: str) -> str:
-        patterns = self.patterns or ("*",)  # the first pattern would otherwise shut out everything else
+    def _remedy(self, module: str) -> str:
+        patterns = self.patterns or ("*",)  # a first pattern excludes everything else
         return f"to allow it, set {SETTING}={','.join([*patterns, module])} on this worker"
 
 
 def _reserved(top: str) -> str | None:
-    """Why a top-level package is there without anyone's flow meaning it; None for any other."""
+    """Why a top-level package needs an explicit pattern; None if it does not."""
     if top in _OWN:
         return "part of the server itself"
     if top in sys.stdlib_module_names:
@@ -101,7 +125,7 @@ def _reserved(top: str) -> str | None:
 
 
 def task_function(found: object) -> Callable[..., Any] | None:
-    """The function itself, out of what pyoco's `@task` made of it; None when it cannot be called."""
+    """The function inside what pyoco's `@task` returns; None if the object is not callable."""
     while isinstance(found, TaskWrapper | Task):
         found = found.task if isinstance(found, TaskWrapper) else found.func
     return found if callable(found) else None

@@ -1,4 +1,4 @@
-"""Flows that a worker has of its own: a folder of Python and YAML files, or a resolver named by its path."""
+"""The flows of a worker: a folder of Python and YAML files, or a resolver function."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from typing import Any, Final
 
 from pyoco.core.models import Flow
 
-from pyoco_server.errors import ConfigError, InvalidCliArgument, InvalidRequest
+from pyoco_server.errors import ConfigError, FlowNotFound, InvalidCliArgument, InvalidRequest
 from pyoco_server.human.human_task_yaml import check_flow_yaml
 from pyoco_server.runs.flow_yaml import is_callable_path
-from pyoco_server.worker.engine.flow_order import in_order
+from pyoco_server.worker.engine.flow_graph import in_order
 from pyoco_server.worker.engine.flow_shape import FlowShape
-from pyoco_server.worker.engine.json_values import clean
+from pyoco_server.worker.engine.json_values import escape_surrogates
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
-from pyoco_server.worker.flows.flow_errors import UnknownFlow
 from pyoco_server.worker.flows.importing import ImportFailure, described_failure, import_object
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 
@@ -34,9 +33,13 @@ _UNNAMED: Final = Flow().name  # what pyoco calls a flow that was given no name
 _FLOW_FILES: Final = frozenset({".py", ".yaml", ".yml"})
 
 
+class UnknownFlow(FlowNotFound, KeyError):
+    """No flow of this name; also a KeyError, as a flow resolver raises it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Source:
-    """Where a flow comes from: a variable of a module, or a flow.yaml that is built for each run."""
+    """A variable of a module, or a flow.yaml that is built for each run."""
 
     file: str
     flow: Flow | None = None
@@ -45,13 +48,13 @@ class _Source:
 
 
 class FlowFolder:
-    """The flows of a folder, loaded as it is.
+    """The flows of a folder.
 
-    Each `*.py` in it is imported, and every public variable that holds a pyoco Flow is a flow under the
-    Flow's name; a Flow that was given no name takes the variable's. Each `*.yaml` or `*.yml` is a flow
-    under the file's name. Files that begin with `_` or `.` are left alone. A file that cannot be loaded
-    does not hide the others, and of two flows with one name neither is run. A process loads a folder
-    once: when `fingerprint` changes, a new process is needed.
+    Each `*.py` is imported, and every public variable that holds a pyoco Flow is a flow under the Flow's
+    name, or under the variable's if the Flow has none. Each `*.yaml` or `*.yml` is a flow under the file's
+    name. Files that begin with `_` or `.` are ignored. A file that cannot be loaded does not hide the
+    others; of two flows with one name neither is run. A process loads a folder once: when `fingerprint`
+    changes, a new process is needed.
     """
 
     def __init__(self, path: Path | str, policy: CallablePolicy | None = None) -> None:
@@ -66,11 +69,11 @@ class FlowFolder:
         return sorted(name for name, sources in self._sources.items() if len(sources) == 1)
 
     def load(self) -> None:
-        """Import and check every file; what fails is in `failures`."""
+        """Import and check every file; errors are in `failures`."""
         if not self.path.is_dir():
             raise ConfigError(f"there is no folder {str(self.path)!r} to load flows from")
         if str(self.path) not in sys.path:
-            # Last, so that a file with the name of a standard module cannot take that module's place.
+            # Last, so that a file cannot replace a standard module of the same name.
             sys.path.append(str(self.path))
         importlib.invalidate_caches()
         self.failures.clear()
@@ -80,12 +83,12 @@ class FlowFolder:
                 self._load_python(file)
             else:
                 self._load_yaml(file)
-        self._take_shapes()
-        self._offer_the_only_unnamed_flow()
+        self._compute_shapes()
+        self._alias_unnamed_flow()
         self._report_shared_names()
 
     def _readable_files(self) -> Iterator[Path]:
-        """Those that may have flows; one that cannot be looked at is in `failures`."""
+        """The files that may contain flows; unreadable ones are in `failures`."""
         try:
             files = sorted(self.path.iterdir())
         except OSError as error:
@@ -98,20 +101,20 @@ class FlowFolder:
             except OSError as error:
                 self._fail(file.name, f"the file cannot be read: {error.strerror}")
                 continue
-            if clean(file.name) != file.name:
+            if escape_surrogates(file.name) != file.name:
                 self._fail(file.name, "the name of the file is not UTF-8; rename it")
             elif stat.S_ISREG(mode):
                 yield file
 
     def resolve(self, flow_name: str) -> Flow:
-        """The flow; UnknownFlow, a KeyError, says which flows there are and which files failed."""
+        """The flow; UnknownFlow names the known flows and the files that failed."""
         source = self._source(flow_name)
         if source.flow is not None:
             return source.flow
         return build_yaml_flow(source.yaml, flow_name, self._policy)[0]
 
     def defaults(self, flow_name: str) -> dict[str, Any]:
-        """The params that a flow.yaml gives when the run does not; a Python flow has none."""
+        """The default params of a flow.yaml; a Python flow has none."""
         defaults = self._source(flow_name).defaults
         return deepcopy(defaults) if defaults else {}
 
@@ -144,11 +147,11 @@ class FlowFolder:
         self._register(file.stem, _Source(file=file.name, yaml=content, defaults=defaults))
 
     def _fail(self, file: str, why: str) -> None:
-        # The worker is told as UTF-8, which file names and exceptions need not be.
-        self.failures[clean(file)] = clean(why)
+        # Sent as UTF-8, which file names and exceptions need not be.
+        self.failures[escape_surrogates(file)] = escape_surrogates(why)
 
     def _register(self, name: str, source: _Source) -> None:
-        if clean(name) != name:
+        if escape_surrogates(name) != name:
             self._fail(source.file, f"the name {name!r} of a flow has no form in UTF-8; rename it")
             return
         sources = self._sources.setdefault(name, [])
@@ -156,14 +159,14 @@ class FlowFolder:
         if source.flow is None or all(known.flow is not source.flow for known in sources):
             sources.append(source)
 
-    def _take_shapes(self) -> None:
-        """Before the first run: a task may change a literal that its flow shares with another one."""
+    def _compute_shapes(self) -> None:
+        """Before the first run: a task may change a literal that two flows share."""
         for source in chain.from_iterable(self._sources.values()):
             if source.flow is not None:
                 FlowShape(source.flow, in_order(source.flow))
 
-    def _offer_the_only_unnamed_flow(self) -> None:
-        """Under pyoco's own word for it as well, since its author may have written just that."""
+    def _alias_unnamed_flow(self) -> None:
+        """A single unnamed flow is also found under pyoco's default name."""
         sources = chain.from_iterable(self._sources.values())
         unnamed = {id(found.flow): found for found in sources if found.flow and found.flow.name == _UNNAMED}
         if len(unnamed) == 1:
@@ -192,7 +195,7 @@ def _shared_name(name: str, sources: list[_Source]) -> str:
 
 
 def _imported_from(file: Path) -> ModuleType:
-    """The file as a module; ImportFailure when it raises, or when its name belongs to another module."""
+    """The file as a module; ImportFailure if it raises or its name belongs to another module."""
     if "." in file.stem:
         raise ImportFailure("a module cannot have a dot in its name; rename the file")
     loaded = sys.modules.get(file.stem)
@@ -209,7 +212,7 @@ def _imported_from(file: Path) -> ModuleType:
 
 @contextmanager
 def _without_bytecode() -> Iterator[None]:
-    """Python takes cached bytecode for current by second and size, which an edit and its test can share."""
+    """Cached bytecode counts as current by second and size, which a quick edit may not change."""
     before = sys.dont_write_bytecode
     sys.dont_write_bytecode = True
     try:
@@ -222,7 +225,7 @@ def _version_of(file: Path) -> str:
     try:
         found = file.stat()
     except OSError as error:
-        # Removed while we look, a link to nowhere or to itself: a state like any other, until it changes.
+        # Removed meanwhile, or a broken link: a state like any other.
         return f"{error.strerror}"
     return f"{found.st_mtime_ns}\0{found.st_size}"
 
@@ -234,7 +237,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def load_resolver(path: str) -> Callable[[str], Flow]:
-    """The function that `package.module:function` means, looked for in the working directory first."""
+    """Import `package.module:function`, from the working directory first."""
     if not is_callable_path(path):
         raise InvalidCliArgument(f"the resolver {path!r} must have the form 'package.module:function'")
     start = str(Path.cwd())

@@ -1,4 +1,4 @@
-"""Where an executor finds the flow of a run, and what becomes of a run whose flow cannot be had."""
+"""Resolves the flow of a run: by name, or from the flow.yaml of its job."""
 
 import traceback
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from pyoco.core.models import Flow
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.records.models import Reason, RunStatus
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
-from pyoco_server.worker.engine.json_values import clean
-from pyoco_server.worker.flows.callable_policy import CallablePolicy
+from pyoco_server.worker.engine.json_values import escape_surrogates
+from pyoco_server.worker.flows.callable_policy import CallablePolicy, FlowBuildError
 from pyoco_server.worker.flows.flow_files import FlowFolder, load_resolver
-from pyoco_server.worker.flows.yaml_flow import FlowBuildError, build_yaml_flow
+from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 from pyoco_server.worker.ipc.protocol import Outcome, Run, Setup
 
 FlowResolver = Callable[[str], Flow]
@@ -28,21 +28,19 @@ def no_flows(flow_name: str) -> Flow:
 
 
 class FlowSource:
-    """Resolves flow names, and builds flows from the flow.yaml that a job carries."""
-
     def __init__(
         self, resolver: FlowResolver, policy: CallablePolicy, defaults: FlowDefaults = lambda _: {}
     ) -> None:
         self._resolver = resolver
         self._policy = policy
         self._defaults = defaults
-        # Known for a folder only: a resolver cannot be asked for its names.
+        # Known for a folder only: a resolver cannot list its names.
         self.names: list[str] = []
         self.failures: dict[str, str] = {}
 
     @classmethod
     def from_setup(cls, setup: Setup) -> "FlowSource":
-        """Load what the worker was told to; a ConfigError or import error stops the worker's start."""
+        """Load the configured flows; a ConfigError or import error stops the worker's start."""
         policy = CallablePolicy.parse(setup.callable_allow)
         if setup.resolver is not None:
             return cls(load_resolver(setup.resolver), policy)
@@ -55,7 +53,7 @@ class FlowSource:
         return source
 
     def prepare(self, run: Run, listener: RunListener) -> FlowRun | Outcome:
-        """The run, ready to execute, or the outcome of a run whose flow cannot be had."""
+        """The run, ready to execute, or its outcome if the flow cannot be resolved."""
         params: dict[str, Any] = msgspec.json.decode(run.params)
         try:
             if run.workflow_yaml is None:
@@ -63,28 +61,26 @@ class FlowSource:
             else:
                 flow, defaults = build_yaml_flow(run.workflow_yaml, run.flow_name, self._policy)
         except KeyError as error:
-            known = _what_is_known(error, run.flow_name)
-            return _not_runnable(
-                Reason.FLOW_NOT_FOUND, f"flow {run.flow_name!r} was not found: {known}", error
-            )
+            text = f"flow {run.flow_name!r} was not found: {_not_found_reason(error, run.flow_name)}"
+            return _not_runnable(Reason.FLOW_NOT_FOUND, text, error)
         except (FlowBuildError, InvalidRequest) as error:
             return _not_runnable(Reason.EXECUTION_ERROR, str(error), error)
         except Exception as error:  # noqa: BLE001 - a resolver is the user's code
             text = f"resolving flow {run.flow_name!r} raised {type(error).__name__}: {error}"
             return _not_runnable(Reason.EXECUTION_ERROR, text, error)
-        problem = _entangled(flow) or _unknown_rerun_task(flow, run.rerun_task)
+        problem = _foreign_dependency(flow) or _unknown_rerun_task(flow, run.rerun_task)
         if problem is not None:
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=problem)
         return FlowRun(run, flow, {**defaults, **params}, listener)
 
 
-def _what_is_known(error: KeyError, flow_name: str) -> str:
-    said = error.args[0] if error.args and isinstance(error.args[0], str) else repr(error)
-    return "the worker's resolver does not know it" if said == flow_name else said
+def _not_found_reason(error: KeyError, flow_name: str) -> str:
+    text = error.args[0] if error.args and isinstance(error.args[0], str) else repr(error)
+    return "the worker's resolver does not know it" if text == flow_name else text
 
 
-def _entangled(flow: Flow) -> str | None:
-    """Explain what the engine would report as a deadlock: pyoco links a task to all flows it is used in."""
+def _foreign_dependency(flow: Flow) -> str | None:
+    """Explain what the engine would report as a deadlock: pyoco links a task object in all of its flows."""
     if flow.has_control_flow():
         return None
     for task in flow.tasks:
@@ -107,12 +103,12 @@ def _unknown_rerun_task(flow: Flow, task: str | None) -> str | None:
 
 
 def _not_runnable(reason: Reason, text: str, error: Exception) -> Outcome:
-    # Our own refusals explain themselves; only the user's code has a place worth showing.
+    # Errors of the server explain themselves; only user code needs a traceback.
     ours = isinstance(error, FlowBuildError | InvalidRequest | KeyError)
     return Outcome(
         status=RunStatus.FAILED,
         reason=reason,
-        error=clean(text),
+        error=escape_surrogates(text),
         exc_type=type(error).__name__,
-        exc_traceback=None if ours else clean("".join(traceback.format_exception(error))),
+        exc_traceback=None if ours else escape_surrogates("".join(traceback.format_exception(error))),
     )

@@ -1,28 +1,28 @@
-"""The channel on which runs come to an executor, and from which those that wait there can be taken back.
+"""The channel on which runs reach an executor, and from which the worker can recall those it has not read.
 
-The worker keeps the reading end open as well. The kernel gives each packet to exactly one reader: a run that
-the worker has taken back is never begun, and one that it has not is the executor's. So nothing needs to be
-asked of an executor, whose task may hold the GIL. The way back is for the outcome of an executor that leaves
-and cannot send it on the link, because a worker that is paused has not read what was sent before.
+Both processes keep the read end open, and the kernel gives each packet to exactly one reader: a recalled run
+is never started, and any other is the executor's. So the worker needs no cooperation of an executor whose
+task may hold the GIL. The opposite direction carries one message: the outcome of an exiting executor that
+cannot send it on the link, because a paused worker has not read what was sent before.
 """
 
 import socket
 
 from pyoco_server.worker.ipc.protocol import Outcome, Run, message_from_executor, message_to_executor, packet
 
-# A run that takes more goes over the link, and nothing waits behind it.
+# A larger run is sent on the link, and no run is queued after it.
 _PACKET_BYTES = 32 * 1024
 
 
-class AheadChannel:
-    """The worker's side of it."""
+class PrefetchChannel:
+    """The worker's side."""
 
     def __init__(self) -> None:
         self._open = True
         self._writing, self.reading = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     def send(self, run: Run) -> bool:
-        """Whether the run is on the channel now; one that is too large, or too much for it, is not."""
+        """Whether the run was sent; false if it is too large or the channel is full."""
         data = packet(run)
         if len(data) > _PACKET_BYTES or not self._open:
             return False
@@ -32,15 +32,15 @@ class AheadChannel:
             return False
         return True
 
-    def take_back(self) -> list[Run]:
-        """The runs that the executor has not taken, and now never will."""
+    def recall(self) -> list[Run]:
+        """Take back the runs that the executor has not read."""
         runs: list[Run] = []
         while self._open and (run := receive(self.reading)) is not None:
             runs.append(run)
         return runs
 
     def last_outcome(self) -> Outcome | None:
-        """What an executor that has left sent here, if it could not send it on the link."""
+        """The outcome that an exited executor could not send on the link."""
         try:
             data = self._writing.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -56,7 +56,7 @@ class AheadChannel:
 
 
 def receive(channel: socket.socket) -> Run | None:
-    """The run that has waited longest; None when there is none. EOFError when the worker has gone."""
+    """The next run; None when there is none. EOFError when the worker has gone."""
     try:
         data = channel.recv(_PACKET_BYTES, socket.MSG_DONTWAIT)
     except BlockingIOError:

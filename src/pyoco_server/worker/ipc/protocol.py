@@ -1,9 +1,8 @@
-"""What the worker and an executor say to each other: length-prefixed msgpack frames over a socket pair.
+"""The messages between a worker and an executor process: length-prefixed msgpack frames on a socket pair.
 
-An executor runs one flow at a time. A run is one frame there and one back; between them the executor tells
-what must not be lost with it (finished tasks, printed lines), and its progress when it is asked: a short
-run costs two frames. Runs that are not large come over a channel of their own, from which the worker can
-take back those that wait (see ahead_channel.py); what is said of them comes in the order of the runs.
+An executor runs one flow at a time. A run is one frame to the executor and one back. Between them it sends
+what must not be lost with it (finished tasks, printed lines), and its progress on request. Small runs go over
+the prefetch channel instead (prefetch_channel.py); messages about runs come in the order of the runs.
 """
 
 import struct
@@ -16,12 +15,12 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import JournalEntry, LogLine
 
 _LENGTH = struct.Struct("!I")
-# A worker that waits for NATS may be silent for some seconds.
+# A worker that waits for NATS may send nothing for some seconds.
 _SHORTEST_SILENCE_SEC = 10.0
 
 
 class Setup(Struct, tag=True, kw_only=True):
-    """The first frame to an executor: where flows come from."""
+    """The first frame to an executor."""
 
     resolver: str | None = None
     flows: str | None = None
@@ -31,12 +30,12 @@ class Setup(Struct, tag=True, kw_only=True):
     journal_value_max_bytes: int = 64 * 1024 * 1024
     log_line_max_bytes: int = 16 * 1024
     log_run_max_bytes: int = 10 * 1024 * 1024
-    # A worker that is silent for longer may have lost the run.
+    # A worker that sends nothing for longer may have lost the run.
     max_silence_sec: float = 30.0
-    # Folders with the code of wheels, which imports look into first.
+    # Folders with the code of wheels, first on the import path.
     code_folders: list[str] = []
-    # A run that has waited for longer may be another's by now.
-    begin_within_sec: float = 15.0
+    # A run that was queued for longer may have another owner by now.
+    start_within_sec: float = 15.0
 
     @classmethod
     def from_config(
@@ -52,14 +51,12 @@ class Setup(Struct, tag=True, kw_only=True):
             log_line_max_bytes=config.run_log_line_max_bytes,
             log_run_max_bytes=config.run_log_run_max_bytes,
             max_silence_sec=max(config.consumer_ack_wait_sec, _SHORTEST_SILENCE_SEC),
-            # A worker keeps the messages of its runs alive at least twice in that time.
-            begin_within_sec=config.consumer_ack_wait_sec / 2,
+            # A worker extends the AckWait of its messages at least twice in that time.
+            start_within_sec=config.consumer_ack_wait_sec / 2,
         )
 
 
 class Run(Struct, tag=True, kw_only=True):
-    """Execute this run."""
-
     run_id: str
     flow_name: str
     # JSON, since its integers may be larger than msgpack's.
@@ -68,13 +65,13 @@ class Run(Struct, tag=True, kw_only=True):
     # The run's own working directory; None keeps the current one.
     directory: str | None = None
     attempt: int = 1
-    # What earlier attempts, or the run that this one repeats, have finished.
+    # What earlier attempts, or the original of a rerun, have finished.
     journal: list[JournalEntry] = []
-    # A rerun from this task: its own results, and those of what follows it, are not reused.
+    # A rerun from this task: its results and those downstream are not reused.
     rerun_task: str | None = None
     # When it was sent, by the monotonic clock of this machine.
     sent_at: float | None = None
-    # Its waits for people, a JSON list of WaitRecords; empty: it had none.
+    # Its waits for people: a JSON list of WaitRecords, or nothing.
     waits: bytes = b""
 
 
@@ -85,11 +82,11 @@ class Cancel(Struct, tag=True, kw_only=True):
 
 
 class Report(Struct, tag=True):
-    """Tell the progress of the run under way."""
+    """Send the progress of the current run."""
 
 
-class Abandon(Struct, tag=True, kw_only=True):
-    """Give this run up now, whatever it is doing: tell its outcome, and end the process."""
+class ForceEnd(Struct, tag=True, kw_only=True):
+    """End this run now, whatever it is doing: send its outcome and exit."""
 
     run_id: str
     status: str
@@ -97,20 +94,20 @@ class Abandon(Struct, tag=True, kw_only=True):
 
 
 class Ready(Struct, tag=True, kw_only=True):
-    """The executor can run flows; `error` says why it cannot."""
+    """The executor can run flows, or `error` says why it cannot."""
 
     error: str | None = None
-    # The flows of its folder, and the files of it that could not be loaded, with the reason.
+    # The flows of its folder, and the files that could not be loaded, with the reason.
     flows: list[str] = []
     failures: dict[str, str] = {}
 
 
 class Progress(Struct, tag=True, kw_only=True):
-    """The state of each task at this moment; of no run when there was none."""
+    """The state of each task; without a run id when there is no run."""
 
     run_id: str = ""
     tasks: dict[str, str] = {}
-    # What is known of each task so far, as in an Outcome.
+    # The records so far, as in an Outcome.
     task_records: dict[str, bytes] = {}
 
     def raw_records(self) -> dict[str, Raw]:
@@ -118,38 +115,38 @@ class Progress(Struct, tag=True, kw_only=True):
 
 
 class Finished(Struct, tag=True, kw_only=True):
-    """A task has finished: this is what its run needs in order not to execute it again."""
+    """A task has finished: the journal entry that prevents a second execution."""
 
     entry: JournalEntry
 
 
 class Asked(Struct, tag=True, kw_only=True):
-    """A task asks a person something, and nobody has answered yet: a Question as JSON."""
+    """A task has asked a person a question that is not answered yet: a Question as JSON."""
 
     question: bytes
 
 
-class Limited(Struct, tag=True, kw_only=True):
-    """A task with a time limit has begun. The worker watches it too: a task may hold the GIL."""
+class LimitStarted(Struct, tag=True, kw_only=True):
+    """A task with a time limit has started. The worker has a timer too: a task may hold the GIL."""
 
     key: str
     task: str
     limit_sec: float
-    # Whether its flow goes on without it.
+    # Whether its flow continues without it.
     isolated: bool
     started_at: float
 
 
-class Unlimited(Struct, tag=True, kw_only=True):
+class LimitEnded(Struct, tag=True, kw_only=True):
     """That task has ended."""
 
     key: str
 
 
 class ReadOutput(Struct, tag=True, kw_only=True):
-    """Something was written to the descriptor of this stream: read it, keep a copy, return it.
+    """Read the pipe of this stream, keep a copy and return the text.
 
-    The copy is the worker's to report if this process crashes before it has done so itself.
+    The worker reports the copy if this process crashes before it has reported the lines itself.
     """
 
     stream: str
@@ -158,12 +155,10 @@ class ReadOutput(Struct, tag=True, kw_only=True):
 
 
 class Printed(Struct, tag=True, kw_only=True):
-    """Lines that were printed."""
-
     lines: list[LogLine]
-    # The beginnings of lines, at least in part from a descriptor: the worker reports them after a crash.
+    # Incomplete lines that came from a descriptor, at least in part: reported after a crash.
     unfinished: list[LogLine] = []
-    # All that was returned after the last ReadOutput is in these lines, or is the beginning of one.
+    # All text that was returned for the last ReadOutput is in these lines, or in an incomplete one.
     confirms: bool = False
 
 
@@ -179,19 +174,18 @@ class Outcome(Struct, tag=True, kw_only=True):
     error: str | None = None
     exc_type: str | None = None
     exc_traceback: str | None = None
-    # The run left threads or broken streams behind: this executor leaves, and the next run gets another.
-    spoilt: bool = False
-    # Not over: go on from the journal, in another process. A task that the flow can do without does not end,
-    # or the worker was silent for so long that the run may be another's.
-    go_on: bool = False
-    # The flow did not come to this end by itself: it was given up, or its executor was killed.
-    by_force: bool = False
-    # It was never begun, and never will be here.
-    not_begun: bool = False
-    # What it waits for, and what it does not need an answer to any more: JSON lists of Questions.
+    # The run left threads or broken streams: this executor exits, and another one takes the next run.
+    must_restart: bool = False
+    # Not ended: continue from the journal in another process. An isolated task does not stop, or the worker
+    # was silent for so long that the run may have another owner.
+    must_resume: bool = False
+    # The run was ended from outside, or its executor was killed.
+    forced: bool = False
+    # It was never started, and will not be by this executor.
+    not_started: bool = False
+    # What it waits for: a JSON list of Questions.
     questions: bytes = b"[]"
-    unwanted: bytes = b"[]"
-    # How long the executor had it.
+    # The execution time in this executor.
     took_sec: float = 0.0
 
     def raw_records(self) -> dict[str, Raw]:
@@ -202,8 +196,10 @@ def _raw(records: dict[str, bytes]) -> dict[str, Raw]:
     return {name: Raw(record) for name, record in records.items()}
 
 
-ToExecutor = Setup | Run | Cancel | Report | Abandon
-FromExecutor = Ready | Progress | Finished | Asked | Limited | Unlimited | ReadOutput | Printed | Outcome
+ToExecutor = Setup | Run | Cancel | Report | ForceEnd
+FromExecutor = (
+    Ready | Progress | Finished | Asked | LimitStarted | LimitEnded | ReadOutput | Printed | Outcome
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_to = msgspec.msgpack.Decoder(ToExecutor).decode
@@ -211,7 +207,7 @@ _decode_from = msgspec.msgpack.Decoder(FromExecutor).decode
 
 
 def packet(message: Run | Outcome) -> bytes:
-    """A message as the channel of waiting runs carries it, which keeps packets apart by itself."""
+    """A message for the prefetch channel, which preserves packet boundaries."""
     return _encode(message)
 
 
@@ -221,7 +217,7 @@ def frame(message: ToExecutor | FromExecutor) -> bytes:
 
 
 class Frames:
-    """Cuts a byte stream back into frames."""
+    """Splits a byte stream into frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

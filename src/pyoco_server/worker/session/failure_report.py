@@ -1,4 +1,4 @@
-"""Telling of a failure: one log line with its ids, and one dead letter."""
+"""Reports a failed run: one log line with its ids, and one dead letter."""
 
 import logging
 import time
@@ -14,7 +14,7 @@ from pyoco_server.worker.ipc.protocol import Outcome
 log = logging.getLogger(__name__)
 
 _ERROR_CHARS = 8192
-# Between how an executor ended and what it printed last.
+# Separates how an executor ended from its last output.
 LAST_OUTPUT = "; its last output: "
 
 
@@ -24,12 +24,11 @@ class FailureReport:
         self._worker_id = worker_id
         self._publish_execution_errors = publish_execution_errors
 
-    async def tell(self, job: Job, delivery: Delivery, outcome: Outcome) -> None:
-        """A run that FAILED."""
+    async def report(self, job: Job, delivery: Delivery, outcome: Outcome) -> None:
         spec = Err.FLOW_NOT_FOUND if outcome.reason == Reason.FLOW_NOT_FOUND else Err.EXECUTION_FAILED
-        # A user's exception often quotes its input, and params must not reach the log; nor must its output.
-        told = (outcome.error or "").partition(LAST_OUTPUT)[0]
-        error, trace = redact_exception(told, outcome.exc_traceback or "", [job.params])
+        # A user's exception often quotes its input; neither params nor output may reach the log.
+        reported = (outcome.error or "").partition(LAST_OUTPUT)[0]
+        error, trace = redact_exception(reported, outcome.exc_traceback or "", [job.params])
         context = {"run_id": job.run_id, "flow_name": job.flow_name, "tag": job.tag, "reason": outcome.reason}
         exception = {"exc_type": outcome.exc_type, "exc_message": error, "exc_traceback": trace}
         self._log(spec, error, **context, **{key: value for key, value in exception.items() if value})
@@ -40,10 +39,10 @@ class FailureReport:
         letter.tenant_id = job.tenant_id
         await self._publish(letter, delivery.tag)
 
-    async def tell_invalid(
+    async def report_invalid(
         self, delivery: Delivery, run_id: str | None, error: str, *, tenant_id: str | None = None
     ) -> None:
-        """A job that could not be read; whose it was is known if its run is."""
+        """A job that could not be decoded; its tenant is known if its run is."""
         self._log(Err.INVALID_JOB, error, run_id=run_id, tag=delivery.tag, reason=Reason.INVALID_JOB)
         letter = self._letter(delivery, Reason.INVALID_JOB, error)
         letter.run_id, letter.tenant_id = run_id, tenant_id
@@ -67,5 +66,5 @@ class FailureReport:
         try:
             await self._letters.publish(letter, tag=tag)
         except NatsUnavailable as error:
-            # Best effort by contract: the run's own snapshot tells the same.
+            # Best effort by contract: the run's snapshot has the same error.
             self._log(Err.DLQ_PUBLISH_FAILED, str(error), run_id=letter.run_id, reason=letter.reason)

@@ -1,4 +1,4 @@
-"""The worker's own record: that it is there, what it does, and when anything last moved."""
+"""The worker's record in the registry: heartbeats, current runs, and the commands of operators."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from pyoco_server.aio.background import repeat
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.stores.worker_registry import OwnRecord
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import WheelSyncState, WorkerRecord, WorkerState
@@ -17,16 +18,14 @@ from pyoco_server.version import __version__
 
 log = logging.getLogger(__name__)
 
-# Short runs come and go faster than anybody looks: their changes are stored together.
+# Changes within this time are stored together: short runs change faster than anybody reads.
 _COALESCE_SEC = 0.25
 
-# Told of the record each time it was stored, with whatever operators have written into it.
+# Called with the record after each write, with the commands of operators.
 OnRecord = Callable[[WorkerRecord], Awaitable[None]]
 
 
 class Presence:
-    """Keeps the registry record of this worker up to date, from its start to its stop."""
-
     def __init__(
         self,
         connection: Connection,
@@ -54,27 +53,27 @@ class Presence:
         )
         self._heartbeat_sec = connection.config.worker_heartbeat_interval_sec
         self._running: dict[str, float] = {}
-        # How many of its executors cannot be started.
+        # The number of executors that cannot be started.
         self._failing = 0
         self._on_record = on_record
         self._changed = asyncio.Event()
-        # Somebody else has written the record, and wants it to be seen now.
-        self._look_now = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        # The record was written elsewhere, and should be read now.
+        self._refresh_now = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         await self._own.save()
-        await self._tell()
-        self._keeper = asyncio.create_task(repeat("presence", self._keep), name="presence")
+        await self._notify()
+        self._keeping = asyncio.create_task(repeat("presence", self._keep), name="presence")
 
     def began(self, run_id: str) -> None:
         self._running[run_id] = time.time()
         self.progressed()
 
     def ended(self, run_id: str, status: str | None) -> None:
-        """A run has left this worker; without a status it was handed back or lost."""
+        """A run has ended here; without a status it was returned to the queue or lost."""
         record = self._own.record
-        # Two slots may have had the same run, one after it had lost it to the other.
+        # Two slots may have had the same run, one after losing it to the other.
         record.last_run_started_at = self._running.pop(run_id, record.last_run_started_at)
         record.last_run_id = run_id
         record.last_run_status = status
@@ -86,8 +85,8 @@ class Presence:
         self._changed.set()
 
     @contextmanager
-    def executor_fails(self, why: str) -> Iterator[None]:
-        """While one of its executors cannot be started, the record says why."""
+    def reporting_executor_error(self, why: str) -> Iterator[None]:
+        """Within this block, the record says why an executor cannot be started."""
         self._failing += 1
         self._own.record.executor_error = why
         self._changed.set()
@@ -99,46 +98,45 @@ class Presence:
                 self._own.record.executor_error = None
             self._changed.set()
 
-    def tell_wheels(self, state: WheelSyncState) -> None:
-        """How this worker's wheels are."""
+    def report_wheels(self, state: WheelSyncState) -> None:
         self._own.record.wheel_sync = state
-        if self._keeper is not None:
+        if self._keeping is not None:
             self._changed.set()
 
-    def look(self) -> None:
-        """Find out what was written into the record elsewhere: storing it again brings that to light."""
-        self._look_now.set()
+    def refresh_now(self) -> None:
+        """Store the record now, which reads what was written into it elsewhere."""
+        self._refresh_now.set()
         self._changed.set()
 
     async def stop(self, reason: str) -> None:
-        """Say goodbye; a worker that NATS cannot hear is seen as disconnected instead."""
-        if self._keeper is None:
+        """Store that this worker has stopped; without NATS it is seen as disconnected instead."""
+        if self._keeping is None:
             return
-        self._keeper.cancel()
-        await asyncio.gather(self._keeper, return_exceptions=True)
+        self._keeping.cancel()
+        await asyncio.gather(self._keeping, return_exceptions=True)
         record = self._own.record
         record.stopped_at = time.time()
         record.stop_reason = reason
         await self._save(WorkerState.STOPPED_GRACEFUL)
 
     async def _keep(self) -> None:
-        """Store the record when something has changed, or when a heartbeat is due."""
+        """Store the record after a change, or when a heartbeat is due."""
         try:
             async with asyncio.timeout(self._heartbeat_sec):
                 await self._changed.wait()
         except TimeoutError:
             log.debug("heartbeat")
         self._changed.clear()
-        self._look_now.clear()
+        self._refresh_now.clear()
         await self._save(WorkerState.RUNNING if self._running else WorkerState.IDLE)
-        await self._tell()
+        await self._notify()
         try:
             async with asyncio.timeout(min(_COALESCE_SEC, self._heartbeat_sec)):
-                await self._look_now.wait()
+                await self._refresh_now.wait()
         except TimeoutError:
-            log.debug("the changes of the last moment are stored together")
+            log.debug("coalesced the latest changes")
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         if self._on_record is not None:
             await self._on_record(self._own.record)
 
@@ -148,9 +146,34 @@ class Presence:
         record.last_seen_at = record.last_heartbeat_at = time.time()
         record.current_run_ids = list(self._running)
         record.current_run_id = record.current_run_ids[0] if record.current_run_ids else None
-        # Runs in line, or whose end is being stored, have no slot.
+        # Queued runs, and runs whose end is being stored, occupy no slot.
         record.slots_busy = min(len(self._running), record.slots)
         try:
             await self._own.save()
         except NatsUnavailable as error:
             log.debug("worker record not stored: %s", error)
+
+
+class OperatorCommands:
+    """Pause and drain requests that operators have written into the worker's record."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self._paused = False
+        # Set when this worker should finish its runs and exit.
+        self.drain = asyncio.Event()
+
+    async def apply(self, record: WorkerRecord) -> None:
+        if record.drain_requested_at is not None and not self.drain.is_set():
+            log.info("worker %s was asked to drain", record.worker_id)
+            self.drain.set()
+        paused = record.paused or self.drain.is_set()
+        if paused == self._paused:
+            return
+        self._paused = paused
+        if paused:
+            log.info("worker %s takes no new runs: it is paused or drained", record.worker_id)
+            await self._intake.pause()
+        else:
+            log.info("worker %s takes runs again", record.worker_id)
+            self._intake.resume()

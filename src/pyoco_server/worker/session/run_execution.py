@@ -1,10 +1,12 @@
-"""One claimed run at its worker, from its beginning to what is stored of its end."""
+"""Executes one claimed run, and stores its end."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from msgspec import structs
 
 from pyoco_server.broker.client.connection import PayloadTooLarge
 from pyoco_server.broker.queue.work_queue import Delivery
@@ -19,19 +21,20 @@ from pyoco_server.records.models import (
     RerunMode,
     RunSnapshot,
     RunStatus,
+    TaskStatus,
     encode,
 )
-from pyoco_server.records.wait_models import Question
+from pyoco_server.records.wait_models import Question, WaitRecord
 from pyoco_server.runs.lifecycle.ownership import OwnedRun, RunEnded
+from pyoco_server.runs.lifecycle.waiting_state import not_waiting, waiting
 from pyoco_server.worker.executors.executor import (
     ExecutorCrashed,
     ExecutorFailedToStart,
     RunExecutor,
-    TaskOverdue,
+    TaskTimedOut,
 )
-from pyoco_server.worker.ipc.protocol import Limited, Outcome, Run
+from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, Run
 from pyoco_server.worker.session.failure_report import LAST_OUTPUT
-from pyoco_server.worker.session.run_end import left
 from pyoco_server.worker.session.run_keeper import RunKeeper
 from pyoco_server.worker.session.run_questions import RunQuestions
 from pyoco_server.worker.session.run_recorder import RunRecorder
@@ -43,14 +46,15 @@ T = TypeVar("T")
 
 _WRITE_RETRY_SEC = 0.25
 _REUSING = {RerunMode.FAILED, RerunMode.TASK}
+# The task states of an ended run: nothing waits any more.
+_TERMINAL_STATE: Final = {
+    str(state): TaskStatus.CANCELLED if state is TaskStatus.WAITING else state for state in TaskStatus
+}
+_STATUS: Final = {str(status): status for status in RunStatus}
 
 
 class RunExecution:
-    """Has the flow executed, and kept, recorded and ended as it should be.
-
-    It is itself who hears of the run (RunEvents): most short runs have nothing to tell on their way, and
-    never need a recorder.
-    """
+    """Implements RunEvents itself: most short runs have no events, and never need a recorder."""
 
     def __init__(
         self, services: WorkerServices, delivery: Delivery, executor: RunExecutor, job: Job, owned: OwnedRun
@@ -63,42 +67,41 @@ class RunExecution:
         timeout_sec = services.connection.config.wait_timeout_sec
         self._questions = RunQuestions(services.waits, services.wait_events, job, timeout_sec)
         self._recorder: RunRecorder | None = None
-        # Of the entries that the executor has told of.
+        # Of the entries that the executor has sent.
         self._last_number = 0
         self._closed = False
-        # Whether an executor has had it in this attempt.
-        self.begun = False
+        # Whether an executor has had the run in this attempt.
+        self.started = False
 
     async def run(self) -> Outcome | None:
-        """Execute and store the end; None when NATS answers but does not take it.
+        """Execute and store the end; None when NATS is reachable but does not accept it.
 
-        A run that was not begun, or that is to go on with an answer, has no end: it goes back to the queue.
+        A run that was not started or must resume has no end: it returns to the queue.
         """
         keeper = RunKeeper(self._services, self._delivery, self._owned, self._executor, self._questions)
         async with asyncio.TaskGroup() as group:
             keeper.start(group)
             try:
                 outcome = await self._outcome(keeper)
-                if outcome.go_on:
+                if outcome.must_resume:
                     return outcome
-                keeper.leave_snapshot_alone()
-                if outcome.not_begun:
+                keeper.stop_writing()
+                if outcome.not_started:
                     if await self.unclaim():
                         return outcome
                     outcome = Outcome(status=RunStatus.CANCELLED)
-                await self.settle()
+                await self.flush()
                 stored = await self._store_end(outcome)
             finally:
                 keeper.stop()
         return outcome if stored else None
 
-    async def settle(self) -> None:
-        """Wait for what the run has left behind so far: its next owner goes on from there."""
+    async def flush(self) -> None:
+        """Store what the run has done so far: its next owner continues from there."""
         if self._recorder is not None:
-            await self._recorder.settle()
+            await self._recorder.flush()
 
     async def close(self) -> None:
-        """Nothing more is stored of it."""
         self._closed = True
         if self._recorder is not None:
             await self._recorder.close()
@@ -130,28 +133,30 @@ class RunExecution:
         return self._recorder
 
     async def close_waits(self) -> None:
-        """The run is over: nobody has to answer it any more. A gateway does it as well, a little later."""
+        """Close the waits of an ended run. If this fails, a gateway does it later."""
         try:
             await self._questions.close()
         except NatsUnavailable as error:
-            log.warning("the waits of a run are closed later: %s", error, extra={"run_id": self._job.run_id})
+            log.warning(
+                "a gateway closes the waits of a run later: %s", error, extra={"run_id": self._job.run_id}
+            )
 
     async def _outcome(self, keeper: RunKeeper) -> Outcome:
         if self._owned.snapshot.cancel_requested_at is not None:
-            # Cancelled before it began, or taken over from a worker that died while it was stopping.
+            # Cancelled before its start, or taken over from a worker that died while it was stopping.
             return Outcome(status=RunStatus.CANCELLED)
         if keeper.limit.passed:
-            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=keeper.limit.verdict)
+            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=keeper.limit.error)
         outcome = await self._execute()
-        if not outcome.by_force:
-            # Also when it ended just before it would have been ended.
+        if not outcome.forced:
+            # Also when it ended by itself just before that.
             return outcome
         if keeper.cancellation.forced:
             outcome.status, outcome.reason = RunStatus.CANCELLED, Reason.CANCEL_FORCED
-            outcome.error = keeper.cancellation.verdict
+            outcome.error = keeper.cancellation.error
         elif keeper.limit.exceeded:
             outcome.status, outcome.reason = RunStatus.FAILED, Reason.TIMEOUT
-            outcome.error = keeper.limit.verdict
+            outcome.error = keeper.limit.error
         return outcome
 
     async def _execute(self) -> Outcome:
@@ -173,43 +178,43 @@ class RunExecution:
             run.waits = self._questions.encoded()
             outcome = await self._execute_once(run)
             if outcome.status == RunStatus.WAITING_HUMAN:
-                return await self._come_to_wait(outcome)
-            if not outcome.go_on:
+                return await self._wait_or_resume(outcome)
+            if not outcome.must_resume:
                 return outcome
-            await self._journal_settled()
+            await self._flush_journal()
             run.journal = await self._services.journal.entries(job.run_id)
-            # The run may have been taken, cancelled or ended meanwhile.
+            # The run may have been taken over, cancelled or ended meanwhile.
             await owned.refresh()
             if owned.snapshot.cancel_requested_at is not None:
                 return Outcome(status=RunStatus.CANCELLED)
 
     async def _execute_once(self, run: Run) -> Outcome:
-        begun_before, self.begun = self.begun, True
+        started_before, self.started = self.started, True
         try:
             return await self._executor.execute(run, self)
         except ExecutorFailedToStart:
-            self.begun = begun_before
+            self.started = started_before
             raise
-        except TaskOverdue as overdue:
-            late = overdue.task
-            if late.isolated:
-                self.finished(self._failed_entry(late, run, str(overdue)))
-                return Outcome(status=RunStatus.RUNNING, go_on=True)
-            error = f"task {late.task}: {overdue}"
-            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error, by_force=True)
+        except TaskTimedOut as timeout:
+            task = timeout.task
+            if task.isolated:
+                self.finished(self._failed_entry(task, run, str(timeout)))
+                return Outcome(status=RunStatus.RUNNING, must_resume=True)
+            error = f"task {task.task}: {timeout}"
+            return Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error, forced=True)
         except ExecutorCrashed as crash:
             error = f"{crash}{LAST_OUTPUT}{crash.output}" if crash.output else str(crash)
             reason = Reason.EXECUTOR_CRASHED
-            return Outcome(status=RunStatus.FAILED, reason=reason, error=error, by_force=True)
+            return Outcome(status=RunStatus.FAILED, reason=reason, error=error, forced=True)
 
-    def _failed_entry(self, late: Limited, run: Run, error: str) -> JournalEntry:
-        """What the executor of a task past its limit could not tell itself."""
+    def _failed_entry(self, task: LimitStarted, run: Run, error: str) -> JournalEntry:
+        """The entry that the killed executor of a task past its limit could not send."""
         base = last_number(run.journal)
         return JournalEntry(
-            key=late.key,
-            task=late.task,
+            key=task.key,
+            task=task.task,
             attempt=run.attempt,
-            started_at=late.started_at,
+            started_at=task.started_at,
             ended_at=time.time(),
             error=error,
             number=max(base, self._last_number) + 1,
@@ -217,65 +222,66 @@ class RunExecution:
         )
 
     async def unclaim(self) -> bool:
-        """Whether the run is free for the next delivery; False when it is to be cancelled instead."""
+        """Release the run for the next delivery; False when it has to be cancelled instead."""
         most = self._services.connection.config.consumer_max_deliver
         return await self._owned.unclaim(last_delivery=self._delivery.number >= most)
 
     def _directory(self, snapshot: RunSnapshot) -> str | None:
-        """One folder per attempt: an earlier one that is not quite dead must not disturb its successor."""
+        """One folder per attempt: an earlier executor that still runs must not disturb a later one."""
         if self._services.run_dir is None:
             return None
         return f"{self._services.run_dir}/{snapshot.run_id}-{snapshot.attempt}"
 
-    async def _come_to_wait(self, outcome: Outcome) -> Outcome:
-        """What becomes of a run that can only wait, once all that it has done is stored."""
+    async def _wait_or_resume(self, outcome: Outcome) -> Outcome:
+        """How a run continues that can only wait, after everything it has done is stored."""
         limit = self._services.connection.config.consumer_max_deliver
-        # Going on takes a delivery, and there may be many answers: half of them are for other troubles.
-        may_go_on = limit <= 0 or self._delivery.number < limit // 2
+        # Resuming costs a delivery, and there may be many answers: half of the deliveries are for failures.
+        may_resume = limit <= 0 or self._delivery.number < limit // 2
 
         async def settle() -> Outcome:
             await self._all_stored()
-            return await self._questions.settle(outcome, may_go_on=may_go_on)
+            return await self._questions.settle(outcome, may_resume=may_resume)
 
-        settled = await self._insist(settle)
+        settled = await self._retry(settle)
         if settled is None:
             raise self._services.connection.unavailable("a run cannot come to wait")
         return settled
 
-    async def _journal_settled(self) -> None:
-        """Wait until the journal has all that the run has done, or it would be executed again."""
-        if await self._insist(self._all_stored) is None:
+    async def _flush_journal(self) -> None:
+        """Store everything the run has done, or it would be executed again."""
+        if await self._retry(self._all_stored) is None:
             raise self._services.connection.unavailable("the journal of a run cannot be stored")
 
     async def _all_stored(self) -> bool:
-        await self.settle()
-        if self._recorder is not None and not self._recorder.is_settled:
+        await self.flush()
+        if self._recorder is not None and not self._recorder.is_flushed:
             raise self._services.connection.unavailable("the journal of the run is not stored yet")
         return True
 
     async def _store_end(self, outcome: Outcome) -> bool:
-        """Write how it ended, or that it waits; false when NATS answers but does not take it."""
+        """Write how it ended, or that it waits; false when NATS is reachable but does not accept it."""
         is_waiting = outcome.status == RunStatus.WAITING_HUMAN
         try:
-            return (
-                await self._insist(lambda: self._write_end(outcome), at_any_size=not is_waiting) is not None
-            )
+            stored = await self._retry(lambda: self._write_end(outcome), at_any_size=not is_waiting)
         except PayloadTooLarge as error:
-            # Whatever else a snapshot has can be cut.
+            # Everything else in a snapshot can be cut.
             text = f"what the run waits for does not fit into its snapshot: {error.detail}"
             failed = Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
-            return await self._insist(lambda: self._write_end(failed)) is not None
+            stored = await self._retry(lambda: self._write_end(failed))
+        return stored is not None
 
     async def _write_end(self, outcome: Outcome) -> bool:
         try:
-            await self._owned.write(lambda snapshot: left(snapshot, outcome, self._questions.awaited))
+            await self._owned.write(
+                lambda snapshot: final_snapshot(snapshot, outcome, self._questions.awaited)
+            )
         except RunEnded as ended:
             if not ended.by_us:
                 raise
         return True
 
-    async def _insist(self, act: Callable[[], Awaitable[T]], *, at_any_size: bool = True) -> T | None:
-        """Wait an outage out: the work is done and must count. None: NATS answers, but does not take it."""
+    async def _retry(self, act: Callable[[], Awaitable[T]], *, at_any_size: bool = True) -> T | None:
+        """Retry through an outage; None when NATS is reachable but does not accept the write."""
         connection = self._services.connection
         give_up_at = time.monotonic() + self._services.ack_wait_sec
         while True:
@@ -293,3 +299,36 @@ class RunExecution:
                     return None
                 else:
                     await asyncio.sleep(_WRITE_RETRY_SEC)
+
+
+def final_snapshot(snapshot: RunSnapshot, outcome: Outcome, open_waits: Sequence[WaitRecord]) -> RunSnapshot:
+    """The snapshot when the worker is done with the run: ended, or waiting for people."""
+    if outcome.status != RunStatus.WAITING_HUMAN:
+        return terminal_snapshot(snapshot, outcome)
+    if snapshot.cancel_requested_at is not None:
+        return terminal_snapshot(snapshot, structs.replace(outcome, status=RunStatus.CANCELLED, tasks={}))
+    tasks = {name: TaskStatus(state) for name, state in outcome.tasks.items()}
+    return structs.replace(
+        waiting(snapshot, open_waits, tasks),
+        task_records=outcome.raw_records(),
+        task_records_truncated=outcome.records_cut,
+    )
+
+
+def terminal_snapshot(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
+    now = time.time()
+    status = _STATUS[outcome.status]
+    reported = {name: _TERMINAL_STATE[state] for name, state in outcome.tasks.items()}
+    return structs.replace(
+        snapshot,
+        status=status,
+        tasks=reported or {name: state.when_run_ends(status) for name, state in snapshot.tasks.items()},
+        # A crashed executor sends no records: keep the last reported ones.
+        task_records=outcome.raw_records() or snapshot.task_records,
+        task_records_truncated=outcome.records_cut,
+        reason=outcome.reason,
+        error=outcome.error,
+        heartbeat_at=now,
+        end_time=now,
+        **not_waiting(snapshot),
+    )

@@ -1,4 +1,4 @@
-"""What happens beside a running flow: its message is kept alive, its progress and heartbeat are stored."""
+"""Runs beside a flow: extends AckWait, stores progress and heartbeats, enforces cancel and time limit."""
 
 import asyncio
 import logging
@@ -9,23 +9,76 @@ from msgspec import structs
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
-from pyoco_server.records.models import RunSnapshot, TaskStatus
+from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.runs.lifecycle.ownership import OwnedRun
 from pyoco_server.runs.lifecycle.waiting_state import open_waits
 from pyoco_server.worker.executors.executor import RunExecutor
-from pyoco_server.worker.session.cancellation import Cancellation
-from pyoco_server.worker.session.run_limit import RunLimit
 from pyoco_server.worker.session.run_questions import RunQuestions
 from pyoco_server.worker.session.worker_services import WorkerServices
 
 log = logging.getLogger(__name__)
 
-# How often a lasting run is looked after; a change of its tasks is stored at most this often.
+# How often a long run is checked; a change of its tasks is stored at most this often.
 _TICK_SEC = 0.1
 
 
+class Cancellation:
+    """Asks a cancelled flow to stop, and ends it by force after the grace period."""
+
+    def __init__(self, executor: RunExecutor, *, grace_sec: float) -> None:
+        self._executor = executor
+        self._grace_sec = grace_sec
+        self._requested_at: float | None = None
+        self.forced = False
+
+    async def enforce(self, snapshot: RunSnapshot) -> None:
+        if snapshot.cancel_requested_at is None:
+            return
+        now = time.monotonic()
+        if self._requested_at is None:
+            self._requested_at = now
+            self._executor.cancel(snapshot.run_id)
+        elif now - self._requested_at > self._grace_sec:
+            if not self.forced:
+                self.forced = True
+                spec = Err.CANCEL_TIMED_OUT
+                log.error("%s: %s", spec.en, self.error, extra=spec.log_fields(run_id=snapshot.run_id))
+            # Repeated while the run lasts: it may have been between two executors.
+            await self._executor.force_end(RunStatus.CANCELLED, self.error)
+
+    @property
+    def error(self) -> str:
+        return f"the flow did not stop within {self._grace_sec:g} s of the cancel, and was ended by force"
+
+
+class RunLimit:
+    """Ends a run that exceeds its time limit, which excludes the time that it waited for people."""
+
+    def __init__(self, owned: OwnedRun, executor: RunExecutor) -> None:
+        self._owned = owned
+        self._executor = executor
+        self._limit_sec = owned.snapshot.timeout_sec
+        self.exceeded = False
+
+    @property
+    def passed(self) -> bool:
+        return self._limit_sec is not None and self._owned.used_sec >= self._limit_sec
+
+    async def enforce(self) -> None:
+        if self.passed:
+            if not self.exceeded:
+                self.exceeded = True
+                log.warning("ending a run: %s", self.error, extra={"run_id": self._owned.snapshot.run_id})
+            # Repeated while the run lasts: it may have been between two executors.
+            await self._executor.force_end(RunStatus.FAILED, self.error)
+
+    @property
+    def error(self) -> str:
+        return f"the run took longer than its limit of {self._limit_sec:g} s"
+
+
 class RunKeeper:
-    """Watches over one run until it is cancelled; raises NotOwner when the run has become another's."""
+    """Watches one run until it is stopped; raises NotOwner when the run has another owner."""
 
     def __init__(
         self,
@@ -41,7 +94,7 @@ class RunKeeper:
         self._owned = owned
         self._executor = executor
         self._may_write = True
-        self._told_failure = False
+        self._failure_logged = False
         self._woken = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -54,12 +107,12 @@ class RunKeeper:
         return self._owned.snapshot.run_id
 
     def start(self, group: asyncio.TaskGroup) -> None:
-        """Begin to watch once the run has lasted for a moment, or is woken: most short runs never need it."""
+        """Watch the run once it has lasted for a moment, or is woken: most short runs never need it."""
         self._group = group
-        self._services.under_way.add(self)
+        self._services.active_runs.add(self)
 
     def wake(self) -> None:
-        """Somebody has changed the run's snapshot: look at it now."""
+        """The run's snapshot was changed elsewhere: read it now."""
         self._woken.set()
         self.begin()
 
@@ -67,13 +120,13 @@ class RunKeeper:
         if self._group is not None and self._watching is None:
             self._watching = self._group.create_task(self._watch())
 
-    def leave_snapshot_alone(self) -> None:
-        """The run has ended: from now on only its message is kept alive."""
+    def stop_writing(self) -> None:
+        """The run has ended: from now on only AckWait is extended."""
         self._may_write = False
 
     def stop(self) -> None:
         self._group = None
-        self._services.under_way.remove(self)
+        self._services.active_runs.remove(self)
         if self._watching is not None:
             self._watching.cancel()
 
@@ -86,17 +139,16 @@ class RunKeeper:
             await self._next_tick()
             now = time.monotonic()
             if now - acked_at >= ack_every_sec:
-                await self._keep_message()
+                await self._extend_ack_wait()
                 acked_at = now
-            if self._may_write and (self._progressed() or now - beat_at >= beat_every_sec):
+            if self._may_write and (self._has_progress() or now - beat_at >= beat_every_sec):
                 await self._store()
                 beat_at = now
             if self._may_write:
-                await self.cancellation.pursue(self._owned.snapshot)
-                await self.limit.pursue()
+                await self.cancellation.enforce(self._owned.snapshot)
+                await self.limit.enforce()
 
     async def _next_tick(self) -> None:
-        """Wait for the next look at the run, or for the word that something was asked of it."""
         try:
             async with asyncio.timeout(_TICK_SEC):
                 await self._woken.wait()
@@ -110,17 +162,17 @@ class RunKeeper:
         try:
             await self._owned.refresh()
         except NatsUnavailable as error:
-            # The next heartbeat finds the same.
-            log.warning("a changed run could not be read: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
+            # The next heartbeat reads the same.
+            log.warning("a changed run could not be read: %s", error, extra=self._unavailable())
 
-    async def _keep_message(self) -> None:
+    async def _extend_ack_wait(self) -> None:
         try:
             await self._delivery.in_progress()
         except NatsUnavailable as error:
             spec = Err.PROGRESS_ACK_FAILED
-            log.error("%s: %s", spec.en, error, extra=spec.log_fields(run_id=self._owned.snapshot.run_id))
+            log.error("%s: %s", spec.en, error, extra=spec.log_fields(run_id=self.run_id))
 
-    def _progressed(self) -> bool:
+    def _has_progress(self) -> bool:
         progress = self._executor.progress()
         if progress is None or progress.tasks == self._owned.snapshot.tasks:
             return False
@@ -129,16 +181,16 @@ class RunKeeper:
 
     async def _store(self) -> None:
         try:
-            await self._owned.write(self._moved_on)
+            await self._owned.write(self._with_progress)
         except NatsUnavailable as error:
-            # Said once per outage; the next tick tries again.
-            if not self._told_failure:
-                log.warning("progress not stored: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
-            self._told_failure = True
+            # Logged once per outage; the next tick retries.
+            if not self._failure_logged:
+                log.warning("progress not stored: %s", error, extra=self._unavailable())
+            self._failure_logged = True
         else:
-            self._told_failure = False
+            self._failure_logged = False
 
-    def _moved_on(self, snapshot: RunSnapshot) -> RunSnapshot:
+    def _with_progress(self, snapshot: RunSnapshot) -> RunSnapshot:
         progress = self._executor.progress()
         states = snapshot.tasks if progress is None else progress.tasks
         asked = open_waits(self._questions.open)
@@ -149,3 +201,6 @@ class RunKeeper:
             heartbeat_at=time.time(),
             open_waits=asked or snapshot.open_waits,
         )
+
+    def _unavailable(self) -> dict[str, object]:
+        return Err.NATS_UNAVAILABLE.log_fields(run_id=self.run_id)

@@ -1,7 +1,7 @@
-"""The questions of one run to people, at the worker that executes it: asked, looked up, and taken back.
+"""The questions of one run to people, at the worker that executes it.
 
-A question is asked into the bucket as soon as its task comes to it, so that somebody can answer while the
-rest of the flow still runs. What counts for the run is what the bucket says when nothing else can run.
+A question is stored as soon as its task asks it, so that it can be answered while the rest of the flow runs.
+When nothing else can run, the stored waits decide how the run continues.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from pyoco_server.records.wait_models import (
 )
 from pyoco_server.worker.ipc.protocol import Outcome
 
-_NEEDLESS: Final = "the run does not need the answer any more"
+_NOT_NEEDED: Final = "the run does not need the answer any more"
 
 Place = tuple[str, str]
 
@@ -42,32 +42,31 @@ class RunQuestions:
         self._events = events
         self._job = job
         self._timeout_sec = timeout_sec
-        # Of each question the wait that counts, as last seen.
+        # The newest wait of each question, as last read.
         self._waits: dict[Place, WaitRecord] = {}
-        # Those that the run waits for, since it has come to wait.
+        # The waits that the run needs an answer to, when nothing else can run.
         self.awaited: list[WaitRecord] = []
         self._asking = asyncio.Lock()
 
     @property
     def open(self) -> list[WaitRecord]:
-        """Those without an answer, as last seen."""
+        """Those without an answer, as last read."""
         return [wait for wait in self._waits.values() if wait.state is WaitState.OPEN]
 
     async def load(self) -> None:
-        """Learn what earlier attempts have asked, and what was answered.
+        """Read the waits of earlier attempts.
 
-        From the leader: a run that waits for what was closed, and asked again since, would wait for ever.
+        From the leader: a run that waits for a closed wait would never continue.
         """
         stored = await self._store.of_run_from_leader(self._job.run_id)
         for wait in sorted((each.record for each in stored), key=lambda record: record.arming):
             self._waits[wait.node, wait.name] = wait
 
     def encoded(self) -> bytes:
-        """For an executor."""
         return encode(list(self._waits.values())) if self._waits else b""
 
     async def ask(self, question: Question) -> WaitRecord:
-        """The wait of a question, made when there is none: an attempt that asks again finds the old one."""
+        """The wait of a question; created unless an earlier attempt has asked it."""
         async with self._asking:
             known = self._waits.get((question.node, question.name))
             if known is not None and known.state is not WaitState.CANCELLED:
@@ -83,21 +82,21 @@ class RunQuestions:
             self._waits[question.node, question.name] = wait
             return wait
 
-    async def settle(self, outcome: Outcome, *, may_go_on: bool) -> Outcome:
-        """What becomes of a run that can only wait: it does, or goes on with an answer, or is too late.
+    async def settle(self, outcome: Outcome, *, may_resume: bool) -> Outcome:
+        """How a run continues that can only wait: it waits, resumes with an answer, or has timed out.
 
-        An answer between this look and the snapshot that says so is found by the caretaker of a gateway.
+        An answer between this read and the write of the snapshot is found by a gateway.
         """
         try:
             asked = [await self.ask(question) for question in decode_questions(outcome.questions)]
         except PayloadTooLarge as error:
             text = f"a question cannot be asked, it is too large for NATS: {error.detail}"
             return Outcome(status=RunStatus.FAILED, reason=Reason.EXECUTION_ERROR, error=text)
-        await self._look_again(asked)
+        await self._read_back(asked)
         self.awaited = [self._waits[wait.node, wait.name] for wait in asked]
-        await self._take_back_others()
-        if may_go_on and any(wait.resolved for wait in self.awaited):
-            return Outcome(status=RunStatus.RUNNING, go_on=True)
+        await self._close_unneeded()
+        if may_resume and any(wait.resolved for wait in self.awaited):
+            return Outcome(status=RunStatus.RUNNING, must_resume=True)
         late = [wait for wait in self.awaited if wait.state is WaitState.EXPIRED and not wait.resolved]
         if not late:
             return outcome
@@ -110,21 +109,21 @@ class RunQuestions:
         )
 
     async def close(self) -> None:
-        """The run is over: nobody has to answer any more."""
+        """The run has ended: close its open waits."""
         for wait in self.open:
             await close_wait(self._store, self._events, wait.wait_id, RUN_ENDED)
 
-    async def _take_back_others(self) -> None:
-        """What the flow does not ask any more, or needs no answer to: another task has made it needless."""
+    async def _close_unneeded(self) -> None:
+        """Close waits that the flow does not need any more, for example because another task was faster."""
         awaited = {wait.wait_id for wait in self.awaited}
         for wait in self.open:
             if wait.wait_id not in awaited:
-                closed = await close_wait(self._store, self._events, wait.wait_id, _NEEDLESS)
+                closed = await close_wait(self._store, self._events, wait.wait_id, _NOT_NEEDED)
                 if closed is not None:
                     self._waits[wait.node, wait.name] = closed
 
-    async def _look_again(self, waits: Sequence[WaitRecord]) -> None:
-        """As the leader knows them: an answer that was accepted is seen, and that `retry` has asked again."""
+    async def _read_back(self, waits: Sequence[WaitRecord]) -> None:
+        """Read the waits from the leader, and follow those that `retry` has opened again."""
         for wait in waits:
             wait_id, arming = wait.wait_id, wait.arming
             while (stored := await self._store.get_from_leader(wait_id)) is not None:

@@ -1,14 +1,14 @@
-"""One delivery from receipt to acknowledgement: decode, claim, execute, record, answer the queue.
+"""Handles one delivery from receipt to acknowledgement: decode, claim, execute, store, ack.
 
-What becomes of it is the table of spec 1, appendix E:
+The outcomes:
 
-    the job cannot be read        FAILED, if its run is known   TERM         DLQ invalid_job
+    the job cannot be decoded     FAILED, if its run is known   TERM         DLQ invalid_job
     the flow cannot be resolved   FAILED                        ACK          DLQ flow_not_found
     the execution failed          FAILED                        ACK          DLQ, if configured
     it waits for people           WAITING_HUMAN                 ACK
-    NATS failed on the way        whatever was stored           NAK(delay)
-    no executor could begin it    as it was before              NAK(delay)
-    the worker leaves             RUNNING, handed back          NAK
+    NATS failed on the way        what was stored last          NAK(delay)
+    no executor could start it    as it was before              NAK(delay)
+    the worker stops              RUNNING, released             NAK
 """
 
 import asyncio
@@ -25,27 +25,28 @@ from pyoco_server.runs.lifecycle.ownership import NotOwner, OwnedRun, RunTaken, 
 from pyoco_server.telemetry import tracing
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart, RunExecutor
 from pyoco_server.worker.ipc.protocol import Outcome
-from pyoco_server.worker.session.run_end import ended
-from pyoco_server.worker.session.run_execution import RunExecution
+from pyoco_server.worker.session.run_execution import RunExecution, terminal_snapshot
 from pyoco_server.worker.session.worker_services import WorkerServices
 
 log = logging.getLogger(__name__)
 
-# Each delivery of a job that cannot be begun makes the next one come later, so that an outage uses up few.
+# The delay doubles with each delivery of a job that cannot be started, so that an outage uses few of them.
 _FIRST_DELAY_SEC = 2.0
 _LONGEST_DELAY_SEC = 60.0
 
 
 class RunSession:
-    """Handles one delivery; whatever happens, the queue is told or will deliver again by itself."""
+    """Handles one delivery; whatever happens, it is acknowledged or redelivered."""
 
     def __init__(self, services: WorkerServices, delivery: Delivery, executor: RunExecutor) -> None:
         self._services = services
         self._delivery = delivery
         self._executor = executor
-        # Whether NATS did not take what had to be stored of the run.
+        # Known once the job is decoded.
+        self.run_id: str | None = None
+        # Whether NATS did not accept what had to be stored.
         self.failed = False
-        # Whether the run, and with it the message, is known to be another's.
+        # Whether the run, and with it the message, has another owner.
         self._lost = False
 
     async def process(self) -> str | None:
@@ -55,18 +56,23 @@ class RunSession:
                 job = decode_job(self._delivery.payload)
             except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 return await self._reject(str(error) or type(error).__name__)
+            self.run_id = job.run_id
             await self._process_job(job)
         except ExecutorFailedToStart as error:
-            log.error("a run goes back to the queue, this worker cannot start an executor: %s", error)
-            await self._hand_back(self._retry_delay_sec)
+            log.error(
+                "a run returns to the queue, this worker cannot start an executor: %s",
+                error,
+                extra={"run_id": self.run_id},
+            )
+            await self._return_to_queue(self._retry_delay_sec)
             raise
         except NatsUnavailable as error:
-            log.warning("a run goes back to the queue: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields())
+            log.warning("a run returns to the queue: %s", error, extra=self._unavailable())
             self.failed = True
-            await self._hand_back(self._retry_delay_sec)
+            await self._return_to_queue(self._retry_delay_sec)
             return None
         except asyncio.CancelledError:
-            await self._hand_back()
+            await self._return_to_queue()
             raise
         return job.run_id
 
@@ -83,7 +89,7 @@ class RunSession:
                 max_bytes=services.max_snapshot_bytes,
             )
         except RunTaken as why:
-            # The message is the other worker's to acknowledge.
+            # The other worker acknowledges the message.
             log.info("dropped a delivery: %s", why, extra=self._context(job))
             return
         except NotOwner as why:
@@ -93,25 +99,25 @@ class RunSession:
         services.presence.began(job.run_id)
         status: str | None = None
         try:
-            status = await self._execute_and_conclude(job, owned)
+            status = await self._execute(job, owned)
         finally:
             services.presence.ended(job.run_id, status)
 
-    async def _execute_and_conclude(self, job: Job, owned: OwnedRun) -> str | None:
+    async def _execute(self, job: Job, owned: OwnedRun) -> str | None:
         execution = RunExecution(self._services, self._delivery, self._executor, job, owned)
         try:
             outcome = await execution.run()
         except asyncio.CancelledError:
-            await self._executor.abandon()
-            await execution.settle()
+            await self._executor.kill()
+            await execution.flush()
             await self._release(owned, owned.let_go())
             raise
         except ExceptionGroup as group:
-            await self._executor.abandon()
+            await self._executor.kill()
             for kind in (ExecutorFailedToStart, NatsUnavailable):
                 found, _ = group.split(kind)
                 if found is not None:
-                    if not execution.begun:
+                    if not execution.started:
                         await self._release(owned, execution.unclaim())
                     elif kind is ExecutorFailedToStart:
                         await self._release(owned, owned.let_go())
@@ -119,16 +125,16 @@ class RunSession:
             lost, other = group.split(NotOwner)
             if lost is None or other is not None:
                 raise
-            # Fenced: whatever the executor was still doing has no effect any more.
+            # Fenced: nothing that the executor still does has an effect.
             log.warning("lost a run: %s", lost.exceptions[0], extra=self._context(job))
             return None
         finally:
             await execution.close()
-        if outcome is None or outcome.not_begun or outcome.go_on:
+        if outcome is None or outcome.not_started or outcome.must_resume:
             self.failed = outcome is None
-            await self._hand_back(self._retry_delay_sec if outcome is None else 0.0)
+            await self._return_to_queue(self._retry_delay_sec if outcome is None else 0.0)
             return None
-        await self._tell(job, owned.snapshot, outcome)
+        await self._report(job, owned.snapshot, outcome)
         if owned.snapshot.status.terminal:
             await execution.close_waits()
         await self._delivery.ack()
@@ -139,28 +145,25 @@ class RunSession:
         return min(_FIRST_DELAY_SEC * 2.0 ** min(self._delivery.number - 1, 10), _LONGEST_DELAY_SEC)
 
     async def _release(self, owned: OwnedRun, write: Awaitable[object]) -> None:
-        """Store before the run goes back to the queue that it did not bring its worker down."""
+        """Store before the run returns to the queue that its worker did not crash."""
         try:
             await write
         except NotOwner as why:
             self._lost = isinstance(why, RunTaken)
-            log.info("a run is not handed back: %s", why, extra={"run_id": owned.snapshot.run_id})
+            log.info("a run is not released: %s", why, extra={"run_id": owned.snapshot.run_id})
         except NatsUnavailable as error:
-            log.warning(
-                "a run is handed over without a word: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields()
-            )
+            log.warning("the release of a run is not stored: %s", error, extra=self._unavailable())
 
-    async def _tell(self, job: Job, left: RunSnapshot, outcome: Outcome) -> None:
-        """What became of the run."""
-        if left.status is not RunStatus.WAITING_HUMAN:
-            tracing.tell_run(left, self._delivery.headers)
-        if left.status is RunStatus.FAILED:
-            await self._services.failures.tell(job, self._delivery, outcome)
+    async def _report(self, job: Job, final: RunSnapshot, outcome: Outcome) -> None:
+        if final.status is not RunStatus.WAITING_HUMAN:
+            tracing.tell_run(final, self._delivery.headers)
+        if final.status is RunStatus.FAILED:
+            await self._services.failures.report(job, self._delivery, outcome)
         elif log.isEnabledFor(logging.INFO):
-            log.info("run %s", left.status, extra=self._context(job))
+            log.info("run %s", final.status, extra=self._context(job))
 
     async def _reject(self, problem: str) -> str | None:
-        """A job that cannot be read: its run, if it names one, fails; the message never comes again."""
+        """Fail the run of a job that cannot be decoded, if it names one; the message is not redelivered."""
         run_id = _run_id_in(self._delivery.payload)
         error = f"the job cannot be read: {problem}"
         stored = await self._services.store.get_from_leader(run_id) if run_id else None
@@ -168,23 +171,24 @@ class RunSession:
             owned = OwnedRun(self._services.store, stored, max_bytes=self._services.max_snapshot_bytes)
             outcome = Outcome(status=RunStatus.FAILED, reason=Reason.INVALID_JOB, error=error)
             try:
-                await owned.write(lambda snapshot: ended(snapshot, outcome))
+                await owned.write(lambda snapshot: terminal_snapshot(snapshot, outcome))
             except NotOwner as why:
-                log.info("an unreadable job changes nothing: %s", why, extra={"run_id": run_id})
+                log.info("a job that cannot be decoded changes nothing: %s", why, extra={"run_id": run_id})
         tenant_id = None if stored is None else stored.snapshot.tenant_id
-        await self._services.failures.tell_invalid(self._delivery, run_id, error, tenant_id=tenant_id)
+        await self._services.failures.report_invalid(self._delivery, run_id, error, tenant_id=tenant_id)
         await self._delivery.term()
         return run_id
 
-    async def _hand_back(self, delay_sec: float = 0.0) -> None:
+    async def _return_to_queue(self, delay_sec: float = 0.0) -> None:
         if self._lost:
             return
         try:
             await self._delivery.nak(delay_sec)
         except NatsUnavailable as error:
-            log.warning(
-                "the job comes back after AckWait: %s", error, extra=Err.NATS_UNAVAILABLE.log_fields()
-            )
+            log.warning("the job is redelivered after AckWait: %s", error, extra=self._unavailable())
+
+    def _unavailable(self) -> dict[str, object]:
+        return Err.NATS_UNAVAILABLE.log_fields(run_id=self.run_id)
 
     def _context(self, job: Job) -> dict[str, object]:
         return {

@@ -1,4 +1,4 @@
-"""The slots of a worker: each takes a delivery, sees its run to an end, and comes for the next one."""
+"""The slots of a worker: each takes a delivery, handles its run to the end, and takes the next one."""
 
 import asyncio
 import logging
@@ -9,8 +9,8 @@ from functools import partial
 from pyoco_server.aio.background import Backoff
 from pyoco_server.broker.queue.intake import Intake, IntakeClosed
 from pyoco_server.broker.queue.work_queue import Delivery
-from pyoco_server.worker.executors.executor import Executor, ExecutorFailedToStart, RunExecutor
-from pyoco_server.worker.executors.executor_pool import ExecutorPool, Turn
+from pyoco_server.worker.executors.executor import ExecutorFailedToStart, RunExecutor
+from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool
 from pyoco_server.worker.session.run_session import RunSession
 from pyoco_server.worker.session.wheel_updates import WheelUpdates
 from pyoco_server.worker.session.worker_services import WorkerServices
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 
 # One takes the next run while the other stores the end of the last one.
 _SLOTS_PER_EXECUTOR = 2
-# Of these, as many as may be in line surely fit into its channel: a larger one might have to be handed back.
+# A full queue of such jobs fits into the prefetch channel. Larger ones are not queued.
 SMALL_JOB_BYTES = 4 * 1024
-# How long a slot takes no run after one that could not be begun or stored: each such run costs a delivery.
+# The pause of a slot after a run that could not be started or stored: each such run costs a delivery.
 _FIRST_PAUSE_SEC = 1.0
 _LONGEST_PAUSE_SEC = 30.0
 
@@ -34,34 +34,38 @@ class Slots(ABC):
 
     @abstractmethod
     def start(self, group: asyncio.TaskGroup) -> set[asyncio.Task[None]]:
-        """The tasks that handle runs, until the intake is closed; there may be others later."""
+        """The tasks that handle runs until the intake is closed; more may be added later."""
 
     @abstractmethod
-    def close_lines(self) -> None:
-        """Let no more runs wait behind others."""
+    def stop_queueing(self) -> None:
+        """Queue no more runs after others."""
+
+    @abstractmethod
+    async def handle_one(self, delivery: Delivery) -> str | None:
+        """Handle one run to its end; returns its id, if it has one."""
 
     async def _take(self) -> Delivery:
         return await self._wheels.before(partial(self._intake.take, ahead=True))
 
     async def _handle(self, delivery: Delivery, executor: RunExecutor, pauses: Backoff) -> None:
-        """See one run to its end; returns when the slot may take the next one."""
+        """Handle one run to its end; returns when the slot may take the next one."""
         session = RunSession(self._services, delivery, executor)
         try:
             await session.process()
         except ExecutorFailedToStart as error:
-            await self._start_again(executor, str(error))
+            await self._restart(executor, str(error))
         except Exception:
-            # One run must not take the others down; its message comes back after AckWait.
-            log.exception("a run could not be handled", extra={"tag": delivery.tag})
+            # The other runs continue; this message is redelivered after AckWait.
+            log.exception("a run could not be handled", extra={"run_id": session.run_id, "tag": delivery.tag})
         if session.failed:
             await self._intake.wait_closed(pauses.next_sec())
         else:
             pauses.reset()
 
-    async def _start_again(self, executor: RunExecutor, why: str) -> None:
-        """Try until the executor starts, without a run: workers that can execute runs get them meanwhile."""
+    async def _restart(self, executor: RunExecutor, why: str) -> None:
+        """Retry until the executor starts, without a run: other workers get the runs meanwhile."""
         pauses = _pauses()
-        with self._services.presence.executor_fails(why):
+        with self._services.presence.reporting_executor_error(why):
             while not await self._intake.wait_closed(pauses.next_sec()):
                 try:
                     await executor.start()
@@ -76,7 +80,7 @@ def _pauses() -> Backoff:
     return Backoff(_FIRST_PAUSE_SEC, _LONGEST_PAUSE_SEC)
 
 
-class EachItsExecutor(Slots):
+class DedicatedSlots(Slots):
     """One slot for each executor."""
 
     def __init__(
@@ -84,7 +88,7 @@ class EachItsExecutor(Slots):
         services: WorkerServices,
         intake: Intake,
         wheels: WheelUpdates,
-        executors: Sequence[Executor],
+        executors: Sequence[RunExecutor],
     ) -> None:
         super().__init__(services, intake, wheels)
         self._executors = executors
@@ -92,10 +96,13 @@ class EachItsExecutor(Slots):
     def start(self, group: asyncio.TaskGroup) -> set[asyncio.Task[None]]:
         return {group.create_task(self._serve(executor)) for executor in self._executors}
 
-    def close_lines(self) -> None:
-        """There are none."""
+    def stop_queueing(self) -> None:
+        """Nothing is queued."""
 
-    async def _serve(self, executor: Executor) -> None:
+    async def handle_one(self, delivery: Delivery) -> str | None:
+        return await RunSession(self._services, delivery, self._executors[0]).process()
+
+    async def _serve(self, executor: RunExecutor) -> None:
         pauses = _pauses()
         while True:
             try:
@@ -105,8 +112,8 @@ class EachItsExecutor(Slots):
             await self._handle(delivery, executor, pauses)
 
 
-class SharedExecutors(Slots):
-    """Slots that share a pool of processes; while runs are short, more of them line up there."""
+class PooledSlots(Slots):
+    """Slots that share a pool of executors; while runs are short, more of them are queued there."""
 
     def __init__(
         self, services: WorkerServices, intake: Intake, wheels: WheelUpdates, pool: ExecutorPool
@@ -123,49 +130,52 @@ class SharedExecutors(Slots):
             sessions.add(task)
             task.add_done_callback(sessions.discard)
 
-        def line_up() -> None:
-            while (placed := self._next_in_line()) is not None:
-                start(self._serve_line(placed))
-            if self._intake.has_buffered and self._pool.is_taken and not self._wheels.is_due:
+        def use_capacity() -> None:
+            while (queued := self._next_queued()) is not None:
+                start(self._serve_queued(queued))
+            if self._intake.has_buffered and self._pool.all_long_running and not self._wheels.is_due:
                 start(self._intake.hand_back_buffered())
 
-        self._pool.on_room = line_up
-        # What comes in one read is looked at together.
-        self._intake.on_buffered = self._pool.look_again
+        self._pool.on_capacity = use_capacity
+        # Deliveries of one read are handled together.
+        self._intake.on_buffered = self._pool.schedule_check
         return sessions
 
-    def close_lines(self) -> None:
-        self._pool.close_lines()
+    def stop_queueing(self) -> None:
+        self._pool.stop_queueing()
+
+    async def handle_one(self, delivery: Delivery) -> str | None:
+        with await self._pool.reserve() as lease:
+            return await RunSession(self._services, delivery, lease).process()
 
     async def _serve(self) -> None:
         pauses = _pauses()
         while True:
-            with await self._pool.turn() as turn:
+            with await self._pool.reserve() as lease:
                 try:
                     delivery = await self._take()
                 except IntakeClosed:
                     return
-                await self._handle(delivery, turn, pauses)
+                await self._handle(delivery, lease, pauses)
 
-    def _next_in_line(self) -> tuple[Turn, Delivery] | None:
-        """A turn for what no slot waits for, if there is any and room for it."""
-        if not self._intake.has_buffered or not self._pool.has_room or self._wheels.is_due:
+    def _next_queued(self) -> tuple[ExecutorLease, Delivery] | None:
+        """A lease for a delivery that no slot waits for, if there is one and capacity for it."""
+        if not self._intake.has_buffered or not self._pool.has_capacity or self._wheels.is_due:
             return None
-        delivery = self._intake.take_buffered(self._may_wait)
-        return None if delivery is None else (self._pool.turn_in_line(), delivery)
+        delivery = self._intake.take_buffered(self._may_be_queued)
+        return None if delivery is None else (self._pool.speculate(), delivery)
 
-    async def _serve_line(self, placed: tuple[Turn, Delivery] | None) -> None:
-        """See to one run in line, and then to the next, as long as there is one."""
+    async def _serve_queued(self, queued: tuple[ExecutorLease, Delivery] | None) -> None:
         pauses = _pauses()
-        while placed is not None:
-            turn, delivery = placed
-            with turn:
-                await self._handle(delivery, turn, pauses)
+        while queued is not None:
+            lease, delivery = queued
+            with lease:
+                await self._handle(delivery, lease, pauses)
             await self._intake.slot_freed()
-            placed = self._next_in_line()
+            queued = self._next_queued()
 
-    def _may_wait(self, delivery: Delivery) -> bool:
-        """Whether its run may line up: it may have to be handed back, which costs a delivery, once."""
+    def _may_be_queued(self, delivery: Delivery) -> bool:
+        """A queued run may have to be returned, which costs a delivery; so only once."""
         if delivery.number > 1 or self._services.connection.config.consumer_max_deliver == 1:
             return False
         return len(delivery.payload) <= SMALL_JOB_BYTES

@@ -1,7 +1,7 @@
-"""When a worker synchronises its wheels: at its start, and before a slot pulls its next run.
+"""Synchronises the wheels of a worker: at its start, and before a slot pulls its next run.
 
-Never during a run: an executor under way keeps the code it began with, and is replaced after it. A slot that
-waits for a run is called back when it is time, or when a wheel came or went.
+Never during a run: an executor keeps the code that its run started with, and is replaced after it. A slot
+that waits for a run is interrupted when a synchronisation is due or the registry has changed.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from pyoco_server.worker.session.presence import Presence
 
 T = TypeVar("T")
 
-# A hint comes when a change is sent; it is stored a moment later.
+# A hint arrives when a change is sent; it is stored a moment later.
 _SETTLE_SEC: Final = 0.1
-# What fails again and again is tried ever more seldom, up to this.
+# The longest backoff after failures.
 _LONGEST_PAUSE_SEC: Final = 300.0
 
 
 async def first_sync(
     config: NatsBackendConfig, worker_id: str, tags: Sequence[str], timeout_sec: float | None
 ) -> WheelSync:
-    """The wheels of a worker whose executors are still to be started: their flows may need them."""
+    """Synchronise before the executors are started, since their flows may need the wheels."""
     sync = WheelSync(config, worker_id, tags)
     if not sync.enabled:
         return sync
@@ -48,8 +48,6 @@ async def first_sync(
 
 
 class WheelUpdates:
-    """Keeps the code of the executors what the registry says."""
-
     def __init__(
         self, connection: Connection, sync: WheelSync, executors: Sequence[Executor], presence: Presence
     ) -> None:
@@ -61,16 +59,16 @@ class WheelUpdates:
         self._syncing = asyncio.Lock()
         self._pause_sec = self._interval_sec
         self._due_at = 0.0
-        # Of the slots that wait for a run.
-        self._limits: set[asyncio.Timeout] = set()
-        # Whether folders of wheels that are gone are still there, because something may run from them.
-        self._litter = False
+        # The timeouts of slots that wait for a run.
+        self._waiting: set[asyncio.Timeout] = set()
+        # Whether folders of removed wheels remain because a run may use them.
+        self._has_obsolete = False
 
     async def start(self) -> None:
-        self._presence.tell_wheels(self._sync.state)
+        self._presence.report_wheels(self._sync.state)
         self._due_at = asyncio.get_running_loop().time() + self._interval_sec
         if self._sync.enabled:
-            await self._registry.on_change(self._hurry)
+            await self._registry.on_change(self._on_change)
 
     async def close(self) -> None:
         await self._sync.close()
@@ -80,7 +78,7 @@ class WheelUpdates:
         return self._sync.enabled and asyncio.get_running_loop().time() >= self._due_at
 
     async def before(self, take: Callable[[], Awaitable[T]]) -> T:
-        """What `take` brings, however long that takes; the wheels are up to date each time it begins."""
+        """The result of `take`, with wheels that are up to date each time it starts."""
         if not self._sync.enabled:
             return await take()
         while True:
@@ -88,41 +86,41 @@ class WheelUpdates:
             limit = asyncio.timeout_at(self._due_at)
             try:
                 async with limit:
-                    self._limits.add(limit)
+                    self._waiting.add(limit)
                     return await take()
             except TimeoutError:
                 if not limit.expired():
                     raise
             finally:
-                self._limits.discard(limit)
+                self._waiting.discard(limit)
 
     async def bring_up_to_date(self) -> None:
-        """Synchronise when it is time, or wait for the slot that does."""
+        """Synchronise if it is due, or wait for the slot that does."""
         if not self._sync.enabled or not (self.is_due or self._syncing.locked()):
             return
         async with self._syncing:
             if self.is_due:
                 await self._synchronise()
 
-    def _hurry(self) -> None:
+    def _on_change(self) -> None:
         """The registry has changed, or is about to."""
         self._due_at = asyncio.get_running_loop().time() + _SETTLE_SEC
-        for limit in self._limits:
+        for limit in self._waiting:
             if not limit.expired():
                 limit.reschedule(self._due_at)
 
     async def _synchronise(self) -> None:
-        # First, so that a hint that comes meanwhile is not forgotten.
+        # First, so that a hint during the synchronisation is not lost.
         self._due_at = asyncio.get_running_loop().time() + self._pause_sec
         changed = await self._sync.run(self._registry)
         failed = self._sync.state.last_result is WheelSyncResult.ERROR
         self._pause_sec = min(2 * self._pause_sec, _LONGEST_PAUSE_SEC) if failed else self._interval_sec
         if changed:
-            self._litter = True
+            self._has_obsolete = True
             for executor in self._executors:
                 executor.use_code(self._sync.folders)
-        self._presence.tell_wheels(self._sync.state)
-        if self._litter:
+        self._presence.report_wheels(self._sync.state)
+        if self._has_obsolete:
             in_use = {folder for executor in self._executors for folder in executor.code_in_use}
             await self._sync.clean(in_use)
-            self._litter = not in_use <= set(self._sync.folders)
+            self._has_obsolete = not in_use <= set(self._sync.folders)

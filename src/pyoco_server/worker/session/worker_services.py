@@ -1,4 +1,4 @@
-"""What every session of one worker works with."""
+"""The services that all sessions of a worker share."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
-from pyoco_server.worker.session.active_runs import RunsUnderWay
+from pyoco_server.worker.session.active_runs import ActiveRuns
 from pyoco_server.worker.session.failure_report import FailureReport
 from pyoco_server.worker.session.presence import Presence
 
@@ -28,16 +28,15 @@ class WorkerServices:
     failures: FailureReport
     presence: Presence
     worker_id: str
-    # Parent of the runs' working directories; None where runs share this process's own.
+    # Parent of the runs' working directories; None if runs use that of this process.
     run_dir: Path | None
     ack_wait_sec: float
-    under_way: RunsUnderWay = field(default_factory=RunsUnderWay)
+    active_runs: ActiveRuns = field(default_factory=ActiveRuns)
 
     @classmethod
     def at(
         cls, connection: Connection, presence: Presence, *, run_dir: Path | None, ack_wait_sec: float
     ) -> "WorkerServices":
-        """Those of the worker whose presence it is."""
         failures = FailureReport(
             DeadLetters(connection),
             worker_id=presence.worker_id,

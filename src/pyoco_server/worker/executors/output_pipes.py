@@ -1,48 +1,21 @@
-"""What the worker itself reads of an executor's output: its pipes, which outlive the executor."""
+"""The stdout and stderr pipes of an executor, read by the worker, which survives a crash of it."""
 
 import fcntl
 import os
 import socket
 import time
-from collections import deque
 from contextlib import ExitStack, suppress
 
 from pyoco_server.records.models import LogLine
-from pyoco_server.worker.child.log_limits import RunLogLimit, UnfinishedLine
-from pyoco_server.worker.ipc.pipe_reads import READ_BYTES, unread_bytes
+from pyoco_server.worker.child.task_output import RunLogLimit, UnfinishedLine
+from pyoco_server.worker.ipc.pipes import READ_BYTES, unread_bytes
 from pyoco_server.worker.ipc.protocol import Printed, ReadOutput
-
-_KEPT_CHARS = 4096
-
-
-class LastOutput:
-    """The last lines of the run under way."""
-
-    def __init__(self) -> None:
-        self._lines: deque[str] = deque()
-        self._size = 0
-
-    def add(self, lines: list[LogLine]) -> None:
-        for line in lines:
-            self._lines.append(line.text)
-            self._size += len(line.text)
-        while self._size - len(self._lines[0] if self._lines else "") > _KEPT_CHARS:
-            self._size -= len(self._lines.popleft())
-
-    def clear(self) -> None:
-        self._lines.clear()
-        self._size = 0
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self._lines)[-_KEPT_CHARS:].strip()
 
 
 class OutputPipes:
-    """The pipes behind an executor's stdout and stderr.
+    """Reads the pipes when the executor asks for it, since that knows which task runs.
 
-    The executor asks for what is in them, since it knows which task wrote it. Until it has reported the
-    lines, a copy of the text stays here.
+    Until the executor has reported the lines, a copy of the text stays here.
     """
 
     def __init__(self, *, line_limit: int, run_limit: int) -> None:
@@ -57,9 +30,9 @@ class OutputPipes:
                 opened.callback(os.close, write_end)
                 self.read_ends.append(read_end)
                 self.write_ends.append(write_end)
-            self._returning, self.returned = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._reply_socket, self.replies = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             opened.pop_all()
-        # What was returned, and is not in a line that the executor has reported.
+        # Returned text that is not in a reported line yet.
         self._unconfirmed = b""
         self._request = ReadOutput(stream="stdout")
         self._unfinished: list[LogLine] = []
@@ -68,8 +41,8 @@ class OutputPipes:
             os.set_blocking(pipe, False)
 
     def close_executor_ends(self) -> None:
-        """The executor has its own; the channel ends for it when this process does."""
-        self.returned.close()
+        """After the executor has inherited them."""
+        self.replies.close()
         for descriptor in self.write_ends:
             os.close(descriptor)
         self.write_ends = []
@@ -77,7 +50,7 @@ class OutputPipes:
     def begin_run(self) -> None:
         self._limit.begin_run()
 
-    def take(self, message: ReadOutput | Printed) -> None:
+    def on_message(self, message: ReadOutput | Printed) -> None:
         if isinstance(message, ReadOutput):
             self._read_for_executor(message)
             return
@@ -86,53 +59,50 @@ class OutputPipes:
         if message.confirms:
             self._unconfirmed = b""
 
-    def run_ended(self, attempt: int, *, leaves: bool) -> list[LogLine]:
-        """Keep nothing of the run; what an executor that leaves has not reported is returned."""
-        found = self.left_over(attempt) if leaves else []
+    def end_run(self, attempt: int, *, exiting: bool) -> list[LogLine]:
+        """Forget the run; returns what an exiting executor has not reported."""
+        found = self.take_unreported(attempt) if exiting else []
         self._unfinished = []
         return found
 
     def _read_for_executor(self, request: ReadOutput) -> None:
         self._request = request
         self._unconfirmed = _read(self._pipe_of[request.stream], READ_BYTES)
-        # An executor that has just died leaves the copy to be its last output.
+        # If the executor has just died, the copy is its last output.
         with suppress(BrokenPipeError, ConnectionResetError):
-            self._returning.send(self._unconfirmed, socket.MSG_DONTWAIT)
+            self._reply_socket.send(self._unconfirmed, socket.MSG_DONTWAIT)
 
-    def relieve(self, attempt: int) -> list[LogLine]:
-        """Make room in a pipe that fills up: a writer that waits for room may keep the executor waiting.
+    def drain_full(self, attempt: int) -> list[LogLine]:
+        """Read pipes that are nearly full without a request: the executor may be blocked on them.
 
-        Native code that holds the GIL lets no thread of the executor ask, and would wait for ever.
+        Native code that writes while it holds the GIL would block every thread of the executor.
         """
         found: list[LogLine] = []
         for stream, pipe in self._pipe_of.items():
-            # A pipe that takes no more may be filled to half only: a write that does not fit into the rest
-            # of a page begins another.
+            # A full pipe may contain only half of its size: a write that does not fit into the rest of a
+            # page starts another.
             unread = unread_bytes(pipe)
             if unread * 2 >= fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ):
                 text = _read(pipe, unread).decode("utf-8", "replace")
                 found += self._lines(text, stream, None, attempt)
         return found
 
-    def left_over(self, attempt: int) -> list[LogLine]:
-        """What the executor will not report any more: the copy, and what is still in the pipes.
-
-        A grandchild that escaped and still writes is not waited for.
-        """
+    def take_unreported(self, attempt: int) -> list[LogLine]:
+        """What the executor will not report: the copy, and what is still in the pipes."""
         found: list[LogLine] = []
         for stream, pipe in self._pipe_of.items():
-            begun = [line for line in self._unfinished if line.stream == stream]
-            task = begun[-1].task if begun else None
+            incomplete = [line for line in self._unfinished if line.stream == stream]
+            task = incomplete[-1].task if incomplete else None
             data = _read(pipe, unread_bytes(pipe))
             if self._unconfirmed and self._request.stream == stream:
                 task, data = self._request.task, self._unconfirmed + data
-            text = (begun.pop().text if begun else "") + data.decode("utf-8", "replace")
-            found += begun + self._lines(text, stream, task, attempt)
+            text = (incomplete.pop().text if incomplete else "") + data.decode("utf-8", "replace")
+            found += incomplete + self._lines(text, stream, task, attempt)
         self._unconfirmed, self._unfinished = b"", []
         return found
 
     def _lines(self, text: str, stream: str, task: str | None, attempt: int) -> list[LogLine]:
-        """As the executor would have cut and bounded them."""
+        """Split and limited as the executor would have done."""
         now = time.time()
         *complete, rest = text.split("\n")
         lines: list[LogLine] = []
@@ -146,7 +116,7 @@ class OutputPipes:
 
     def close(self) -> None:
         self.close_executor_ends()
-        self._returning.close()
+        self._reply_socket.close()
         for descriptor in self.read_ends:
             os.close(descriptor)
         self.read_ends = []

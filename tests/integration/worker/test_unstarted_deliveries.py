@@ -14,6 +14,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import RunStatus
 from pyoco_server.worker import PyocoNatsWorker
+from pyoco_server.worker.executors.child_process import ChildProcess
 from pyoco_server.worker.executors.executor import ExecutorFailedToStart
 from pyoco_server.worker.executors.process_executor import ProcessExecutor
 from pyoco_server.worker.session import run_session, slots
@@ -164,7 +165,7 @@ class LameWorker:
         assert isinstance(executor, ProcessExecutor)
         start = executor.start
 
-        async def fail() -> None:
+        async def fail() -> ChildProcess:
             if self.repaired:
                 return await start()
             self.tries += 1

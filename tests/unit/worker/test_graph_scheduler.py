@@ -1,4 +1,4 @@
-"""Our scheduler of a graph of tasks keeps the engine's rules."""
+"""The graph scheduler follows the rules of pyoco's engine."""
 
 import threading
 from dataclasses import dataclass
@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, RunContext, RunStatus, Task, TaskState
 
-from pyoco_server.worker.engine.server_engine import ServerEngine, _Quiet
-from pyoco_server.worker.engine.task_graph import TaskGraph
+from pyoco_server.worker.engine.graph_scheduler import GraphScheduler
+from pyoco_server.worker.engine.pyoco_adapter import _NoTrace
+from tests.support.running.flow_runs import FlowUnderTest
 
 
 @dataclass(frozen=True)
 class Node:
-    """A task of a graph: whom it follows, and what it does."""
-
     before: frozenset[int]
     fails: bool
     policy: str
@@ -59,39 +58,34 @@ def flow_of(nodes: list[Node]) -> Flow:
 def by_the_engine(flow: Flow) -> tuple[str, dict[str, str]]:
     run = RunContext()
     try:
-        Engine(trace_backend=_Quiet()).run(flow, {}, run)
+        Engine(trace_backend=_NoTrace()).run(flow, {}, run)
     except (ValueError, RuntimeError) as error:
         return type(error).__name__, _states(run)
     return run.status.value, _states(run)
 
 
 def by_us(flow: Flow) -> tuple[str, dict[str, str]]:
-    run = RunContext()
-    try:
-        ServerEngine().run(flow, {}, run, lambda _: None, lambda _: None)
-    except (ValueError, RuntimeError) as error:
-        return type(error).__name__, _states(run)
-    return run.status.value, _states(run)
+    outcome = FlowUnderTest(flow).execute()
+    return outcome.exc_type or outcome.status, {name: str(state) for name, state in outcome.tasks.items()}
 
 
 def _states(run: RunContext) -> dict[str, str]:
     return {name: state.value for name, state in run.tasks.items()}
 
 
-def is_chance(nodes: list[Node], states: dict[str, str]) -> bool:
-    """Whether something follows a task that failed without being begun.
+def is_undefined(nodes: list[Node], states: dict[str, str]) -> bool:
+    """Whether something depends on a task that failed without being started.
 
-    The engine looks at such tasks in the order of a set, and calls it a deadlock when it has come to them in
-    the wrong one.
+    The engine checks such tasks in the order of a set, and reports a deadlock for some orders.
     """
 
-    def was_begun(number: int) -> bool:
+    def was_started(number: int) -> bool:
         node = nodes[number]
         succeeded = [states[f"t{each}"] == "SUCCEEDED" for each in node.before]
         return not succeeded or (any(succeeded) if node.trigger == "ANY" else all(succeeded))
 
     skipped = {
-        number for number in range(len(nodes)) if states[f"t{number}"] == "FAILED" and not was_begun(number)
+        number for number in range(len(nodes)) if states[f"t{number}"] == "FAILED" and not was_started(number)
     }
     return any(node.before & skipped for node in nodes)
 
@@ -100,27 +94,27 @@ def is_chance(nodes: list[Node], states: dict[str, str]) -> bool:
 @given(graphs())
 def test_a_graph_ends_as_it_does_with_the_engine(nodes: list[Node]) -> None:
     how, states = by_us(flow_of(nodes))
-    assume(not is_chance(nodes, states))
+    assume(not is_undefined(nodes, states))
     expected, expected_states = by_the_engine(flow_of(nodes))
     assert how == expected
     if how != "ValueError":
-        # Where a failure stops the flow, it is chance which of the other tasks have begun.
+        # Which of the other tasks have started when a failure stops the flow is undefined.
         assert states == expected_states
 
 
-def test_what_follows_a_skipped_task_is_skipped_with_it_if_one_of_them_is_isolated() -> None:
+def test_dependents_of_a_skipped_task_are_skipped_if_one_of_them_is_isolated() -> None:
     isolated = Node(frozenset({1}), False, "isolate", "ALL")
     nodes = [Node(frozenset(), True, "isolate", "ALL"), Node(frozenset({0}), False, "stop", "ALL"), isolated]
     assert by_us(flow_of(nodes)) == ("COMPLETED", dict.fromkeys(("t0", "t1", "t2"), "FAILED"))
 
 
-def test_what_follows_a_skipped_task_can_never_run_as_with_the_engine() -> None:
+def test_dependents_of_a_skipped_task_deadlock_as_with_the_engine() -> None:
     following = Node(frozenset({1}), False, "stop", "ALL")
     nodes = [Node(frozenset(), True, "isolate", "ALL"), Node(frozenset({0}), False, "stop", "ALL"), following]
     assert by_us(flow_of(nodes))[0] == by_the_engine(flow_of(nodes))[0] == "RuntimeError"
 
 
-def test_a_circle_is_an_error_and_no_silent_end() -> None:
+def test_a_cycle_is_an_error() -> None:
     flow = flow_of([Node(frozenset(), False, "stop", "ALL")] * 3)
     first, second, _ = sorted(flow.tasks, key=lambda task: str(task.name))
     for task, other in ((first, second), (second, first)):
@@ -130,11 +124,13 @@ def test_a_circle_is_an_error_and_no_silent_end() -> None:
         graph_of(flow).run()
 
 
-def graph_of(flow: Flow, run: RunContext | None = None) -> TaskGraph:
-    return TaskGraph(flow, run or RunContext(), execute=lambda task: task.func(), give_up=lambda _: None)
+def graph_of(flow: Flow, run: RunContext | None = None) -> GraphScheduler:
+    return GraphScheduler(
+        flow, run or RunContext(), execute=lambda task: task.func(), discard_waits=lambda _: None
+    )
 
 
-def test_a_cancel_ends_what_has_not_begun_and_waits_for_what_has() -> None:
+def test_a_cancel_ends_pending_tasks_and_waits_for_running_ones() -> None:
     run = RunContext()
     ended = threading.Event()
 
@@ -151,17 +147,17 @@ def test_a_cancel_ends_what_has_not_begun_and_waits_for_what_has() -> None:
     assert run.tasks["t1"] is TaskState.CANCELLED
 
 
-def test_a_thousand_tasks_are_not_looked_at_a_million_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine looks at every task whenever one has ended."""
-    looks = 0
-    turn = TaskGraph._turn
+def test_checks_grow_linearly_with_the_number_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine checks every task whenever one has ended."""
+    checks = 0
+    readiness = GraphScheduler._readiness
 
-    def counted(self: TaskGraph, task: Task) -> Any:
-        nonlocal looks
-        looks += 1
-        return turn(self, task)
+    def counted(self: GraphScheduler, task: Task) -> Any:
+        nonlocal checks
+        checks += 1
+        return readiness(self, task)
 
-    monkeypatch.setattr(TaskGraph, "_turn", counted)
+    monkeypatch.setattr(GraphScheduler, "_readiness", counted)
     wide = [Node(frozenset(), False, "stop", "ALL")] + [Node(frozenset({0}), False, "stop", "ALL")] * 999
     graph_of(flow_of(wide)).run()
-    assert looks < 3000
+    assert checks < 3000

@@ -1,0 +1,184 @@
+"""Decisions of a worker that has not read its executor's messages yet, because it was paused.
+
+A worker runs on uvloop, whose timers fire before it reads.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from pyoco_server.worker.executors import child_process
+from pyoco_server.worker.executors.executor import TaskTimedOut
+from pyoco_server.worker.ipc.protocol import Outcome, Ready, Run
+from tests.support.clocks import SetLoop
+from tests.support.running.executors import ExecutorUnderTest, new_run, started_executor
+from tests.support.waiting import LIMIT_SEC, eventually
+
+TASK_LIMIT_SEC = 600.0
+FLOWS = f"""
+import threading, time
+from pathlib import Path
+from pyoco import Flow, task
+
+def wait(folder, name, ctx):
+    (Path(folder) / f"{{name}}-began").touch()
+    while not (Path(folder) / f"{{name}}-may-end").exists() and not ctx.is_cancelled:
+        time.sleep(0.01)
+
+@task
+def limited(ctx, folder):
+    wait(folder, "limited", ctx)
+
+@task
+def after(ctx, folder, limited):
+    wait(folder, "after", ctx)
+
+@task
+def leave_a_thread(ctx, folder):
+    wait(folder, "threading", ctx)
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+
+limited.task.timeout_sec = {TASK_LIMIT_SEC}
+chain, threading_flow = Flow(name="chain"), Flow(name="threading")
+chain >> limited >> after
+threading_flow >> leave_a_thread
+"""
+Test = Callable[[ExecutorUnderTest, Path], Awaitable[None]]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def with_executor(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Test], None]:
+    """Runs a test on one of the two loops, with a started executor."""
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    (flows / "waiting.py").write_text(FLOWS)
+
+    async def run(test: Test) -> None:
+        async with started_executor(flows) as executor, asyncio.timeout(LIMIT_SEC):
+            await test(executor, tmp_path)
+
+    def with_loop(test: Test) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(run(test))
+
+    return with_loop
+
+
+def a_run(flow: str, folder: Path) -> Run:
+    return new_run(flow, folder=str(folder))
+
+
+def stop_reading(executor: ExecutorUnderTest) -> None:
+    assert executor.started.transport is not None
+    executor.started.transport.pause_reading()
+
+
+async def started(folder: Path, name: str) -> None:
+    await eventually((folder / f"{name}-began").exists, describe=f"{name} has started")
+
+
+async def arrived(executor: ExecutorUnderTest, message: type) -> None:
+    """Wait until the message is in the socket, unread."""
+    transport = executor.started.transport
+    assert transport is not None
+    with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as same:
+
+        def is_there() -> bool:
+            try:
+                return message.__name__.encode() in same.recv(1 << 20, socket.MSG_PEEK)
+            except BlockingIOError:
+                return False
+
+        await eventually(is_there, describe=f"an unread {message.__name__}")
+
+
+def test_a_task_that_ended_within_its_limit_has_not_timed_out(with_executor: Callable[[Test], None]) -> None:
+    async def test(executor: ExecutorUnderTest, folder: Path) -> None:
+        child, clock = executor.started, SetLoop()
+        child._loop = clock  # type: ignore[assignment]
+        execution = executor.begin(a_run("chain", folder))
+        await eventually(lambda: child._limits, describe="the limit is known")
+        stop_reading(executor)
+        (folder / "limited-may-end").touch()
+        await started(folder, "after")
+        clock.advance(TASK_LIMIT_SEC * 2)
+        (folder / "after-may-end").touch()
+        assert child.transport is not None
+        child.transport.resume_reading()
+        assert (await execution).status == "COMPLETED"
+
+    with_executor(test)
+
+
+def test_a_task_past_its_limit_has_timed_out(with_executor: Callable[[Test], None]) -> None:
+    async def test(executor: ExecutorUnderTest, folder: Path) -> None:
+        child, clock = executor.started, SetLoop()
+        child._loop = clock  # type: ignore[assignment]
+        execution = executor.begin(a_run("chain", folder))
+        await eventually(lambda: child._limits, describe="the limit is known")
+        clock.advance(TASK_LIMIT_SEC * 2)
+        await asyncio.wait({child.exited})
+        clock.advance(TASK_LIMIT_SEC)
+        with pytest.raises(TaskTimedOut):
+            await execution
+
+    with_executor(test)
+
+
+@pytest.mark.parametrize("then", ["a failed write", "its exit"])
+def test_the_outcome_of_an_exited_executor_is_not_lost(
+    with_executor: Callable[[Test], None], then: str
+) -> None:
+    async def test(executor: ExecutorUnderTest, folder: Path) -> None:
+        child, clock = executor.started, SetLoop()
+        execution = executor.begin(a_run("threading", folder))
+        await started(folder, "threading")
+        stop_reading(executor)
+        child._loop = clock  # type: ignore[assignment]
+        (folder / "threading-may-end").touch()
+        await asyncio.wait({child.exited})
+        if then == "a failed write":
+            child.progress()
+        else:
+            await asyncio.sleep(0)
+            clock.advance(child_process._LAST_MESSAGES_SEC)
+        assert (await execution).status == "COMPLETED"
+
+    with_executor(test)
+
+
+def test_a_run_that_stopped_by_itself_is_not_forced(with_executor: Callable[[Test], None]) -> None:
+    async def test(executor: ExecutorUnderTest, folder: Path) -> None:
+        execution = executor.begin(a_run("chain", folder))
+        await started(folder, "limited")
+        stop_reading(executor)
+        executor.lease.cancel("r")
+        await arrived(executor, Outcome)
+        await executor.lease.force_end("FAILED", "the flow did not stop")
+        outcome = await execution
+        assert (outcome.status, outcome.error) == ("CANCELLED", None)
+
+    with_executor(test)
+
+
+def test_an_executor_that_was_ready_in_time_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_executor: Callable[[Test], None]
+) -> None:
+    async def test(executor: ExecutorUnderTest, _: Path) -> None:
+        await executor.close()
+
+        async def time_is_up(*_: object, timeout_sec: float | None) -> None:
+            stop_reading(executor)
+            await arrived(executor, Ready)
+
+        monkeypatch.setattr(child_process, "_first_of", time_is_up)
+        await executor.start()
+        assert "chain" in executor.ready.flows
+        monkeypatch.undo()
+
+    with_executor(test)

@@ -1,0 +1,102 @@
+"""One executor process for a test, with the operations of a session."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import JournalEntry, LogLine
+from pyoco_server.worker.executors.child_process import ChildProcess
+from pyoco_server.worker.executors.executor_pool import ExecutorLease, ExecutorPool
+from pyoco_server.worker.executors.output_pipes import OutputPipes
+from pyoco_server.worker.executors.process_executor import ProcessExecutor
+from pyoco_server.worker.ipc.pipes import DeathPipe
+from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
+from pyoco_server.worker.ipc.protocol import Outcome, Run, Setup
+from tests.support.places import FLOWS
+
+NO_EVENTS: Any = SimpleNamespace(finished=lambda _: None, asked=lambda _: None, printed=lambda _: None)
+
+
+class RunEventLog:
+    """Records the events of a run."""
+
+    def __init__(self) -> None:
+        self.entries: list[JournalEntry] = []
+        self.lines: list[LogLine] = []
+
+    def finished(self, entry: JournalEntry) -> None:
+        self.entries.append(entry)
+
+    def asked(self, question: object) -> None: ...
+
+    def printed(self, lines: list[LogLine]) -> None:
+        self.lines += lines
+
+    @property
+    def texts(self) -> list[str]:
+        return [line.text for line in self.lines]
+
+
+class ExecutorUnderTest(ProcessExecutor):
+    lease: ExecutorLease
+
+    @property
+    def started(self) -> ChildProcess:
+        assert self.child is not None
+        return self.child
+
+    async def execute(self, run: Run, events: Any = NO_EVENTS) -> Outcome:
+        """As a session does, with a lease that tests can use meanwhile."""
+        with await ExecutorPool([self], allowance=0).reserve() as self.lease:
+            return await self.lease.execute(run, events)
+
+    def begin(self, run: Run, events: Any = NO_EVENTS) -> "asyncio.Task[Outcome]":
+        return asyncio.create_task(self.execute(run, events))
+
+    async def end(self) -> None:
+        if self.child is not None:
+            await self.child.kill()
+        await self.close()
+
+
+def new_setup(flows: Path = FLOWS, **fields: Any) -> Setup:
+    setup = Setup.from_config(NatsBackendConfig(), flows=str(flows))
+    return msgspec.structs.replace(setup, **fields)
+
+
+@asynccontextmanager
+async def started_executor(flows: Path = FLOWS, **fields: Any) -> AsyncIterator[ExecutorUnderTest]:
+    executor = ExecutorUnderTest(new_setup(flows, **fields))
+    try:
+        await executor.start()
+        yield executor
+    finally:
+        await executor.end()
+
+
+def new_run(flow: str, run_id: str = "r", **params: Any) -> Run:
+    return Run(run_id=run_id, flow_name=flow, params=msgspec.json.encode(params))
+
+
+@contextmanager
+def fake_child() -> Iterator[tuple[ChildProcess, socket.socket]]:
+    """A child without a process, and the executor's end of its link."""
+    prefetch, pipes, death = PrefetchChannel(), OutputPipes(line_limit=1000, run_limit=100_000), DeathPipe()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    child = ChildProcess(prefetch, pipes, death)
+    child.connection_made(SimpleNamespace(get_extra_info=lambda _: ours))  # type: ignore[arg-type]
+    try:
+        with ours, theirs:
+            yield child, theirs
+    finally:
+        for part in (prefetch, pipes, death):
+            part.close()
+        death.close_read_end()
