@@ -27,7 +27,7 @@ from pyoco_server.human.wait_transitions import (
 )
 from pyoco_server.records.models import Reason, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Actor, WaitRecord, WaitState
-from pyoco_server.runs.bulk.dead_letter_reading import forget_failure
+from pyoco_server.runs.bulk.letter_operations import forget_failure
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
 from pyoco_server.runs.lifecycle.run_lookup import find_run
 from pyoco_server.runs.lifecycle.tenancy import Caller

@@ -3,7 +3,7 @@
 import pytest
 
 from pyoco_server.records.models import DeadLetter, LogLine
-from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter
+from pyoco_server.runs.bulk.letter_operations import LetterFilter
 from pyoco_server.runs.index.run_summary import folded
 from pyoco_server.runs.watch.log_reading import LogFilter
 from tests.integration.lists.test_run_list import ids

@@ -10,7 +10,7 @@ from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.records.models import RerunMode, new_run_id
 from pyoco_server.records.operation_models import BulkAction, BulkItem, BulkRecord, BulkState
 from pyoco_server.runs.bulk import bulk_operations as bulk
-from pyoco_server.runs.bulk.bulk_steps import Step
+from pyoco_server.runs.bulk.bulk_runner import StepResult
 from tests.integration.gateway.test_http_errors import assert_problem
 from tests.integration.gateway.test_outage import stored_run_ids
 from tests.integration.submit.test_dlq import letter, put, seqs
@@ -207,7 +207,7 @@ class TestRuns:
             mode=RerunMode.FAILED,
         )
         for _ in range(3):
-            assert await gateway.inside.bulk.runner._steps.take(record, BulkItem(origin)) is Step.DONE
+            assert await gateway.inside.bulk.runner._steps.take(record, BulkItem(origin)) is StepResult.DONE
         [run_id] = await stored_run_ids(gateway) - {origin}
         state = await stream_state(gateway.inside.connection, "PYOCO_JOURNAL", subjects="pyoco.journal.*")
         assert set(state.subjects) == {f"pyoco.journal.{each}" for each in (origin, run_id)}

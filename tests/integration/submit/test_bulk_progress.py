@@ -20,7 +20,7 @@ from pyoco_server.records.models import new_run_id
 from pyoco_server.records.operation_models import BulkAction, BulkItem, BulkRecord, BulkState
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk import bulk_runner
-from pyoco_server.runs.bulk.bulk_steps import Step
+from pyoco_server.runs.bulk.bulk_runner import StepResult
 from tests.integration.gateway.test_http_errors import assert_problem
 from tests.integration.gateway.test_outage import stored_run_ids
 from tests.integration.submit.test_dlq import letter, put, seqs
@@ -124,7 +124,7 @@ class TestProgress:
         assert "not stored any more" in record["errors"][0]["message"]
 
     async def test_an_item_that_meets_an_unforeseen_error_is_told(self, gateway: RunningGateway) -> None:
-        async def broken(record: BulkRecord, item: BulkItem) -> Step:
+        async def broken(record: BulkRecord, item: BulkItem) -> StepResult:
             raise ZeroDivisionError("oh")
 
         gateway.inside.bulk.runner._steps.take = broken  # type: ignore[method-assign]
@@ -140,7 +140,7 @@ class TestProgress:
         take = gateway.inside.bulk.runner._steps.take
         tries: Counter[str] = Counter()
 
-        async def flaky(record: BulkRecord, item: BulkItem) -> Step:
+        async def flaky(record: BulkRecord, item: BulkItem) -> StepResult:
             tries[item.name] += 1
             if item.name == "1" or tries[item.name] == 1:
                 raise NatsUnavailable("not now")

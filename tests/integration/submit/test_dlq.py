@@ -12,8 +12,8 @@ from pyoco_server.broker.stores import dead_letters
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import DeadLetter, RunStatus, new_run_id
-from pyoco_server.runs.bulk import dead_letter_reading
-from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter, letter_page, matching_letters
+from pyoco_server.runs.bulk import letter_operations
+from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, matching_letters
 from tests.integration.gateway.test_http_errors import assert_problem
 from tests.integration.submit.test_rerun import YAML, end
 from tests.integration.submit.test_submit import queued_job
@@ -168,7 +168,7 @@ async def test_one_page_reads_no_more_than_it_may(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_letters, "_NARROW", 4)
-    monkeypatch.setattr(dead_letter_reading, "_PAGE_READS", 4)
+    monkeypatch.setattr(letter_operations, "_PAGE_READS", 4)
     await put(gateway, letter(flow_name="rare"), *(letter() for _ in range(9)))
     wanted = LetterFilter(flow="rare")
     before, found, pages = None, [], 0

@@ -188,7 +188,7 @@ async def test_others_wait_until_the_first_run_really_exists(
 async def test_who_waits_in_vain_is_told_to_try_again(gateway: RunningGateway) -> None:
     await left_half_way(gateway, new_job(flow_name="noop", tag="default"), age_sec=0)
     answer = await post(gateway)
-    assert "is under way" in assert_problem(answer, 503, 3)["detail"]
+    assert "is in progress" in assert_problem(answer, 503, 3)["detail"]
     assert answer.headers["retry-after"] == "1"
     assert await stored_run_ids(gateway) == set()
 

@@ -17,7 +17,7 @@ from pyoco_server.records.models import new_run_id
 from pyoco_server.records.operation_models import BulkAction
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk.bulk_operations import BulkSpec
-from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter
+from pyoco_server.runs.bulk.letter_operations import LetterFilter
 from pyoco_server.runs.lifecycle.tenancy import Caller
 from tests.integration.gateway.test_http_errors import assert_problem
 from tests.integration.gateway.test_outage import stored_run_ids
@@ -215,7 +215,7 @@ async def test_tenants_have_keys_of_their_own(gateway: RunningGateway) -> None:
     starter = gateway.inside.bulk.starter
     nothing = bulk.MatchingLetters(gateway.inside.dead_letters, LetterFilter())
     begun = [
-        await starter.begin(nothing, wish, caller, expected=0, request=wish.keyed(KEY, caller))
+        await starter.submit(nothing, wish, caller, expected=0, request=wish.keyed(KEY, caller))
         for caller in callers * 2
     ]
     assert len({each.record.bulk_id for each in begun}) == 3

@@ -19,9 +19,9 @@ from pyoco_server.runs.lifecycle.ownership import (
     RunEnded,
     RunGone,
     RunTaken,
+    apply_cancel,
     claim,
     merge,
-    settle,
 )
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.broker.connections import connected
@@ -207,8 +207,8 @@ def test_merging_never_revives_never_steals_never_forgets_a_cancel(
 def test_settling_is_idempotent_and_ends_a_cancelled_run_as_cancelled(
     status: RunStatus, cancelled: bool
 ) -> None:
-    settled = settle(some_snapshot(status, cancelled, (1, 1)))
-    assert settle(settled) == settled
+    settled = apply_cancel(some_snapshot(status, cancelled, (1, 1)))
+    assert apply_cancel(settled) == settled
     assert settled.status.terminal == status.terminal
     if cancelled:
         assert settled.status in {RunStatus.CANCELLING, RunStatus.CANCELLED}

@@ -13,7 +13,7 @@ from msgspec import structs
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Job, RunStatus, pending_snapshot
 from pyoco_server.records.operation_models import BulkItem, BulkRecord
-from pyoco_server.runs.bulk.bulk_steps import Step
+from pyoco_server.runs.bulk.bulk_runner import StepResult
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import eventually
@@ -100,7 +100,7 @@ class Held:
         self._take = steps.take
         steps.take = self._held_take  # type: ignore[method-assign]
 
-    async def _held_take(self, record: BulkRecord, item: BulkItem) -> Step:
+    async def _held_take(self, record: BulkRecord, item: BulkItem) -> StepResult:
         self._begun += 1
         if self._begun > self._after:
             self.reached.set()

@@ -24,7 +24,7 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.cli.server.server_command import main
 from pyoco_server.human.answers.answering import AnswerHandler
 from pyoco_server.records.wait_models import WaitEventKind, WaitState
-from pyoco_server.runs.bulk.bulk_steps import BulkSteps
+from pyoco_server.runs.bulk.bulk_runner import BulkSteps
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def queue(**fields: Any) -> TagQueue:
 
 def facts(snapshot: RunSnapshot, *workers: WorkerRecord, **fields: Any) -> Facts:
     given = {"queue": queue(), "place": JobPlace(Standing.WAITING, 1), **fields}
-    return Facts(now=NOW, snapshot=snapshot, manners=MANNERS, workers=workers, **given)
+    return Facts(now=NOW, snapshot=snapshot, timing=MANNERS, workers=workers, **given)
 
 
 def codes(found: Facts) -> list[str]:

@@ -279,7 +279,7 @@ class TestCancelling:
     def test_nobody_had_begun_it(self) -> None:
         wished = cancelling(cancel_requested_at=NOW - 1, delivery=None, worker_id=None)
         evidence = only(facts(wished), "cancel_without_worker")
-        assert evidence["ended_within_sec"] == MANNERS.patience.unstarted_sec
+        assert evidence["ended_within_sec"] == MANNERS.silence.unstarted_sec
 
 
 class TestEnded:

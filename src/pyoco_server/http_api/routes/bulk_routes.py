@@ -123,7 +123,7 @@ async def _respond(request: Request, body: BulkRequest, wish: BulkSpec, selectio
     gateway = gateway_of(request)
     caller = caller_of(request)
     keyed = None if key is None else wish.keyed(key, caller)
-    begun = await gateway.bulk.starter.begin(selection, wish, caller, expected=expected, request=keyed)
+    begun = await gateway.bulk.starter.submit(selection, wish, caller, expected=expected, request=keyed)
     record = begun.record
     gateway.bulk.runner.work_on(record.bulk_id)
     response = BulkAnswer(

@@ -24,8 +24,13 @@ from pyoco_server.http_api.requests.query_records import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import TAG_WANTED, DeadLetter, RerunMode
-from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter, find_letter, letter_page
-from pyoco_server.runs.bulk.dead_letter_replay import remove_letter_of, replay_job
+from pyoco_server.runs.bulk.letter_operations import (
+    LetterFilter,
+    find_letter,
+    letter_page,
+    remove_letter_of,
+    replay_job,
+)
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
 # What a parameter may be, for the error message.

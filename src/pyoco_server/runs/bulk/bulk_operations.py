@@ -1,11 +1,8 @@
-"""Doing something to everything that matches a filter: counted first, then frozen as a list of items.
+"""Bulk operations on everything that matches a filter when the operation is submitted.
 
-A dry run counts. The real one has to say how many it expects, by a number or by the token of a dry run, and
-is refused when more match: a typing mistake in a filter must not cancel ten thousand runs. The token guards
-against mistakes, not against malice: it is a digest of what was asked for, and anybody may compute it.
-
-What matches when the operation is made is what it is done to: runs that match later, such as the reruns
-themselves, are not drawn in.
+A dry run counts. The real request states how many items it expects, by a number or by the token of a dry run,
+and is refused when more match: a mistake in a filter must not cancel ten thousand runs. The token is a digest
+of the request; it guards against mistakes, not against malice.
 """
 
 import time
@@ -25,7 +22,7 @@ from pyoco_server.broker.stores.idempotency_keys import KeyKind, StoredKey
 from pyoco_server.errors import BulkNotFound, BulkRefused, NatsUnavailable
 from pyoco_server.records.models import RerunMode, is_run_id
 from pyoco_server.records.operation_models import MAX_BULK_ITEMS, BulkAction, BulkItem, BulkRecord, BulkState
-from pyoco_server.runs.bulk.dead_letter_reading import LetterFilter, matching_letters
+from pyoco_server.runs.bulk.letter_operations import LetterFilter, matching_letters
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests, keyed_command
 from pyoco_server.runs.lifecycle.tenancy import Caller
@@ -35,60 +32,54 @@ SAMPLE = 10
 
 
 class RunSearch(Protocol):
-    """What is wanted of the index of runs."""
-
-    async def ids(self, wanted: RunFilter, /, *, limit: int) -> list[str]: ...
+    async def ids(self, run_filter: RunFilter, /, *, limit: int) -> list[str]: ...
 
 
 class Selection(Protocol):
-    """What an operation is done to."""
-
     async def items(self, limit: int) -> list[BulkItem]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingRuns:
     search: RunSearch
-    wanted: RunFilter
+    run_filter: RunFilter
 
     async def items(self, limit: int) -> list[BulkItem]:
-        return [BulkItem(run_id) for run_id in await self.search.ids(self.wanted, limit=limit)]
+        return [BulkItem(run_id) for run_id in await self.search.ids(self.run_filter, limit=limit)]
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingLetters:
     letters: DeadLetters
-    wanted: LetterFilter
+    letter_filter: LetterFilter
 
     async def items(self, limit: int) -> list[BulkItem]:
-        found = await matching_letters(self.letters, self.wanted, limit=limit)
+        found = await matching_letters(self.letters, self.letter_filter, limit=limit)
         return [BulkItem(str(seq), digest) for seq, digest in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkSpec:
-    """What is to be done to what matches."""
-
     action: BulkAction
-    # The filter as it was asked for.
+    # The filter as it was requested.
     query: dict[str, list[str]]
     mode: RerunMode | None = None
     reason: str | None = None
     delete: bool = False
 
     def token(self, count: int) -> str:
-        return f"{count}-{sha256(msgspec.json.encode(self._asked)).hexdigest()[:32]}"
+        return f"{count}-{sha256(msgspec.json.encode(self._requested)).hexdigest()[:32]}"
 
     def keyed(self, key: str, caller: Caller) -> KeyedRequest:
-        """Under a key of the caller's. How many may match guards the operation, and is no part of it."""
-        return keyed_command(key, caller.tenant_id, "bulk", *self._asked)
+        """The expected number of items is no part of the request."""
+        return keyed_command(key, caller.tenant_id, "bulk", *self._requested)
 
     @property
-    def _asked(self) -> tuple[object, ...]:
+    def _requested(self) -> tuple[object, ...]:
         return (self.action, sorted(self.query.items()), self.mode, self.reason, self.delete)
 
     def expected_by(self, token: str) -> int:
-        """How many a dry run of this very wish has counted; BulkRefused for the token of another one."""
+        """The count of the dry run with this token; BulkRefused if that was another request."""
         count = token.partition("-")[0]
         if not (count.isascii() and count.isdigit() and len(count) < 10 and self.token(int(count)) == token):
             raise BulkRefused("the token is not that of a dry run with this filter and these options")
@@ -108,15 +99,15 @@ async def count(selection: Selection) -> Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedBulk:
     record: BulkRecord
     sample: list[str]
-    # Whether an earlier request with the same key has begun it.
+    # Whether an earlier request with the same key has started it.
     replayed: bool = False
 
 
 class BulkSubmitter:
-    """Stores operations, for the runners of the gateways to carry out."""
+    """Stores operations, for `BulkRunner` to execute."""
 
     def __init__(self, connection: Connection, records: BulkRecords, withdrawer: Withdrawer) -> None:
         self._connection = connection
@@ -124,44 +115,44 @@ class BulkSubmitter:
         self._withdrawer = withdrawer
         self._keys = KeyedRequests(connection)
 
-    async def begin(
+    async def submit(
         self,
         selection: Selection,
-        wish: BulkSpec,
+        spec: BulkSpec,
         caller: Caller,
         *,
         expected: int,
         request: KeyedRequest | None = None,
-    ) -> Begun:
-        """The stored operation; or that of an earlier request with the same key, as it is by now.
+    ) -> StartedBulk:
+        """The stored operation; or that of an earlier request with the same key.
 
-        NatsUnavailable: the operation was withdrawn, or will be once NATS answers (see withdrawal.py).
+        NatsUnavailable: the operation was withdrawn, or will be once NATS is available (see withdrawal.py).
         """
         if request is not None and (earlier := await self._keys.accepted(request)) is not None:
-            return await self._begun_before(earlier.run_id, caller)
+            return await self._replayed(earlier.run_id, caller)
         items = await selection.items(MAX_BULK_ITEMS + 1)
         _check_size(items)
         if len(items) > expected:
             raise BulkRefused(f"{len(items)} match, and {expected} were expected")
-        record = _new_record(wish, caller, len(items))
+        record = _new_record(spec, caller, len(items))
         try:
             return await self._store(record, items, caller, request)
         except NatsUnavailable as failure:
-            begun = await self._withdrawer.withdraw(self._withdrawal(record, caller, request), failure)
-            return Begun(begun, _sample(items))
+            started = await self._withdrawer.withdraw(self._withdrawal(record, caller, request), failure)
+            return StartedBulk(started, _sample(items))
 
     async def _store(
         self, record: BulkRecord, items: list[BulkItem], caller: Caller, request: KeyedRequest | None
-    ) -> Begun:
+    ) -> StartedBulk:
         if request is None:
             await self._create(record, items)
-            return Begun(record, _sample(items))
+            return StartedBulk(record, _sample(items))
         held = await self._keys.hold(request, record.bulk_id, kind=KeyKind.BULK)
         if held.record.run_id != record.bulk_id:
-            return await self._begun_before(held.record.run_id, caller)
+            return await self._replayed(held.record.run_id, caller)
         await self._create(record, items)
         await self._accept(held)
-        return Begun(record, _sample(items))
+        return StartedBulk(record, _sample(items))
 
     async def _create(self, record: BulkRecord, items: list[BulkItem]) -> None:
         try:
@@ -176,23 +167,22 @@ class BulkSubmitter:
             raise self._too_slow() from None
 
     def _too_slow(self) -> NatsUnavailable:
-        return self._connection.unavailable("storing the operation took so long that it was given up")
+        return self._connection.unavailable("storing the operation took too long")
 
-    async def _begun_before(self, bulk_id: str, caller: Caller) -> Begun:
+    async def _replayed(self, bulk_id: str, caller: Caller) -> StartedBulk:
         record = (await find(self._records, bulk_id, caller)).record
         items = await self._records.first_items(record, SAMPLE)
-        return Begun(record, _sample(items), replayed=True)
+        return StartedBulk(record, _sample(items), replayed=True)
 
     def _withdrawal(
         self, record: BulkRecord, caller: Caller, request: KeyedRequest | None
     ) -> Withdrawal[BulkRecord]:
         bulk_id, name = record.bulk_id, f"bulk operation {record.bulk_id}"
         if request is not None:
-            key = request.key
-            # Whoever repeats the request finds the operation: it is not stopped.
+            # A retry finds the operation, so it is not stopped.
             return Withdrawal(
                 name=name,
-                undo=lambda: self._keys.give_up(key, bulk_id, kind=KeyKind.BULK),
+                undo=lambda: self._keys.undo(request.key, bulk_id, kind=KeyKind.BULK),
                 keyed=True,
             )
         return Withdrawal(
@@ -202,26 +192,26 @@ class BulkSubmitter:
         )
 
     async def _remove_or_stop(self, bulk_id: str, caller: Caller) -> BulkRecord | None:
-        """An operation that nobody was told of and that has begun does no more than it has done."""
+        """An operation that was answered with an error, and has started, is stopped."""
         if await remove_unstarted_bulk(self._records, bulk_id) is None:
             return None
         return await stop(self._records, bulk_id, caller)
 
 
-def _new_record(wish: BulkSpec, caller: Caller, matched: int) -> BulkRecord:
+def _new_record(spec: BulkSpec, caller: Caller, matched: int) -> BulkRecord:
     now = time.time()
     return BulkRecord(
         bulk_id=str(uuid4()),
-        action=wish.action,
+        action=spec.action,
         state=BulkState.RUNNING if matched else BulkState.COMPLETED,
-        query=wish.query,
+        query=spec.query,
         matched=matched,
         created_at=now,
         updated_at=now,
         finished_at=None if matched else now,
-        mode=wish.mode,
-        reason=wish.reason,
-        delete=wish.delete,
+        mode=spec.mode,
+        reason=spec.reason,
+        delete=spec.delete,
         tenant_id=caller.tenant_id,
         api_key_id=caller.api_key_id,
     )
@@ -232,8 +222,8 @@ def _sample(items: list[BulkItem]) -> list[str]:
 
 
 async def find(records: BulkRecords, bulk_id: str, caller: Caller) -> StoredBulk:
-    """BulkNotFound when there is none, or when it is not the caller's to know of."""
-    # An id that is no UUID cannot exist, and must not reach a NATS subject.
+    """BulkNotFound when there is none that the caller may see."""
+    # An invalid id must not reach a NATS subject.
     stored = await records.get(bulk_id) if is_run_id(bulk_id) else None
     if stored is None or not caller.sees(stored.record.tenant_id):
         raise BulkNotFound(f"there is no bulk operation {bulk_id!r}")
@@ -241,7 +231,7 @@ async def find(records: BulkRecords, bulk_id: str, caller: Caller) -> StoredBulk
 
 
 async def stop(records: BulkRecords, bulk_id: str, caller: Caller) -> BulkRecord:
-    """Have it end after the items in hand; one that has ended is returned as it is."""
+    """Stop it after the current items; one that has ended is returned as it is."""
     while True:
         stored = await find(records, bulk_id, caller)
         if stored.record.state is not BulkState.RUNNING:

@@ -1,4 +1,4 @@
-"""What an explanation is made of: all that is known about one run at one moment, without a broker."""
+"""The facts an explanation is made from: everything known about one run at one moment."""
 
 from dataclasses import dataclass
 
@@ -12,20 +12,18 @@ from pyoco_server.runs.sweep.sweep_rules import SilenceThresholds
 class FinishedTask:
     """The task that finished last."""
 
-    # None where only the moment is known.
+    # None where only the time is known.
     task: str | None
     ended_at: float
 
 
 @dataclass(frozen=True, slots=True)
 class TimingSettings:
-    """The settings that say how long things may take."""
-
     disconnect_sec: float
     heartbeat_sec: float
     grace_sec: float
     sweep_sec: float
-    patience: SilenceThresholds
+    silence: SilenceThresholds
 
     @classmethod
     def of(cls, config: NatsBackendConfig) -> "TimingSettings":
@@ -34,7 +32,7 @@ class TimingSettings:
             heartbeat_sec=config.run_heartbeat_interval_sec,
             grace_sec=config.cancel_grace_period_sec,
             sweep_sec=config.sweep_interval_sec,
-            patience=SilenceThresholds.of(config),
+            silence=SilenceThresholds.of(config),
         )
 
 
@@ -42,16 +40,16 @@ class TimingSettings:
 class Facts:
     now: float
     snapshot: RunSnapshot
-    manners: TimingSettings
+    timing: TimingSettings
     workers: tuple[WorkerRecord, ...] = ()
-    # None where the status does not make it matter: of an ended run.
+    # None for an ended run.
     queue: TagQueue | None = None
     place: JobPlace | None = None
     last_finished: FinishedTask | None = None
     last_output_at: float | None = None
 
     def state_of(self, worker: WorkerRecord) -> WorkerState:
-        return worker.observed_state(disconnect_timeout_sec=self.manners.disconnect_sec, now=self.now)
+        return worker.observed_state(disconnect_timeout_sec=self.timing.disconnect_sec, now=self.now)
 
     def alive(self, worker: WorkerRecord) -> bool:
         return self.state_of(worker).alive
@@ -59,14 +57,14 @@ class Facts:
     @property
     def owner(self) -> WorkerRecord | None:
         """The record of the worker that has or had the run."""
-        wanted = self.snapshot.worker_id
-        return next((worker for worker in self.workers if worker.worker_id == wanted), None)
+        owner_id = self.snapshot.worker_id
+        return next((worker for worker in self.workers if worker.worker_id == owner_id), None)
 
     @property
     def of_tag(self) -> list[WorkerRecord]:
-        """Workers that may take the run, alive or not, hidden or not: hiding one changes nothing it does."""
+        """Workers that may take the run, alive or not, hidden or not."""
         return [each for each in self.workers if self.snapshot.tag in each.tags]
 
     def since(self, moment: float | None) -> float:
-        """Seconds from then to now; clocks of different machines must not make it negative."""
+        """Seconds from then to now, never negative."""
         return 0.0 if moment is None else max(0.0, self.now - moment)

@@ -1,8 +1,4 @@
-"""Why a run is where it is: rules from facts to findings, the most important one first.
-
-Findings are words and evidence; what they say to a person is in explain_texts. The rules never guess: what
-the facts do not show is not found.
-"""
+"""Rules from facts to findings, the most important finding first; explain_texts has their texts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,9 +19,9 @@ from pyoco_server.records.models import (
 )
 from pyoco_server.runs.explain.explain_facts import Facts
 
-# More than these are counted only.
-_MOST_NAMED = 10
-# A heartbeat may be this late before anybody should wonder.
+# Workers and tasks listed in the evidence.
+_MAX_LISTED = 10
+# When a heartbeat counts as late.
 _LATE_HEARTBEATS = 3
 _LATE_SEC = 2.0
 _KNOWN_REASONS = {
@@ -61,7 +57,6 @@ def explain(facts: Facts) -> list[Finding]:
 
 
 def nats_unavailable(detail: str, status: str, since: float) -> Finding:
-    """What is found when nothing can be asked."""
     return Finding("nats_unavailable", {"detail": detail, "connection": status, "since": since})
 
 
@@ -69,44 +64,46 @@ def _pending(facts: Facts) -> Iterator[Finding]:
     run = facts.snapshot
     waited = facts.since(run.submitted_at)
     standing = None if facts.place is None else facts.place.standing
-    if standing is Standing.ABSENT and waited > facts.manners.patience.unstarted_sec:
-        yield Finding(
-            "job_missing", {"waiting_sec": waited, "mended_within_sec": 2 * facts.manners.sweep_sec}
-        )
+    if standing is Standing.ABSENT and waited > facts.timing.silence.unstarted_sec:
+        yield Finding("job_missing", {"waiting_sec": waited, "mended_within_sec": 2 * facts.timing.sweep_sec})
         return
-    hindrances = list(_hindrances(facts))
+    blockers = list(_blockers(facts))
     if standing is Standing.DELIVERED:
         ack_wait = None if facts.queue is None else facts.queue.limits.ack_wait_sec
         yield Finding("delivered_not_begun", {"waiting_sec": waited, "ack_wait_sec": ack_wait})
-    yield from hindrances
+    yield from blockers
     position = None if facts.place is None else facts.place.position
     if facts.queue is not None and standing in (Standing.WAITING, Standing.UNKNOWN):
         ahead = None if position is None else position - 1
-        if hindrances or ahead != 0:
+        if blockers or ahead != 0:
             evidence = {"position": position, "waiting": facts.queue.waiting, "waiting_sec": waited}
             yield Finding("waiting_in_queue" if position is not None else "far_back_in_queue", evidence)
             return
-    if not hindrances and standing is not Standing.DELIVERED:
+    if not blockers and standing is not Standing.DELIVERED:
         free = [worker.worker_id for worker in _accepting(facts) if _free_slots(worker)]
-        yield Finding("about_to_start", {"waiting_sec": waited, "workers": free[:_MOST_NAMED]})
+        yield Finding("about_to_start", {"waiting_sec": waited, "workers": free[:_MAX_LISTED]})
 
 
-def _hindrances(facts: Facts) -> Iterator[Finding]:
-    """What keeps every worker from taking a job of the run's tag; nothing when one is free."""
+def _blockers(facts: Facts) -> Iterator[Finding]:
+    """Why no worker takes a job of the run's tag; nothing when one is free."""
     tag = facts.snapshot.tag
     known = facts.of_tag
     living = [worker for worker in known if facts.alive(worker)]
     if not living:
-        yield _nobody(facts, tag, known)
+        yield _no_worker(facts, tag, known)
         return
     if facts.queue is not None and facts.queue.paused:
         yield Finding("queue_paused", {"tag": tag})
     accepting = _accepting(facts)
     if not accepting:
-        yield Finding("workers_paused", {"tag": tag, "workers": [_in_words(facts, each) for each in living]})
+        yield Finding(
+            "workers_paused", {"tag": tag, "workers": [_worker_evidence(facts, each) for each in living]}
+        )
     elif all(worker.executor_error and not worker.slots_busy for worker in accepting):
-        workers = [_in_words(facts, each) | {"executor_error": each.executor_error} for each in accepting]
-        yield Finding("executors_failing", {"tag": tag, "workers": workers[:_MOST_NAMED]})
+        workers = [
+            _worker_evidence(facts, each) | {"executor_error": each.executor_error} for each in accepting
+        ]
+        yield Finding("executors_failing", {"tag": tag, "workers": workers[:_MAX_LISTED]})
     elif facts.queue is not None and 0 < facts.queue.in_work_limit <= facts.queue.in_work:
         yield Finding("in_work_limit_reached", {"tag": tag, "limit": facts.queue.in_work_limit})
     elif not any(_free_slots(worker) for worker in accepting):
@@ -115,18 +112,20 @@ def _hindrances(facts: Facts) -> Iterator[Finding]:
             {
                 "tag": tag,
                 "slots": sum(worker.slots for worker in accepting),
-                "workers": [_in_words(facts, worker) for worker in accepting[:_MOST_NAMED]],
+                "workers": [_worker_evidence(facts, worker) for worker in accepting[:_MAX_LISTED]],
                 "worker_count": len(accepting),
             },
         )
 
 
-def _nobody(facts: Facts, tag: str, known: list[WorkerRecord]) -> Finding:
+def _no_worker(facts: Facts, tag: str, known: list[WorkerRecord]) -> Finding:
     if known:
-        newest = sorted(known, key=lambda worker: -worker.last_seen_at)[:_MOST_NAMED]
-        return Finding("workers_gone", {"tag": tag, "workers": [_in_words(facts, each) for each in newest]})
+        newest = sorted(known, key=lambda worker: -worker.last_seen_at)[:_MAX_LISTED]
+        return Finding(
+            "workers_gone", {"tag": tag, "workers": [_worker_evidence(facts, each) for each in newest]}
+        )
     served = {each for worker in facts.workers if facts.alive(worker) for each in worker.tags}
-    return Finding("no_worker_for_tag", {"tag": tag, "served_tags": sorted(served)[:_MOST_NAMED]})
+    return Finding("no_worker_for_tag", {"tag": tag, "served_tags": sorted(served)[:_MAX_LISTED]})
 
 
 def _accepting(facts: Facts) -> list[WorkerRecord]:
@@ -137,7 +136,7 @@ def _free_slots(worker: WorkerRecord) -> int:
     return worker.slots - worker.slots_busy
 
 
-def _in_words(facts: Facts, worker: WorkerRecord) -> dict[str, Any]:
+def _worker_evidence(facts: Facts, worker: WorkerRecord) -> dict[str, Any]:
     return {
         "worker_id": worker.worker_id,
         "state": facts.state_of(worker),
@@ -145,7 +144,7 @@ def _in_words(facts: Facts, worker: WorkerRecord) -> dict[str, Any]:
         "draining": worker.draining,
         "slots": worker.slots,
         "slots_busy": worker.slots_busy,
-        "run_ids": worker.current_run_ids[:_MOST_NAMED],
+        "run_ids": worker.current_run_ids[:_MAX_LISTED],
         "last_seen_at": worker.last_seen_at,
     }
 
@@ -160,14 +159,14 @@ def _running(facts: Facts) -> Iterator[Finding]:
             yield Finding(code, {"worker_id": owner.worker_id})
     else:
         yield lost
-        # Whoever is to take it over may be hindered as well.
-        yield from _hindrances(facts)
+        # The next owner may be blocked as well.
+        yield from _blockers(facts)
     yield from _limits(facts)
     yield from _executed_again(facts.snapshot)
 
 
 def _lost(facts: Facts) -> Finding | None:
-    """Why nobody executes the run, as far as can be seen; None when its worker does."""
+    """Why the run is not being executed; None when its worker executes it."""
     run, owner = facts.snapshot, facts.owner
     silent = facts.since(run.heartbeat_at)
     ack_wait = 0.0 if facts.queue is None else facts.queue.limits.ack_wait_sec
@@ -177,7 +176,7 @@ def _lost(facts: Facts) -> Finding | None:
         "silent_sec": silent,
         "ack_wait_sec": ack_wait,
     }
-    late = silent > max(_LATE_SEC, _LATE_HEARTBEATS * facts.manners.heartbeat_sec)
+    late = silent > max(_LATE_SEC, _LATE_HEARTBEATS * facts.timing.heartbeat_sec)
     if owner is None:
         return Finding("worker_unknown", evidence) if late else None
     evidence["worker_last_seen_at"] = owner.last_seen_at
@@ -199,7 +198,7 @@ def _executing(facts: Facts) -> Finding:
     evidence = {
         "worker_id": run.worker_id,
         "last_heartbeat_at": run.heartbeat_at,
-        "running_tasks": running[:_MOST_NAMED],
+        "running_tasks": running[:_MAX_LISTED],
         "finished_tasks": sum(state is TaskStatus.SUCCEEDED for state in run.tasks.values()),
         "task_count": len(run.tasks),
         "last_finished_task": None if last is None else last.task,
@@ -221,7 +220,7 @@ def _limits(facts: Facts) -> Iterator[Finding]:
         yield Finding("last_attempt" if left == 0 else "later_attempt", evidence)
     if run.timeout_sec is not None and run.start_time is not None:
         if run.used_sec is UNSET:
-            # Of an older worker. What it has waited for people does not count.
+            # Of a worker of an older version. Waits do not count.
             ends_at = run.start_time + (run.waited_sec or 0.0) + run.timeout_sec
         else:
             ends_at = run.heartbeat_at + run.timeout_sec - run.used_sec
@@ -239,7 +238,7 @@ def _waiting_for_people(facts: Facts) -> Finding:
     evidence = {
         "waits": [
             {"task": wait.task, "wait_id": wait.wait_id, "message": wait.message, "ends_at": wait.deadline_at}
-            for wait in waits[:_MOST_NAMED]
+            for wait in waits[:_MAX_LISTED]
         ],
         "wait_count": len(waits),
         "message": run.wait_message or None,
@@ -252,22 +251,22 @@ def _waiting_for_people(facts: Facts) -> Finding:
 
 def _cancelling(facts: Facts) -> Finding:
     run = facts.snapshot
-    asked = run.cancel_requested_at or run.updated_at
+    requested = run.cancel_requested_at or run.updated_at
     evidence: dict[str, Any] = {
         "requested_at": run.cancel_requested_at,
         "requested_by": run.cancel_requested_by,
         "reason": run.cancel_reason,
         "worker_id": run.worker_id,
     }
-    patience = facts.manners.patience
+    silence = facts.timing.silence
     if run.delivery is None:
-        return Finding("cancel_without_worker", evidence | {"ended_within_sec": patience.unstarted_sec})
+        return Finding("cancel_without_worker", evidence | {"ended_within_sec": silence.unstarted_sec})
     if (lost := _lost(facts)) is not None:
         ack_wait = 0.0 if facts.queue is None else facts.queue.limits.ack_wait_sec
-        evidence |= {"worker": lost.code, "ended_within_sec": ack_wait + patience.heartbeats_sec}
+        evidence |= {"worker": lost.code, "ended_within_sec": ack_wait + silence.heartbeats_sec}
         return Finding("cancel_without_worker", evidence)
-    left = asked + facts.manners.grace_sec - facts.now
-    evidence |= {"grace_sec": facts.manners.grace_sec, "grace_left_sec": max(0.0, left)}
+    left = requested + facts.timing.grace_sec - facts.now
+    evidence |= {"grace_sec": facts.timing.grace_sec, "grace_left_sec": max(0.0, left)}
     return Finding("cancel_grace" if left > 0 else "cancel_overdue", evidence)
 
 
@@ -276,7 +275,7 @@ def _ended(run: RunSnapshot) -> Finding:
     evidence: dict[str, Any] = {
         "reason": run.reason,
         "error": run.error,
-        "failed_tasks": [{"task": name, "error": _task_error(run, name)} for name in failed[:_MOST_NAMED]],
+        "failed_tasks": [{"task": name, "error": _task_error(run, name)} for name in failed[:_MAX_LISTED]],
         "worker_id": run.worker_id,
         "attempt": run.attempt,
         "ended_at": run.end_time,
@@ -291,13 +290,13 @@ def _ended(run: RunSnapshot) -> Finding:
 
 
 def _executed_again(run: RunSnapshot) -> Iterator[Finding]:
-    """Only a run with a journal to begin with has such tasks: not the first attempt of a new one."""
+    """Only a later attempt, or a rerun, starts with a journal and has such tasks."""
     if run.attempt <= 1 and run.rerun_mode in (None, RerunMode.START):
         return
     reasons = {task: _record_text(run, task, "executed_again") for task in run.task_records or {}}
     again = [{"task": task, "reason": reason} for task, reason in reasons.items() if reason]
     if again:
-        yield Finding("executed_again", {"tasks": again[:_MOST_NAMED], "reason": again[0]["reason"]})
+        yield Finding("executed_again", {"tasks": again[:_MAX_LISTED], "reason": again[0]["reason"]})
 
 
 def _task_error(run: RunSnapshot, task: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Explaining a run: its facts are gathered with a handful of requests, whatever the size of the queue."""
+"""Explaining a run, with a few requests whatever the size of the queue."""
 
 import asyncio
 import time
@@ -19,13 +19,11 @@ from pyoco_server.runs.index.run_lists import RunLists
 from pyoco_server.runs.lifecycle.run_lookup import find_run
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
-# An answer within 2 s is promised also when NATS answers slowly or not at all.
+# A response within 2 s is promised, also when NATS is slow or unavailable.
 _BUDGET_SEC = 1.8
 
 
 class Explainer:
-    """Says why a run is where it is."""
-
     def __init__(self, connection: Connection, lists: RunLists) -> None:
         self._connection = connection
         self._lists = lists
@@ -34,10 +32,10 @@ class Explainer:
         self._places = QueuePlaces(connection)
         self._journal = Journal(connection)
         self._logs = RunLogs(connection)
-        self._manners = TimingSettings.of(connection.config)
+        self._timing = TimingSettings.of(connection.config)
 
     async def explain(self, run_id: str, caller: Caller) -> tuple[RunStatus | None, list[Finding]]:
-        """The run's status and what is found; without a status when NATS cannot be asked."""
+        """The run's status and the findings; without a status when NATS is unavailable."""
         if not is_run_id(run_id):
             raise RunNotFound(f"there is no run {run_id!r}")
         try:
@@ -47,7 +45,9 @@ class Explainer:
                 facts = await self._gather(run_id, caller)
         except (NatsUnavailable, TimeoutError) as error:
             detail = (
-                error.detail if isinstance(error, NatsUnavailable) else f"no answer within {_BUDGET_SEC:g} s"
+                error.detail
+                if isinstance(error, NatsUnavailable)
+                else f"no response within {_BUDGET_SEC:g} s"
             )
             state = self._connection.state
             return None, [nats_unavailable(detail, state.status, state.since)]
@@ -56,7 +56,7 @@ class Explainer:
     async def _gather(self, run_id: str, caller: Caller) -> Facts:
         run = (await find_run(self._runs, run_id, caller)).snapshot
         if run.status.terminal or run.status is RunStatus.WAITING_HUMAN:
-            return Facts(now=time.time(), snapshot=run, manners=self._manners)
+            return Facts(now=time.time(), snapshot=run, timing=self._timing)
         queue = await self._places.queue(run.tag)
         finished = await self._journal.last_finished(run_id)
         printed_at = await self._logs.last_timestamp(run_id)
@@ -64,7 +64,7 @@ class Explainer:
         return Facts(
             now=time.time(),
             snapshot=run,
-            manners=self._manners,
+            timing=self._timing,
             workers=tuple(await workers_seen_by(caller, workers, self._lists, known=frozenset({run_id}))),
             queue=queue,
             place=await self._place(run, queue),
@@ -73,7 +73,7 @@ class Explainer:
         )
 
     async def _place(self, run: RunSnapshot, queue: TagQueue) -> JobPlace | None:
-        """Of a run that nobody has begun; the job of one that was begun is its owner's."""
+        """Only of a run that was not started: then its job is in the queue."""
         if run.status is not RunStatus.PENDING:
             return None
         submitted_at = run.updated_at if run.submitted_at is None else run.submitted_at

@@ -1,4 +1,4 @@
-"""Workers as a caller may see them: they serve every tenant, and which runs of others is not told."""
+"""Worker records as a caller may see them: without the runs of other tenants."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -14,12 +14,12 @@ from pyoco_server.runs.lifecycle.tenancy import Caller
 async def workers_seen_by(
     caller: Caller, workers: Iterable[WorkerRecord], lists: RunLists, *, known: frozenset[str] = frozenset()
 ) -> list[WorkerRecord]:
-    """The workers, with the runs that are the caller's; it is known already of some that they are."""
+    """The workers with the runs of the caller's tenant; those in `known` are known to be."""
     workers = list(workers)
     tenant = caller.confined_to
     if tenant is None:
         return workers
-    with suppress(IndexNotReady):  # then nobody can tell whose they are, and they are not told
+    with suppress(IndexNotReady):  # then the tenant of the other runs is not known
         known |= await lists.of_tenant({run_id for each in workers for run_id in _runs_of(each)}, tenant)
     return [_seen(worker, known) for worker in workers]
 

@@ -1,14 +1,13 @@
-"""flow.yaml as the server takes it: read within limits, checked with places, nothing imported.
+"""Validation of flow.yaml: every problem with its line and column; no user code is imported.
 
-source_map    a position in a decoded text -> line and column of the file
-problems      everything that is wrong, collected
-tree          bytes -> nodes that know their place
-values        nodes -> values, each of the kind its field wants
-tasks         the declarations, and what `use:` comes to
-scan          the names and arguments of a graph, and where they are
-expressions   operators without a bound
-graph         the whole graph, checked by pyoco
-policy        the file as a whole: `check_flow_yaml`
+source_map     an offset in a decoded text -> line and column of the file
+yaml_problems  the list of problems
+yaml_tree      bytes -> nodes with their line and column
+yaml_values    nodes -> values of the expected type
+yaml_tasks     the task declarations, and what `use:` resolves to
+scan           the names and arguments of a graph
+yaml_graph     the whole graph, checked by pyoco
+policy         the file as a whole: `check_flow_yaml`
 """
 
 from pyoco_server.runs.flow_yaml.policy import CheckedFlow, check_flow_yaml

@@ -1,4 +1,4 @@
-"""How deeply lists and mappings are nested: what reads a deep value by recursion would run out of stack."""
+"""Limits the nesting of values, which recursive readers could not handle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def check_nesting(value: object, limit: int) -> bool:
-    """Whether at most `limit` lists and mappings lie inside one another; `[]` is one level, `[[]]` two."""
+    """Whether lists and mappings are nested at most `limit` levels; `[]` is one level, `[[]]` two."""
     level = _collections([value])
     for _ in range(limit):
         if not level:
@@ -20,6 +20,6 @@ def check_nesting(value: object, limit: int) -> bool:
 
 
 def _collections(values: Iterable[object]) -> Iterable[Iterable[object]]:
-    # Each once: one that is there several times would otherwise be counted out at every level below.
+    # Each object once: one that is referenced many times would multiply at every level.
     found = {id(value): value for value in values if isinstance(value, (dict, list, tuple))}
     return found.values()

@@ -1,7 +1,6 @@
-"""flow.yaml as the server takes it: which keys, which values, and a graph that can run.
+"""Checks a flow.yaml when it is submitted, so that no run fails later because of a typo.
 
-A typo is answered when the file is submitted, with its line and column, not by a run that fails later.
-Nothing is imported here; which modules `callable:` may name is decided by the worker.
+Which modules `callable:` may name is decided by the worker.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ _NOTHING_BUILT_IN: Final[AnyMapping[str, InputCheck]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFlow:
-    """A flow.yaml that can be run, reduced to what its graph reaches."""
+    """A valid flow.yaml, reduced to what its graph reaches."""
 
     graph: str
     defaults: dict[str, Any]
     tasks: dict[str, TaskDeclaration]
     pipes: dict[str, str]
-    expose_env: tuple[str, ...]  # kept as pyoco keeps it: read, and without effect
+    expose_env: tuple[str, ...]  # has no effect, as in pyoco
 
 
 def check_flow_yaml(source: bytes, built_in: AnyMapping[str, InputCheck] = _NOTHING_BUILT_IN) -> CheckedFlow:
-    """The flow, or InvalidRequest with the field, line and column of everything that is wrong.
+    """The flow, or InvalidRequest with every problem.
 
     `built_in` are the server's own tasks that `use:` may name, each with a check of its inputs.
     """
     root = read_tree(source)
     if not isinstance(root, Mapping):
         message = f"the file must be a mapping with 'flow' and 'tasks', not {described(root)}"
-        raise refusal(message, root.place)
+        raise refusal(message, root.location)
     problems = ProblemList()
     read = Reader(problems)
     sections = read.section(root, "", _SECTIONS, _FORBIDDEN)
@@ -58,8 +57,8 @@ def check_flow_yaml(source: bytes, built_in: AnyMapping[str, InputCheck] = _NOTH
     pipes = _pipes(sections.get("pipes"), read)
     graph = _graph_text(flow.get("graph"), "flow.graph", read)
     if "graph" not in flow and may_hold_keys(sections.get("flow")):
-        place = sections.get("flow", root).place
-        problems.add("flow.graph", "is missing; it says which tasks run, as in 'load >> save'", place)
+        location = sections.get("flow", root).location
+        problems.add("flow.graph", "is missing; it says which tasks run, as in 'load >> save'", location)
     reached = Reached((), ()) if graph is None else check_graph(graph, pipes, declared.names, problems)
     tasks = {name: declared.resolved(name) for name in reached.tasks if name in declared.names}
     problems.raise_if_any()
@@ -77,7 +76,7 @@ def _check_version(node: Node | None, problems: ProblemList) -> None:
     if node is None or (isinstance(node, Scalar) and node.kind == "int" and node.text == "1"):
         return
     value = node.text if isinstance(node, Scalar) else None
-    problems.add("version", "must be the number 1", node.place, value)
+    problems.add("version", "must be the number 1", node.location, value)
 
 
 def _pipes(node: Node | None, read: Reader) -> dict[str, GraphText]:
@@ -92,4 +91,4 @@ def _graph_text(node: Node | None, field: str, read: Reader) -> GraphText | None
     if node is None or read.text(node, field) is None:
         return None
     assert isinstance(node, Scalar)
-    return GraphText(field, node.text, node.source_map().place)
+    return GraphText(field, node.text, node.source_map().location)

@@ -1,7 +1,7 @@
-"""Where the names and arguments of a graph are: pyoco's parser for the syntax, then a walk over its tokens.
+"""Finds the names and arguments of a graph: pyoco's parser checks the syntax, then its tokens are scanned.
 
-pyoco's terms carry no positions, its tokens do. Once its parser has accepted a graph, the tokens are
-enough to tell a task from a case, a node's name or an argument.
+pyoco's terms have no positions, its tokens do. In a valid graph the tokens are enough to tell a task from a
+case, a node's name or an argument.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 
 from pyoco.dsl.graph import GraphParser, GraphSyntaxError, Token, tokenize_graph
 
-from pyoco_server.runs.flow_yaml.source_map import Place
+from pyoco_server.runs.flow_yaml.source_map import Location
 from pyoco_server.runs.flow_yaml.yaml_problems import ProblemList, did_you_mean
 
-# The arguments of each control word; the first is required, and is the one that holds an expression.
+# The arguments of each control word; the first is required, and is an expression.
 ARGUMENTS: Final = {
     "switch": ("on",),
     "repeat": ("count", "collect"),
@@ -44,11 +44,11 @@ _POSITION: Final = re.compile(r" at position (\d+)")
 
 @dataclass(frozen=True, slots=True)
 class GraphText:
-    """A graph, a pipe or a quoted branch, and where each of its characters is in the file."""
+    """A graph, a pipe or a quoted branch, and the location of each of its characters in the file."""
 
     field: str
     text: str
-    place: Callable[[int], Place]
+    location: Callable[[int], Location]
 
     def branch(self, token: Token) -> GraphText:
         """The graph inside a quoted branch of a switch."""
@@ -59,7 +59,7 @@ class GraphText:
             offsets.append(at)
             at += 1
         offsets.append(at)
-        return GraphText(self.field, token.value, lambda position: self.place(offsets[position]))
+        return GraphText(self.field, token.value, lambda position: self.location(offsets[position]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class Reference:
     node: str | None = None  # the name it is given in this graph: `node: task`
 
     @property
-    def place(self) -> Place:
-        return self.source.place(self.position)
+    def location(self) -> Location:
+        return self.source.location(self.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class Argument:
     position: int
 
     @property
-    def place(self) -> Place:
-        return self.source.place(self.position)
+    def location(self) -> Location:
+        return self.source.location(self.position)
 
 
 @dataclass(slots=True)
@@ -101,17 +101,17 @@ class GraphScan:
 
 
 class _Unparsable(Exception):
-    def __init__(self, message: str, place: Place) -> None:
+    def __init__(self, message: str, location: Location) -> None:
         super().__init__(message)
-        self.place = place
+        self.location = location
 
 
 def scan_graph(text: GraphText, problems: ProblemList) -> GraphScan | None:
-    """What the graph names, or None when it cannot be parsed; either way the problems are reported."""
+    """The names and arguments of the graph; None when it cannot be parsed. Problems are reported."""
     try:
         tokens = _parsed_tokens(text)
     except _Unparsable as exc:
-        problems.add(text.field, str(exc), exc.place)
+        problems.add(text.field, str(exc), exc.location)
         return None
     scan = GraphScan()
     _Scanner(text, tokens, scan, problems).run()
@@ -123,22 +123,24 @@ def _parsed_tokens(text: GraphText) -> list[Token]:
         tokens: list[Token] = tokenize_graph(text.text)
     except GraphSyntaxError as exc:
         found = _POSITION.search(str(exc))
-        raise _Unparsable(_readable(exc), text.place(int(found[1]) if found else 0)) from exc
+        raise _Unparsable(_readable(exc), text.location(int(found[1]) if found else 0)) from exc
     parser = GraphParser(tokens)
     try:
         parser.parse()
     except RecursionError as exc:
-        raise _Unparsable("the graph is nested too deeply", text.place(0)) from exc
+        raise _Unparsable("the graph is nested too deeply", text.location(0)) from exc
     except GraphSyntaxError as exc:
         passed = tokens[max(0, parser.idx - 2) : parser.idx]
         if [token.kind for token in passed] == ["COLON", "STRING"]:
-            _parsed_tokens(text.branch(passed[1]))  # the problem is inside the quoted branch: it knows better
-        raise _Unparsable(_readable(exc), text.place(tokens[min(parser.idx, len(tokens) - 1)].pos)) from exc
+            _parsed_tokens(text.branch(passed[1]))  # reports the problem inside the quoted branch
+        raise _Unparsable(
+            _readable(exc), text.location(tokens[min(parser.idx, len(tokens) - 1)].pos)
+        ) from exc
     return tokens
 
 
 def _readable(exc: GraphSyntaxError) -> str:
-    """pyoco's sentence in the words of someone who writes graphs, with a hint where one is known."""
+    """pyoco's message in the terms of flow.yaml, with a hint where one is known."""
     message = _POSITION.sub("", str(exc)).rstrip(".")
     message = re.sub(r"'([A-Z]+)'", lambda found: _TOKEN_NAMES.get(found[1], found[0]), message)
     message = message[:1].lower() + message[1:]
@@ -154,7 +156,7 @@ def _readable(exc: GraphSyntaxError) -> str:
 
 
 class _Scanner:
-    """Walks over the tokens of a graph that parses, so that it need not expect anything else."""
+    """Scans the tokens of a valid graph."""
 
     def __init__(
         self, text: GraphText, tokens: list[Token], scan: GraphScan, problems: ProblemList, depth: int = 0
@@ -199,11 +201,11 @@ class _Scanner:
 
     def _case(self, key: Token) -> None:
         is_default = key.kind == "IDENT" and key.value == "default"
-        # pyoco compares cases as text; no case can be the empty key, which stands for the default one.
+        # pyoco compares cases as text; the empty name stands for the default case.
         seen, name = self._braces[-1], "" if is_default else f"={key.value}"
         if name in seen:
             message = f"the case {key.value!r} is there twice"
-            self._problems.add(self._text.field, message, self._text.place(key.pos))
+            self._problems.add(self._text.field, message, self._text.location(key.pos))
         seen.add(name)
         self._case_begins = False
         self._at += 2
@@ -245,4 +247,4 @@ class _Scanner:
             seen.add(key.value)
 
     def _report(self, token: Token, message: str) -> None:
-        self._problems.add(self._text.field, message, self._text.place(token.pos))
+        self._problems.add(self._text.field, message, self._text.location(token.pos))

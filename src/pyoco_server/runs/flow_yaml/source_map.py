@@ -1,8 +1,7 @@
-"""From a position in a text that YAML has decoded back to the line and column where it is written.
+"""Maps an offset in a decoded YAML scalar to its line and column in the file.
 
-Decoding a scalar removes indentation, folds line breaks and resolves escapes; what it never does is
-reorder. So the n-th visible character of the decoded text is the n-th one of the written text, and
-counting visible characters finds it in every style.
+Decoding removes indentation, folds line breaks and resolves escapes, but never reorders: the n-th visible
+character of the decoded text is the n-th visible character of the source.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A line and a column of the file, both counted from 1."""
 
     line: int
     column: int
 
 
-START: Final = Place(1, 1)
+START: Final = Location(1, 1)
 
 _LINE_BREAK: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _VISIBLE: Final = re.compile(r"\S")
@@ -33,37 +32,36 @@ _BLANK_ESCAPES: Final = frozenset("tnvfrNLP_ \t\r\n\x85\u2028\u2029")
 
 
 class LineMap:
-    """The places of a text's characters, when its first one is at `start`."""
+    """The locations of the characters of a text that begins at `start`."""
 
-    def __init__(self, text: str, start: Place = START) -> None:
+    def __init__(self, text: str, start: Location = START) -> None:
         self._start = start
         self._lines = [found.end() for found in _LINE_BREAK.finditer(text)]
 
-    def place(self, index: int) -> Place:
+    def location(self, index: int) -> Location:
         line = bisect_right(self._lines, index)
         if line == 0:
-            return Place(self._start.line, self._start.column + index)
-        return Place(self._start.line + line, index - self._lines[line - 1] + 1)
+            return Location(self._start.line, self._start.column + index)
+        return Location(self._start.line + line, index - self._lines[line - 1] + 1)
 
 
 class ScalarMap:
-    """The places of the characters of `text`, which is what YAML made of `raw`, written at `start`."""
+    """The locations of the characters of `text`, which YAML decoded from `raw` at `start`."""
 
-    def __init__(self, *, text: str, raw: str, style: str, start: Place) -> None:
+    def __init__(self, *, text: str, raw: str, style: str, start: Location) -> None:
         self._lines = LineMap(raw, start)
         self._decoded = [found.start() for found in _VISIBLE.finditer(text)]
         self._written = list(_visible_characters(raw, style))
 
-    def place(self, offset: int) -> Place:
-        """The place of text[offset]; for a blank, of the next visible character."""
+    def location(self, offset: int) -> Location:
+        """The location of text[offset]; for a blank, of the next visible character."""
         if not self._written:
-            return self._lines.place(0)
-        # Counted from the end: `raw` may begin with an anchor, a tag or the header of a block, and has
-        # nothing but a closing quote behind the text.
+            return self._lines.location(0)
+        # Counted from the end: `raw` may begin with an anchor, a tag or a block header.
         remaining = len(self._decoded) - bisect_left(self._decoded, offset)
         if remaining == 0:
-            return self._lines.place(self._written[-1] + 1)
-        return self._lines.place(self._written[-min(remaining, len(self._written))])
+            return self._lines.location(self._written[-1] + 1)
+        return self._lines.location(self._written[-min(remaining, len(self._written))])
 
 
 def _visible_characters(raw: str, style: str) -> Iterator[int]:

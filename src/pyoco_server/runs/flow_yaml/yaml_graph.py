@@ -1,12 +1,12 @@
-"""The graph of a flow.yaml and its pipes: checked by pyoco itself, each problem with its place in the file.
+"""Checks the graph of a flow.yaml and its pipes.
 
-pyoco reports one problem of a graph, as a position in a decoded string or with no position at all. So
-each name and each argument is checked on its own first, where its place is known; then pyoco builds the
-whole flow with placeholders, and has the last word. No code of the user's is imported.
+pyoco reports one problem of a graph, often without a position. So each name and each argument is first
+checked on its own, where its location is known; then pyoco builds the whole flow with placeholder tasks.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyoco.core.models import Flow, Task
-from pyoco.dsl.expressions import Expression
+from pyoco.dsl.expressions import Expression, translate
 from pyoco.dsl.graph import (
     MAX_PIPE_EXPANSION_DEPTH,
     build_flow_from_graph,
@@ -23,7 +23,6 @@ from pyoco.dsl.graph import (
     validate_graph_terms,
 )
 
-from pyoco_server.runs.flow_yaml.expressions import unbounded_operator
 from pyoco_server.runs.flow_yaml.scan import ARGUMENTS, Argument, GraphScan, GraphText, Reference, scan_graph
 from pyoco_server.runs.flow_yaml.yaml_problems import ProblemList, did_you_mean
 
@@ -37,7 +36,7 @@ _EXPRESSION_OF: Final = {"switch": "expression", "repeat": "count", "foreach": "
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What a run of the graph can come to: names of tasks and pipes, in the order they are met."""
+    """The tasks and pipes that the graph uses, in order."""
 
     tasks: tuple[str, ...]
     pipes: tuple[str, ...]
@@ -46,14 +45,14 @@ class Reached:
 def check_graph(
     graph: GraphText, pipes: Mapping[str, GraphText], tasks: Collection[str], problems: ProblemList
 ) -> Reached:
-    """Report every problem of the graph and of the pipes it uses; unused pipes are not looked at."""
+    """Report every problem of the graph and of the pipes it uses; unused pipes are not checked."""
     walk = _PipeWalk(pipes, problems)
     walk.enter(graph, ())
     references = [reference for scan in walk.scans for reference in scan.tasks]
     for reference in references:
         if reference.name not in tasks and not problems.full:
             message = _unknown_task(reference.name, tasks, pipes)
-            problems.add(reference.source.field, message, reference.place, reference.name)
+            problems.add(reference.source.field, message, reference.location, reference.name)
     _check_arguments(graph, [argument for scan in walk.scans for argument in scan.arguments], problems)
     reached = Reached(tuple(dict.fromkeys(found.name for found in references)), tuple(walk.reached))
     if not problems:
@@ -70,7 +69,7 @@ def _unknown_task(name: str, tasks: Collection[str], pipes: Collection[str]) -> 
 
 @dataclass(slots=True)
 class _Cost:
-    """What a pipe comes to when every pipe in it is expanded."""
+    """The size of a pipe with every pipe in it expanded."""
 
     chars: int
     depth: int
@@ -110,24 +109,24 @@ class _PipeWalk:
             self._report(reference, f"pipes are nested more than {MAX_PIPE_EXPANSION_DEPTH} levels deep")
         else:
             if name not in self.reached:
-                self.reached[name] = _Cost(0, 0)  # keeps its place in the order while it is measured
+                self.reached[name] = _Cost(0, 0)  # keeps the order while it is measured
                 self.reached[name] = self.enter(self.pipes[name], (*stack, name))
             return self.reached[name]
         return _Cost(0, 0)
 
     def _check_cost(self, text: GraphText, cost: _Cost) -> None:
-        """Reported once, where the limit is passed: from there on the cost counts as nothing."""
+        """Reported once, where the limit is exceeded: from there on the cost counts as zero."""
         if cost.depth > MAX_NESTING:
             message = f"loops and switches are nested more than {MAX_NESTING} levels deep"
-            self.problems.add(text.field, message, text.place(0))
+            self.problems.add(text.field, message, text.location(0))
             cost.depth = 0
         if cost.chars > MAX_EXPANDED_CHARS:
             message = f"with its pipes expanded this is longer than {MAX_EXPANDED_CHARS} characters"
-            self.problems.add(text.field, message, text.place(0))
+            self.problems.add(text.field, message, text.location(0))
             cost.chars = 0
 
     def _report(self, reference: Reference, message: str) -> None:
-        self.problems.add(reference.source.field, message, reference.place, reference.name)
+        self.problems.add(reference.source.field, message, reference.location, reference.name)
 
 
 def _check_arguments(graph: GraphText, arguments: list[Argument], problems: ProblemList) -> None:
@@ -136,17 +135,17 @@ def _check_arguments(graph: GraphText, arguments: list[Argument], problems: Prob
         different.setdefault((argument.word, argument.key, argument.written), argument)
     if len(different) > MAX_ARGUMENTS:
         message = f"loops and switches have more than {MAX_ARGUMENTS} different arguments"
-        problems.add(graph.field, message, graph.place(0))
+        problems.add(graph.field, message, graph.location(0))
         return
     for argument in different.values():
         _check_argument(argument, problems)
 
 
 def _check_argument(argument: Argument, problems: ProblemList) -> None:
-    """Compile the smallest graph that has this argument, so that what pyoco says is about it alone."""
+    """Compile the smallest graph with this argument, so that pyoco's error is about it alone."""
     if len(argument.written) > MAX_EXPRESSION_CHARS:
         message = f"{argument.key}= is longer than {MAX_EXPRESSION_CHARS} characters"
-        problems.add(argument.source.field, message, argument.place)
+        problems.add(argument.source.field, message, argument.location)
         return
     required = ARGUMENTS[argument.word][0]
     others = "" if argument.key == required else f"{required}=x, "
@@ -155,17 +154,45 @@ def _check_argument(argument: Argument, problems: ProblemList) -> None:
     probe = f"{argument.word}({others}{argument.key}={argument.written}\n){{{body}}}"
     try:
         flow = _built(probe, {}, ["task"])
-        operator = unbounded_operator(_expression_source(argument.word, flow))
+        operator = _unbounded_operator(_expression_source(argument.word, flow))
     except (_RefusedByPyoco, RecursionError) as exc:
-        problems.add(argument.source.field, f"{argument.key}=: {exc}", argument.place)
+        problems.add(argument.source.field, f"{argument.key}=: {exc}", argument.location)
         return
     if operator is not None and argument.key == required:
-        problems.add(argument.source.field, f"{argument.key}=: {operator}", argument.place)
+        problems.add(argument.source.field, f"{argument.key}=: {operator}", argument.location)
 
 
 def _expression_source(word: str, flow: Flow) -> str:
     compiled: Any = getattr(flow.build_program().steps[0], _EXPRESSION_OF[word])
     return str(compiled.source) if isinstance(compiled, Expression) else ""
+
+
+def _unbounded_operator(expression: str) -> str | None:
+    """Why the expression is refused, or None: pyoco allows operators without a bound on time or memory."""
+    if not expression:
+        return None
+    for node in ast.walk(ast.parse(translate(expression), mode="eval")):
+        if not isinstance(node, ast.BinOp):
+            continue
+        if isinstance(node.op, ast.Pow):
+            return "the operator ** is not allowed, because its result has no bound; compute it in a task"
+        if isinstance(node.op, ast.Mult) and (_is_text(node.left) or _is_text(node.right)):
+            return "a text cannot be repeated with *, because the result has no bound; make it in a task"
+        if isinstance(node.op, ast.Mod) and _is_text(node.left):
+            return "a text cannot be formatted with %, because the result has no bound; make it in a task"
+    return None
+
+
+def _is_text(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=str() | bytes()):
+            return True
+        case ast.BinOp():
+            return _is_text(node.left) or _is_text(node.right)
+        case ast.BoolOp():
+            return any(_is_text(value) for value in node.values)
+        case _:
+            return False  # a reference, a number, or a comparison, which is a truth value
 
 
 class _RefusedByPyoco(Exception):
@@ -180,7 +207,7 @@ def _built(graph: str, pipes: dict[str, str], tasks: Collection[str]) -> Flow:
             raise _RefusedByPyoco(re.sub(r"^flow\S*: ", "", errors[0]).rstrip("."))
         return build_flow_from_graph(graph=graph, tasks=placeholders, pipes=pipes)
     except (ValueError, RecursionError, MemoryError) as exc:
-        # The last two are what Python's own parser says to an expression that is nested too deeply.
+        # The last two come from Python's parser, for an expression that is nested too deeply.
         raise _RefusedByPyoco(str(exc).rstrip(".") or "the expression is nested too deeply") from exc
 
 
@@ -196,7 +223,7 @@ def _check_whole(
     except _RefusedByPyoco as exc:
         duplicate = re.match(r"Duplicate node name: (\w+)", str(exc))
         if duplicate is None:
-            problems.add(graph.field, str(exc), graph.place(0))
+            problems.add(graph.field, str(exc), graph.location(0))
         else:
             message = f"two nodes are called {duplicate[1]!r}; give one another name, as in `other: task`"
             _report_last(duplicate[1], message, references, problems)
@@ -214,4 +241,4 @@ def _check_whole(
 
 def _report_last(name: str, message: str, references: list[Reference], problems: ProblemList) -> None:
     named = [found for found in references if (found.node or found.name) == name]
-    problems.add(named[-1].source.field, message, named[-1].place, name)
+    problems.add(named[-1].source.field, message, named[-1].location, name)

@@ -1,4 +1,4 @@
-"""Everything that is wrong with one file, collected so that its author can mend it in one go."""
+"""The problems of one file, collected so that its author can fix them all at once."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from itertools import islice
 from typing import Final
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
-from pyoco_server.runs.flow_yaml.source_map import Place
+from pyoco_server.runs.flow_yaml.source_map import Location
 
-MAX_REPORTED: Final = 50  # nobody reads more, and an answer must stay small
+MAX_REPORTED: Final = 50  # a response must stay small
 
-# Comparing names costs time: no suggestion is better than a slow answer to a hostile file.
+# Comparing names takes time, which a hostile file could exploit.
 _MAX_COMPARED_CHARS: Final = 64
 _MAX_COMPARED_NAMES: Final = 200
 
 
-def problem(field: str, message: str, place: Place, value: object = None) -> FieldProblem:
-    """A problem of the file; names in it come from the file, and may be of any length."""
+def problem(field: str, message: str, location: Location, value: object = None) -> FieldProblem:
+    """Names in it come from the file, and may be of any length."""
     shown = None if value is None else shortened(value)
-    return FieldProblem(_cut(field, 200), _cut(message, 400), shown, place.line, place.column)
+    return FieldProblem(_cut(field, 200), _cut(message, 400), shown, location.line, location.column)
 
 
 def _cut(text: str, limit: int) -> str:
@@ -38,9 +38,9 @@ class ProblemList:
     def full(self) -> bool:
         return len(self._problems) >= MAX_REPORTED
 
-    def add(self, field: str, message: str, place: Place, value: object = None) -> None:
-        """Report it once, though the same lines may be come to over several aliases."""
-        found = problem(field, message, place, value)
+    def add(self, field: str, message: str, location: Location, value: object = None) -> None:
+        """Report it once, though aliases may lead to the same lines several times."""
+        found = problem(field, message, location, value)
         if not self.full and found not in self._problems:
             self._problems.append(found)
 
@@ -51,7 +51,7 @@ class ProblemList:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known one, or nothing."""
+    """A suggestion to append to a message about an unknown name; may be empty."""
     if len(name) > _MAX_COMPARED_CHARS:
         return ""
     comparable = (other for other in known if len(other) <= _MAX_COMPARED_CHARS)

@@ -1,4 +1,4 @@
-"""The tasks of a flow.yaml: how each is declared, and what `use:` comes to."""
+"""The tasks of a flow.yaml: their declarations, and what `use:` resolves to."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from pyoco_server.runs.flow_yaml.source_map import Place
+from pyoco_server.runs.flow_yaml.source_map import Location
 from pyoco_server.runs.flow_yaml.yaml_problems import did_you_mean
 from pyoco_server.runs.flow_yaml.yaml_tree import Node, Scalar
 from pyoco_server.runs.flow_yaml.yaml_values import Reader, child, may_hold_keys
 
 MAX_USE_STEPS: Final = 16
 
-# What pyoco resolves in an input that begins with `$`; anything else there is an error when the task runs.
+# What pyoco resolves in an input that begins with `$`; anything else fails when the task runs.
 _REFERENCE: Final = re.compile(r"\$(?:node\.[^.]+\.output(?:\..*)?|ctx\.params\..+|env\..+)", re.DOTALL)
 
-# Names that `use:` finds in the server itself, whatever is installed on a worker.
+# Of tasks that the server itself provides.
 BUILT_IN_PREFIX: Final = "pyoco/"
 
-# What is wrong with the inputs of a built-in task: which of them, and why.
+# The problems of a built-in task's inputs: name and message.
 InputCheck = Callable[[dict[str, Any]], Iterable[tuple[str, str]]]
 
 
 def is_reference(value: object) -> bool:
-    """Whether an input stands for a value that is known only when the task runs."""
+    """Whether an input is resolved only when the task runs."""
     return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDeclaration:
-    """What one task runs, and with which inputs; exactly one of `callable` and `use` is given."""
+    """Exactly one of `callable` and `use` is given."""
 
     callable: str | None = None  # module:function
-    use: str | None = None  # the name of a plug-in's task; once resolved never a task of the same file
+    use: str | None = None  # of a plug-in; once resolved never a task of the same file
     inputs: dict[str, Any] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
 
@@ -47,14 +47,14 @@ def is_callable_path(path: str) -> bool:
 
 
 class DeclaredTasks:
-    """The section `tasks`, in the order it is written, because pyoco resolves `use:` in that order."""
+    """The section `tasks`, in file order, in which pyoco resolves `use:`."""
 
     def __init__(self, node: Node | None, read: Reader, built_in: Mapping[str, InputCheck]) -> None:
         self._read = read
         self._built_in = built_in
         self._declared: dict[str, TaskDeclaration] = {}
-        self._use_places: dict[str, Place] = {}
-        self._input_places: dict[str, dict[str, Place]] = {}
+        self._use_locations: dict[str, Location] = {}
+        self._input_locations: dict[str, dict[str, Location]] = {}
         for name, entry in read.entries(node, "tasks").items():
             self._declared[name] = self._declaration(name, entry.value)
         self._order = {name: index for index, name in enumerate(self._declared)}
@@ -64,7 +64,7 @@ class DeclaredTasks:
         return self._declared.keys()
 
     def resolved(self, name: str) -> TaskDeclaration:
-        """The task with everything it takes over by `use:` from other tasks of the file."""
+        """The task with everything it inherits by `use:` from other tasks of the file."""
         names = self._use_steps(name)
         steps = [self._declared[step] for step in names]
         inputs: dict[str, Any] = {}
@@ -85,15 +85,15 @@ class DeclaredTasks:
             self._report_use(names[-1], f"no task of the server has this name{hint}")
             return
         for wrong, message in check(resolved.inputs):
-            # Of several tasks on the way, the nearest one that gives the input.
-            giver = next((step for step in names if wrong in self._input_places[step]), None)
-            place = self._use_places[names[0]] if giver is None else self._input_places[giver][wrong]
-            self._read.problems.add(f"tasks.{giver or names[0]}.inputs.{wrong}", message, place)
+            # Reported at the nearest task that gives the input.
+            giver = next((step for step in names if wrong in self._input_locations[step]), None)
+            location = self._use_locations[names[0]] if giver is None else self._input_locations[giver][wrong]
+            self._read.problems.add(f"tasks.{giver or names[0]}.inputs.{wrong}", message, location)
 
     def _use_steps(self, name: str) -> list[str]:
-        """From the task along `use:` to the one that names a callable or a plug-in's task.
+        """The tasks from this one along `use:` to a callable or a plug-in's task.
 
-        `use:` with the task's own name is how a plug-in's task keeps its name, so it ends the way too.
+        `use:` with the task's own name is a plug-in's task that keeps its name.
         """
         steps = [name]
         while (target := self._declared[steps[-1]].use) in self._declared and target != steps[-1]:
@@ -113,7 +113,7 @@ class DeclaredTasks:
 
     def _report_use(self, task: str, message: str) -> None:
         target = self._declared[task].use
-        self._read.problems.add(f"tasks.{task}.use", message, self._use_places[task], target)
+        self._read.problems.add(f"tasks.{task}.use", message, self._use_locations[task], target)
 
     def _declaration(self, name: str, node: Node) -> TaskDeclaration:
         read, where = self._read, child("tasks", name)
@@ -122,15 +122,15 @@ class DeclaredTasks:
         target = read.text(keys["use"], f"{where}.use") if "use" in keys else None
         if "callable" in keys and "use" in keys:
             message = "'callable' and 'use' cannot both be given; keep one of them"
-            read.problems.add(where, message, keys["use"].place)
+            read.problems.add(where, message, keys["use"].location)
         elif "callable" not in keys and "use" not in keys and may_hold_keys(node):
             message = "needs 'callable: module:function', or 'use: name' for a task of a plug-in"
-            read.problems.add(where, message, node.place)
+            read.problems.add(where, message, node.location)
         if path is not None and not is_callable_path(path):
             message = "must have the form 'package.module:function'"
-            read.problems.add(f"{where}.callable", message, keys["callable"].place, path)
+            read.problems.add(f"{where}.callable", message, keys["callable"].location, path)
         if target is not None:
-            self._use_places[name] = keys["use"].place
+            self._use_locations[name] = keys["use"].location
         return TaskDeclaration(
             callable=path,
             use=target,
@@ -139,13 +139,13 @@ class DeclaredTasks:
         )
 
     def _inputs(self, task: str, node: Node | None, where: str) -> dict[str, Any]:
-        places = self._input_places[task] = {}
+        locations = self._input_locations[task] = {}
         for name, entry in self._read.entries(node, where).items():
             value = entry.value
-            places[name] = value.place
+            locations[name] = value.location
             if not isinstance(value, Scalar) or value.kind != "str" or not value.text.startswith("$"):
                 continue
             if _REFERENCE.fullmatch(value.text) is None:
                 message = "after '$' must come node.<node>.output, ctx.params.<key> or env.<name>"
-                self._read.problems.add(child(where, name), message, value.place, value.text)
+                self._read.problems.add(child(where, name), message, value.location, value.text)
         return self._read.json_mapping(node, where)

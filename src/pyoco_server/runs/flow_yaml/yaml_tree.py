@@ -1,8 +1,7 @@
-"""A YAML text as a tree whose every value knows its line and column, read within limits.
+"""Parses YAML into a tree of nodes with line and column.
 
-The tree is built from the parser's events, without recursion and without making objects, so that a
-hostile file (nesting without end, aliases that multiply, tags that name classes) is refused while it is
-read. What the values mean is decided by the reader of the tree.
+The tree is built from the parser's events, without recursion and without constructing objects: a hostile file
+(deep nesting, aliases that multiply, tags that name classes) is refused while it is read.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from typing import Final
 import yaml
 
 from pyoco_server.errors import InvalidRequest
-from pyoco_server.runs.flow_yaml.source_map import START, LineMap, Place, ScalarMap
+from pyoco_server.runs.flow_yaml.source_map import START, LineMap, Location, ScalarMap
 from pyoco_server.runs.flow_yaml.yaml_problems import problem
 
 MAX_DEPTH: Final = 32
 MAX_ALIAS_NODES: Final = 10_000  # values that aliases may add to what is written in the file
 MAX_ALIAS_CHARS: Final = 1_000_000  # and characters
 
-DOCUMENT: Final = "workflow"  # the field that a problem of the file as a whole is reported under
+DOCUMENT: Final = "workflow"  # the field of a problem of the file as a whole
 
-# libyaml is some twenty times faster; PyYAML is built without it on some platforms.
+# libyaml is about twenty times faster; on some platforms PyYAML is built without it.
 _LOADER: type[yaml.SafeLoader] | type[yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVER: Final = yaml.resolver.Resolver()
 _CORE: Final = "tag:yaml.org,2002:"
@@ -34,7 +33,7 @@ _UNPRINTABLE: Final = yaml.reader.Reader.NON_PRINTABLE
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Node:
-    """One value of the file. `nodes`, `chars` and `depth` say what an alias of it adds."""
+    """One value of the file. `nodes`, `chars` and `depth` are what an alias of it adds."""
 
     line: int
     column: int
@@ -43,8 +42,8 @@ class Node:
     depth: int = 0  # of lists and mappings
 
     @property
-    def place(self) -> Place:
-        return Place(self.line, self.column)
+    def location(self) -> Location:
+        return Location(self.line, self.column)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -55,7 +54,7 @@ class Scalar(Node):
     raw: str  # what is written in the file, quotes and indentation included
 
     def source_map(self) -> ScalarMap:
-        return ScalarMap(text=self.text, raw=self.raw, style=self.style, start=self.place)
+        return ScalarMap(text=self.text, raw=self.raw, style=self.style, start=self.location)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -82,17 +81,17 @@ class Mapping(Collection):
         return zip(items, items, strict=True)
 
 
-def refusal(message: str, place: Place, value: str | None = None) -> InvalidRequest:
+def refusal(message: str, location: Location, value: str | None = None) -> InvalidRequest:
     """The file cannot be read any further."""
-    return InvalidRequest(problems=[problem(DOCUMENT, message, place, value)])
+    return InvalidRequest(problems=[problem(DOCUMENT, message, location, value)])
 
 
 def read_tree(source: bytes) -> Node:
-    """The file's only document, or InvalidRequest with the place where reading stopped."""
+    """The file's only document, or InvalidRequest with the location where parsing stopped."""
     text = _decoded(source)
     if unprintable := _UNPRINTABLE.search(text):
-        place = LineMap(text).place(unprintable.start())
-        raise refusal(f"the control character U+{ord(unprintable.group()):04X} is not allowed", place)
+        location = LineMap(text).location(unprintable.start())
+        raise refusal(f"the control character U+{ord(unprintable.group()):04X} is not allowed", location)
     composer = _Composer(text)
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -100,7 +99,7 @@ def read_tree(source: bytes) -> Node:
     except yaml.MarkedYAMLError as exc:
         raise _syntax_refusal(exc, text) from exc
     except (yaml.YAMLError, ValueError, OverflowError) as exc:
-        # PyYAML's own scanner lets chr() speak about an escape such as "\UFFFFFFFF".
+        # The error of chr() in PyYAML's scanner, for an escape such as "\UFFFFFFFF".
         raise refusal(f"this is not valid YAML: {exc}", START) from exc
     if composer.root is None:
         raise refusal("the file is empty", START)
@@ -113,20 +112,20 @@ def _decoded(source: bytes) -> str:
     except UnicodeDecodeError as exc:
         before = exc.object[: exc.start].decode()  # the object has no byte order mark any more
         message = f"the file must be UTF-8; the byte {exc.object[exc.start]:#04x} here is not"
-        raise refusal(message, LineMap(before).place(len(before))) from exc
+        raise refusal(message, LineMap(before).location(len(before))) from exc
 
 
 def _syntax_refusal(exc: yaml.MarkedYAMLError, text: str) -> InvalidRequest:
     mark = exc.problem_mark or exc.context_mark
-    place = START if mark is None else Place(mark.line + 1, mark.column + 1)
+    location = START if mark is None else Location(mark.line + 1, mark.column + 1)
     reason = " ".join(part for part in (exc.problem, exc.context) if part)
     if mark is not None and text[mark.index : mark.index + 1] == "\t":
         reason += "; indent with spaces, not with a tab"
-    return refusal(f"this is not valid YAML: {reason}", place)
+    return refusal(f"this is not valid YAML: {reason}", location)
 
 
 class _Composer:
-    """Puts events together; what is open is kept in a list, so that depth costs no stack."""
+    """Composes events to nodes, with a list of open collections instead of recursion."""
 
     def __init__(self, text: str) -> None:
         self.root: Node | None = None
@@ -140,7 +139,7 @@ class _Composer:
         match event:
             case yaml.DocumentStartEvent():
                 if self.root is not None:
-                    raise refusal("a file holds one document; remove what follows '---'", _place(event))
+                    raise refusal("a file holds one document; remove what follows '---'", _location(event))
             case yaml.AliasEvent():
                 self._add(self._aliased(event))
             case yaml.ScalarEvent():
@@ -165,19 +164,19 @@ class _Composer:
             self._anchors[event.anchor] = node
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
-        place = _place(event)
+        location = _location(event)
         tag = event.tag
         if tag is None or tag == "!":
             tag = str(_RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit))  # type: ignore[no-untyped-call]
         elif tag not in _SCALAR_TAGS:
-            raise _tag_refusal(tag, place)
+            raise _tag_refusal(tag, location)
         if not event.value.isascii() and re.search("[\ud800-\udfff]", event.value):
-            raise refusal("a surrogate is not a character; write the character itself", place)
+            raise refusal("a surrogate is not a character; write the character itself", location)
         assert event.start_mark is not None
         assert event.end_mark is not None
         return Scalar(
-            line=place.line,
-            column=place.column,
+            line=location.line,
+            column=location.column,
             chars=len(event.value),
             text=event.value,
             kind=tag.removeprefix(_CORE),
@@ -186,37 +185,39 @@ class _Composer:
         )
 
     def _collection(self, event: yaml.CollectionStartEvent) -> Collection:
-        place = _place(event)
+        location = _location(event)
         if len(self._open) >= MAX_DEPTH:
-            raise refusal(f"values are nested more than {MAX_DEPTH} levels deep", place)
-        made = Sequence if isinstance(event, yaml.SequenceStartEvent) else Mapping
-        wanted = _CORE + ("seq" if made is Sequence else "map")
-        if event.tag not in (None, "!", wanted):
-            raise _tag_refusal(str(event.tag), place)
-        return made(line=place.line, column=place.column)
+            raise refusal(f"values are nested more than {MAX_DEPTH} levels deep", location)
+        node_type = Sequence if isinstance(event, yaml.SequenceStartEvent) else Mapping
+        expected = _CORE + ("seq" if node_type is Sequence else "map")
+        if event.tag not in (None, "!", expected):
+            raise _tag_refusal(str(event.tag), location)
+        return node_type(line=location.line, column=location.column)
 
     def _aliased(self, event: yaml.AliasEvent) -> Node:
-        place, name = _place(event), f"*{event.anchor}"
+        location, name = _location(event), f"*{event.anchor}"
         node = self._anchors.get(event.anchor or "")
         if node is None:
-            raise refusal("this alias has no anchor before it", place, name)
+            raise refusal("this alias has no anchor before it", location, name)
         if node in self._open:
-            raise refusal("this alias stands inside its own anchor, so it would never end", place, name)
+            raise refusal("this alias stands inside its own anchor, so it would never end", location, name)
         self._alias_nodes += node.nodes
         self._alias_chars += node.chars
         if self._alias_nodes > MAX_ALIAS_NODES or self._alias_chars > MAX_ALIAS_CHARS:
             limit = f"{MAX_ALIAS_NODES} values or {MAX_ALIAS_CHARS} characters"
-            raise refusal(f"aliases may not expand to more than {limit}", place, name)
+            raise refusal(f"aliases may not expand to more than {limit}", location, name)
         if len(self._open) + node.depth > MAX_DEPTH:
-            raise refusal(f"this alias nests values more than {MAX_DEPTH} levels deep", place, name)
+            raise refusal(f"this alias nests values more than {MAX_DEPTH} levels deep", location, name)
         return node
 
 
-def _place(event: yaml.Event) -> Place:
+def _location(event: yaml.Event) -> Location:
     assert event.start_mark is not None
-    return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+    return Location(event.start_mark.line + 1, event.start_mark.column + 1)
 
 
-def _tag_refusal(tag: str, place: Place) -> InvalidRequest:
+def _tag_refusal(tag: str, location: Location) -> InvalidRequest:
     shown = tag.replace(_CORE, "!!")
-    return refusal(f"the tag {shown!r} is not allowed; write plain text, numbers, lists and mappings", place)
+    return refusal(
+        f"the tag {shown!r} is not allowed; write plain text, numbers, lists and mappings", location
+    )

@@ -1,4 +1,4 @@
-"""Takes the values out of a YAML tree, and reports each one that is not what its field wants."""
+"""Reads values of the expected types from a YAML tree, and reports the others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 
 def described(node: Node) -> str:
-    """What the value is, in the words of a problem: `a list`, `text`, `a date`."""
+    """The type of the value, for messages: `a list`, `text`, `a date`."""
     match node:
         case Scalar():
             return _KIND_NAMES.get(node.kind, "a special sign of YAML")
@@ -51,12 +51,12 @@ def is_null(node: Node) -> bool:
 
 
 def may_hold_keys(node: Node | None) -> bool:
-    """Whether a missing key is worth a word: of a list or a text it has been said that it is no mapping."""
+    """Whether a missing key is to be reported: that it is no mapping was reported before."""
     return node is None or is_null(node) or isinstance(node, Mapping)
 
 
 class Reader:
-    """Each method gives a value that can be used even after a problem, so that reading goes on."""
+    """Each method returns a usable value even after a problem, so that reading continues."""
 
     def __init__(self, problems: ProblemList) -> None:
         self.problems = problems
@@ -68,7 +68,7 @@ class Reader:
         allowed: Iterable[str],
         forbidden: AnyMapping[str, str] | None = None,
     ) -> dict[str, Node]:
-        """A mapping that has only the keys it may have."""
+        """A mapping with only the allowed keys."""
         found: dict[str, Node] = {}
         known = tuple(allowed)
         for name, entry in self.entries(node, field).items():
@@ -153,7 +153,7 @@ class Reader:
         return {name: self.json_value(entry.value, child(field, name)) for name, entry in entries.items()}
 
     def json_value(self, node: Node, field: str) -> Any:
-        """What the node holds, if JSON can hold it too."""
+        """The value of the node, if JSON can represent it."""
         if isinstance(node, Scalar):
             return self._scalar(node, field)
         if isinstance(node, Sequence):
@@ -195,4 +195,4 @@ class Reader:
         return None
 
     def _at(self, node: Node, field: str, message: str, value: object = None) -> None:
-        self.problems.add(field or DOCUMENT, message, node.place, value)
+        self.problems.add(field or DOCUMENT, message, node.location, value)

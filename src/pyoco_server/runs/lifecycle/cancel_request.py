@@ -1,7 +1,7 @@
-"""Cancelling a run: the wish is recorded by compare-and-set, and its owner is told at once.
+"""Cancelling a run: the request is stored by compare-and-set, and its owner is notified.
 
-A run that nobody has begun, or that waits for people, is ended here: no worker may ever come for it. One
-that has an owner is the owner's to end, whether it hears the word or finds the wish with its next write.
+A run without an owner (not started, or with open waits) is ended here. A run with an owner is ended by that,
+which finds the request with its next write if the notification is lost.
 """
 
 import logging
@@ -31,28 +31,30 @@ async def cancel_run(
     by: str | None = None,
     reason: str | None = None,
 ) -> RunSnapshot:
-    """The snapshot with the wish in it. An ended run is returned as it is; asking twice is asking once.
+    """The snapshot with the request. An ended run is returned as it is; a second request changes nothing.
 
-    `by` is who is named as having asked; the caller's key, unless something acts for it.
+    `by` defaults to the caller's key.
     """
-    stored = await _record_wish(store, run_id, caller, by=by or caller.api_key_id, reason=reason)
+    stored = await _store_request(store, run_id, caller, by=by or caller.api_key_id, reason=reason)
     snapshot = stored.snapshot
     if snapshot.status.terminal:
         return snapshot
     try:
         if snapshot.delivery is None:
-            await store.replace(_ended_ownerless(snapshot), revision=stored.revision)
+            await store.replace(_cancelled(snapshot), revision=stored.revision)
         elif snapshot.worker_id is not None:
             await wake_owner(connection, worker_id=snapshot.worker_id, run_id=run_id)
     except RevisionConflict:
-        log.info("a worker has just begun the run, and ends it", extra={"run_id": run_id})
+        log.info("a worker has just started the run, and will cancel it", extra={"run_id": run_id})
     except NatsUnavailable as error:
-        # The wish is stored; its owner or the sweep finds it.
-        log.warning("the wish to cancel is stored, its owner not told: %s", error, extra={"run_id": run_id})
+        # The owner or the sweep finds the stored request.
+        log.warning(
+            "the cancel request is stored, its owner is not notified: %s", error, extra={"run_id": run_id}
+        )
     return snapshot
 
 
-async def _record_wish(
+async def _store_request(
     store: RunStore, run_id: str, caller: Caller, *, by: str | None, reason: str | None
 ) -> StoredRun:
     while True:
@@ -61,7 +63,7 @@ async def _record_wish(
         if snapshot.status.terminal or snapshot.cancel_requested_at is not None:
             return stored
         now = time.time()
-        wished = structs.replace(
+        requested = structs.replace(
             snapshot,
             status=RunStatus.CANCELLING,
             cancel_requested_at=now,
@@ -70,7 +72,7 @@ async def _record_wish(
             updated_at=now,
         )
         try:
-            return StoredRun(wished, await store.replace(wished, revision=stored.revision))
+            return StoredRun(requested, await store.replace(requested, revision=stored.revision))
         except RevisionConflict:
             continue
         except NatsUnavailable as failure:
@@ -80,7 +82,7 @@ async def _record_wish(
             return stored
 
 
-def _ended_ownerless(snapshot: RunSnapshot) -> RunSnapshot:
+def _cancelled(snapshot: RunSnapshot) -> RunSnapshot:
     now = time.time()
     return structs.replace(
         snapshot,

@@ -1,9 +1,8 @@
-"""Keeps a snapshot within its size limit, giving up the least useful detail first.
+"""Compacts a snapshot to its size limit, dropping the least useful detail first.
 
-The order: long values and tracebacks of task records, then whole records, then what the run asks people,
-then the error's length, and only when even that is not enough the per-task states. Every loss is marked in
-the snapshot. What is asked can be read elsewhere, and is the first to go where it takes up the most room; the
-ids of the open waits never go.
+The order: long values and tracebacks of task records, whole records, the texts of open waits, the end of the
+error, and last the states of the tasks. What was dropped is marked in the snapshot. The texts of waits can be
+read elsewhere, and go first where they take up most; the ids of the open waits always stay.
 """
 
 from typing import Any
@@ -15,23 +14,23 @@ from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import RunSnapshot, encode
 
 _PREVIEW_CHARS = 1024
-# Below this, cutting a value saves less than the mark that it was cut.
+# Cutting a smaller value saves less than the marker takes.
 _SMALL_BYTES = 2048
 _ERROR_CHARS = 2000
-# Of what a run asks people: how much of a snapshot it may take up before it is cut, and what is kept of it.
-_SHARE_OF_QUESTIONS = 4
+# The texts of waits may take up a quarter of a snapshot before they are cut.
+_WAITS_SHARE = 4
 _MESSAGE_CHARS = 300
-_QUESTIONS_KEPT = 20
-# Record fields in the order in which they are worth losing.
+_WAITS_KEPT = 20
+# The record fields that are cut, then dropped.
 _BULKY_FIELDS = ("latest_calls", "traceback", "stdout", "stderr", "inputs", "output")
 
 
 def compact_run_snapshot(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:
-    """The snapshot itself if it fits, else a copy that does; `tasks` goes only when nothing else is left."""
+    """The snapshot itself if it fits, otherwise a compacted copy."""
     if _fits(snapshot, max_bytes):
         return snapshot
-    if _size_of_questions(snapshot) > max_bytes // _SHARE_OF_QUESTIONS:
-        snapshot = _without_questions(snapshot)
+    if _size_of_waits(snapshot) > max_bytes // _WAITS_SHARE:
+        snapshot = _without_wait_texts(snapshot)
         if _fits(snapshot, max_bytes):
             return snapshot
     records = snapshot.task_records or {}
@@ -40,12 +39,12 @@ def compact_run_snapshot(snapshot: RunSnapshot, max_bytes: int) -> RunSnapshot:
         snapshot = structs.replace(snapshot, task_records=shrunk, task_records_truncated=True)
         if _fits(snapshot, max_bytes):
             return snapshot
-    snapshot = _without_questions(structs.replace(snapshot, task_records={}))
+    snapshot = _without_wait_texts(structs.replace(snapshot, task_records={}))
     return snapshot if _fits(snapshot, max_bytes) else _last_resort(snapshot, max_bytes)
 
 
 def cut_value(encoded: bytes) -> Raw:
-    """A stand-in for a JSON value too long to keep: its size and its beginning."""
+    """A replacement for a long JSON value: its size and its beginning."""
     preview = encoded[:_PREVIEW_CHARS].decode("utf-8", "ignore")
     return Raw(msgspec.json.encode({"truncated": True, "bytes": len(encoded), "preview": preview}))
 
@@ -54,16 +53,16 @@ def _fits(snapshot: RunSnapshot, max_bytes: int) -> bool:
     return len(encode(snapshot)) <= max_bytes
 
 
-def _size_of_questions(snapshot: RunSnapshot) -> int:
-    questions = (snapshot.wait_message, snapshot.wait_schema, snapshot.open_waits)
-    return sum(len(encode(part)) for part in questions if part is not UNSET)
+def _size_of_waits(snapshot: RunSnapshot) -> int:
+    parts = (snapshot.wait_message, snapshot.wait_schema, snapshot.open_waits)
+    return sum(len(encode(part)) for part in parts if part is not UNSET)
 
 
-def _without_questions(snapshot: RunSnapshot) -> RunSnapshot:
-    """The run as it waits, with little of what it asks: `GET /waits` has all of it."""
+def _without_wait_texts(snapshot: RunSnapshot) -> RunSnapshot:
+    """`GET /waits` has the full texts."""
     if not snapshot.open_waits:
         return snapshot
-    named, rest = snapshot.open_waits[:_QUESTIONS_KEPT], snapshot.open_waits[_QUESTIONS_KEPT:]
+    named, rest = snapshot.open_waits[:_WAITS_KEPT], snapshot.open_waits[_WAITS_KEPT:]
     return structs.replace(
         snapshot,
         wait_message=snapshot.wait_message and snapshot.wait_message[:_MESSAGE_CHARS],
@@ -73,10 +72,10 @@ def _without_questions(snapshot: RunSnapshot) -> RunSnapshot:
 
 
 def _short_schema(schema: str, wait_id: str) -> str:
-    """A JSON Schema that takes anything, and says where the real one is."""
+    """A JSON Schema that accepts anything, and says where the real one is."""
     if len(schema) <= _SMALL_BYTES:
         return schema
-    comment = f"the schema has no room in the snapshot: GET /waits/{wait_id} has it"
+    comment = f"the schema does not fit into the snapshot: GET /waits/{wait_id} has it"
     return encode({"$comment": comment}).decode()
 
 
@@ -85,7 +84,7 @@ def _fields(record: Raw) -> dict[str, Raw]:
 
 
 def _cut(record: Raw) -> Raw:
-    """The record with each long value replaced by a preview."""
+    """The record with previews instead of long values."""
     fields = _fields(record)
     cut = [name for name in _BULKY_FIELDS if name in fields and len(bytes(fields[name])) > _SMALL_BYTES]
     if not cut:

@@ -1,8 +1,7 @@
-"""Who may write a run: claiming it, and writing it as its owner without undoing anybody else's word.
+"""Ownership of a run: claiming it, and writing it as its owner.
 
-Every write replaces exactly the revision it was based on. When somebody else wrote in between, the stored
-snapshot is read again and either obeyed (the run has ended, or a later delivery owns it) or merged (a
-cancel was requested).
+Every write is a compare-and-set on the revision it is based on. After a conflict the stored snapshot is read:
+the ownership ends (the run has ended, or a later delivery owns it), or a cancel request is merged.
 """
 
 import asyncio
@@ -27,15 +26,15 @@ log = logging.getLogger(__name__)
 
 
 class NotOwner(Exception):
-    """The run is no longer (or never was) this delivery's to execute; the text says why."""
+    """This delivery does not own the run; the text says why."""
 
 
 class RunGone(NotOwner):
-    """No such run: its submission was answered with an error and withdrawn."""
+    """The run does not exist: its submission failed and was withdrawn, or it was deleted."""
 
 
 class RunEnded(NotOwner):
-    """The run has a terminal state already; `by_us` if it is a write of ours whose answer was lost."""
+    """The run has ended; `by_us` if that was a write of ours whose ack was lost."""
 
     def __init__(self, why: str, *, by_us: bool = False) -> None:
         super().__init__(why)
@@ -43,44 +42,44 @@ class RunEnded(NotOwner):
 
 
 class RunTaken(NotOwner):
-    """A later delivery of the run has an owner already."""
+    """A later delivery owns the run."""
 
 
 class DuplicateJob(NotOwner):
-    """Another message in the queue is this run's job; this one was published beside it."""
+    """Another message in the queue is this run's job."""
 
 
 class StaleJob(NotOwner):
-    """The run has waited for people since this job was published."""
+    """The run has waited since this job was published."""
 
 
 class OwnedRun:
-    """A run this worker has claimed, and the only way to write it."""
+    """A claimed run; its owner writes it only through this."""
 
     def __init__(
         self, store: RunStore, stored: StoredRun, *, max_bytes: int, before: RunSnapshot | None = None
     ) -> None:
         self._store = store
-        # What it was before it was claimed.
+        # The snapshot before the claim.
         self._before = before
         self._revision = stored.revision
         self._max_bytes = max_bytes
         self._writing = asyncio.Lock()
-        # When it was last certain that the run is ours.
-        self._certain_at = time.monotonic()
-        # `updated_at` of writes that may be stored although nobody said so.
-        self._unanswered: set[float] = set()
+        # When the ownership was last confirmed.
+        self._confirmed_at = time.monotonic()
+        # `updated_at` of writes without an ack, which may be stored.
+        self._unacknowledged: set[float] = set()
         self._used_before_sec = time_used(stored.snapshot)
         self._owned_since = time.monotonic()
         self.snapshot = stored.snapshot
 
     @property
     def used_sec(self) -> float:
-        """How much of its `timeout_sec` the run has used until now."""
+        """How much of its `timeout_sec` the run has used."""
         return self._used_before_sec + time.monotonic() - self._owned_since
 
     def write(self, change: Callable[[RunSnapshot], RunSnapshot]) -> Coroutine[Any, Any, RunSnapshot]:
-        """Apply `change` to the newest snapshot and store it; NotOwner if the run is not ours any more."""
+        """Apply `change` to the newest snapshot and store it; NotOwner if the ownership has ended."""
         return self._write(lambda mine: self._with_time_used(change(mine)))
 
     def _with_time_used(self, snapshot: RunSnapshot) -> RunSnapshot:
@@ -93,25 +92,25 @@ class OwnedRun:
             while True:
                 if self.snapshot.status.terminal:
                     raise self._ended()
-                wanted = settle(structs.replace(change(self.snapshot), updated_at=time.time()))
-                encoded = encode(wanted)
+                snapshot = apply_cancel(structs.replace(change(self.snapshot), updated_at=time.time()))
+                encoded = encode(snapshot)
                 if len(encoded) > self._max_bytes:
-                    wanted = self._compacted(wanted)
-                    encoded = encode(wanted)
-                asked_at = time.monotonic()
+                    snapshot = self._compacted(snapshot)
+                    encoded = encode(snapshot)
+                sent_at = time.monotonic()
                 try:
                     self._revision = await self._store.replace(
-                        wanted, revision=self._revision, encoded=encoded
+                        snapshot, revision=self._revision, encoded=encoded
                     )
                 except RevisionConflict:
-                    await self._read_again()
+                    await self._read_back()
                 except NatsUnavailable:
-                    self._unanswered.add(wanted.updated_at)
+                    self._unacknowledged.add(snapshot.updated_at)
                     raise
                 else:
-                    self.snapshot = wanted
-                    self._certain_at = asked_at
-                    return wanted
+                    self.snapshot = snapshot
+                    self._confirmed_at = sent_at
+                    return snapshot
 
     def _compacted(self, snapshot: RunSnapshot) -> RunSnapshot:
         fitting = compact_run_snapshot(snapshot, self._max_bytes)
@@ -121,39 +120,38 @@ class OwnedRun:
         return fitting
 
     async def unclaim(self, *, last_delivery: bool = False) -> bool:
-        """Make a run that was not begun what it was before; False when it is to be cancelled instead.
+        """Undo the claim of a run that was not started; False when it is to be cancelled instead.
 
-        One that somebody else had begun before stays claimed, because its earlier owner must not find itself
-        in it; and so does one with its last delivery, because the sweep must see that none will follow. Both
-        are handed back.
+        A run with an earlier owner stays claimed, so that this one does not take it for its own; and so does
+        one with its last delivery, so that the sweep sees that none will follow. Both are handed back.
         """
         before = self._before
         if before is None or before.delivery is not None or last_delivery:
-            await self.let_go()
+            await self.hand_back()
         else:
             await self._write(lambda mine: before if mine.cancel_requested_at is None else mine)
         return self.snapshot.cancel_requested_at is None
 
-    async def let_go(self) -> None:
-        """Say that nobody works on it any more, until the next delivery of it is claimed."""
+    async def hand_back(self) -> None:
+        """Mark it as released, until its next delivery is claimed."""
         await self.write(lambda mine: structs.replace(mine, handed_back=True))
 
     async def refresh(self) -> None:
-        """Learn what somebody else has asked of the run; NotOwner if it is not ours any more."""
+        """Read a cancel request; NotOwner if the ownership has ended."""
         async with self._writing:
             if not self.snapshot.status.terminal:
-                await self._read_again()
+                await self._read_back()
 
-    async def assure(self, within_sec: float) -> None:
-        """Ask whether the run is still ours, if nothing has told so for this long; NotOwner if it is not.
+    async def verify(self, max_age_sec: float) -> None:
+        """Confirm the ownership if it was last confirmed longer ago; NotOwner if it has ended.
 
-        A worker that was paused finds out before it writes anything else.
+        A worker whose process was paused calls it before it writes anything else.
         """
-        if time.monotonic() - self._certain_at > within_sec:
+        if time.monotonic() - self._confirmed_at > max_age_sec:
             await self.refresh()
 
-    async def _read_again(self) -> None:
-        asked_at = time.monotonic()
+    async def _read_back(self) -> None:
+        sent_at = time.monotonic()
         stored = await self._store.get_from_leader(self.snapshot.run_id)
         if stored is None:
             raise RunGone("the run was deleted")
@@ -161,18 +159,18 @@ class OwnedRun:
             self.snapshot = stored.snapshot
             raise self._ended()
         self.snapshot = merge(self.snapshot, stored.snapshot)
-        # Not before: the revision of somebody else's word would be the permission to overwrite it.
+        # After the merge: with the new revision alone, the next write would overwrite the cancel request.
         self._revision = stored.revision
-        self._certain_at = asked_at
+        self._confirmed_at = sent_at
 
     def _ended(self) -> RunEnded:
-        # Whoever else ends a run leaves our delivery in it, but has a time of its own.
-        by_us = self.snapshot.updated_at in self._unanswered
+        # Another process that ends the run keeps our delivery in it, but writes another time.
+        by_us = self.snapshot.updated_at in self._unacknowledged
         return RunEnded(f"the run is {self.snapshot.status} already", by_us=by_us)
 
 
 def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:
-    """What I know of my run, with what somebody else asked of it since."""
+    """The owner's snapshot with a cancel request from the stored one."""
     if stored.status.terminal:
         raise RunEnded(f"the run is {stored.status} already")
     if stored.delivery != mine.delivery:
@@ -186,8 +184,8 @@ def merge(mine: RunSnapshot, stored: RunSnapshot) -> RunSnapshot:
     )
 
 
-def settle(snapshot: RunSnapshot) -> RunSnapshot:
-    """A run that ends after a cancel was requested is CANCELLED, however its last task ended."""
+def apply_cancel(snapshot: RunSnapshot) -> RunSnapshot:
+    """A run that ends after a cancel request is CANCELLED, however its last task ended."""
     if snapshot.cancel_requested_at is None:
         return snapshot
     status = RunStatus.CANCELLED if snapshot.status.terminal else RunStatus.CANCELLING
@@ -204,10 +202,10 @@ async def claim(
     worker_id: str,
     max_bytes: int,
 ) -> OwnedRun:
-    """Make the run ours by one compare-and-set; NotOwner says why it cannot be.
+    """Claim the run by one compare-and-set; NotOwner says why that is impossible.
 
-    The publisher tells the revision of its PENDING snapshot, which job and snapshot determine each other:
-    the first delivery therefore claims without reading.
+    `expected_revision` is that of the PENDING snapshot, which follows from the job: the first delivery claims
+    without a read.
     """
     stored: StoredRun | None = None
     if expected_revision is not None and delivery[1] == 1:
@@ -232,13 +230,12 @@ async def claim(
 
 
 async def _time_used_until_now(store: RunStore, stored: StoredRun) -> float:
-    """Also while nobody had the run, between two owners; but not while it waited for people."""
+    """Including the time between two owners, but not its waits."""
     has_had_owner = stored.snapshot.delivery is not None
     return time_used(stored.snapshot) + (await store.age_sec(stored) if has_had_owner else 0.0)
 
 
 def _check_open(current: RunSnapshot, generation: int) -> None:
-    """A run that is over is nobody's, and one that has waited goes on with a job of its generation."""
     if current.status.terminal:
         raise RunEnded(f"the run is {current.status} already")
     if current.generation != generation:
@@ -248,9 +245,9 @@ def _check_open(current: RunSnapshot, generation: int) -> None:
 async def _check_delivery(
     queue: WorkQueue, current: RunSnapshot, owned: tuple[int, int], delivery: tuple[int, int]
 ) -> None:
-    """One message is the run's job as long as it is in the queue; of its deliveries the latest counts.
+    """The owner's message is the run's job while it is in the queue; its latest delivery owns the run.
 
-    A job that was lost may be published again, and be there twice when it was not lost after all.
+    A job that seemed lost may have been published again, and be in the queue twice.
     """
     if owned[0] == delivery[0]:
         if owned >= delivery:

@@ -1,7 +1,7 @@
-"""Repeating a run that has ended: a new run of the same work, which points to its origin.
+"""Rerunning an ended run: a new run of the same work, which refers to its origin.
 
-From the start, everything is executed again. From what failed, or from a named task, the new run begins with
-the origin's journal; which of its entries count is for the executor to say, which knows the graph.
+Mode 'start' executes everything again. The other modes start with the origin's journal; the executor, which
+knows the graph, decides which of its entries are valid.
 """
 
 import difflib
@@ -25,7 +25,7 @@ from pyoco_server.records.models import (
 from pyoco_server.runs.lifecycle.run_lookup import find_run
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
-_MOST_NAMES = 20
+_MAX_NAMES = 20
 
 
 async def rerun_job(
@@ -37,11 +37,11 @@ async def rerun_job(
     mode: RerunMode,
     task: str | None = None,
 ) -> Job:
-    """The job that repeats the run; InvalidRequest or RunConflict say why it cannot be repeated like that.
+    """The job of the new run; InvalidRequest or RunConflict say why there is none.
 
-    It is the tenant's whose run it repeats, whoever asks for it.
+    It belongs to the tenant of the origin, whoever the caller is.
     """
-    _check_wish(mode, task)
+    _check_mode(mode, task)
     origin = (await find_run(store, run_id, caller)).snapshot
     if not origin.status.terminal:
         raise RunConflict(f"run {run_id} is {origin.status}; wait for its end, or cancel it, then rerun it")
@@ -57,12 +57,12 @@ async def rerun_job(
         rerun_mode=mode,
         rerun_task=task,
         api_key_id=caller.api_key_id,
-        # However often the origin has waited for people: the new run has not.
+        # The origin may have waited; the new run has not.
         generation=0,
     )
 
 
-def _check_wish(mode: RerunMode, task: str | None) -> None:
+def _check_mode(mode: RerunMode, task: str | None) -> None:
     if mode is RerunMode.TASK and task is None:
         raise _invalid("task", "mode 'task' needs the name of the task to begin with")
     if mode is not RerunMode.TASK and task is not None:
@@ -70,20 +70,19 @@ def _check_wish(mode: RerunMode, task: str | None) -> None:
 
 
 def _nothing_failed(origin: RunSnapshot) -> bool:
-    """A flow that goes on without a task that failed is COMPLETED all the same."""
-    # The states of very many tasks find no room in a snapshot; then only the executor can tell.
-    known = bool(origin.tasks)
-    return origin.status is RunStatus.COMPLETED and known and TaskStatus.FAILED not in origin.tasks.values()
+    """Also a COMPLETED run may have failed tasks. Without task states (see compaction) it is not known."""
+    tasks = origin.tasks
+    return origin.status is RunStatus.COMPLETED and bool(tasks) and TaskStatus.FAILED not in tasks.values()
 
 
 def _check_task(task: str, known: Iterable[str]) -> None:
     names = list(known)
-    # The states of very many tasks find no room in a snapshot; then only the executor can tell.
+    # Without task states (see compaction) only the executor knows.
     if not names or task in names:
         return
     nearest = difflib.get_close_matches(task, names, n=1)
     meant = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    shown = ", ".join(map(repr, names[:_MOST_NAMES])) + (", …" if len(names) > _MOST_NAMES else "")
+    shown = ", ".join(map(repr, names[:_MAX_NAMES])) + (", …" if len(names) > _MAX_NAMES else "")
     raise _invalid("task", f"the run has no such task.{meant} It has {shown}", task)
 
 

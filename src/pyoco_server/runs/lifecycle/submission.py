@@ -1,8 +1,7 @@
-"""Accepting a run: its PENDING snapshot and its job are both stored, or the caller is told that neither is.
+"""Submitting a run: its PENDING snapshot and its job are both stored, or neither is.
 
-What the run needs besides (its flow.yaml, the journal of the run that it repeats) is stored first, then the
-snapshot, then the job. When one of them cannot be stored, or an answer is lost on the way, the run is
-withdrawn.
+Its flow.yaml, or the journal of its origin, is stored first, then the snapshot, then the job. If one of these
+writes fails, or its ack is lost, the run is withdrawn.
 """
 
 import time
@@ -28,15 +27,15 @@ from pyoco_server.errors import (
 from pyoco_server.records.models import Job, RerunMode, RunSnapshot, encode, new_run_id, pending_snapshot
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, KeyedRequests
 from pyoco_server.runs.lifecycle.withdrawal import (
-    BEFORE_ANSWER_SEC,
+    BEFORE_RESPONSE_SEC,
     Undo,
     Withdrawal,
     Withdrawer,
     remove_unstarted,
 )
 
-# An answer within 2 s is promised; the rest is for withdrawing it, and for the way to the client.
-_BUDGET_SEC = 1.8 - BEFORE_ANSWER_SEC
+# A response within 2 s is promised; the rest is for the withdrawal and the network.
+_BUDGET_SEC = 1.8 - BEFORE_RESPONSE_SEC
 
 
 def new_job(
@@ -48,7 +47,7 @@ def new_job(
     timeout_sec: float | None = None,
     workflow_yaml: bytes | None = None,
 ) -> Job:
-    """A job with an id of its own; `flow.yaml` is carried in it, the snapshot keeps its digest only."""
+    """A job with a new run id. It contains the flow.yaml; the snapshot has only its digest."""
     return Job(
         run_id=new_run_id(),
         flow_name=flow_name,
@@ -64,7 +63,7 @@ def new_job(
 
 
 class _Submission:
-    """What is stored of a job: encoded once, for its size and to be sent."""
+    """A job and its snapshot, encoded once."""
 
     __slots__ = ("job", "job_bytes", "snapshot", "snapshot_bytes")
 
@@ -75,8 +74,6 @@ class _Submission:
 
 
 class Submitter:
-    """Stores runs, and withdraws those whose submission failed half-way."""
-
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._store = RunStore(connection)
@@ -94,13 +91,13 @@ class Submitter:
         self._budget.close()
 
     async def submitted(self, request: KeyedRequest) -> KeyRecord | None:
-        """The run of an earlier request with this key; None when there was none."""
+        """The run of an earlier request with this key, if any."""
         return await self._keys.accepted(request)
 
     async def submit(self, job: Job, *, request: KeyedRequest | None = None) -> str:
-        """The id of the stored run: the job's own, or the one that an idempotency key stands for already.
+        """The id of the stored run: the job's, or that of an earlier request with the same key.
 
-        NatsUnavailable means that the job's run will not exist; withdrawal.py has the exception.
+        NatsUnavailable means that the job's run will not exist; see withdrawal.py for the exception.
         """
         if not self._connection.ready:
             raise self._connection.unavailable()
@@ -115,28 +112,28 @@ class Submitter:
                     return job.run_id
                 return await self._submit_keyed(submission, request)
         except TimeoutError:
-            failure = self._connection.unavailable(f"no answer within {_BUDGET_SEC:g} s")
+            failure = self._connection.unavailable(f"no response within {_BUDGET_SEC:g} s")
         except NatsUnavailable as error:
             failure = error
         await self.withdrawer.withdraw(self._withdrawal(job, request), failure)
         return job.run_id
 
-    async def _submit_keyed(self, submission: "_Submission", request: KeyedRequest) -> str:
+    async def _submit_keyed(self, submission: _Submission, request: KeyedRequest) -> str:
         job = submission.job
         held = await self._keys.hold(request, job.run_id, origin_run_id=job.origin_run_id)
         if held.record.run_id != job.run_id:
             if _reuses_journal(job):
-                # Copied for a run that there will not be.
+                # It was copied for a run that will not exist.
                 await self._journal.remove(job.run_id)
             return held.record.run_id
         try:
             await self._store_and_queue(submission)
             await self._keys.accept(held)
         except RevisionConflict:
-            raise self._connection.unavailable("the submission took so long that it was given up") from None
+            raise self._connection.unavailable("the submission took too long") from None
         return job.run_id
 
-    async def _store_and_queue(self, submission: "_Submission") -> None:
+    async def _store_and_queue(self, submission: _Submission) -> None:
         job = submission.job
         if job.workflow_yaml is not None and not _reuses_journal(job):
             await self._journal.keep_source(job.run_id, job.workflow_yaml)
@@ -144,26 +141,26 @@ class Submitter:
         await self._queue.publish(job, run_revision=revision, encoded=submission.job_bytes)
 
     async def _copy_journal(self, job: Job) -> None:
-        """Takes as long as it takes, since a journal may be large; each of its requests has a limit."""
+        """Not part of the time budget, because a journal may be large."""
         origin = job.origin_run_id
         if origin is None:
             return
         await self._journal.copy(origin, job.run_id)
         if not await self._store.exists(origin):
-            # Its key is deleted before its journal: what was copied of a run that is there is all of it.
+            # The key is deleted before the journal: if the key exists, the copy is complete.
             await self._journal.remove(job.run_id)
             raise RunNotFound(f"run {origin} was removed while its journal was copied")
 
     def _withdrawal(self, job: Job, request: KeyedRequest | None) -> Withdrawal[RunSnapshot]:
         undo: Undo[RunSnapshot] = partial(remove_unstarted, self._store, self._journal, job.run_id)
         if request is not None:
-            undo = partial(self._keys.give_up, request.key, job.run_id)
+            undo = partial(self._keys.undo, request.key, job.run_id)
         fields = {"run_id": job.run_id, "flow_name": job.flow_name, "tag": job.tag}
         return Withdrawal(name=f"run {job.run_id}", undo=undo, keyed=request is not None, log_fields=fields)
 
-    def _check_size(self, submission: "_Submission") -> None:
+    def _check_size(self, submission: _Submission) -> None:
         snapshot_bytes, job_bytes = len(submission.snapshot_bytes), len(submission.job_bytes)
-        # Half, so that the states and records of the run's tasks find room beside its params.
+        # Half, to leave room for the states and records of the tasks.
         limit = self._connection.config.max_run_snapshot_bytes // 2
         if snapshot_bytes > limit:
             detail = f"the run's params take {snapshot_bytes} bytes, at most {limit} fit"
@@ -172,7 +169,7 @@ class Submitter:
         room = self._connection.max_record_bytes
         if job_bytes > room:
             raise WorkflowTooLarge(
-                f"the job takes {job_bytes} bytes and the NATS server takes messages of {room}; "
+                f"the job takes {job_bytes} bytes and the NATS server accepts messages of {room}; "
                 "shorten the params or the flow.yaml, or raise max_payload in the server's configuration"
             )
 

@@ -1,7 +1,7 @@
-"""How much of its `timeout_sec` a run has used: elapsed time from its first start, without waits for people.
+"""How much of its `timeout_sec` a run has used: the time since its first start, without its waits.
 
-Its owner counts by its own monotonic clock, and stores the sum with each write. Between two owners the
-server's clock counts, and in the sweep the gateway's own: clocks of different machines are not compared.
+The owner counts by its monotonic clock and stores the sum with each write. Between two owners the server's
+clock counts, in the sweep the gateway's: clocks of different machines are not compared.
 """
 
 from msgspec import UNSET
@@ -17,5 +17,5 @@ def time_used(snapshot: RunSnapshot) -> float:
 
 
 def time_used_by_heartbeat(start_time: float | None, heartbeat_at: float, waited_sec: float) -> float:
-    """The same for a run whose owner is of a version that does not store it."""
+    """The same for an owner of an older version, which does not store it."""
     return 0.0 if start_time is None else max(0.0, heartbeat_at - start_time - waited_sec)

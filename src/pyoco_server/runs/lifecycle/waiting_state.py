@@ -1,6 +1,6 @@
-"""A run that waits for people, as its snapshot tells it.
+"""The snapshot of a run with open waits.
 
-It has no owner, no message in the queue and no slot; a job of its generation makes it run again.
+It has no owner, no message in the queue and no slot; a job of its generation continues it.
 """
 
 import time
@@ -18,9 +18,8 @@ _SHOWN_CHARS: Final = 300
 def waiting(
     snapshot: RunSnapshot, waits: Sequence[WaitRecord], tasks: Mapping[str, TaskStatus]
 ) -> RunSnapshot:
-    """The snapshot of a run that begins to wait for these."""
     now = time.time()
-    # One that was answered meanwhile is waited for as well, until the run goes on with it.
+    # A wait that was answered meanwhile counts until the run continues.
     first = min(waits, key=lambda wait: (wait.state is not WaitState.OPEN, wait.created_at))
     return structs.replace(
         snapshot,
@@ -32,7 +31,7 @@ def waiting(
         waiting_since=now,
         heartbeat_at=now,
         open_waits=open_waits(waits),
-        # Of the first one all of it, as far as there is room (compaction.py).
+        # In full, unless compaction cuts them.
         wait_message=first.message,
         wait_schema=None if first.schema is None else encode(first.schema).decode(),
         wait_deadline_at=first.deadline_at,
@@ -40,7 +39,7 @@ def waiting(
 
 
 def open_waits(waits: Sequence[WaitRecord]) -> list[OpenWait]:
-    """Every one of them, since the run goes on by their ids; of what they ask the beginning."""
+    """All of them, because their ids continue the run; with the beginning of each message."""
     return [
         OpenWait(
             wait_id=wait.wait_id,
@@ -54,7 +53,7 @@ def open_waits(waits: Sequence[WaitRecord]) -> list[OpenWait]:
 
 
 def not_waiting(snapshot: RunSnapshot) -> dict[str, Any]:
-    """What changes in the snapshot of a run that does not wait any more: it goes on, or is over."""
+    """The changes to the snapshot of a run that continues or ends."""
     if snapshot.open_waits is UNSET:
         return {}
     changes: dict[str, Any] = {

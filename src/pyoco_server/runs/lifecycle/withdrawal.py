@@ -1,8 +1,8 @@
-"""Taking back what a request has stored that is answered with an error: deleted if nobody has begun it.
+"""Withdrawing what a failed request has stored, unless it has started.
 
-Where NATS answers, that happens before the error is answered: it is done then, even if this gateway is killed
-the next moment. Otherwise it happens in the background, outlives an outage of NATS, and is lost with the
-process: a run may then be executed whose submission was answered with 503. Only a key makes up for that.
+If NATS is available, that happens before the error response. Otherwise it happens in the background, after
+the outage, and is lost if the process is killed: then a run may be executed after a 503.
+Only an idempotency key makes a retry safe in that case.
 """
 
 import asyncio
@@ -24,27 +24,27 @@ from pyoco_server.records.operation_models import BulkRecord
 
 log = logging.getLogger(__name__)
 
-# How long the answer waits for it: ample where NATS answers at all.
-BEFORE_ANSWER_SEC: Final = 0.2
+# How long the error response waits for it.
+BEFORE_RESPONSE_SEC: Final = 0.2
 _UNCONFIRMED: Final = (
     "whether it was stored is not known; if so, this gateway withdraws it when NATS is back, unless it is "
     "killed before: send an Idempotency-Key to be able to repeat it safely"
 )
 
-Made = TypeVar("Made", bound=RunSnapshot | BulkRecord)
-# What has begun and stays, as it was read; None when it was removed.
-Undo = Callable[[], Awaitable[Made | None]]
+Created = TypeVar("Created", bound=RunSnapshot | BulkRecord)
+# Returns what has started and stays; None when it was removed.
+Undo = Callable[[], Awaitable[Created | None]]
 
 
 async def remove_unstarted(store: RunStore, journal: Journal, run_id: str) -> RunSnapshot | None:
-    """See to it that this id stands for no PENDING run, now or later; the run, if it has begun."""
+    """Remove the run, and forbid its id; returns the run if it has started."""
     while True:
         stored = await store.get_from_leader(run_id)
         if stored is not None and stored.snapshot.status is not RunStatus.PENDING:
             return stored.snapshot
         try:
             if stored is None:
-                # A write that is still on its way to the server must not succeed.
+                # A write in flight must not succeed.
                 await store.forbid(run_id)
             else:
                 await store.delete(run_id, revision=stored.revision)
@@ -55,14 +55,14 @@ async def remove_unstarted(store: RunStore, journal: Journal, run_id: str) -> Ru
 
 
 async def remove_unstarted_bulk(records: BulkRecords, bulk_id: str) -> BulkRecord | None:
-    """See to it that no operation of this id begins, now or later; the operation, if it has begun."""
+    """Remove the operation, and forbid its id; returns the operation if it has started."""
     while True:
         stored = await records.get(bulk_id)
         if stored is not None and stored.record.begun:
             return stored.record
         try:
             if stored is None:
-                # A write that is still on its way to the server must not succeed.
+                # A write in flight must not succeed.
                 await records.forbid(bulk_id)
             else:
                 await records.delete(bulk_id, revision=stored.revision)
@@ -72,21 +72,19 @@ async def remove_unstarted_bulk(records: BulkRecords, bulk_id: str) -> BulkRecor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Withdrawal(Generic[Made]):
-    """What is to be taken back, and how."""
-
-    # For people: "run 9b1d...".
+class Withdrawal(Generic[Created]):
+    # For log lines: "run 9b1d...".
     name: str
-    undo: Undo[Made]
-    # In place of `undo` once the error was answered.
-    undo_late: Undo[Made] | None = None
-    # Whether a repetition is safe whatever becomes of this.
+    undo: Undo[Created]
+    # In place of `undo` after the error response.
+    undo_late: Undo[Created] | None = None
+    # Whether a retry is safe in any case.
     keyed: bool = False
     log_fields: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Withdrawer:
-    """Withdraws at once where NATS answers; else one after the other, each until it has succeeded."""
+    """Withdraws at once if NATS is available; otherwise in the background, until it succeeds."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -97,21 +95,23 @@ class Withdrawer:
         self._loop.start()
 
     async def close(self) -> None:
-        """Stop; what could not be withdrawn is named, for the operator."""
+        """Stop; logs what could not be withdrawn."""
         await self._loop.close()
         while not self._waiting.empty():
-            _report_orphan(self._waiting.get_nowait(), "the gateway stops before it could withdraw it")
+            _report_orphan(self._waiting.get_nowait(), "the gateway stopped before it could withdraw it")
 
-    async def withdraw(self, withdrawal: Withdrawal[Made], failure: NatsUnavailable) -> Made:
-        """Raise the failure; return what was asked for if it is stored and has begun: then nothing failed.
-
-        The failure says so where it is not known yet.
-        """
+    async def withdraw(self, withdrawal: Withdrawal[Created], failure: NatsUnavailable) -> Created:
+        """Withdraw and raise the failure; or return what was created, if it has started: nothing failed."""
         try:
-            async with asyncio.timeout(BEFORE_ANSWER_SEC):
-                begun = await withdrawal.undo()
+            async with asyncio.timeout(BEFORE_RESPONSE_SEC):
+                started = await withdrawal.undo()
         except (NatsUnavailable, TimeoutError) as error:
-            log.info("%s is withdrawn when NATS answers: %s", withdrawal.name, error)
+            log.info(
+                "%s is withdrawn when NATS is available: %s",
+                withdrawal.name,
+                error,
+                extra=dict(withdrawal.log_fields),
+            )
             self._waiting.put_nowait(withdrawal)
             if not withdrawal.keyed:
                 failure.detail = f"{failure.detail}; {_UNCONFIRMED}"
@@ -119,32 +119,37 @@ class Withdrawer:
         except BaseException:
             self._waiting.put_nowait(withdrawal)
             raise
-        if begun is None:
+        if started is None:
             _report_withdrawn(withdrawal)
             raise failure
-        log.info("%s is %s: an answer of NATS was lost, not the write", withdrawal.name, _state_of(begun))
-        return begun
+        log.info(
+            "%s is %s: the ack was lost, not the write",
+            withdrawal.name,
+            _state_of(started),
+            extra=dict(withdrawal.log_fields),
+        )
+        return started
 
     async def _next(self) -> None:
         withdrawal = await self._waiting.get()
         undo = withdrawal.undo_late or withdrawal.undo
         try:
             await self._connection.wait_ready()
-            begun = await undo()
+            started = await undo()
         except NatsUnavailable:
             self._waiting.put_nowait(withdrawal)
         except BaseException:
             self._waiting.put_nowait(withdrawal)
             raise
         else:
-            if begun is None:
+            if started is None:
                 _report_withdrawn(withdrawal)
             else:
-                _report_orphan(withdrawal, f"it was too late to withdraw it; it is {_state_of(begun)}")
+                _report_orphan(withdrawal, f"it was too late to withdraw it; it is {_state_of(started)}")
 
 
-def _state_of(made: RunSnapshot | BulkRecord) -> str:
-    return made.status if isinstance(made, RunSnapshot) else made.state
+def _state_of(created: RunSnapshot | BulkRecord) -> str:
+    return created.status if isinstance(created, RunSnapshot) else created.state
 
 
 def _report_withdrawn(withdrawal: Withdrawal[Any]) -> None:

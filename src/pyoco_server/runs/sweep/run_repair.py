@@ -21,7 +21,7 @@ from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Err
 from pyoco_server.records.models import DeadLetter, Job, Reason, RunSnapshot, RunStatus, job_of
 from pyoco_server.runs.lifecycle.compaction import compact_run_snapshot
-from pyoco_server.runs.lifecycle.ownership import settle
+from pyoco_server.runs.lifecycle.ownership import apply_cancel
 from pyoco_server.runs.lifecycle.waiting_state import not_waiting
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class RunRepairer:
             **not_waiting(snapshot),
         )
         room = min(self._connection.config.max_run_snapshot_bytes, self._connection.max_record_bytes)
-        return compact_run_snapshot(settle(ended), room)
+        return compact_run_snapshot(apply_cancel(ended), room)
 
     async def _report_failure(self, snapshot: RunSnapshot, ending: Ending) -> None:
         spec = Err.INVALID_JOB if ending.reason is Reason.INVALID_JOB else Err.EXECUTION_FAILED

@@ -128,7 +128,7 @@ class RunExecution:
                 services.logs,
                 self._job.run_id,
                 ask=self._questions.ask,
-                assure_ownership=lambda: self._owned.assure(services.ack_wait_sec / 2),
+                assure_ownership=lambda: self._owned.verify(services.ack_wait_sec / 2),
             )
         return self._recorder
 

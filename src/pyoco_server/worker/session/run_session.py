@@ -110,7 +110,7 @@ class RunSession:
         except asyncio.CancelledError:
             await self._executor.kill()
             await execution.flush()
-            await self._release(owned, owned.let_go())
+            await self._release(owned, owned.hand_back())
             raise
         except ExceptionGroup as group:
             await self._executor.kill()
@@ -120,7 +120,7 @@ class RunSession:
                     if not execution.started:
                         await self._release(owned, execution.unclaim())
                     elif kind is ExecutorFailedToStart:
-                        await self._release(owned, owned.let_go())
+                        await self._release(owned, owned.hand_back())
                     raise found.exceptions[0] from None
             lost, other = group.split(NotOwner)
             if lost is None or other is not None:

@@ -1,0 +1,170 @@
+"""Reading, replaying and removing dead letters.
+
+A page is bounded by what it reads, not only by what it returns: a filter that matches nothing must not make
+one request read a hundred thousand letters.
+"""
+
+import logging
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from pyoco_server.broker.stores.dead_letters import DeadLetters, StoredLetter
+from pyoco_server.broker.stores.journal_store import Journal
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.errors import (
+    DeadLetterNotFound,
+    InvalidRequest,
+    NatsUnavailable,
+    NotReplayable,
+    RunConflict,
+    RunNotFound,
+)
+from pyoco_server.records.models import DeadLetter, Job, RerunMode, RunSnapshot
+from pyoco_server.records.operation_models import LAST_SEQUENCE
+from pyoco_server.runs.index.run_summary import folded
+from pyoco_server.runs.lifecycle.rerun import rerun_job
+from pyoco_server.runs.lifecycle.tenancy import Caller, visible_to
+
+log = logging.getLogger(__name__)
+
+# One page reads about this many letters at most.
+_PAGE_READS = 5000
+_CLOCK_SKEW_SEC = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LetterFilter:
+    """A letter matches when all given conditions hold."""
+
+    # Of the caller, never of the request.
+    tenant: str | None = None
+    # Empty: every reason.
+    reasons: frozenset[str] = frozenset()
+    tag: str | None = None
+    flow: str | None = None
+    run_id: str | None = None
+    worker: str | None = None
+    since: float | None = None
+    until: float | None = None
+    # A text in its error, reason, flow name, run id or worker, ignoring case.
+    q: str | None = None
+
+    @cached_property
+    def _needle(self) -> str | None:
+        return None if self.q is None else folded(self.q)
+
+    def matches(self, letter: DeadLetter) -> bool:
+        return (
+            visible_to(self.tenant, letter.tenant_id)
+            and (not self.reasons or letter.reason in self.reasons)
+            and self.tag in (None, letter.tag)
+            and self.flow in (None, letter.flow_name)
+            and self.run_id in (None, letter.run_id)
+            and self.worker in (None, letter.worker_id)
+            and (self.since is None or letter.timestamp >= self.since)
+            and (self.until is None or letter.timestamp <= self.until)
+            and (self._needle is None or self._needle in _text(letter))
+        )
+
+
+def _text(letter: DeadLetter) -> str:
+    parts = (letter.error, letter.reason, letter.flow_name, letter.run_id, letter.worker_id)
+    return folded("\n".join(part for part in parts if part))
+
+
+class LetterId(NamedTuple):
+    seq: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetterPage:
+    letters: list[StoredLetter]
+    # The next page is below this sequence; None on the last page.
+    before: int | None
+
+
+async def find_letter(letters: DeadLetters, seq: str, caller: Caller) -> StoredLetter:
+    """DeadLetterNotFound when there is none that the caller may see."""
+    is_sequence = seq.isascii() and seq.isdigit() and len(seq) <= 19 and int(seq) <= LAST_SEQUENCE
+    stored = await letters.get(int(seq)) if is_sequence else None
+    if stored is None or not caller.sees(stored.letter.tenant_id):
+        raise DeadLetterNotFound(f"there is no dead letter {seq!r}")
+    return stored
+
+
+async def letter_page(
+    letters: DeadLetters, letter_filter: LetterFilter, *, before: int | None, limit: int
+) -> LetterPage:
+    """The newest letters below `before` that match."""
+    found: list[StoredLetter] = []
+    read = 0
+    async for window in letters.newest_first(tag=letter_filter.tag, before=before):
+        for stored in window.letters:
+            if len(found) == limit:
+                return LetterPage(found, found[-1].seq)
+            if letter_filter.matches(stored.letter):
+                found.append(stored)
+        read += len(window.letters)
+        if not window.last and (len(found) == limit or read >= _PAGE_READS):
+            return LetterPage(found, window.lowest)
+    return LetterPage(found, None)
+
+
+async def forget_failure(letters: DeadLetters, failed: RunSnapshot) -> None:
+    """Remove the letters of a failed run that continues. They are not older than its end."""
+    since = (failed.end_time or failed.updated_at) - _CLOCK_SKEW_SEC
+    async for window in letters.newest_first(tag=failed.tag):
+        for stored in window.letters:
+            if stored.letter.run_id == failed.run_id and stored.letter.reason == failed.reason:
+                await letters.delete(stored.seq)
+        if any(stored.letter.timestamp < since for stored in window.letters):
+            return
+
+
+async def matching_letters(
+    letters: DeadLetters, letter_filter: LetterFilter, *, limit: int
+) -> list[LetterId]:
+    """The newest letters that match, however old."""
+    found: list[LetterId] = []
+    async for window in letters.newest_first(tag=letter_filter.tag):
+        matching = (stored for stored in window.letters if letter_filter.matches(stored.letter))
+        found += [LetterId(stored.seq, stored.digest) for stored in matching]
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+async def replay_job(
+    store: RunStore, journal: Journal, stored: StoredLetter, caller: Caller, *, mode: RerunMode
+) -> Job:
+    """The job that reruns the letter's run; NotReplayable says why there is none."""
+    letter = stored.letter
+    if letter.run_id is None:
+        raise NotReplayable(
+            f"dead letter {stored.seq} ({letter.reason}) names no run: its job could not be read"
+        )
+    try:
+        return await rerun_job(store, journal, letter.run_id, caller, mode=mode)
+    except RunNotFound:
+        raise NotReplayable(
+            f"run {letter.run_id} of dead letter {stored.seq} is not stored any more"
+        ) from None
+    except RunConflict as conflict:
+        raise NotReplayable(conflict.detail) from None
+    except InvalidRequest as invalid:
+        raise NotReplayable("; ".join(map(str, invalid.problems))) from None
+
+
+async def remove_letter_of(letters: DeadLetters, seq: int, run_id: str) -> bool:
+    """Best effort: remove the letter of a run that was rerun; whether it is removed."""
+    try:
+        stored = await letters.get(seq)
+        # A letter of another run means that the stream was recreated.
+        if stored is not None and stored.letter.run_id == run_id:
+            await letters.remove(seq)
+    except NatsUnavailable as error:
+        log.warning("dead letter %d is not removed: %s", seq, error, extra={"run_id": run_id})
+        return False
+    return True
