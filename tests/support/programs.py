@@ -1,18 +1,18 @@
-"""Our commands as real processes: run to their end, or kept running while a test looks at them."""
+"""Our commands as real processes: run to their end, or kept running during a test."""
 
 import atexit
 import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.fork_server import ForkedProcess, fork_server
 from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 CLIENT = "pyoco_server.cli.client_command"
@@ -35,37 +35,26 @@ def environment(**settings: str) -> dict[str, str]:
 def run_command(
     module: str, *arguments: str, cwd: Path | None = None, **settings: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        env=environment(**settings),
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SEC,
-        check=False,
-    )
+    """Run a command in a process of its own (a fork, see fork_server.py) to its end."""
+    with closing(Program(_fork(module, *arguments, cwd=cwd, **settings))) as program:
+        code = program.end()
+    return subprocess.CompletedProcess([module, *arguments], code, program.stdout, program.stderr)
 
 
 class Program:
-    """A process that was started, and what it has written so far."""
+    """A started process, and what it has written so far."""
 
-    def __init__(
-        self, command: list[str], *, cwd: Path | None, env: Mapping[str, str], ready_fd: int
-    ) -> None:
-        _hear_ctrl_c()
-        self.process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(ready_fd,) if ready_fd >= 0 else (),
-        )
+    def __init__(self, start: Callable[[int, int], subprocess.Popen[bytes] | ForkedProcess]) -> None:
+        """`start` gets the files for the standard output and the standard error."""
+        _accept_ctrl_c()
+        pipes = {"stdout": os.pipe(), "stderr": os.pipe()}
+        self.process = start(pipes["stdout"][1], pipes["stderr"][1])
+        for _, writing in pipes.values():
+            os.close(writing)
         self._written: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._readers = [
-            threading.Thread(target=self._read, args=(name,), daemon=True) for name in self._written
+            threading.Thread(target=self._read, args=(name, reading), daemon=True)
+            for name, (reading, _) in pipes.items()
         ]
         for reader in self._readers:
             reader.start()
@@ -109,25 +98,37 @@ class Program:
         if self.process.poll() is None:
             self.process.kill()
         self.end()
-        for stream in (self.process.stdout, self.process.stderr):
-            assert stream is not None
-            stream.close()
 
-    def _read(self, name: str) -> None:
-        stream = getattr(self.process, name)
-        for line in stream:
-            self._written[name].append(line.decode(errors="replace"))
+    def _read(self, name: str, reading: int) -> None:
+        with os.fdopen(reading, "rb") as stream:
+            for line in stream:
+                self._written[name].append(line.decode(errors="replace"))
+
+
+def _fork(
+    module: str, *arguments: str, cwd: Path | None, pass_fds: tuple[int, ...] = (), **settings: str
+) -> Callable[[int, int], ForkedProcess]:
+    def start(stdout: int, stderr: int) -> ForkedProcess:
+        env = environment(**settings)
+        return fork_server().start(
+            module, *arguments, cwd=cwd, env=env, stdout=stdout, stderr=stderr, pass_fds=pass_fds
+        )
+
+    return start
 
 
 @contextmanager
-def started(
-    command: list[str], *, cwd: Path | None = None, ready_fd: int = -1, **settings: str
-) -> Iterator[Program]:
-    program = Program(command, cwd=cwd, env=environment(**settings), ready_fd=ready_fd)
-    try:
+def started(command: list[str], *, cwd: Path | None = None, **settings: str) -> Iterator[Program]:
+    """A command as a user starts it."""
+
+    def start(stdout: int, stderr: int) -> subprocess.Popen[bytes]:
+        env = environment(**settings)
+        return subprocess.Popen(
+            command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+        )
+
+    with closing(Program(start)) as program:
         yield program
-    finally:
-        program.close()
 
 
 @contextmanager
@@ -143,13 +144,11 @@ def running(
 def announcing(
     module: str, *arguments: str, cwd: Path | None = None, **settings: str
 ) -> Iterator[tuple[Program, Any]]:
-    """A gateway or a worker, and a function that waits until it is ready."""
+    """A gateway or a worker (a fork, see fork_server.py), and a function that waits until it is ready."""
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", module, *arguments, "--ready-fd", str(writing)]
-    with (
-        started(command, cwd=cwd, ready_fd=writing, **settings) as program,
-        os.fdopen(reading) as announcement,
-    ):
+    options = ("--ready-fd", str(writing))
+    start = _fork(module, *arguments, *options, cwd=cwd, pass_fds=(writing,), **settings)
+    with closing(Program(start)) as program, os.fdopen(reading) as announcement:
         os.close(writing)
 
         def ready() -> dict[str, Any]:
@@ -161,7 +160,7 @@ def announcing(
         yield program, ready
 
 
-def _hear_ctrl_c() -> None:
-    """A shell starts what runs in its background deaf to Ctrl-C, and a deaf process has deaf children."""
+def _accept_ctrl_c() -> None:
+    """A shell has its background processes ignore SIGINT, which children inherit."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,13 +4,12 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support.waiting import LIMIT_SEC
+from tests.support.fork_server import ForkedProcess, fork_server
+from tests.support.waiting import LIMIT_SEC, eventually_sync
 
 _START_LIMIT_SEC = LIMIT_SEC
 
@@ -24,7 +23,7 @@ class Service:
         self._module = module
         self._folder = folder
         self._env = env
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedProcess | None = None
 
     @property
     def pid(self) -> int:
@@ -34,16 +33,17 @@ class Service:
     async def start(self) -> dict[str, Any]:
         """Start it, and return what it reports when it is ready."""
         reading, writing = os.pipe()
-        command = [sys.executable, "-m", self._module, *self.arguments, "--ready-fd", str(writing)]
         log_path = self._folder / f"{self.name}.log"
         with log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
+            self._process = fork_server().start(
+                self._module,
+                *self.arguments,
+                "--ready-fd",
+                str(writing),
                 cwd=self._folder,
                 env=self._env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=log.fileno(),
+                stderr=log.fileno(),
                 pass_fds=(writing,),
             )
         os.close(writing)
@@ -68,8 +68,10 @@ class Service:
     def pause(self) -> None:
         """Stop all its threads, and return when they have."""
         os.kill(self.pid, signal.SIGSTOP)
-        _, status = os.waitpid(self.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), f"{self.name} ended instead: {status}"
+        stat = Path(f"/proc/{self.pid}/stat")
+        eventually_sync(
+            lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", describe=f"{self.name} is stopped"
+        )
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

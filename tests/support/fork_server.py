@@ -1,0 +1,210 @@
+"""Starts our programs as forks of a process that has imported them already.
+
+Importing is most of what starting a gateway or a worker costs. A forked program is a real process with its
+own environment, working directory and files; it runs `python -m <module>` from the end of the imports on.
+"""
+
+import atexit
+import fcntl
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.places import ROOT
+
+_PRELOADED: Final = (
+    *("pyoco_server.cli.server.server_command", "pyoco_server.cli.worker_command"),
+    *("pyoco_server.cli.client_command", "pyoco_server.admin_cli"),
+    *("pyoco_server.http_api.app", "pyoco_server.worker.nats_worker", "uvicorn", "uvloop"),
+)
+_MAX_REQUEST: Final = 1 << 20
+_MAX_FILES: Final = 16
+# Above the numbers that a program is given.
+_FIRST_FREE_FD: Final = 512
+_STATUS_BYTES: Final = 4
+
+
+class ForkedProcess:
+    """The part of `subprocess.Popen` that the tests use."""
+
+    def __init__(self, args: Sequence[str], pid: int, status: int) -> None:
+        self.args = args
+        self.pid = pid
+        self.returncode: int | None = None
+        self._status = status
+        self._lock = threading.Lock()
+
+    def poll(self) -> int | None:
+        return self._read_status(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        code = self._read_status(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(list(self.args), timeout or 0.0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _read_status(self, timeout: float | None) -> int | None:
+        """Without the lock while waiting: another thread may want to kill it meanwhile."""
+        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+            with self._lock:
+                if self.returncode is None:
+                    written = os.read(self._status, _STATUS_BYTES)
+                    assert written, "the fork server has ended"
+                    self.returncode = int.from_bytes(written, "big", signed=True)
+        return self.returncode
+
+
+class ForkServer:
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(theirs.fileno())],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+        )
+        theirs.close()
+
+    def start(
+        self,
+        module: str,
+        *arguments: str,
+        cwd: Path | None,
+        env: Mapping[str, str],
+        stdout: int,
+        stderr: int,
+        pass_fds: Sequence[int] = (),
+    ) -> ForkedProcess:
+        reading, writing = os.pipe()
+        targets = [1, 2, *pass_fds]
+        request = {
+            "module": module,
+            "arguments": arguments,
+            "cwd": str(cwd or Path.cwd()),
+            "env": dict(env),
+            "targets": targets,
+        }
+        with self._lock:
+            socket.send_fds(
+                self._socket, [json.dumps(request).encode()], [writing, stdout, stderr, *pass_fds]
+            )
+            os.close(writing)
+            pid = int(self._socket.recv(64))
+        return ForkedProcess([module, *arguments], pid, reading)
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+_servers: dict[int, ForkServer] = {}
+
+
+def fork_server() -> ForkServer:
+    """The server of this test process, started on first use."""
+    if os.getpid() not in _servers:
+        _servers[os.getpid()] = server = ForkServer()
+        atexit.register(server.close)
+    return _servers[os.getpid()]
+
+
+# Within the server
+
+
+def _serve(control: socket.socket) -> dict[str, Any] | None:
+    """Fork for each request. Returns the request in a fork, and None in the server when it is to end."""
+    woken, wake = os.pipe()
+    for fd in (woken, wake):
+        os.set_blocking(fd, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    statuses: dict[int, int] = {}
+    while True:
+        ready, _, _ = select.select([control, woken], [], [])
+        if woken in ready:
+            os.read(woken, 4096)
+            _report_ended(statuses)
+        if control not in ready:
+            continue
+        message, fds, _, _ = socket.recv_fds(control, _MAX_REQUEST, _MAX_FILES)
+        if not message:
+            return None
+        request: dict[str, Any] = json.loads(message)
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for fd in (woken, wake, fds[0], *statuses.values()):
+                os.close(fd)
+            control.close()
+            _place(fds[1:], request["targets"])
+            return request
+        control.send(str(pid).encode())
+        statuses[pid] = fds[0]
+        for fd in fds[1:]:
+            os.close(fd)
+
+
+def _report_ended(statuses: dict[int, int]) -> None:
+    for pid in list(statuses):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            fd = statuses.pop(pid)
+            os.write(fd, code.to_bytes(_STATUS_BYTES, "big", signed=True))
+            os.close(fd)
+
+
+def _place(fds: Sequence[int], targets: Sequence[int]) -> None:
+    """Give the files the numbers that the program expects."""
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE_FD) for fd in fds]
+    for fd in fds:
+        os.close(fd)
+    for fd, target in zip(moved, targets, strict=True):
+        os.dup2(fd, target)
+        os.close(fd)
+
+
+def _run(request: dict[str, Any]) -> None:
+    """What `python -m` does, in a process that has imported the module's package already."""
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    paths = [path for path in request["env"].get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[:1] = [request["cwd"], *paths]
+    sys.argv[1:] = request["arguments"]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.unfreeze()
+    # A module of `_PRELOADED` is executed once more as `__main__`, which runpy warns about otherwise.
+    sys.modules.pop(request["module"], None)
+    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    for name in _PRELOADED:
+        __import__(name)
+    assert threading.active_count() == 1, "a process with threads cannot be forked"
+    gc.collect()
+    gc.freeze()
+    forked = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if forked is not None:
+        _run(forked)
