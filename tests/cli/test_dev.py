@@ -56,7 +56,7 @@ class Dev:
 def dev(folder: Path, *arguments: str, **settings: str) -> Iterator[Dev]:
     ports = ("--port", "0", "--nats-port", "0")
     command = [sys.executable, "-m", SERVER, "dev", "--flows", str(EXAMPLE_FLOWS), *ports, *arguments]
-    with started(command, cwd=folder, ready_fd=-1, **settings) as program:
+    with started(command, cwd=folder, **settings) as program:
         program.writes("Ctrl-C ends everything")
         with PyocoHttpClient(shown(program, "Gateway")) as client:
             yield Dev(program, client, shown(program, "NATS"), folder)

@@ -139,11 +139,11 @@ def _serve(control: socket.socket) -> dict[str, Any] | None:
     signal.set_wakeup_fd(wake)
     statuses: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([control, woken], [], [])
+        ready, _, _ = select.select([control.fileno(), woken], [], [])
         if woken in ready:
             os.read(woken, 4096)
             _report_ended(statuses)
-        if control not in ready:
+        if control.fileno() not in ready:
             continue
         message, fds, _, _ = socket.recv_fds(control, _MAX_REQUEST, _MAX_FILES)
         if not message:

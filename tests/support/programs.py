@@ -36,7 +36,7 @@ def run_command(
     module: str, *arguments: str, cwd: Path | None = None, **settings: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a process of its own (a fork, see fork_server.py) to its end."""
-    with closing(Program(_fork(module, *arguments, cwd=cwd, **settings))) as program:
+    with closing(Program(_fork(module, *arguments, cwd=cwd, env=environment(**settings)))) as program:
         code = program.end()
     return subprocess.CompletedProcess([module, *arguments], code, program.stdout, program.stderr)
 
@@ -106,10 +106,9 @@ class Program:
 
 
 def _fork(
-    module: str, *arguments: str, cwd: Path | None, pass_fds: tuple[int, ...] = (), **settings: str
+    module: str, *arguments: str, cwd: Path | None, env: dict[str, str], pass_fds: tuple[int, ...] = ()
 ) -> Callable[[int, int], ForkedProcess]:
     def start(stdout: int, stderr: int) -> ForkedProcess:
-        env = environment(**settings)
         return fork_server().start(
             module, *arguments, cwd=cwd, env=env, stdout=stdout, stderr=stderr, pass_fds=pass_fds
         )
@@ -146,8 +145,8 @@ def announcing(
 ) -> Iterator[tuple[Program, Any]]:
     """A gateway or a worker (a fork, see fork_server.py), and a function that waits until it is ready."""
     reading, writing = os.pipe()
-    options = ("--ready-fd", str(writing))
-    start = _fork(module, *arguments, *options, cwd=cwd, pass_fds=(writing,), **settings)
+    options, env = ("--ready-fd", str(writing)), environment(**settings)
+    start = _fork(module, *arguments, *options, cwd=cwd, env=env, pass_fds=(writing,))
     with closing(Program(start)) as program, os.fdopen(reading) as announcement:
         os.close(writing)
 
