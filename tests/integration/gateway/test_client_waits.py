@@ -1,4 +1,4 @@
-"""Waits for people through both clients, with a real gateway: listed, watched, answered, asked again."""
+"""Waits for people through both clients, with a real gateway."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,6 @@ import pytest
 
 from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient, PyocoHttpError
 from pyoco_server.records.wait_models import WaitState
-from tests.support.http_stub import answer, stub, unavailable
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -48,14 +47,14 @@ async def test_open_waits_are_listed_with_filters_and_pages(
     assert page["next_cursor"] is not None
     listed = [wait["wait_id"] async for wait in client.iter_waits(2)]
     assert sorted(listed) == sorted(wait.wait_id for wait in [*run.waits, *other.waits])
-    for wanted, count in (
+    for selected, count in (
         ({"run_id": other.run_id}, 2),
         ({"flow": "invoice", "task": "check"}, 1),
         ({"assignee": "finance"}, 1),
         ({"state": ["answered", "expired"]}, 0),
         ({"tag": "elsewhere"}, 0),
     ):
-        assert (await client.waits(**wanted))["total"] == count, wanted
+        assert (await client.waits(**selected))["total"] == count, selected
 
 
 async def test_an_answer_is_given_once_and_its_history_kept(
@@ -73,14 +72,14 @@ async def test_an_answer_is_given_once_and_its_history_kept(
 
 
 @pytest.mark.parametrize("payload", [None, False, 0, "", {}])
-async def test_what_is_nothing_in_python_is_an_answer(
+async def test_a_falsy_payload_is_an_answer(
     client: AsyncPyocoHttpClient, run: WaitingRun, payload: object
 ) -> None:
     await client.respond(run.wait_id, payload)
     assert (await run.wait()).answer == payload
 
 
-async def test_a_payload_that_is_not_given_is_not_null(client: AsyncPyocoHttpClient, run: WaitingRun) -> None:
+async def test_an_omitted_payload_is_not_null(client: AsyncPyocoHttpClient, run: WaitingRun) -> None:
     assert (await refusal(client.respond(run.wait_id))).status == 422
     assert (await run.wait()).state is WaitState.OPEN
 
@@ -110,7 +109,7 @@ async def test_an_answer_that_the_schema_refuses_names_its_fields(
     assert (await client.resume(run.run_id, {"amount": 10}))["success"]
 
 
-async def test_resume_wants_exactly_one_open_wait(
+async def test_resume_needs_exactly_one_open_wait(
     client: AsyncPyocoHttpClient, gateway: RunningGateway, run: WaitingRun
 ) -> None:
     several = await two_waits(gateway)
@@ -124,7 +123,7 @@ async def test_resume_wants_exactly_one_open_wait(
     assert (unknown.status, unknown.word) == (404, "not_found")
 
 
-async def test_what_nobody_answered_in_time_is_asked_again(
+async def test_a_retry_asks_an_expired_wait_again(
     client: AsyncPyocoHttpClient, gateway: RunningGateway
 ) -> None:
     run = await waiting_run(gateway.inside.connection, {"timeout_sec": 0.2})
@@ -146,21 +145,21 @@ async def test_what_nobody_answered_in_time_is_asked_again(
 async def test_the_inbox_is_watched(
     client: AsyncPyocoHttpClient, gateway: RunningGateway, run: WaitingRun
 ) -> None:
-    heard: list[tuple[str, list[str]]] = []
+    received: list[tuple[str, list[str]]] = []
     async with asyncio.timeout(LIMIT_SEC), aclosing(client.watch_waits()) as events:
         async for event in events:
             waits = event["waits"] if event["event"] == "open" else [event["wait"]]
-            heard.append((event["event"], [wait["wait_id"] for wait in waits]))
+            received.append((event["event"], [wait["wait_id"] for wait in waits]))
             if event["event"] == "open":
                 later = await waiting_run(gateway.inside.connection)
             elif event["event"] == "opened":
                 await client.respond(run.wait_id, "fine")
             else:
                 break
-    assert heard == [("open", [run.wait_id]), ("opened", [later.wait_id]), ("closed", [run.wait_id])]
+    assert received == [("open", [run.wait_id]), ("opened", [later.wait_id]), ("closed", [run.wait_id])]
 
 
-async def test_the_other_client_does_the_same(gateway: RunningGateway, run: WaitingRun) -> None:
+async def test_the_synchronous_client(gateway: RunningGateway, run: WaitingRun) -> None:
     def use() -> list[object]:
         with PyocoHttpClient(str(gateway.http.base_url)) as client:
             first = next(iter(client.watch_waits()))
@@ -170,17 +169,3 @@ async def test_the_other_client_does_the_same(gateway: RunningGateway, run: Wait
             return [first["event"], listed, shown, client.waits()["total"], resumed["success"]]
 
     assert await asyncio.to_thread(use) == ["open", [run.wait_id], "open", 0, True]
-
-
-def test_an_answer_is_repeated_with_its_own_id_when_the_gateway_is_away() -> None:
-    with stub([unavailable(), answer(runId=NO_RUN, success=True)]) as (url, seen):
-        with PyocoHttpClient(url) as client:
-            client.resume(NO_RUN, 1)
-        assert [each[":path"] for each in seen] == ["/resume", "/resume"]
-
-
-def test_a_retry_is_repeated_since_that_asks_once() -> None:
-    with stub([unavailable()]) as (url, seen), PyocoHttpClient(url, retries=1) as client:
-        with pytest.raises(PyocoHttpError):
-            client.retry(NO_RUN)
-        assert [each[":path"] for each in seen] == [f"/runs/{NO_RUN}/retry"] * 2

@@ -1,0 +1,1 @@
+"""The client library against a server that is not a gateway."""
