@@ -75,7 +75,7 @@ def test_a_wheel_from_upload_to_delete(empty_server: str, tmp_path: Path) -> Non
 def test_what_is_no_file_of_a_known_size_is_refused_without_a_traceback(server: str) -> None:
     done = run_command(CLIENT, "wheel-upload", "--wheel-file", "/dev/zero", PYOCO_SERVER=server)
     assert done.returncode == 1
-    assert "wheel_file='/dev/zero': wanted a regular file" in done.stderr
+    assert "wheel_file='/dev/zero': expected a regular file" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -133,6 +133,6 @@ def header_value(text: str, what: str) -> str:
     """The text itself; ValueError if it could not be a header, or would begin another one."""
     if not _HEADER_VALUE.fullmatch(text):
         raise ValueError(
-            f"the {what} has a character that an HTTP header cannot carry; wanted visible ASCII characters"
+            f"the {what} has a character that an HTTP header cannot carry; expected visible ASCII characters"
         )
     return text

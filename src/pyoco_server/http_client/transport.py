@@ -108,7 +108,7 @@ def documented_by(call: Callable[..., Any], returns: str = "{}") -> Callable[[Me
 
 def _host_of(base_url: str) -> str:
     # The message of httpx is left out: it may quote a password.
-    wrong = f"{safe_url(base_url)!r} is no address of a gateway; wanted a URL such as http://127.0.0.1:8000"
+    wrong = f"{safe_url(base_url)!r} is no address of a gateway; expected a URL such as http://127.0.0.1:8000"
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL:

@@ -26,7 +26,7 @@ class FileToSend:
     def __init__(self, path: Path, on_progress: OnProgress | None) -> None:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise _unfit(path, "wanted a regular file, of which it is known how large it is")
+            raise _unfit(path, "expected a regular file, of which it is known how large it is")
         self._path = path
         self._size = found.st_size
         self._place = 0

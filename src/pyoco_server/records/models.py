@@ -21,12 +21,12 @@ FLOW_NAME_PATTERN = r"^[^\x00-\x1f\x7f]{1,200}$(?!\n)"
 RUN_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$(?!\n)"
 
 # The same in words, for whoever got it wrong.
-TAG_WANTED = "wanted 1 to 64 letters, digits, '_' or '-' (no '.')"
-WORKER_ID_WANTED = "wanted 1 to 128 letters, digits, '_' or '-'"
-FLOW_NAME_WANTED = "wanted 1 to 200 printable characters"
+TAG_WANTED = "expected 1 to 64 letters, digits, '_' or '-' (no '.')"
+WORKER_ID_WANTED = "expected 1 to 128 letters, digits, '_' or '-'"
+FLOW_NAME_WANTED = "expected 1 to 200 printable characters"
 # 30 days.
 RUN_TIMEOUT_MAX_SEC = 2_592_000
-RUN_TIMEOUT_WANTED = f"wanted a number of seconds, more than 0 and at most {RUN_TIMEOUT_MAX_SEC} (30 days)"
+RUN_TIMEOUT_WANTED = f"expected a number of seconds, more than 0 and at most {RUN_TIMEOUT_MAX_SEC} (30 days)"
 
 Tag = Annotated[
     str, Meta(pattern=TAG_PATTERN, description="One token of a NATS subject: letters, digits, _ or -.")

@@ -128,7 +128,7 @@ def test_following_an_unknown_run_is_a_404(client: PyocoHttpClient) -> None:
     with pytest.raises(PyocoHttpError) as refused:
         next(client.follow_logs(NO_RUN))
     assert (refused.value.status, refused.value.err_id) == (404, "ERR-PYOCO-0005")
-    with pytest.raises(PyocoHttpError, match="wanted the id of a line"):
+    with pytest.raises(PyocoHttpError, match="expected the id of a line"):
         next(client.follow_logs(NO_RUN, after="nonsense"))
 
 

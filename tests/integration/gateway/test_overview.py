@@ -147,7 +147,7 @@ async def test_an_unknown_window_is_refused(gateway: RunningGateway, query: dict
     problem = assert_problem(answer, 422, 17)
     [field] = problem["errors"]
     assert field["field"] in query
-    assert "wanted" in field["message"]
+    assert "expected" in field["message"]
 
 
 async def test_those_who_ask_at_once_share_one_answer_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,7 +214,7 @@ async def test_a_large_total_with_a_filter_that_takes_counting_is_a_lower_bound(
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "wanted"),
+    ("field", "value", "expected"),
     [
         ("status", "DONE", "PENDING"),
         ("status", "", "PENDING"),
@@ -243,11 +243,11 @@ async def test_a_large_total_with_a_filter_that_takes_counting_is_a_lower_bound(
     ],
 )
 async def test_a_malformed_query_is_refused_with_its_cure(
-    gateway: RunningGateway, field: str, value: str, wanted: str
+    gateway: RunningGateway, field: str, value: str, expected: str
 ) -> None:
     errors = await refused(gateway, **{field: value})
     assert list(errors) == [field]
-    assert wanted in errors[field]["message"]
+    assert expected in errors[field]["message"]
     assert repr(value)[:20] in errors[field]["value"]
 
 

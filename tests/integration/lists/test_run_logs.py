@@ -140,7 +140,7 @@ async def test_what_something_else_wrote_into_the_stream_is_passed_over(
 
 
 @pytest.mark.parametrize(
-    ("query", "field", "value", "wanted"),
+    ("query", "field", "value", "expected"),
     [
         ({"stream": "stdin"}, "stream[0]", "'stdin'", "'stdout', 'stderr' or 'note'"),
         ({"after": "12"}, "after", "'12'", "the id of a line, such as 12-0"),
@@ -153,7 +153,7 @@ async def test_what_something_else_wrote_into_the_stream_is_passed_over(
     ids=str,
 )
 async def test_a_bad_query_is_refused_with_the_field_the_value_and_the_cure(
-    gateway: RunningGateway, run: PrintingRun, query: dict[str, str], field: str, value: str, wanted: str
+    gateway: RunningGateway, run: PrintingRun, query: dict[str, str], field: str, value: str, expected: str
 ) -> None:
     answer = await gateway.http.get(f"/runs/{run.run_id}/logs", params=query)
     problem = answer.json()
@@ -161,7 +161,7 @@ async def test_a_bad_query_is_refused_with_the_field_the_value_and_the_cure(
     (error,) = problem["errors"]
     assert error["field"] == field
     assert error["value"].startswith(value)
-    assert wanted in error["message"]
+    assert expected in error["message"]
 
 
 @pytest.mark.parametrize("run_id", [NO_RUN, "x", "a.b", "*"])

@@ -111,7 +111,7 @@ class TestCounting:
     async def test_no_task_is_common_to_many_runs(self, gateway: RunningGateway, path: str) -> None:
         answer = await gateway.http.post(path, json={"dry_run": True, "mode": "task"})
         [error] = assert_problem(answer, 422, 2)["errors"]
-        assert (error["field"], "wanted start or failed" in error["message"]) == ("mode", True)
+        assert (error["field"], "expected start or failed" in error["message"]) == ("mode", True)
 
     @pytest.mark.parametrize(
         ("path", "query", "field"),

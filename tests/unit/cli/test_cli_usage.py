@@ -117,9 +117,9 @@ WRONG = {
     "pyoco-worker --flows none": "--flows",
     "pyoco-worker --flows . --resolver a:b": "leave one of them out",
     "pyoco-worker --resolver a.b": "wanted module:function",
-    "pyoco-worker --tag a.b": "'a.b': wanted 1 to 64 letters",
-    "pyoco-worker --tags a,b.c": "'b.c': wanted 1 to 64 letters",
-    "pyoco-worker --worker-id 'a b'": "'a b': wanted 1 to 128 letters",
+    "pyoco-worker --tag a.b": "'a.b': expected 1 to 64 letters",
+    "pyoco-worker --tags a,b.c": "'b.c': expected 1 to 64 letters",
+    "pyoco-worker --worker-id 'a b'": "'a b': expected 1 to 128 letters",
     "pyoco-worker --concurrency 0": "--concurrency",
     "pyoco-server-admin api-keys": "No such command 'api-keys'",
 }

@@ -11,7 +11,7 @@ _RANGE: Final = re.compile(r"bytes\s*=\s*(\d{0,19})\s*-\s*(\d{0,19})", re.IGNORE
 
 
 class RangeNotSatisfiable(InvalidRequest):
-    """An invalid request whose status says that the file ends before the wanted range begins."""
+    """An invalid request whose status says that the file ends before the requested range begins."""
 
     error = replace(Err.INVALID_REQUEST, status=416)
 
@@ -31,7 +31,7 @@ class ByteRange:
         return f"bytes {self.start}-{self.stop - 1}/{whole}"
 
 
-def wanted_range(header: str | None, size: int) -> ByteRange | None:
+def requested_range(header: str | None, size: int) -> ByteRange | None:
     """The range that a request asks for; None when it is to have the whole file.
 
     Several ranges, and what cannot be understood, are answered with the whole file, as RFC 9110 allows.
@@ -47,7 +47,7 @@ def wanted_range(header: str | None, size: int) -> ByteRange | None:
         if found[2] and int(found[2]) < start:
             return None
     if start >= size or start == stop:
-        message = f"the file has {size} bytes; wanted a range that begins within them"
+        message = f"the file has {size} bytes; expected a range that begins within them"
         refusal = RangeNotSatisfiable(problems=[FieldProblem("Range", message, value=shortened(header))])
         refusal.headers["Content-Range"] = f"bytes */{size}"
         raise refusal

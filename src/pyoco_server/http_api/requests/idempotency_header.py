@@ -29,7 +29,7 @@ def idempotency_key(request: Request) -> str | None:
     if len(keys) > 1:
         raise InvalidRequest(problems=[FieldProblem(HEADER, "the header is there more than once; send one")])
     if not _KEY.fullmatch(keys[0]):
-        message = "wanted 1 to 255 visible ASCII characters, such as a UUID"
+        message = "expected 1 to 255 visible ASCII characters, such as a UUID"
         raise InvalidRequest(problems=[FieldProblem(HEADER, message, value=shortened(keys[0]))])
     return keys[0]
 

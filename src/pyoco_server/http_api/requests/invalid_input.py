@@ -1,4 +1,4 @@
-"""msgspec's refusals as ours: the field, the value it had, and what was wanted, in words."""
+"""Validation errors of msgspec as field problems: the field, its value, and what is expected."""
 
 import re
 from typing import Any
@@ -13,9 +13,9 @@ _NAMED_FIELD = re.compile(r"^Object (?P<how>contains unknown|missing required) f
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 # What the patterns of our fields mean to a person.
-_WANTED = {"flow_name": FLOW_NAME_WANTED, "tag": TAG_WANTED}
-# What is wanted of fields where msgspec's own words do not say it all.
-_WANTED_ALWAYS = {"timeout_sec": RUN_TIMEOUT_WANTED, "mode": f"wanted one of {', '.join(RerunMode)}"}
+_EXPECTED = {"flow_name": FLOW_NAME_WANTED, "tag": TAG_WANTED}
+# For fields where the message of msgspec is not specific enough.
+_ALWAYS_EXPECTED = {"timeout_sec": RUN_TIMEOUT_WANTED, "mode": f"expected one of {', '.join(RerunMode)}"}
 
 
 def invalid_body(error: Exception, body: bytes) -> InvalidRequest:
@@ -40,8 +40,8 @@ def invalid_fields(error: Exception, document: Any) -> InvalidRequest:
         field = f"{path}.{named['field']}" if path else named["field"]
         return InvalidRequest(problems=[FieldProblem(field, how)])
     if "matching regex" in message:
-        message = _WANTED.get(path, message)
-    message = _WANTED_ALWAYS.get(path, message)
+        message = _EXPECTED.get(path, message)
+    message = _ALWAYS_EXPECTED.get(path, message)
     value = shortened(_value_at(document, path)) if path else None
     return InvalidRequest(problems=[FieldProblem(path, message, value=value)])
 

@@ -43,9 +43,9 @@ class OpenForm:
     fields: dict[str, str]
 
 
-async def read_form(request: Request, wanted: FileField) -> UploadedForm:
+async def read_form(request: Request, expected: FileField) -> UploadedForm:
     """The file and the text fields, as `open_form` has them; for files that fit into memory."""
-    async with open_form(request, wanted) as form:
+    async with open_form(request, expected) as form:
         return UploadedForm(await form.file.read(), form.fields)
 
 
@@ -68,26 +68,26 @@ class _FormParser(MultiPartParser):
 
 
 @asynccontextmanager
-async def open_form(request: Request, wanted: FileField) -> AsyncIterator[OpenForm]:
-    """The file and the text fields; InvalidRequest or `wanted.too_large` when it is not such a form."""
+async def open_form(request: Request, expected: FileField) -> AsyncIterator[OpenForm]:
+    """The file and the text fields; InvalidRequest or `expected.too_large` when it is not such a form."""
     content_type = request.headers.get("content-type", "")
     if not content_type.lower().startswith("multipart/form-data"):
         raise _invalid(
             "",
-            f"wanted multipart/form-data with a file {wanted.name!r}, got {content_type or 'no type'!r}",
+            f"expected multipart/form-data with a file {expected.name!r}, got {content_type or 'no type'!r}",
         )
     stream = request.stream()
     parser = _FormParser(
         request.headers,
-        _limited(stream, wanted, declared=request.headers.get("content-length", "")),
+        _limited(stream, expected, declared=request.headers.get("content-length", "")),
         max_files=1,
         max_fields=_MAX_TEXT_FIELDS,
         max_part_size=_FORM_OVERHEAD_BYTES,
     )
     # The parser closes its temporary files itself when it fails.
-    form = await _parsed(parser, request, stream, wanted)
+    form = await _parsed(parser, request, stream, expected)
     try:
-        yield _taken_apart(form.multi_items(), wanted)
+        yield _taken_apart(form.multi_items(), expected)
     finally:
         await form.close()
 
@@ -102,40 +102,40 @@ async def refuse_unread(request: Request, stream: AsyncIterator[bytes], refusal:
 
 
 async def _parsed(
-    parser: MultiPartParser, request: Request, stream: AsyncIterator[bytes], wanted: FileField
+    parser: MultiPartParser, request: Request, stream: AsyncIterator[bytes], expected: FileField
 ) -> FormData:
-    limit = asyncio.timeout(wanted.within_sec)
+    limit = asyncio.timeout(expected.within_sec)
     try:
         async with limit:
             return await parser.parse()
-    except wanted.too_large as refusal:
+    except expected.too_large as refusal:
         await refuse_unread(request, stream, refusal)
     except TimeoutError:
         if not limit.expired():
             raise
-        late = _invalid("", f"the body did not come within {wanted.within_sec:g} s; send it faster")
+        late = _invalid("", f"the body did not come within {expected.within_sec:g} s; send it faster")
         late.headers["Connection"] = "close"
         raise late from None
     except (MultiPartException, KeyError, UnicodeDecodeError, ValueError) as error:
         raise _invalid("", f"the multipart body cannot be read: {error}") from None
 
 
-def _taken_apart(items: list[tuple[str, UploadFile | str]], wanted: FileField) -> OpenForm:
+def _taken_apart(items: list[tuple[str, UploadFile | str]], expected: FileField) -> OpenForm:
     file: UploadFile | None = None
     fields: dict[str, str] = {}
     for name, value in items:
-        if name in fields or (name == wanted.name and file is not None):
+        if name in fields or (name == expected.name and file is not None):
             raise _invalid(name, "given more than once")
         if isinstance(value, str):
             fields[name] = _valid_text(name, value)
-        elif name != wanted.name:
-            raise _invalid(name, f"unexpected file; the file belongs into the field {wanted.name!r}")
+        elif name != expected.name:
+            raise _invalid(name, f"unexpected file; the file belongs into the field {expected.name!r}")
         else:
             file = value
     if file is None:
-        raise _invalid(wanted.name, "the file is missing; send it as a file part with a filename")
-    if (file.size or 0) > wanted.max_bytes:
-        raise _too_large(wanted)
+        raise _invalid(expected.name, "the file is missing; send it as a file part with a filename")
+    if (file.size or 0) > expected.max_bytes:
+        raise _too_large(expected)
     return OpenForm(file, fields)
 
 
@@ -149,15 +149,15 @@ def _valid_text(name: str, text: str) -> str:
 
 
 async def _limited(
-    stream: AsyncIterator[bytes], wanted: FileField, *, declared: str
+    stream: AsyncIterator[bytes], expected: FileField, *, declared: str
 ) -> AsyncGenerator[bytes, None]:
-    left = wanted.max_bytes + _FORM_OVERHEAD_BYTES
+    left = expected.max_bytes + _FORM_OVERHEAD_BYTES
     if declared.isdecimal() and int(declared) > left:
-        raise _too_large(wanted)
+        raise _too_large(expected)
     async for chunk in stream:
         left -= len(chunk)
         if left < 0:
-            refusal = _too_large(wanted)
+            refusal = _too_large(expected)
             if not declared:
                 # Who does not say where the end is may never come to one: it is not listened to for ever.
                 refusal.headers["Connection"] = "close"
@@ -165,10 +165,10 @@ async def _limited(
         yield chunk
 
 
-def _too_large(wanted: FileField) -> PyocoError:
-    problem = FieldProblem(wanted.name, f"wanted at most {wanted.max_bytes} bytes")
-    return wanted.too_large(
-        f"{wanted.name} is larger than {wanted.max_bytes} bytes ({wanted.setting})", problems=[problem]
+def _too_large(expected: FileField) -> PyocoError:
+    problem = FieldProblem(expected.name, f"expected at most {expected.max_bytes} bytes")
+    return expected.too_large(
+        f"{expected.name} is larger than {expected.max_bytes} bytes ({expected.setting})", problems=[problem]
     )
 
 

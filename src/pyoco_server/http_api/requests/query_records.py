@@ -17,10 +17,10 @@ def query_record(request: Request, kind: type[T], expected: Mapping[str, str], e
     given: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name not in expected:
-            message = f"unknown parameter; wanted one of {', '.join(expected)}"
+            message = f"unknown parameter; expected one of {', '.join(expected)}"
             raise error(problems=[FieldProblem(name, message)])
         if name in given:
-            raise error(problems=[FieldProblem(name, "given twice; wanted once", value=shortened(value))])
+            raise error(problems=[FieldProblem(name, "given twice; expected once", value=shortened(value))])
         given[name] = value
     try:
         return msgspec.convert(given, kind, strict=False)

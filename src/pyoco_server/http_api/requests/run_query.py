@@ -25,16 +25,16 @@ _YES_NO = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Refused(Exception):
-    """A value is not what was wanted; the text says what was."""
+    """A value is not valid; the text says what is expected."""
 
 
 def run_filter_of(request: Request) -> RunFilter:
     """The filters of the query, and nothing else; InvalidListQuery names every parameter that is wrong."""
     reader = QueryReader(request.query_params)
     reader.refuse_unknown(FILTERS)
-    wanted = filter_in(reader, caller_of(request))
+    selected = filter_in(reader, caller_of(request))
     reader.check()
-    return wanted
+    return selected
 
 
 class QueryReader:
@@ -48,8 +48,8 @@ class QueryReader:
         for name in dict.fromkeys(self._query.keys()):
             values = self._query.getlist(name)
             if name not in known:
-                wanted = f"unknown parameter; wanted one of {', '.join(sorted(known))}"
-                self._problems.append(FieldProblem(name, wanted, shortened(values[0])))
+                message = f"unknown parameter; expected one of {', '.join(sorted(known))}"
+                self._problems.append(FieldProblem(name, message, shortened(values[0])))
             elif len(values) > 1 and name not in _REPEATABLE:
                 self._problems.append(FieldProblem(name, "given more than once; give it once"))
 
@@ -101,7 +101,7 @@ def _time_range(reader: QueryReader, name: str) -> TimeRange:
 def choice(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in choices:
-            raise Refused(f"wanted one of {', '.join(choices)}")
+            raise Refused(f"expected one of {', '.join(choices)}")
         return text.lower()
 
     return parse
@@ -109,7 +109,7 @@ def choice(*choices: str) -> Callable[[str], str]:
 
 def yes_or_no(text: str) -> bool:
     if text.lower() not in _YES_NO:
-        raise Refused("wanted true or false")
+        raise Refused("expected true or false")
     return _YES_NO[text.lower()]
 
 
@@ -117,7 +117,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         # int() would take "1_0" and digits of every script.
         if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
-            raise Refused(f"wanted a whole number from {least} to {most}")
+            raise Refused(f"expected a whole number from {least} to {most}")
         return int(text)
 
     return parse
@@ -125,7 +125,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 def _status(text: str) -> str:
     if text.upper() not in RunStatus.__members__:
-        raise Refused(f"wanted one of {', '.join(RunStatus)}, in upper or lower case")
+        raise Refused(f"expected one of {', '.join(RunStatus)}, in upper or lower case")
     return text.upper()
 
 
@@ -135,7 +135,7 @@ def _time(text: str) -> float:
     except ValueError:
         at = math.nan
     if not (at >= 0 and math.isfinite(at)) or "_" in text:
-        raise Refused("wanted a time in unix seconds, such as 1760000000.5")
+        raise Refused("expected a time in unix seconds, such as 1760000000.5")
     return at
 
 
@@ -154,17 +154,17 @@ def cursor_value(cursors: Cursors | None, *bound_to: Any) -> Callable[[str], Sor
 
 def run_id_value(text: str) -> str:
     if not is_run_id(text):
-        raise Refused("wanted a run id: a lower-case UUID")
+        raise Refused("expected a run id: a lower-case UUID")
     return text
 
 
 def _sha256(text: str) -> str:
     if len(text) != 64 or not set(text.lower()) <= set("0123456789abcdef"):
-        raise Refused("wanted the 64 hexadecimal digits of a SHA-256")
+        raise Refused("expected the 64 hexadecimal digits of a SHA-256")
     return text.lower()
 
 
 def text_value(text: str) -> str:
     if not 1 <= len(text) <= _TEXT_MAX:
-        raise Refused(f"wanted 1 to {_TEXT_MAX} characters")
+        raise Refused(f"expected 1 to {_TEXT_MAX} characters")
     return text

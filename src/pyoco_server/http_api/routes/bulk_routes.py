@@ -139,7 +139,7 @@ async def _respond(request: Request, body: BulkRequest, wish: BulkSpec, selectio
 def _expected_count(body: BulkRequest, wish: BulkSpec) -> int | None:
     """How many may match; None for a dry run."""
     if sum((body.dry_run, body.expected_count is not None, body.token is not None)) != 1:
-        message = 'wanted one of "dry_run": true (only counts), "expected_count" and "token" (of a dry run)'
+        message = 'expected one of "dry_run": true (only counts), "expected_count" and "token" (of a dry run)'
         raise InvalidRequest(problems=[FieldProblem("dry_run", message)])
     return body.expected_count if body.token is None else wish.expected_by(body.token)
 

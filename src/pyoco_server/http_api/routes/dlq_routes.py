@@ -35,19 +35,19 @@ from pyoco_server.runs.lifecycle.tenancy import Caller
 
 # What a parameter may be, for the error message.
 _EXPECTED = {
-    "reason": "wanted one or more reasons, separated by commas, such as execution_error,timeout",
+    "reason": "expected one or more reasons, separated by commas, such as execution_error,timeout",
     "tag": TAG_WANTED,
-    "flow": "wanted the name of a flow, 1 to 200 characters",
-    "run_id": "wanted a run id: a lower-case UUID",
-    "worker": "wanted a worker id, 1 to 128 characters",
-    "since": "wanted a time in unix seconds, such as 1760000000.5",
-    "until": "wanted a time in unix seconds, such as 1760000000.5",
-    "q": "wanted 1 to 200 characters",
+    "flow": "expected the name of a flow, 1 to 200 characters",
+    "run_id": "expected a run id: a lower-case UUID",
+    "worker": "expected a worker id, 1 to 128 characters",
+    "since": "expected a time in unix seconds, such as 1760000000.5",
+    "until": "expected a time in unix seconds, such as 1760000000.5",
+    "q": "expected 1 to 200 characters",
 }
 _EXPECTED_OF_PAGE = {
     **_EXPECTED,
-    "limit": "wanted a whole number from 1 to 200",
-    "cursor": "wanted the next_cursor of an earlier page",
+    "limit": "expected a whole number from 1 to 200",
+    "cursor": "expected the next_cursor of an earlier page",
 }
 
 
@@ -130,7 +130,7 @@ def _filter(query: LetterQuery, caller: Caller) -> LetterFilter:
 def check_mode(mode: RerunMode) -> None:
     """A task name belongs to one flow: a rerun from a task is for one run."""
     if mode is RerunMode.TASK:
-        problem = FieldProblem("mode", "wanted start or failed; use POST /runs/{run_id}/rerun for a task")
+        problem = FieldProblem("mode", "expected start or failed; use POST /runs/{run_id}/rerun for a task")
         raise InvalidRequest(problems=[problem])
 
 

@@ -58,9 +58,9 @@ async def get_logs(
     return json_response(view)
 
 
-async def _followed(gateway: Gateway, run_id: str, after: LogPosition, wanted: LogFilter) -> EventSource:
+async def _followed(gateway: Gateway, run_id: str, after: LogPosition, selected: LogFilter) -> EventSource:
     follower = LogFollower(
-        gateway.runs.logs, gateway.runs.store, gateway.runs.hints, run_id, after=after, line_filter=wanted
+        gateway.runs.logs, gateway.runs.store, gateway.runs.hints, run_id, after=after, line_filter=selected
     )
     async with aclosing(follower.lines()) as pages:
         async for lines in pages:

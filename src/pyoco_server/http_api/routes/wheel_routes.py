@@ -33,7 +33,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.requests.byte_ranges import ByteRange, wanted_range
+from pyoco_server.http_api.requests.byte_ranges import ByteRange, requested_range
 from pyoco_server.http_api.requests.invalid_input import invalid_fields
 from pyoco_server.http_api.requests.multipart import FileField, OpenForm, open_form, refuse_unread
 from pyoco_server.http_api.requests.query_records import query_record
@@ -54,9 +54,9 @@ _BUSY_SEC: Final = "10"
 _MOST_TAGS: Final = 50
 _LONGEST_HEADER: Final = 500
 _EXPECTED: Final = {
-    "limit": "wanted a number from 1 to 500",
-    "wheel_name": "wanted a wheel's name, *.whl",
-    "action": "wanted upload or delete",
+    "limit": "expected a number from 1 to 500",
+    "wheel_name": "expected a wheel's name, *.whl",
+    "action": "expected upload or delete",
 }
 
 
@@ -126,7 +126,7 @@ async def download_wheel(request: Request, wheel_name: str) -> Response:
     }
     part = None
     if request.headers.get("if-range") in (None, headers["ETag"]):
-        part = wanted_range(request.headers.get("range"), size)
+        part = requested_range(request.headers.get("range"), size)
     if part is not None:
         headers["Content-Range"] = part.content_range(size)
     part, status = part or ByteRange(0, size), 200 if part is None else 206
@@ -172,7 +172,7 @@ def _fields_of(form: OpenForm) -> WheelFields:
 def _tags_in(text: str) -> list[str]:
     tags = list(dict.fromkeys(tag for part in text.split(",") if (tag := part.strip())))
     if len(tags) > _MOST_TAGS:
-        raise _invalid("tags", f"wanted at most {_MOST_TAGS} tags", text)
+        raise _invalid("tags", f"expected at most {_MOST_TAGS} tags", text)
     for tag in tags:
         if not re.fullmatch(TAG_PATTERN, tag):
             raise _invalid("tags", f"the tag {shortened(tag)}: {TAG_WANTED}", text)

@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 
 # What a parameter may be, for the error message.
 _EXPECTED = {
-    "scope": "wanted active or all",
-    "state": f"wanted one of {', '.join(WorkerState)}",
-    "include_hidden": "wanted true or false",
-    "limit": "wanted a number from 1 to 500",
+    "scope": "expected active or all",
+    "state": f"expected one of {', '.join(WorkerState)}",
+    "include_hidden": "expected true or false",
+    "limit": "expected a number from 1 to 500",
 }
 
 
@@ -91,10 +91,12 @@ async def _read_patch(request: Request) -> WorkerPatch:
     except InvalidRequest as error:
         raise InvalidWorkersRequest(problems=error.problems) from None
     if patch == WorkerPatch():
-        problem = FieldProblem("hidden", "the field is missing; wanted at least one of hidden, paused, drain")
+        problem = FieldProblem(
+            "hidden", "the field is missing; expected at least one of hidden, paused, drain"
+        )
         raise InvalidWorkersRequest(problems=[problem])
     if patch.drain is False:
-        message = "a drain cannot be taken back; wanted true, or leave it out"
+        message = "a drain cannot be taken back; expected true, or leave it out"
         raise InvalidWorkersRequest(problems=[FieldProblem("drain", message, value=shortened(False))])
     return patch
 

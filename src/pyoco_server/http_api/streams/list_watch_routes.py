@@ -21,7 +21,7 @@ from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.runs.watch.recent_changes import UNKNOWN_POSITION, BucketPosition
 from pyoco_server.runs.watch.run_hub import ListChanges, ListedChange
 
-_EXPECTED_POSITION = "wanted the X-Pyoco-Revision of a list, or the id of an event, such as 1a2b3c4d-4711"
+_EXPECTED_POSITION = "expected the X-Pyoco-Revision of a list, or the id of an event, such as 1a2b3c4d-4711"
 
 
 @handles(WATCH_RUNS)
@@ -60,9 +60,9 @@ async def watch_list(
 
 
 async def _events(
-    gateway: Gateway, wanted: RunFilter, after: BucketPosition, time_left: WatchTime
+    gateway: Gateway, selected: RunFilter, after: BucketPosition, time_left: WatchTime
 ) -> EventSource:
-    with gateway.listing.changes.follow_list(wanted, after=after) as follower:
+    with gateway.listing.changes.follow_list(selected, after=after) as follower:
         # The first read does not wait: it has what changed since the list was read, if anything.
         silence = 0.0
         try:

@@ -146,6 +146,8 @@ def _revision(last_event_id: str | None) -> int:
     if not last_event_id:
         return 0
     if _REVISION.fullmatch(last_event_id) is None:
-        wanted = "wanted the id of an event of this watch, such as 4711"
-        raise InvalidRequest(problems=[FieldProblem("Last-Event-ID", wanted, value=shortened(last_event_id))])
+        message = "expected the id of an event of this watch, such as 4711"
+        raise InvalidRequest(
+            problems=[FieldProblem("Last-Event-ID", message, value=shortened(last_event_id))]
+        )
     return int(last_event_id)

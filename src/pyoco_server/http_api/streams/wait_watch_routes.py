@@ -25,7 +25,7 @@ from pyoco_server.runs.watch.recent_changes import BucketPosition
 
 log = logging.getLogger(__name__)
 
-_EXPECTED_POSITION = "wanted the id of an event, such as 1a2b3c4d-4711"
+_EXPECTED_POSITION = "expected the id of an event, such as 1a2b3c4d-4711"
 
 
 class _EncodedOpen(Struct, kw_only=True):

@@ -7,11 +7,11 @@ from pyoco_server.http_api.streams import sse
 from pyoco_server.runs.watch.recent_changes import BucketPosition
 
 
-def position_in_header(text: str, wanted: str) -> BucketPosition:
+def position_in_header(text: str, expected: str) -> BucketPosition:
     """What `Last-Event-ID` says; a browser that reconnects sends it by itself."""
     position = BucketPosition.parse(text)
     if position is None:
-        raise InvalidListQuery(problems=[FieldProblem("Last-Event-ID", wanted, shortened(text))])
+        raise InvalidListQuery(problems=[FieldProblem("Last-Event-ID", expected, shortened(text))])
     return position
 
 
