@@ -1,4 +1,4 @@
-"""Reading a request's body no further than it may be long."""
+"""Reading the body of a request, up to a limit."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,14 +14,14 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 _SMALL_BODY_BYTES = 16 * 1024
 
-# How much of an oversized body is read and thrown away, so that its sender can read the answer.
+# How much of an oversized body is read and discarded, so that its sender reads the response.
 _DISCARD_BYTES = 64 * 1024 * 1024
 _DISCARD_SEC = 5.0
 
 
 async def limited_body(request: Request, max_bytes: int, *, field: str, cure: str) -> bytes:
-    """The whole body; InvalidRequest as soon as it is longer than a body can be that would be accepted."""
-    # Not by `request.stream()`: nearly every body comes in one piece, for which that does a lot.
+    """The whole body; InvalidRequest as soon as it is longer than `max_bytes`."""
+    # Faster than `request.stream()` for a body in one chunk, as nearly all are.
     chunks: list[bytes] = []
     size = 0
     goes_on = True
@@ -43,7 +43,7 @@ async def limited_body(request: Request, max_bytes: int, *, field: str, cure: st
 
 
 async def optional_record(request: Request, kind: type[T], *, field: str, cure: str) -> T:
-    """What a small JSON body asks for; an empty one asks for what the record's defaults say."""
+    """The record of a small JSON body; an empty body is the record with its defaults."""
     body = await limited_body(request, _SMALL_BODY_BYTES, field=field, cure=cure)
     try:
         return msgspec.json.decode(body, type=kind) if body else kind()
@@ -52,9 +52,9 @@ async def optional_record(request: Request, kind: type[T], *, field: str, cure: 
 
 
 async def discard(stream: AsyncIterator[bytes]) -> bool:
-    """Read on without keeping anything, within bounds: who is still sending reads no answer.
+    """Read and discard the rest, within limits: a client that still sends does not read the response.
 
-    Whether the end was reached: if not, the connection is of no more use, and is to be closed.
+    Returns whether the end was reached; if not, the connection has to be closed.
     """
     left = _DISCARD_BYTES
     try:

@@ -1,4 +1,4 @@
-"""Which part of a file an answer holds: the `Range` of a request (RFC 9110), as far as one range goes."""
+"""The `Range` header of a request (RFC 9110), with one range."""
 
 import re
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ _RANGE: Final = re.compile(r"bytes\s*=\s*(\d{0,19})\s*-\s*(\d{0,19})", re.IGNORE
 
 
 class RangeNotSatisfiable(InvalidRequest):
-    """An invalid request whose status says that the file ends before the requested range begins."""
+    """The range begins after the end of the file."""
 
     error = replace(Err.INVALID_REQUEST, status=416)
 
@@ -32,7 +32,7 @@ class ByteRange:
 
 
 def requested_range(header: str | None, size: int) -> ByteRange | None:
-    """The range that a request asks for; None when it is to have the whole file.
+    """The requested range; None for the whole file.
 
     Several ranges, and what cannot be understood, are answered with the whole file, as RFC 9110 allows.
     """

@@ -1,4 +1,4 @@
-"""The `Idempotency-Key` header: what a client sends to be able to repeat a request safely."""
+"""The `Idempotency-Key` header, with which a client can repeat a request safely."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, keyed_command
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
 HEADER = "Idempotency-Key"
-# Said of an answer that is the first one's, given again.
+# Of a response that repeats the first one.
 REPLAYED_HEADER = "Idempotent-Replayed"
 REPLAYED = {REPLAYED_HEADER: "true"}
 PATTERN = "[\x21-\x7e]{1,255}"
@@ -20,8 +20,7 @@ _RAW_NAME = HEADER.lower().encode()
 
 
 def idempotency_key(request: Request) -> str | None:
-    """The key of the request, if it has one."""
-    # Not by `request.headers`, which makes an object first: most requests have none.
+    # Not by `request.headers`, which creates an object: most requests have no key.
     headers: list[tuple[bytes, bytes]] = request.scope["headers"]
     keys = [value.decode("latin-1") for name, value in headers if name == _RAW_NAME]
     if not keys:

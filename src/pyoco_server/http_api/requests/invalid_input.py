@@ -12,7 +12,7 @@ _MESSAGE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTAL
 _NAMED_FIELD = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<field>.*)`$")
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
-# What the patterns of our fields mean to a person.
+# Instead of the regular expression.
 _EXPECTED = {"flow_name": FLOW_NAME_WANTED, "tag": TAG_WANTED}
 # For fields where the message of msgspec is not specific enough.
 _ALWAYS_EXPECTED = {"timeout_sec": RUN_TIMEOUT_WANTED, "mode": f"expected one of {', '.join(RerunMode)}"}

@@ -1,4 +1,4 @@
-"""Reading a form with one file in it, where the size limit holds while the body is being read."""
+"""Reading a form with one file. The size limit applies while the body is read."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -22,10 +22,10 @@ _MAX_TEXT_FIELDS = 20
 class FileField:
     name: str
     max_bytes: int
-    # What a larger one is refused with, and the setting that allows a larger one.
+    # The error of a larger file, and the setting of the limit.
     too_large: type[PyocoError] = WorkflowTooLarge
     setting: str = "PYOCO_WORKFLOW_YAML_MAX_BYTES"
-    # How long the whole form may take to come.
+    # How long the whole form may take to arrive.
     within_sec: float = 60.0
 
 
@@ -37,7 +37,7 @@ class UploadedForm:
 
 @dataclass(frozen=True, slots=True)
 class OpenForm:
-    """A form whose file is in memory while it is small, and in a temporary file without a name when not."""
+    """A form whose file is in memory while it is small, and then in an unnamed temporary file."""
 
     file: UploadFile
     fields: dict[str, str]
@@ -93,8 +93,8 @@ async def open_form(request: Request, expected: FileField) -> AsyncIterator[Open
 
 
 async def refuse_unread(request: Request, stream: AsyncIterator[bytes], refusal: PyocoError) -> NoReturn:
-    """Raise it, having read on a little, so that the sender gets to read the answer."""
-    # Who asks before it sends a large body has not sent it: nothing to read, and nothing to wait for.
+    """Raise it after reading on a little, so that the sender reads the response."""
+    # With `Expect: 100-continue` the body has not been sent.
     asks_first = request.headers.get("expect", "").lower() == "100-continue"
     if asks_first or not await discard(stream):
         refusal.headers["Connection"] = "close"
@@ -140,7 +140,7 @@ def _taken_apart(items: list[tuple[str, UploadFile | str]], expected: FileField)
 
 
 def _valid_text(name: str, text: str) -> str:
-    """A part may name a charset that yields what no Unicode text has."""
+    """A part may name a charset that decodes to invalid Unicode."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -159,7 +159,7 @@ async def _limited(
         if left < 0:
             refusal = _too_large(expected)
             if not declared:
-                # Who does not say where the end is may never come to one: it is not listened to for ever.
+                # A body without a length may never end.
                 refusal.headers["Connection"] = "close"
             raise refusal
         yield chunk

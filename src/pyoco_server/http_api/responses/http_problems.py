@@ -43,7 +43,7 @@ _WHAT_NOW: dict[tuple[int, str], str] = {
 
 
 class FieldError(Struct, kw_only=True):
-    """One field that was not right, and what was wanted."""
+    """One field that is not valid, and what is expected."""
 
     field: str
     message: str
