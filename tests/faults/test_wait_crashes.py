@@ -195,7 +195,7 @@ async def test_the_job_of_a_run_that_begins_to_wait_is_not_missed_in_the_queue(
         begun = await waiting_run(connection, suspended=False)
         await queued.compare(await queued.count())
         await publish_acked(connection, "pyoco.work.default", encode(job_of(begun.snapshot, None)))
-        async for _ in queued.look():
+        async for _ in queued.read():
             pass
         await runs.look()
         assert queued.has_job(begun.run_id, 0)

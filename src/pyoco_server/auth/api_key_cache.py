@@ -19,7 +19,7 @@ from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.auth.tokens import Token, digest_of, fingerprint, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_api_keys
-from pyoco_server.broker.stores.api_key_mirror import ApiKeyMirror
+from pyoco_server.broker.stores.api_keys import ApiKeyMirror
 from pyoco_server.broker.stores.api_keys import ApiKeyRecord, ApiKeys, StoredSecret
 from pyoco_server.errors import ApiKeyInvalid, NatsUnavailable
 
@@ -97,7 +97,7 @@ class ApiKeyCache:
     @property
     def fresh(self) -> bool:
         """Whether keys may be checked without asking NATS."""
-        return time.monotonic() - self._mirror.right_as_of <= TRUST_SEC
+        return time.monotonic() - self._mirror.correct_as_of <= TRUST_SEC
 
     async def confirm(self) -> None:
         """Refresh now; NatsUnavailable when that takes longer than the request timeout."""

@@ -10,8 +10,7 @@ from msgspec import structs
 from pyoco_server.auth.scopes import Scope
 from pyoco_server.auth.tokens import KEY_ID_EXPECTED, Token, is_key_id, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.stores.api_key_mirror import ApiKeyMirror
-from pyoco_server.broker.stores.api_keys import ApiKeyRecord, ApiKeys
+from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
 
 

@@ -1,1 +1,1 @@
-"""The only room that talks to NATS: connection, resources, records at rest, queue, embedded server."""
+"""NATS: the connection, streams and buckets, stored records, the work queue, the embedded server."""

@@ -1,13 +1,13 @@
-"""What each part needs of NATS, and no more: the basis of a server's configuration.
+"""The NATS permissions of gateways and workers, and no more than each needs.
 
-Workers run other people's code, so their rights matter most, and permissions alone do not hold them: the
-server sends its answers with its own authority to whatever subject a request names for them. A worker that
-may read its journal could have the server answer into the bucket of API keys, or into the JetStream API. So
-workers live in an account of their own, into which only the subjects below are imported: what they name for
-an answer is a subject of their account, where nothing listens.
+Workers run user code, so their rights matter most, and permissions alone do not confine them: the server
+sends replies with its own authority to the reply subject of a request. A worker that may read its journal
+could have the server reply into the bucket of API keys, or into the JetStream API. So workers have an
+account of their own, into which only the subjects below are imported: their reply subjects are subjects of
+that account, where nothing listens.
 
-For the same reason they may not make consumers, which would deliver wherever they say: an administrator
-makes those of the tags that are in use (`pyoco-server-admin nats-setup`).
+For the same reason they may not create consumers, which deliver to any subject: an administrator creates
+those of the tags in use (`pyoco-server-admin nats-setup`).
 """
 
 from collections.abc import Sequence
@@ -22,25 +22,25 @@ from pyoco_server.broker.stores.wait_notices import notify_access
 from pyoco_server.config import NatsBackendConfig
 
 _API: Final = "$JS.API"
-# What the server itself has clients listen on for answers.
+# Where clients receive replies.
 _INBOXES: Final = "_INBOX.>"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerAccess:
-    """What an account of workers is lent."""
+    """The imports of an account of workers."""
 
-    # Subjects that they may publish to, and are answered on once or not at all.
+    # Subjects to publish to, with one reply or none.
     requests: list[str]
-    # The same, where one request has several answers.
+    # Subjects to publish to, with several replies.
     streamed: list[str]
-    # Subjects that they may listen to.
-    heard: list[str]
+    # Subjects to subscribe to.
+    subscribed: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class UserAccess:
-    """What a user may do within its account."""
+    """The permissions of a user within its account."""
 
     publish: list[str]
     subscribe: list[str]
@@ -74,12 +74,12 @@ def worker_access(config: NatsBackendConfig, tags: Sequence[str] = ()) -> Worker
             f"{_API}.DIRECT.GET.{waits}",
             f"{_API}.DIRECT.GET.{wheels}",
         ],
-        heard=[wake_up_subject("*"), f"$O.{config.wheel_object_store_bucket}.M.>"],
+        subscribed=[wake_up_subject("*"), f"$O.{config.wheel_object_store_bucket}.M.>"],
     )
 
 
 def gateway_access(config: NatsBackendConfig) -> UserAccess:
-    """For gateways. They use every stream and bucket, and make those that are missing."""
+    """For gateways. They use every stream and bucket, and create those that are missing."""
     streams = [str(stream.name) for stream in resources(config)]
     buckets = (
         config.runs_kv_bucket,
@@ -114,7 +114,7 @@ def gateway_access(config: NatsBackendConfig) -> UserAccess:
             f"{_API}.CONSUMER.LIST.{config.work_stream}",
             *notify_access(config),
             *(f"$KV.{bucket}.>" for bucket in buckets),
-            # When a key was used; the keys themselves only an administrator writes.
+            # When a key was used; the keys themselves are written by administrators only.
             f"$KV.{config.auth_kv_bucket}.used.*",
             f"$O.{wheels}.>",
             f"{config.work_subject_prefix}.>",

@@ -1,7 +1,7 @@
-"""The streams and buckets that must exist, made when missing and left alone when present.
+"""The streams and buckets that must exist: created when missing, not changed when they exist.
 
-One thing is not left alone: in a bucket that takes `Nats-Rollup`, one write by whoever may write any record
-erases all the others. Buckets that were made so are changed by whoever may change them.
+One exception: in a bucket that accepts `Nats-Rollup`, a single write of any record can erase all others.
+Buckets of earlier versions are changed not to accept it, where the NATS user may do that.
 """
 
 import logging
@@ -21,13 +21,13 @@ log = logging.getLogger(__name__)
 _MIN_API_LEVEL = 4
 _MIN_SERVER = "2.14"
 
-# Longer than any retry of a publish by us, so that a repeated publish of one job is stored once.
+# Longer than any retry of a publish, so that a repeated publish of one job is stored once.
 _DEDUPLICATION_WINDOW_SEC = 120.0
 
-# Of one wait: of an attempt that is refused again and again, the newest are enough.
+# Per wait and kind of event: of attempts that are refused again and again, the newest are enough.
 _WAIT_EVENTS_OF_A_KIND = 100
 
-# Of what is not dealt with because no gateway lives; the runs themselves are found without as well.
+# Advisories that are not handled because no gateway runs; the sweep finds their runs without them as well.
 _ADVISORY_MAX_AGE_SEC = 30 * 86400.0
 _ADVISORY_MAX_MSGS = 1_000_000
 
@@ -40,47 +40,47 @@ class IncompatibleServer(NatsUnavailable):
 
 
 async def ensure_resources(connection: Connection) -> None:
-    """Check the server and make what is missing; existing configuration is respected."""
+    """Check the server and create what is missing."""
     await _check_server(connection)
     for stream in resources(connection.config):
         await _ensure_guarded(connection, stream)
 
 
 async def ensure_worker_resources(connection: Connection) -> None:
-    """The same for what a worker uses; others need not even be visible to it."""
+    """The same for what a worker uses; it may have no access to the others."""
     await _check_server(connection)
     for stream in worker_resources(connection.config):
         await jetstream_api.ensure_stream(connection, stream)
 
 
 async def ensure_api_keys(connection: Connection) -> None:
-    """The same for who only administers API keys: of the rest it need not even know the settings."""
+    """The same for the bucket of API keys alone."""
     await _check_server(connection)
     config = connection.config
     await _ensure_guarded(connection, _bucket(config, config.auth_kv_bucket))
 
 
-async def _ensure_guarded(connection: Connection, wanted: StreamConfig) -> None:
-    """Make it if it is missing, and have an older one refuse `Nats-Rollup` as well."""
-    applies = await jetstream_api.ensure_stream(connection, wanted)
-    if wanted.allow_rollup_hdrs or not applies.get("allow_rollup_hdrs"):
+async def _ensure_guarded(connection: Connection, config: StreamConfig) -> None:
+    """Create it if it is missing, and have an existing one refuse `Nats-Rollup`."""
+    applies = await jetstream_api.ensure_stream(connection, config)
+    if config.allow_rollup_hdrs or not applies.get("allow_rollup_hdrs"):
         return
     try:
         await jetstream_api.call(
-            connection, f"STREAM.UPDATE.{wanted.name}", {**applies, "allow_rollup_hdrs": False}
+            connection, f"STREAM.UPDATE.{config.name}", {**applies, "allow_rollup_hdrs": False}
         )
     except (jetstream_api.ApiRefused, NatsUnavailable) as refused:
         # Not worth an outage: everything works as it did before.
         log.warning(
-            "%s can be erased by whoever may write a record there (Nats-Rollup), which this user of NATS "
-            "could not change (%s): run `pyoco-server-admin nats-setup`",
-            wanted.name,
+            "anyone who may write a record of %s can erase it (Nats-Rollup), and this NATS user may not "
+            "change that (%s): run `pyoco-server-admin nats-setup`",
+            config.name,
             refused,
         )
 
 
 def resources(config: NatsBackendConfig) -> list[StreamConfig]:
-    """Every stream behind the product; buckets and object stores are streams with a known shape."""
+    """All streams; buckets and object stores are streams of a known form."""
     return [
         _work_stream(config),
         _dlq_stream(config),
@@ -89,10 +89,10 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _wait_event_stream(config),
         _advisory_stream(config),
         _bucket(config, config.runs_kv_bucket),
-        # No TTL: an expired wait is a record too.
+        # No TTL: an expired wait is still a record.
         _bucket(config, config.waits_kv_bucket),
         _bucket(config, config.idempotency_kv_bucket, ttl_sec=config.idempotency_ttl_sec),
-        # No TTL: a worker's record must outlive the disconnect time-out, and keep `hidden`.
+        # No TTL: a worker's record must outlive the disconnect timeout, and keep `hidden`.
         _bucket(config, config.workers_kv_bucket),
         _bucket(config, config.lease_kv_bucket),
         _bucket(config, config.bulk_kv_bucket, ttl_sec=config.bulk_ttl_sec),
@@ -103,7 +103,7 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
 
 
 def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:
-    """Those of them that a worker uses."""
+    """The streams that a worker uses."""
     return [
         _work_stream(config),
         _dlq_stream(config),
@@ -212,7 +212,7 @@ async def _check_server(connection: Connection) -> None:
         info = await jetstream_api.call(connection, "INFO")
     except (NoResponders, jetstream_api.ApiRefused) as refused:
         if isinstance(refused, jetstream_api.ApiRefused) and refused.err_code not in _JETSTREAM_OFF:
-            # A cluster that elects its leader, for example: it will come.
+            # A cluster that elects its leader, for example.
             raise connection.unavailable(str(refused)) from refused
         raise IncompatibleServer(
             f"JetStream is not usable on this server ({refused}); start it with JetStream enabled "

@@ -189,7 +189,7 @@ class WaitMaintenance:
             return
         await self._queued.compare(await self._queued.count())
         if not all(map(self._has_job, stuck)):
-            async for _ in self._queued.look():
+            async for _ in self._queued.read():
                 pass
         left = [run.run_id for run in stuck if not self._has_job(run)]
         await _for_each(self._continuations.continue_run, left)

@@ -31,7 +31,7 @@ class BulkState(StrEnum):
 
 
 class BulkError(Struct, kw_only=True):
-    """Why something could not be done to one item."""
+    """Why the operation failed for one item."""
 
     item: str
     err_id: str | None
@@ -44,10 +44,10 @@ class BulkRecord(Struct, kw_only=True):
     bulk_id: str
     action: BulkAction
     state: BulkState
-    # The filter as it was asked for, for people.
+    # The filter of the request, for display.
     query: dict[str, list[str]]
     matched: int
-    # Dealt with so far, in the order of the items: done; nothing to do; could not be done.
+    # Counted in the order of the items; `skipped`: there was nothing to do.
     done: int = 0
     skipped: int = 0
     failed: int = 0
@@ -55,14 +55,13 @@ class BulkRecord(Struct, kw_only=True):
     errors: list[BulkError] = []
     created_at: float
     updated_at: float
-    # When its first items were taken: until then it can be withdrawn.
+    # When its first items were processed: until then it can be withdrawn.
     started_at: float | None = None
     finished_at: float | None = None
-    # How it is to be done.
     mode: RerunMode | None = None
     reason: str | None = None
     delete: bool = False
-    # Whose operation it is, and whose key began it; None where no keys are asked for.
+    # Of the caller; None where no API keys are required.
     tenant_id: str | None = None
     api_key_id: str | None = None
 
@@ -77,10 +76,10 @@ class BulkRecord(Struct, kw_only=True):
 
 
 class BulkItem(Struct, frozen=True):
-    """A run, or a dead letter: its sequence may come to be that of another one, its content does not."""
+    """A run id, or the sequence of a dead letter."""
 
     name: str
-    # Of a dead letter: the digest of its content. None where an earlier version has stored the item.
+    # Of the content of a dead letter: another letter may get its sequence. None in items of earlier versions.
     digest: str | None = None
 
 
@@ -90,14 +89,14 @@ class WheelAction(StrEnum):
 
 
 class WheelActor(Struct, kw_only=True):
-    """Whose API key it was; both null where no keys are asked for."""
+    """Both null where no API keys are required."""
 
     tenant_id: str | None = None
     api_key_id: str | None = None
 
 
 class Source(Struct, kw_only=True):
-    """Where a request came from. What a proxy says is written down, and not believed."""
+    """Where a request came from. The headers of a proxy are recorded, not trusted."""
 
     remote_addr: str | None = None
     x_forwarded_for: str | None = None
@@ -117,7 +116,7 @@ class WheelEvent(Struct, kw_only=True):
     tags: list[str]
     size_bytes: int | None
     sha256_hex: str | None
-    # Of an upload: what it said about replacing; the version decides anyway.
+    # The parameter of an upload, which has no effect: the version decides.
     replace: bool | None
     actor: WheelActor
     source: Source

@@ -17,8 +17,7 @@ from pyoco_server.auth.tokens import Token, digest_of, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.broker.stores.api_key_mirror import ApiKeyMirror
-from pyoco_server.broker.stores.api_keys import ApiKeyRecord, ApiKeys
+from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ApiKeyInvalid, InvalidCliArgument
 from tests.support.broker.connections import connected

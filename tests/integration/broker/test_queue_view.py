@@ -67,7 +67,7 @@ async def acknowledge(connection: Connection, *sequences: int) -> None:
 
 async def look(queued: QueuedRuns) -> None:
     await queued.compare(await queued.count())
-    async for _ in queued.look():
+    async for _ in queued.read():
         pass
 
 
@@ -155,7 +155,7 @@ async def test_a_loss_between_two_batches_of_one_look_leaves_no_job_of_the_lost_
     await asyncio.to_thread(backup.take)
     lost = await publish(connection, 2)
     new: list[str] = []
-    async for _ in queued.look():
+    async for _ in queued.read():
         if not new:
             async with reconnecting(connection):
                 await asyncio.to_thread(backup.restore)

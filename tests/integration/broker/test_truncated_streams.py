@@ -21,8 +21,7 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import ensure_api_keys
-from pyoco_server.broker.stores.api_key_mirror import ApiKeyMirror
-from pyoco_server.broker.stores.api_keys import ApiKeyRecord, ApiKeys
+from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys
 from pyoco_server.broker.stores.run_store import RunStore
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
@@ -389,7 +388,7 @@ async def test_a_look_at_the_keys_that_failed_half_way_is_made_up_for(
             return (await read_batch(*args, after=after, **options))[:1]
 
         with monkeypatch.context() as patched:
-            patched.setattr("pyoco_server.broker.stores.api_key_mirror.read_batch", one_and_then_nothing)
+            patched.setattr("pyoco_server.broker.stores.api_keys.read_batch", one_and_then_nothing)
             with pytest.raises(NatsUnavailable):
                 await mirror.look()
         assert await mirror.look(), "whoever asks has not heard of the change yet"
@@ -403,14 +402,14 @@ async def test_a_lost_job_is_not_taken_for_a_queued_one(config: NatsBackendConfi
         lost, new = (new_job(flow_name="noop", tag="default") for _ in range(2))
         await queue.publish(lost, run_revision=1)
         await queued.compare(await queued.count())
-        assert [_ async for _ in queued.look()] == [None]
+        assert [_ async for _ in queued.read()] == [None]
         assert queued.has_job(lost.run_id, 0)
         async with reconnecting(connection):
             backup.restore()
         # As many messages as before, under the same sequences.
         await queue.publish(new, run_revision=2)
         await queued.compare(await queued.count())
-        assert [_ async for _ in queued.look()] == [None]
+        assert [_ async for _ in queued.read()] == [None]
         assert not queued.has_job(lost.run_id, 0)
         assert queued.has_job(new.run_id, 0)
 

@@ -82,7 +82,7 @@ async def test_a_job_of_an_earlier_generation_is_none_that_a_run_can_go_on_with(
     queued.add("r", "pyoco.work.default", generation=0)
     assert queued.has_job("r", 2)
     # One message is believed to be in the queue, not three.
-    assert queued._seen_by_subject == {"pyoco.work.default": 1}
+    assert queued._count_by_subject == {"pyoco.work.default": 1}
     queued.forget_before("r", 2)
     assert queued.has_job("r", 2)
     queued.forget_before("r", 3)

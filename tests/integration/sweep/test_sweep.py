@@ -137,14 +137,14 @@ async def test_a_queue_that_was_made_anew_is_read_anew(config: NatsBackendConfig
         await queued.compare(await queued.count())
         old, new = (new_job(flow_name="noop", tag="default") for _ in range(2))
         await WorkQueue(connection).publish(old, run_revision=1)
-        assert [_ async for _ in queued.look()] == [None]
+        assert [_ async for _ in queued.read()] == [None]
         assert queued.has_job(old.run_id, 0)
         await jetstream_api.call(connection, "STREAM.DELETE.PYOCO_WORK")
         await ensure_resources(connection)
         # As many messages as before, under the same sequences.
         await WorkQueue(connection).publish(new, run_revision=2)
         await queued.compare(await queued.count())
-        assert [_ async for _ in queued.look()] == [None]
+        assert [_ async for _ in queued.read()] == [None]
         assert not queued.has_job(old.run_id, 0)
         assert queued.has_job(new.run_id, 0)
 

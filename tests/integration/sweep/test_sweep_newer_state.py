@@ -34,7 +34,7 @@ LIMIT_SEC = 90.0
 def inside_the_round(gateway: RunningGateway, act: Callable[[], Awaitable[None]]) -> asyncio.Event:
     """Have it done once, between the look at the open runs and the acts on them; the event says when."""
     queued = gateway.inside.sweeper._orphaned._queued
-    look, done = queued.look, asyncio.Event()
+    look, done = queued.read, asyncio.Event()
 
     async def look_and_act() -> AsyncIterator[None]:
         async for _ in look():
@@ -44,7 +44,7 @@ def inside_the_round(gateway: RunningGateway, act: Callable[[], Awaitable[None]]
             await gateway.inside.listing.lists.caught_up()
             done.set()
 
-    queued.look = look_and_act  # type: ignore[method-assign]
+    queued.read = look_and_act  # type: ignore[method-assign]
     return done
 
 

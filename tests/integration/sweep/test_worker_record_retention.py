@@ -93,7 +93,7 @@ async def test_a_list_of_workers_waits_once_for_a_write_that_is_nowhere(
         return await read()
 
     monkeypatch.setattr(registry, "_messages", counted)
-    for expected in (worker_registry._TRIES, 1):
+    for expected in (worker_registry._REPLICA_READS, 1):
         reads.clear()
         assert await known(registry) == ["one"]
         assert len(reads) == expected

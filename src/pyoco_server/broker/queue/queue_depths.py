@@ -1,33 +1,31 @@
-"""How the queues of all tags are, found with a number of requests that no number of jobs changes."""
+"""The depth of the queue of each tag, read with a number of requests that does not depend on the jobs."""
 
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
-from pyoco_server.broker.jetstream.stream_reads import read_batch
+from pyoco_server.broker.jetstream.stream_reads import read_batch, unix_time
 
 
 @dataclass(slots=True)
 class QueueDepth:
     tag: str
-    # Jobs that were not delivered yet.
+    # Jobs not delivered yet.
     waiting: int = 0
-    # Jobs that were, and are not acknowledged.
+    # Jobs delivered and not acknowledged; of these, delivered more than once.
     in_work: int = 0
-    # Of these: delivered more than once.
     redelivered: int = 0
-    # For how long the first of the waiting ones does, by the server's own clock; 0 when none waits.
+    # The age of the oldest waiting job, by the server's clock.
     oldest_sec: float = 0.0
-    # The newest job that was ever delivered.
+    # The sequence of the newest job that was ever delivered.
     delivered: int = 0
 
 
 class QueueDepths:
-    """Looks at the `PYOCO_WORK` stream and its consumers."""
+    """Reads the `PYOCO_WORK` stream and its consumers."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -35,10 +33,7 @@ class QueueDepths:
         self._prefix = f"{connection.config.work_subject_prefix}."
 
     async def read(self, most: int, among: Collection[str] | None = None) -> list[QueueDepth]:
-        """The queue of each tag that has jobs or ever had a worker; the longest `most` if there are more.
-
-        `among`: only of these tags.
-        """
+        """The `most` longest queues of all tags, or of those in `among`, that have jobs or had a worker."""
         try:
             info = await jetstream_api.call(
                 self._connection, f"STREAM.INFO.{self._stream}", {"subjects_filter": f"{self._prefix}>"}
@@ -49,10 +44,10 @@ class QueueDepths:
         for subject, jobs in (info["state"].get("subjects") or {}).items():
             tag = subject.removeprefix(self._prefix)
             if tag not in depths:
-                # No worker has ever come for this tag.
+                # No worker has ever served this tag.
                 depths[tag] = QueueDepth(tag, waiting=jobs)
-        wanted = [depth for depth in depths.values() if among is None or depth.tag in among]
-        longest = sorted(wanted, key=lambda depth: (-depth.waiting, -depth.in_work, depth.tag))[:most]
+        selected = [depth for depth in depths.values() if among is None or depth.tag in among]
+        longest = sorted(selected, key=lambda depth: (-depth.waiting, -depth.in_work, depth.tag))[:most]
         try:
             async with asyncio.TaskGroup() as group:
                 for depth in longest:
@@ -86,5 +81,4 @@ class QueueDepths:
         subject = f"{self._prefix}{depth.tag}"
         found = await read_batch(self._connection, self._stream, subject, after=depth.delivered, limit=1)
         if found:
-            age = datetime.fromisoformat(now) - datetime.fromisoformat(found[0].timestamp)
-            depth.oldest_sec = max(0.0, age.total_seconds())
+            depth.oldest_sec = max(0.0, unix_time(now) - found[0].stored_at)

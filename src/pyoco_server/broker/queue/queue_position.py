@@ -1,8 +1,8 @@
-"""Where a run's job stands in the queue of its tag, found with a few reads however long the queue is.
+"""The position of a run's job in the queue of its tag, found with a few reads however long the queue is.
 
-Jobs share the subject of their tag, so that the job of one run cannot be asked for. But a job is published
-when its run is submitted: it is looked for from that moment on. And with each message the server tells how
-many follow it on its subject, from which its position is known without reading those before it.
+Jobs share the subject of their tag, so that the job of one run cannot be requested. But a job is published
+when its run is submitted: the search begins at that time. And with each message the server sends how many
+follow it on its subject, from which its position is known without reading those before it.
 """
 
 from collections.abc import AsyncIterator
@@ -13,10 +13,10 @@ from enum import Enum, auto
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch, stream_state
-from pyoco_server.broker.queue.work_queue import DeliveryLimits, consumer_name, run_id_in
+from pyoco_server.broker.queue.work_queue import DeliveryLimits, consumer_name, limits_in, run_id_in
 
-# How far the clocks of a gateway and of the server may be apart for the short way to work.
-_CLOCKS_SEC = 2.0
+# How far the clocks of a gateway and of the server may differ for the search by time to succeed.
+_CLOCK_SKEW_SEC = 2.0
 _BATCH = 256
 _BATCH_BYTES = 2 * 1024 * 1024
 # Of either search.
@@ -25,26 +25,25 @@ _MOST_BATCHES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagQueue:
-    """The queue of one tag at a moment."""
+    """The queue of one tag."""
 
     limits: DeliveryLimits
-    # Jobs that were not delivered yet, and those that were and are not acknowledged.
+    # Jobs not delivered yet, and jobs delivered and not acknowledged.
     waiting: int
     in_work: int
-    # How many may be in work at once.
     in_work_limit: int
-    # Somebody has paused the tag's consumer.
+    # Whether the tag's consumer is paused.
     paused: bool = False
-    # The newest job that was ever delivered.
+    # The sequence of the newest job that was ever delivered.
     delivered: int = 0
 
 
 class Standing(Enum):
     WAITING = auto()
-    # A worker has been given the job, or had it and will be given it again.
+    # To a worker at least once; it may be redelivered.
     DELIVERED = auto()
     ABSENT = auto()
-    # The queue is too long to tell.
+    # The queue is too long for the search.
     UNKNOWN = auto()
 
 
@@ -56,14 +55,14 @@ class JobPlace:
 
 
 class QueuePlaces:
-    """Looks into the `PYOCO_WORK` stream."""
+    """Reads the `PYOCO_WORK` stream."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._config = connection.config
 
     async def queue(self, tag: str) -> TagQueue:
-        """The queue of the tag as the server knows it; a tag that no worker has served has only jobs."""
+        """The queue of the tag; one that no worker has ever served has no consumer."""
         endpoint = f"CONSUMER.INFO.{self._config.work_stream}.{consumer_name(tag)}"
         try:
             info = await jetstream_api.call(self._connection, endpoint)
@@ -71,19 +70,18 @@ class QueuePlaces:
             if refused.code != jetstream_api.NOT_FOUND:
                 raise self._connection.unavailable(f"{endpoint}: {refused}") from refused
             return await self._never_served(tag)
-        applies = info["config"]
         return TagQueue(
-            limits=DeliveryLimits(float(applies["ack_wait"]) / 1e9, int(applies.get("max_deliver", -1))),
+            limits=limits_in(info["config"]),
             waiting=int(info["num_pending"]),
             in_work=int(info["num_ack_pending"]),
-            in_work_limit=int(applies.get("max_ack_pending", -1)),
+            in_work_limit=int(info["config"].get("max_ack_pending", -1)),
             paused=bool(info.get("paused", False)),
             delivered=int(info["delivered"]["stream_seq"]),
         )
 
     async def place(self, run_id: str, tag: str, submitted_at: float, queue: TagQueue) -> JobPlace:
-        """Where the job of the run stands in the queue."""
-        since = datetime.fromtimestamp(submitted_at - _CLOCKS_SEC, UTC).isoformat()
+        """The position of the run's job."""
+        since = datetime.fromtimestamp(submitted_at - _CLOCK_SKEW_SEC, UTC).isoformat()
         async for message in self._jobs(tag, since=since):
             if run_id_in(message.data) == run_id:
                 return _place_of(message, queue)
@@ -97,7 +95,7 @@ class QueuePlaces:
         return JobPlace(Standing.UNKNOWN if read else Standing.ABSENT)
 
     async def _jobs(self, tag: str, *, since: str = "") -> AsyncIterator[StreamMessage]:
-        """The jobs of the tag in order, but not more than a search may read."""
+        """The jobs of the tag in order, as many as a search may read."""
         subject = f"{self._config.work_subject_prefix}.{tag}"
         after = 0
         for _ in range(_MOST_BATCHES):
@@ -131,5 +129,5 @@ class QueuePlaces:
 def _place_of(job: StreamMessage, queue: TagQueue) -> JobPlace:
     if job.sequence <= queue.delivered:
         return JobPlace(Standing.DELIVERED)
-    # Jobs come and go between the two looks.
+    # The queue may have changed between the two reads.
     return JobPlace(Standing.WAITING, max(1, queue.waiting - job.num_pending))

@@ -1,13 +1,13 @@
-"""Which runs have a job in the queue, found out by reading the queue from where the last look ended.
+"""Which runs have a job in the queue, known by reading the queue from where the last read ended.
 
-Jobs share the subject of their tag, so that nobody can be asked for the job of one run. A message that was
-seen is believed to be there until its run has ended, or until the queue of a tag holds fewer messages than
-were seen in it: then somebody has removed some, and all is read again. A job is of one generation of its
-run: what is asked is whether a run has one that it can go on with.
+Jobs share the subject of their tag, so that the job of one run cannot be requested. A message that was read
+counts as queued until its run has ended, or until the queue of a tag has fewer messages than were read from
+it: then some were removed, and everything is read again. A job is of one generation of its run: the question
+is whether a run has a job that it can continue with.
 
-After an interruption the queue may have lost its newest messages and use their sequences for others. So the
-newest job that was seen and is still stored, with the same time, is looked for: whatever is in front of it is
-of the same history. The jobs that were seen behind it are forgotten, and the queue is read again from there.
+After an interruption the queue may be truncated, and use the sequences of lost messages for others. So the
+newest job is searched that is still stored with the same time: everything before it is of the same history.
+The jobs that were read after it are forgotten, and the queue is read again from there.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from pyoco_server.broker.jetstream.stream_reads import (
 from pyoco_server.broker.queue.work_queue import head_of
 
 _BATCH_BYTES: Final = 4 * 1024 * 1024
-# For how many of the newest jobs the leader is asked, at a time and in all; reading is quicker beyond that.
-_ASKED_AT_ONCE: Final = 32
-_MOST_ASKED: Final = 1024
+# How many of the newest jobs are compared at a time and in all; reading is quicker beyond that.
+_CONCURRENT_REQUESTS: Final = 32
+_MOST_COMPARED: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class QueueCount:
-    """How many messages the queue held at a moment."""
+    """How many messages the queue had."""
 
     created: str
     by_subject: dict[str, int]
@@ -45,7 +45,7 @@ class QueueCount:
 class _QueuedJob:
     generation: int
     subject: str
-    # Where it was read, and when it was stored; 0 for one that this gateway published and has not read yet.
+    # 0 for one that this gateway published and has not read yet.
     sequence: int = 0
     stored_ns: int = 0
 
@@ -60,36 +60,37 @@ class QueuedRuns:
         self._created = ""
         # The connection's count of interruptions when the history was last compared.
         self._interruptions = 0
-        # Of each run the newest job that was seen, in the order in which they were.
+        # The newest job of each run, in the order in which they were read.
         self._jobs: dict[str, _QueuedJob] = {}
-        self._seen_by_subject: Counter[str] = Counter()
+        self._count_by_subject: Counter[str] = Counter()
 
     def has_job(self, run_id: str, generation: int) -> bool:
-        """Whether a job of this generation was seen, or a newer one, which its snapshot is about to show."""
+        """Whether there is a job of this generation, or a newer one, which its snapshot is about to show."""
         job = self._jobs.get(run_id)
         return job is not None and job.generation >= generation
 
     async def count(self) -> QueueCount:
-        """To be taken before it is learnt which runs have ended: a run that has not had its job then."""
+        """Call it before reading which runs have ended: a run that has not ended had its job at that time."""
         state = await stream_state(self._connection, self._stream, subjects=self._all)
         return QueueCount(state.created, state.subjects)
 
     async def compare(self, counted: QueueCount) -> None:
-        """Forget what may not be there any more: everything, when messages are missing."""
+        """Forget everything when messages are missing, and what was read from a truncated queue."""
         missing = any(
-            counted.by_subject.get(subject, 0) < seen for subject, seen in self._seen_by_subject.items()
+            counted.by_subject.get(subject, 0) < known for subject, known in self._count_by_subject.items()
         )
         if missing or self._created != counted.created:
             self._created = counted.created
             self._forget_all()
         await self._compare_history()
 
-    async def look(self) -> AsyncIterator[None]:
-        """Read what has been published since the last look; yields after each batch."""
+    async def read(self) -> AsyncIterator[None]:
+        """Read what was published since the last call; yields after each batch."""
         while batch := await self._next_batch():
             for message in batch:
                 head = head_of(message.data)
-                self._add(head.run_id, _QueuedJob(head.generation, message.subject, *_place_of(message)))
+                job = _QueuedJob(head.generation, message.subject, message.sequence, message.stored_ns)
+                self._add(head.run_id, job)
             self._after = batch[-1].sequence
             yield
 
@@ -101,7 +102,7 @@ class QueuedRuns:
         """The run has ended, and its job leaves the queue."""
         job = self._jobs.pop(run_id, None)
         if job is not None:
-            self._seen_by_subject[job.subject] -= 1
+            self._count_by_subject[job.subject] -= 1
 
     def forget_before(self, run_id: str, generation: int) -> None:
         """The run waits in this generation: the job of an earlier one has left the queue."""
@@ -110,18 +111,17 @@ class QueuedRuns:
 
     def _add(self, run_id: str, job: _QueuedJob) -> None:
         known = self._jobs.get(run_id)
-        # One of the same generation that was only published is now read.
         if not run_id or (known is not None and not _replaces(job, known)):
             return
-        # The job of the generation before has left the queue: its run has waited for people since.
+        # A job of an earlier generation has left the queue: its run has waited for people since.
         self.forget(run_id)
         self._jobs[run_id] = job
-        self._seen_by_subject[job.subject] += 1
+        self._count_by_subject[job.subject] += 1
 
     def _forget_all(self) -> None:
         self._after = 0
         self._jobs.clear()
-        self._seen_by_subject.clear()
+        self._count_by_subject.clear()
 
     async def _next_batch(self) -> list[StreamMessage]:
         while True:
@@ -131,28 +131,28 @@ class QueuedRuns:
             )
             if self._interruptions == self._connection.interruptions:
                 return batch
-            # It may be of another history than what was compared.
+            # The batch may be of another history than what was compared.
 
     async def _compare_history(self) -> None:
-        """After an interruption: go back to the newest job that is still stored where it was read."""
+        """After an interruption, go back to the newest job that is still stored where it was read."""
         interruptions = self._connection.interruptions
         if interruptions == self._interruptions:
             return
-        newest = list(islice(reversed(self._jobs.items()), _MOST_ASKED))
-        for start in range(0, len(newest), _ASKED_AT_ONCE):
-            if await self._go_back_to_one_of(newest[start : start + _ASKED_AT_ONCE]):
+        newest = list(islice(reversed(self._jobs.items()), _MOST_COMPARED))
+        for start in range(0, len(newest), _CONCURRENT_REQUESTS):
+            if await self._go_back_to_one_of(newest[start : start + _CONCURRENT_REQUESTS]):
                 break
         else:
             self._forget_all()
         self._interruptions = interruptions
 
     async def _go_back_to_one_of(self, jobs: list[tuple[str, _QueuedJob]]) -> bool:
-        places = await asyncio.gather(*(self._stored(job) for _, job in jobs))
-        for (run_id, job), place in zip(jobs, places, strict=True):
-            if place is not None and place.stored_ns == job.stored_ns:
+        infos = await asyncio.gather(*(self._stored(job) for _, job in jobs))
+        for (run_id, job), info in zip(jobs, infos, strict=True):
+            if info is not None and info.stored_ns == job.stored_ns:
                 self._after = job.sequence
                 return True
-            # Its run may have got another one meanwhile.
+            # The run may have another job by now.
             if self._jobs.get(run_id) is job:
                 self.forget(run_id)
         return False
@@ -161,11 +161,8 @@ class QueuedRuns:
         return await info_at(self._connection, self._stream, job.sequence) if job.sequence else None
 
 
-def _place_of(message: StreamMessage) -> tuple[int, int]:
-    return message.sequence, message.stored_ns
-
-
 def _replaces(job: _QueuedJob, known: _QueuedJob) -> bool:
+    """Whether it is newer, or was only published before and is read now."""
     if job.generation != known.generation:
         return job.generation > known.generation
     return bool(job.sequence) and not known.sequence

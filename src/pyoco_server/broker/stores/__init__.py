@@ -1,1 +1,1 @@
-"""What is stored in JetStream, one module per kind of record."""
+"""The records in JetStream, one module per kind."""

@@ -1,12 +1,13 @@
-"""API keys at rest. What administrators write and what gateways write are different entries.
+"""Stored API keys. Administrators and gateways write different entries.
 
-`key.<key_id>` is the record of a key: only the admin commands write it. `used.<key_id>` tells when a gateway
-saw it last. So a gateway needs no right to make a key or change it, and a use never overwrites a revocation.
+`key.<key_id>` is the record of a key: only the admin commands write it. `used.<key_id>` is when a gateway saw
+it last. So a gateway needs no right to create or change a key, and a use never overwrites a revocation.
 
 A secret is never stored, only its keyed hash.
 """
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -14,15 +15,25 @@ import msgspec
 from msgspec import Struct
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.message import Message
+from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage
+from pyoco_server.broker.jetstream.stream_reads import (
+    EVERYTHING,
+    StreamMessage,
+    StreamState,
+    next_sequence,
+    read_batch,
+    stream_state,
+)
 from pyoco_server.config import NatsBackendConfig
 
 log = logging.getLogger(__name__)
 
 _KEY: Final = "key."
 _USED: Final = "used."
+_NEVER: Final = float("-inf")
 
 
 class StoredSecret(Struct, kw_only=True, frozen=True):
@@ -39,9 +50,9 @@ class ApiKeyRecord(Struct, kw_only=True, frozen=True):
 
     key_id: str
     tenant_id: str
-    # For people.
+    # For display.
     name: str = ""
-    # None: all that the tenant may do.
+    # Empty: everything that the tenant may do.
     scopes: tuple[str, ...] = ()
     secrets: tuple[StoredSecret, ...]
     # Whether the hashes were made with a PYOCO_AUTH_PEPPER.
@@ -96,40 +107,40 @@ class ApiKeys:
             await self._bucket.update(_KEY + key_id, value, revision=replaced.revision)
 
     async def note_use(self, key_id: str, at: float) -> None:
-        """The last word wins: several gateways may see one key."""
+        """The last write wins: several gateways may see one key."""
         subject = f"$KV.{self._name}.{_USED}{key_id}"
         await publish_acked(self._connection, subject, msgspec.json.encode(KeyUse(at)))
 
 
 class ApiKeyEntries:
-    """What the messages of the bucket say, put together."""
+    """The entries of the bucket, by the messages that were read."""
 
     def __init__(self, config: NatsBackendConfig) -> None:
         self._prefix = f"$KV.{config.auth_kv_bucket}."
         self.records: dict[str, ApiKeyRecord] = {}
         self.last_used: dict[str, float] = {}
-        # Subjects with a message, a deletion included.
+        # Subjects with a message, markers included.
         self.subjects: set[str] = set()
 
     def take(self, batch: list[StreamMessage]) -> bool:
-        """Learn from these messages; whether a key is among them."""
+        """Apply these messages; return whether a key is among them."""
         keys = False
         for message in batch:
             self.subjects.add(message.subject)
             entry = message.subject.removeprefix(self._prefix)
-            gone = message.is_marker
+            deleted = message.is_marker
             try:
                 if entry.startswith(_KEY):
                     keys = True
-                    self._take_key(entry.removeprefix(_KEY), None if gone else message.data)
-                elif entry.startswith(_USED) and not gone:
+                    self._take_key(entry.removeprefix(_KEY), None if deleted else message.data)
+                elif entry.startswith(_USED) and not deleted:
                     self.last_used[entry.removeprefix(_USED)] = _decode_use(message.data).last_used_at
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                log.warning("the entry at %s cannot be read: %s", message.subject, error)
+                log.warning("unreadable API key entry at %s: %s", message.subject, error)
         return keys
 
     def _take_key(self, key_id: str, data: bytes | None) -> None:
-        # First of all forgotten: a record that cannot be read must not leave an older one in force.
+        # First removed: an unreadable record must not leave an older one in force.
         self.records.pop(key_id, None)
         if data is not None:
             self.records[key_id] = _decode_key(data)
@@ -137,3 +148,80 @@ class ApiKeyEntries:
 
 _decode_key = msgspec.json.Decoder(ApiKeyRecord).decode
 _decode_use = msgspec.json.Decoder(KeyUse).decode
+
+
+class ApiKeyMirror:
+    """A copy of the bucket, with the time as of which it is correct.
+
+    `look` asks the leader how far there is to read, and reads what is new; the copy is correct as of the time
+    of that request. Writes are announced at once, but an announcement is only a hint to look: the write may
+    be refused, and the hint may be lost.
+
+    After an interruption the whole bucket is read: its server may have lost the newest writes, and used their
+    revisions for others since. There are few keys, and a missed revocation must not stay missed.
+    """
+
+    def __init__(self, connection: Connection, on_hint: Callable[[], None] | None = None) -> None:
+        bucket = connection.config.auth_kv_bucket
+        self._connection = connection
+        self._stream = f"KV_{bucket}"
+        self._on_hint = on_hint
+        self._subscription = RenewableSubscription(connection, self._on_write, f"$KV.{bucket}.key.*")
+        self._created = ""
+        self._revision = 0
+        # The connection's count of interruptions at the last `look`; None after one that failed.
+        self._looked_at: int | None = None
+        self.entries = ApiKeyEntries(connection.config)
+        # By the monotonic clock.
+        self.correct_as_of = _NEVER
+
+    async def look(self) -> bool:
+        """Read what was written since; return whether a key was. NatsUnavailable when that is unknown."""
+        if self._on_hint is not None:
+            await self._subscription.renew()
+        began = time.monotonic()
+        interruptions = self._connection.interruptions
+        looked_at, self._looked_at = self._looked_at, None
+        state = await stream_state(self._connection, self._stream)
+        changed = False
+        if looked_at != interruptions or self._is_replaced(state):
+            self._forget(state)
+            changed = True
+        changed |= await self._read(state)
+        if len(self.entries.subjects) != state.messages:
+            # An entry was removed without a marker: only the whole bucket shows which.
+            self._forget(state)
+            await self._read(state)
+            changed = True
+        self._looked_at = interruptions
+        self.correct_as_of = began
+        return changed
+
+    def _on_write(self, _: Message) -> None:
+        assert self._on_hint is not None
+        self._on_hint()
+
+    def _is_replaced(self, state: StreamState) -> bool:
+        return state.created != self._created or state.last_sequence < self._revision
+
+    def _forget(self, state: StreamState) -> None:
+        self._created = state.created
+        self._revision = 0
+        self.entries = ApiKeyEntries(self._connection.config)
+
+    async def _read(self, state: StreamState) -> bool:
+        changed = False
+        while self._revision < state.last_sequence:
+            batch = await read_batch(self._connection, self._stream, EVERYTHING, after=self._revision)
+            if not batch:
+                await self._require_end(state)
+                break
+            changed |= self.entries.take(batch)
+            self._revision = batch[-1].sequence
+        return changed
+
+    async def _require_end(self, state: StreamState) -> None:
+        """A replica has nothing more: it lags (NatsUnavailable), or the last messages were removed."""
+        if missed := await next_sequence(self._connection, self._stream, after=self._revision):
+            raise self._connection.unavailable(f"{self._stream}: a replica has not received {missed} yet")
+        self._revision = state.last_sequence

@@ -1,7 +1,7 @@
-"""Bulk operations at rest: what is to be done to which items, and how far it has come.
+"""Stored bulk operations: the action, the items, and the progress.
 
-The items are stored in parts of their own, before the record: a record that is there can be carried out by
-whichever gateway finds it. The bucket's TTL forgets both.
+The items are stored in parts of their own, before the record: any gateway can execute a record that exists.
+The bucket's TTL removes both.
 """
 
 import logging
@@ -13,12 +13,12 @@ import msgspec
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_all
 from pyoco_server.records.operation_models import BulkItem, BulkRecord
 
 log = logging.getLogger(__name__)
 
-# Run ids of 36 characters: a part is well below what a message may carry.
+# Run ids have 36 characters: a part is well below the limit of a message.
 PART_ITEMS = 2000
 
 
@@ -62,7 +62,7 @@ class BulkRecords:
         await self._bucket.delete(bulk_id, revision=revision)
 
     async def forbid(self, bulk_id: str) -> None:
-        """Keep an id that no operation has from ever getting one; RevisionConflict if there is one by now."""
+        """Keep an unused id from being used; RevisionConflict if it has an operation by now."""
         try:
             await self._bucket.delete(bulk_id, revision=0)
         except RevisionConflict:
@@ -74,19 +74,19 @@ class BulkRecords:
         return None if entry is None else StoredBulk(_decode(entry.value), entry.revision)
 
     async def replace(self, record: BulkRecord, *, revision: int) -> StoredBulk:
-        """Write over exactly `revision`; RevisionConflict if somebody else wrote since."""
+        """Replace exactly `revision`; RevisionConflict if it was written since."""
         return StoredBulk(
             record, await self._bucket.update(record.bulk_id, _encode(record), revision=revision)
         )
 
     async def items(self, record: BulkRecord, count: int) -> list[BulkItem] | None:
-        """The next items to deal with, `count` at most; None when they are not stored any more."""
+        """The next items, `count` at most; None when they are not stored any more."""
         part, start = divmod(record.handled, PART_ITEMS)
         items = await self._part(record, part)
         return None if items is None else items[start : start + count]
 
     async def first_items(self, record: BulkRecord, count: int) -> list[BulkItem]:
-        """As many of all its items; none when they are not stored any more."""
+        """The first items, `count` at most; none when they are not stored any more."""
         return (await self._part(record, 0) or [])[:count]
 
     async def _part(self, record: BulkRecord, part: int) -> list[BulkItem] | None:
@@ -100,11 +100,12 @@ class BulkRecords:
         return [BulkItem(*pair) for pair in zip(names, digests, strict=True)]
 
     async def written_since(self, revision: int) -> tuple[list[BulkRecord], int]:
-        """The records that were written behind the revision, and up to which one that is."""
+        """The records that were written after the revision, and the last revision."""
         records: list[BulkRecord] = []
-        while batch := await read_batch(self._connection, self._stream, self.subject, after=revision):
-            records += [record for record in map(_readable, batch) if record is not None]
-            revision = batch[-1].sequence
+        async for message in read_all(self._connection, self._stream, self.subject, after=revision):
+            if (record := _readable(message)) is not None:
+                records.append(record)
+            revision = message.sequence
         return records, revision
 
 
@@ -114,5 +115,5 @@ def _readable(message: StreamMessage) -> BulkRecord | None:
     try:
         return _decode(message.data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        log.warning("%s holds no bulk operation: %s", message.subject, error)
+        log.warning("unreadable bulk operation at %s: %s", message.subject, error)
         return None

@@ -1,9 +1,8 @@
-"""The dead-letter stream: one message for each run or job that ended badly, for diagnosis."""
+"""The dead-letter stream: one message for each failed run or unusable job, for diagnosis."""
 
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import datetime
 from hashlib import sha256
 
 import msgspec
@@ -23,12 +22,12 @@ from pyoco_server.records.models import DeadLetter, encode
 
 log = logging.getLogger(__name__)
 
-# How many sequences a look backwards spans: few at first, for a short page; most where letters are sparse.
+# How many sequences a window spans: few at first, for a short page; many where letters are sparse.
 _NARROW = 128
 _WIDE = 8192
 _BATCH = 512
 _DIGEST_CHARS = 16
-# What a letter is called that something else has written.
+# The reason of a message that is not a dead letter.
 UNREADABLE = "unreadable"
 
 _decode = msgspec.json.Decoder(DeadLetter).decode
@@ -38,13 +37,13 @@ _decode = msgspec.json.Decoder(DeadLetter).decode
 class StoredLetter:
     seq: int
     letter: DeadLetter
-    # Of its content. A sequence alone is no identity: a stream that is made anew counts from 1 again.
+    # Of its content. A sequence alone does not identify it: a stream that is created again counts from 1.
     digest: str
 
 
 @dataclass(frozen=True, slots=True)
 class LetterWindow:
-    """Letters with sequences from `lowest` on, newest first; there are none below the `last` one."""
+    """Letters with sequences from `lowest` on, the newest first; there are none below the `last` window."""
 
     lowest: int
     letters: list[StoredLetter]
@@ -68,11 +67,11 @@ class DeadLetters:
         return None if message is None else self._letter(message)
 
     async def delete(self, seq: int) -> None:
-        """Remove one letter; one that is gone already is as good."""
+        """Remove one letter, if it exists."""
         await jetstream_api.delete_message(self._connection, self._stream, seq)
 
     async def remove(self, seq: int) -> None:
-        """Remove one letter; NatsUnavailable means that it is still there, or that nobody knows."""
+        """Remove one letter; NatsUnavailable means that it still exists, or that this is unknown."""
         try:
             await self.delete(seq)
         except NatsUnavailable as failure:
@@ -82,10 +81,10 @@ class DeadLetters:
     async def newest_first(
         self, *, tag: str | None = None, before: int | None = None
     ) -> AsyncIterator[LetterWindow]:
-        """All letters, of one tag or of all, below the sequence `before`: a window at a time, going back.
+        """All letters, of one tag or of all, below the sequence `before`, in windows.
 
-        A stream can only be read forwards. So a window of sequences is read, then the one before it; letters
-        that come meanwhile are above all of them, and those that go leave a gap.
+        A stream can only be read forwards. So a window of sequences is read, then the one before it; new
+        letters are above all of them, and removed ones leave a gap.
         """
         subject = f"{self._prefix}.{tag or '>'}"
         state = await stream_state(self._connection, self._stream)
@@ -111,7 +110,7 @@ class DeadLetters:
                 after = message.sequence
             if len(batch) < limit:
                 break
-        # A replica that lags does not have the newest ones yet: the leader says whether this was all.
+        # A replica may lag: the leader has the rest.
         while after < highest:
             last = await next_message(self._connection, self._stream, subject, after=after)
             if last is None or last.sequence > highest:
@@ -124,13 +123,10 @@ class DeadLetters:
         try:
             letter = _decode(message.data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            log.warning("dead letter %d is none: %s", message.sequence, error)
+            log.warning("message %d is not a dead letter: %s", message.sequence, error)
+            stored_at = message.stored_at if message.timestamp else 0.0
             text = f"this is no dead letter: {error}"
-            letter = DeadLetter(timestamp=_stored_at(message), reason=UNREADABLE, error=text)
+            letter = DeadLetter(timestamp=stored_at, reason=UNREADABLE, error=text)
         if letter.tag is None:
             letter.tag = tag
         return StoredLetter(message.sequence, letter, sha256(message.data).hexdigest()[:_DIGEST_CHARS])
-
-
-def _stored_at(message: StreamMessage) -> float:
-    return datetime.fromisoformat(message.timestamp).timestamp() if message.timestamp else 0.0

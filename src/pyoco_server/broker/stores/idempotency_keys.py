@@ -1,7 +1,7 @@
-"""Idempotency keys at rest: which run or bulk operation a key stands for, and whether it was accepted.
+"""Stored idempotency keys: the run or bulk operation of a key, and whether it was accepted.
 
-The bucket's TTL forgets them. A key is kept by its digest: what clients send is no subject token. Every
-tenant has keys of its own, and cannot see those of the others.
+The bucket's TTL removes them. A key is stored under its digest: what clients send is not a subject token.
+Each tenant has its own keys.
 """
 
 from dataclasses import dataclass
@@ -22,18 +22,16 @@ class KeyKind(StrEnum):
 
 
 class KeyRecord(Struct, kw_only=True, omit_defaults=True):
-    """What a key stands for."""
-
     # The id of the run, or of the bulk operation.
     run_id: RunId
     kind: KeyKind = KeyKind.RUN
-    # Of a run that repeats another one.
+    # Of a rerun.
     origin_run_id: RunId | None = None
-    # Of the payload that it was first sent with.
+    # Of the payload of the first request.
     digest: str
-    # When somebody last said that this submission is under way.
+    # When the submission was last reported to be in progress.
     touched_at: float
-    # The run is stored and queued: from here on the key stands for it.
+    # The run is stored and queued.
     accepted: bool = False
 
 
@@ -45,15 +43,13 @@ class IdempotencyKey:
 
     @property
     def stored_as(self) -> str:
-        # No text has a line break: a tenant's keys are never those of nobody.
+        # A key has no line break: keys of a tenant differ from those without a tenant.
         scoped = self.text if self.tenant_id is None else f"{self.tenant_id}\n{self.text}"
         return sha256(scoped.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A record with the revision that a write over it must name."""
-
     key: IdempotencyKey
     record: KeyRecord
     revision: int
@@ -78,7 +74,7 @@ class IdempotencyKeys:
         return StoredKey(key, record, await self._bucket.create(key.stored_as, _encode(record)))
 
     async def replace(self, stored: StoredKey, record: KeyRecord) -> StoredKey:
-        """Write over exactly what was read; RevisionConflict if somebody else wrote since."""
+        """Replace exactly what was read; RevisionConflict if it was written since."""
         name = stored.key.stored_as
         revision = await self._bucket.update(name, _encode(record), revision=stored.revision)
         return StoredKey(stored.key, record, revision)

@@ -1,7 +1,7 @@
-"""The journal of a run: what its finished tasks left behind, and the flow.yaml it was submitted with.
+"""The journal of a run: the results of its finished tasks, and the flow.yaml it was submitted with.
 
-One subject per run, so that one purge removes all of it. An entry that is too large for one message is
-stored in parts; parts that never became a whole entry are as if they had not been written.
+One subject per run, so that one purge removes everything. An entry that is too large for one message is
+stored in parts; an incomplete entry is ignored.
 """
 
 import asyncio
@@ -23,13 +23,12 @@ from pyoco_server.records.models import JournalEntry
 log = logging.getLogger(__name__)
 
 _PART_BYTES = 512 * 1024
-# How many messages of a copy are under way at once.
 _COPIES_IN_FLIGHT = 32
 _KIND_HEADER = "Pyoco-Kind"
 _SOURCE = "source"
 # `<entry> <index> <count>`
 _PART_HEADER = "Pyoco-Part"
-# The entry was made by the run that this one repeats.
+# The entry is from the run that this one repeats.
 _COPIED_HEADER = "Pyoco-Copied"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -44,11 +43,10 @@ class Journal:
         self._stream = connection.config.journal_stream
 
     async def append(self, run_id: str, entry: JournalEntry) -> None:
-        """Store one entry; returns when the server has it."""
         await self._write(run_id, _encode(entry), {})
 
     async def keep_source(self, run_id: str, workflow_yaml: str) -> None:
-        """Store the flow.yaml of a run, which its snapshot has no room for."""
+        """Store the flow.yaml of a run, which is too large for its snapshot."""
         await self._write(run_id, workflow_yaml.encode(), {_KIND_HEADER: _SOURCE})
 
     async def entries(self, run_id: str) -> list[JournalEntry]:
@@ -62,8 +60,8 @@ class Journal:
                 try:
                     entry = _decode(payload)
                 except msgspec.DecodeError as error:
-                    # As if it had not been written: its task is executed again.
-                    log.error("a journal has an entry that is none: %s", error, extra={"run_id": run_id})
+                    # Ignored: its task is executed again.
+                    log.error("unreadable journal entry: %s", error, extra={"run_id": run_id})
                     continue
                 if _COPIED_HEADER in headers:
                     entry.attempt = 0
@@ -71,16 +69,16 @@ class Journal:
         return valid_entries(stored)
 
     async def source(self, run_id: str) -> str | None:
-        """The flow.yaml that was kept for the run, if it has one."""
+        """The stored flow.yaml of the run, if it has one."""
         for headers, payload in await self._payloads(run_id):
             if headers.get(_KIND_HEADER) == _SOURCE:
                 return payload.decode()
         return None
 
     async def last_finished(self, run_id: str) -> tuple[str | None, str] | None:
-        """Which task of this run finished last, and when by the server's clock; None when none has.
+        """The task of this run that finished last, and when by the server's clock; None when none has.
 
-        The task is not known when its entry takes several messages: they are not read for that.
+        The task is unknown when its entry has several parts: they are not read for that.
         """
         newest = await newest_message(self._connection, self._stream, self._subject(run_id))
         if newest is None or newest.headers.get(_KIND_HEADER) == _SOURCE or _COPIED_HEADER in newest.headers:
@@ -94,16 +92,15 @@ class Journal:
             return None, newest.timestamp
 
     async def copy(self, origin: str, to: str) -> None:
-        """Give a new run what another one has finished, and its flow.yaml.
+        """Copy the results of another run, and its flow.yaml, to a new run.
 
-        Entries that the other one had as a copy itself and did not make its own are left out: it did not
-        use them.
+        Entries that are copies in the other run, too, and that it did not use, are left out.
         """
         source = await self.source(origin)
         if source is not None:
             await self.keep_source(to, source)
         own = (entry for entry in await self.entries(origin) if entry.attempt)
-        # Counted anew, since entries that are left out would leave gaps.
+        # Numbered again: entries that are left out would leave gaps.
         numbered = (
             structs.replace(entry, number=number, base=0) for number, entry in enumerate(own, start=1)
         )
@@ -129,15 +126,15 @@ class Journal:
         await publish_acked(self._connection, self._subject(run_id), payload, headers or None)
 
     async def _payloads(self, run_id: str) -> list[tuple[Mapping[str, str], bytes]]:
-        """Headers and content of each whole record."""
+        """Headers and content of each complete record."""
         found: list[tuple[Mapping[str, str], bytes]] = []
-        begun: dict[str, dict[int, bytes]] = {}
+        incomplete: dict[str, dict[int, bytes]] = {}
         for message in await self._messages(run_id):
             if _PART_HEADER not in message.headers:
                 found.append((message.headers, message.data))
                 continue
             whole, index, count = message.headers[_PART_HEADER].split()
-            parts = begun.setdefault(whole, {})
+            parts = incomplete.setdefault(whole, {})
             parts[int(index)] = message.data
             if len(parts) == int(count):
                 found.append((message.headers, b"".join(parts[each] for each in range(int(count)))))

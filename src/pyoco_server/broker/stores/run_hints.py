@@ -1,8 +1,7 @@
-"""Hearing while a run is written about: plain subscriptions on the subjects under which it is stored.
+"""Hints that a run has changed: plain subscriptions on the subjects under which it is stored.
 
-What is heard is only a hint to look: it may be lost in an outage, or before a cluster knows of the
-subscription; and a write that JetStream refuses is heard as well. Who watches reads first, and looks again by
-itself after a long silence.
+A hint may be lost in an outage, or before a cluster knows of the subscription; and a write that JetStream
+refuses is announced as well. So a watcher reads first, and reads again after a long silence.
 """
 
 import asyncio
@@ -22,63 +21,61 @@ from pyoco_server.records.models import RunStatus
 log = logging.getLogger(__name__)
 
 
-class _Written(msgspec.Struct):
-    """All that is wanted of a snapshot here."""
-
+class _WrittenStatus(msgspec.Struct):
     status: RunStatus
 
 
-_decode = msgspec.json.Decoder(_Written).decode
+_decode = msgspec.json.Decoder(_WrittenStatus).decode
 
 
 class RunWatch:
-    """One run, watched. Whatever happens sets one flag, so that nothing piles up behind a slow reader."""
+    """One watched run. Every hint sets the same flag, so that a slow reader has no backlog."""
 
     def __init__(self) -> None:
-        # The status as it was last read; None: not known, to be read.
+        # The status as last read; None: unknown, to be read.
         self.status: RunStatus | None = None
-        self._stirred = asyncio.Event()
-        # Lines, or an end: to be looked for until they are stored.
-        self._heard_news = False
-        self._heard_end = False
+        self._changed = asyncio.Event()
+        # Announced lines or an announced end, to be read until they are stored.
+        self._news = False
+        self._end = False
 
-    def settle(self) -> bool:
-        """Forget what has stirred so far: to be called before reading, so that nothing is missed after it.
+    def reset(self) -> bool:
+        """Reset the hints; call it before reading, so that nothing is missed afterwards.
 
-        Whether lines, or the run's end, were among it.
+        Return whether lines, or the run's end, were announced.
         """
-        self._stirred.clear()
-        if self._heard_end:
+        self._changed.clear()
+        if self._end:
             self.status = None
-        heard_news, self._heard_news, self._heard_end = self._heard_news, False, False
-        return heard_news
+        news, self._news, self._end = self._news, False, False
+        return news
 
-    async def stirs(self, within: float) -> None:
-        """Wait until something happens; after a silence of that length, the status counts as unknown."""
+    async def wait(self, within: float) -> None:
+        """Wait for a hint; after a silence of that length, the status counts as unknown."""
         try:
             async with asyncio.timeout(within):
-                await self._stirred.wait()
+                await self._changed.wait()
         except TimeoutError:
             self.status = None
 
-    def lost_touch(self) -> None:
-        """Anything may have happened."""
+    def on_reconnected(self) -> None:
+        """Hints may have been missed."""
         self.status = None
-        self._stirred.set()
+        self._changed.set()
 
     def on_snapshot(self, message: Message) -> None:
         try:
             may_have_ended = _decode(message.data).status.terminal
         except (msgspec.DecodeError, UnicodeDecodeError):
-            # The run was deleted, or something else wrote there; whoever reads it finds out.
+            # The run was deleted, or this is not a snapshot: the reader finds out.
             may_have_ended = True
         if may_have_ended:
-            self._heard_end = self._heard_news = True
-        self._stirred.set()
+            self._end = self._news = True
+        self._changed.set()
 
     def on_lines(self, message: Message) -> None:
-        self._heard_news = True
-        self._stirred.set()
+        self._news = True
+        self._changed.set()
 
 
 class RunWatches:
@@ -120,4 +117,4 @@ class RunWatches:
                 # A watch that ends meanwhile must not be subscribed again.
                 if watch in self._subscriptions:
                     await subscription.renew()
-            watch.lost_touch()
+            watch.on_reconnected()

@@ -1,4 +1,4 @@
-"""What runs print: one subject per run, each message a batch of lines."""
+"""The log lines of runs: one subject per run, each message a batch of lines."""
 
 import logging
 from dataclasses import dataclass
@@ -26,12 +26,10 @@ _decode = msgspec.json.Decoder(list[LogLine]).decode
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """The lines of one message."""
-
     sequence: int
     lines: list[LogLine]
     size: int
-    # When it was stored, by the server's clock.
+    # By the server's clock.
     stored_ns: int = 0
 
 
@@ -44,15 +42,14 @@ class RunLogs:
 
     @property
     def interruptions(self) -> int:
-        """After each of them the stream may have lost its newest messages."""
+        """After each of them the stream may be truncated."""
         return self._connection.interruptions
 
     async def publish(self, run_id: str, lines: list[LogLine]) -> None:
-        """Store a batch of lines."""
         await publish_acked(self._connection, self._subject(run_id), _encode(lines))
 
     async def read(self, run_id: str, *, after: int, limit: int, max_bytes: int) -> list[LogBatch]:
-        """The next batches behind the sequence `after`; none when no more are stored yet."""
+        """The next batches after the sequence `after`; none when no more are stored yet."""
         subject = self._subject(run_id)
         messages = await read_batch(
             self._connection, self._stream, subject, after=after, limit=limit, max_bytes=max_bytes
@@ -60,12 +57,10 @@ class RunLogs:
         return [_batch(message) for message in messages]
 
     async def has_batch(self, run_id: str, sequence: int, stored_ns: int | None = None) -> bool:
-        """Whether the batch of this sequence is one of the run, and the one that was stored at that time."""
-        place = await info_at(self._connection, self._stream, sequence)
+        """Whether there is a batch of the run at this sequence, stored at that time."""
+        info = await info_at(self._connection, self._stream, sequence)
         return (
-            place is not None
-            and place.subject == self._subject(run_id)
-            and stored_ns in (None, place.stored_ns)
+            info is not None and info.subject == self._subject(run_id) and stored_ns in (None, info.stored_ns)
         )
 
     async def last_sequence(self, run_id: str) -> int:
@@ -85,7 +80,6 @@ class RunLogs:
 
 
 def log_subject(config: NatsBackendConfig, run_id: str) -> str:
-    """Where the lines of a run are published, and can be heard while they are."""
     return f"{config.run_log_subject_prefix}.{run_id}"
 
 
@@ -93,7 +87,7 @@ def _batch(message: StreamMessage) -> LogBatch:
     try:
         lines = _decode(message.data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # Something else wrote it; the lines around it are still worth reading.
-        log.warning("message %d on %s holds no log lines: %s", message.sequence, message.subject, error)
+        fields = {"run_id": message.subject.rpartition(".")[2]}
+        log.warning("unreadable log lines in message %d: %s", message.sequence, error, extra=fields)
         lines = []
     return LogBatch(message.sequence, lines, len(message.data), message.stored_ns)

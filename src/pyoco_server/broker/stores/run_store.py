@@ -1,4 +1,4 @@
-"""Run snapshots at rest: every write is a compare-and-set on the revision that was read."""
+"""Stored run snapshots: every write is a compare-and-set on the revision that was read."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -15,12 +15,12 @@ from pyoco_server.records.models import RunSnapshot, decode_snapshot, encode
 class StoredRun(msgspec.Struct, frozen=True):
     snapshot: RunSnapshot
     revision: int
-    # When it was written, by the server's clock; empty for one that was not read from the bucket.
+    # When it was written, by the server's clock; empty when it was not read from the bucket.
     timestamp: str = ""
 
 
 class CorruptSnapshot(Exception):
-    """A value in the runs bucket is not a run snapshot; something else wrote it."""
+    """A value in the runs bucket is not a run snapshot."""
 
 
 class RunStore:
@@ -33,22 +33,22 @@ class RunStore:
         self._stream = f"KV_{bucket}"
 
     def create(self, snapshot: RunSnapshot, *, encoded: bytes | None = None) -> Coroutine[Any, Any, int]:
-        """Write the first snapshot of a run; RevisionConflict if the id is, or ever was, in use."""
+        """Write the first snapshot of a run; RevisionConflict if the id is, or was, in use."""
         return self._bucket.update(snapshot.run_id, encoded or encode(snapshot), revision=0)
 
     async def get(self, run_id: str) -> StoredRun | None:
         return _stored(run_id, await self._bucket.get(run_id))
 
     async def get_from_leader(self, run_id: str) -> StoredRun | None:
-        """For decisions about ownership, where a replica's older answer would be wrong."""
+        """For decisions about ownership: a replica may lag."""
         return _stored(run_id, await self._bucket.get_from_leader(run_id))
 
     async def exists(self, run_id: str) -> bool:
-        """As the leader knows it, whether or not its snapshot can be read."""
+        """As the leader knows it, whether or not its snapshot is readable."""
         return await self._bucket.get_from_leader(run_id) is not None
 
     async def marker(self, run_id: str) -> int | None:
-        """The revision at which the run was deleted; None if it is there, or has left no marker."""
+        """The revision at which the run was deleted; None if it exists, or has left no marker."""
         return await self._bucket.marker(run_id)
 
     async def age_sec(self, stored: StoredRun) -> float:
@@ -56,23 +56,20 @@ class RunStore:
         if not stored.timestamp:
             return 0.0
         now = (await stream_state(self._connection, self._stream)).server_time
-        # Another server may lead the bucket since.
+        # Another server, with another clock, may be the leader by now.
         return max(0.0, now - unix_time(stored.timestamp))
 
     def replace(
         self, snapshot: RunSnapshot, *, revision: int, encoded: bytes | None = None
     ) -> Coroutine[Any, Any, int]:
-        """Write over exactly `revision`; RevisionConflict if somebody else wrote since.
-
-        Who has encoded the snapshot already, to know its size, may tell.
-        """
+        """Replace exactly `revision`; RevisionConflict if it was written since."""
         return self._bucket.update(snapshot.run_id, encoded or encode(snapshot), revision=revision)
 
     async def delete(self, run_id: str, *, revision: int) -> None:
         await self._bucket.delete(run_id, revision=revision)
 
     async def forbid(self, run_id: str) -> None:
-        """Keep an id that no run has from ever getting one; RevisionConflict if there is a run by now."""
+        """Keep an unused id from being used; RevisionConflict if it has a run by now."""
         try:
             await self._bucket.delete(run_id, revision=0)
         except RevisionConflict:

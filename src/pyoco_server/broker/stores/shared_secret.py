@@ -1,4 +1,4 @@
-"""A random secret that all gateways share: whoever needs it first makes it."""
+"""A random secret that all gateways share."""
 
 import secrets
 from typing import Final
@@ -11,7 +11,7 @@ _BYTES: Final = 32
 
 
 async def shared_secret(connection: Connection, name: str) -> bytes:
-    """The secret of this name; it is kept beside the leases, where workers have no business."""
+    """The secret of this name, created by the first caller. Workers cannot read the bucket of leases."""
     bucket = Bucket(connection, connection.config.lease_kv_bucket)
     key = f"secret_{name}"
     stored = await bucket.get_from_leader(key)
@@ -23,6 +23,6 @@ async def shared_secret(connection: Connection, name: str) -> bytes:
     except RevisionConflict:
         stored = await bucket.get_from_leader(key)
         if stored is None:
-            raise connection.unavailable(f"the secret {name} was made and removed in one moment") from None
+            raise connection.unavailable(f"the secret {name} was created and removed at once") from None
         return stored.value
     return fresh

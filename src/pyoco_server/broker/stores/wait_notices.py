@@ -1,7 +1,7 @@
-"""What happened to waits, handed out for notifications: each to one gateway at a time, until it is done.
+"""The events of waits as a queue for notifications: each is delivered to one gateway at a time.
 
-All gateways share one durable consumer of the stream. What is not acknowledged comes again by itself: after
-the pause that was asked for, or when whoever had it is gone.
+All gateways share one durable consumer of the stream. An event that is not acknowledged is redelivered: after
+the delay of its nak, or after AckWait when its gateway has died.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 NOTIFY_CONSUMER: Final = "pyoco_notify"
 
 _PULL_EXPIRES_SEC = 5.0
-# Beyond the time that a receiver may take: for reading the wait, and for the word to come back.
+# Added to the receiver's timeout: for reading the wait, and for the acknowledgement.
 _MARGIN_SEC = 5.0
-# Those in a pause count too: while so many are refused by their receiver, the others wait in the stream.
-_MAX_UNDONE = 5_000
+# Events between two attempts count too: while so many fail, the others wait in the stream.
+_MAX_ACK_PENDING = 5_000
 _EMPTY = {"404", "408"}
 
 
@@ -53,15 +53,15 @@ class WaitNotices:
         self._inbox = RenewableSubscription(connection, self._on_message)
         self._arrived: asyncio.Queue[Message] = asyncio.Queue()
 
-    async def keep(self) -> None:
-        """Make the consumer, or have an existing one know our settings; it begins with what comes next."""
+    async def ensure_consumer(self) -> None:
+        """Create or update the consumer; it begins with the next event."""
         config = ConsumerConfig(
             durable_name=NOTIFY_CONSUMER,
             deliver_policy=DeliverPolicy.NEW,
             ack_policy=AckPolicy.EXPLICIT,
             ack_wait=self._connection.config.notify_timeout_sec + _MARGIN_SEC,
             max_deliver=-1,
-            max_ack_pending=_MAX_UNDONE,
+            max_ack_pending=_MAX_ACK_PENDING,
         )
         request = {"stream_name": self._stream, "config": config.as_dict()}
         try:
@@ -69,8 +69,8 @@ class WaitNotices:
         except jetstream_api.ApiRefused as refused:
             raise self._connection.unavailable(f"{NOTIFY_CONSUMER}: {refused}") from refused
 
-    async def forget(self) -> None:
-        """Remove the consumer, and with it all that was not told yet."""
+    async def delete_consumer(self) -> None:
+        """Remove the consumer, and with it all undelivered notifications."""
         try:
             await self._call("CONSUMER.DELETE")
         except jetstream_api.ApiRefused as refused:
@@ -78,7 +78,7 @@ class WaitNotices:
                 raise self._connection.unavailable(f"{NOTIFY_CONSUMER}: {refused}") from refused
 
     async def next(self) -> WaitNotice | None:
-        """The next event, waiting a moment for it; one caller at a time."""
+        """The next event, or None after a while; for one caller at a time."""
         if await self._inbox.renew():
             self._arrived = asyncio.Queue()
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{NOTIFY_CONSUMER}"
@@ -90,7 +90,7 @@ class WaitNotices:
         except TimeoutError:
             # A late reply must not be taken for the reply to the next pull.
             await self.end_pull()
-            raise ConsumerGone("no answer to a pull") from None
+            raise ConsumerGone("no reply to a pull") from None
         if message.status is None:
             return await self._read(message)
         if message.status in _EMPTY:
@@ -109,7 +109,7 @@ class WaitNotices:
         try:
             return WaitNotice(decode_wait_event(message.data), delivery)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            log.error("message %d is no event of a wait: %s", delivery.stream_seq, error)
+            log.error("message %d is not an event of a wait: %s", delivery.stream_seq, error)
             await delivery.term()
             return None
 
@@ -118,7 +118,7 @@ class WaitNotices:
 
 
 def notify_access(config: NatsBackendConfig) -> list[str]:
-    """The subjects that a gateway publishes to for all this."""
+    """The subjects that a gateway publishes to for this."""
     consumer = f"{config.wait_event_stream}.{NOTIFY_CONSUMER}"
     calls = ("DURABLE.CREATE", "DELETE", "MSG.NEXT")
     return [*(f"$JS.API.CONSUMER.{call}.{consumer}" for call in calls), f"$JS.ACK.{consumer}.>"]

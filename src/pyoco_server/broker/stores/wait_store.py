@@ -1,7 +1,7 @@
-"""Waits for people at rest: every write is a compare-and-set, and one of them decides.
+"""Stored waits for people: every write is a compare-and-set.
 
-A wait's key is its id, which begins with the id of its run: so one subject with a wildcard names all waits
-of a run.
+The key of a wait is its id, which begins with the id of its run: one subject with a wildcard matches all
+waits of a run.
 """
 
 import logging
@@ -14,12 +14,17 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, last_sequence, next_message, read_batch
-from pyoco_server.records.wait_models import WaitEvent, WaitRecord, decode_outbox, decode_wait, encode_wait
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, last_sequence, next_message, read_all
+from pyoco_server.records.wait_models import (
+    WaitEvent,
+    WaitRecord,
+    decode_outbox,
+    decode_wait,
+    encode_wait,
+    run_id_of,
+)
 
 log = logging.getLogger(__name__)
-
-_BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +46,33 @@ class WaitStore:
         self._prefix = f"$KV.{bucket}."
 
     async def get(self, wait_id: str) -> StoredWait | None:
-        """As any replica knows it."""
         return _stored(wait_id, await self._bucket.get(wait_id))
 
     async def get_from_leader(self, wait_id: str) -> StoredWait | None:
-        """For decisions, where a replica's older answer would be wrong."""
+        """For decisions: a replica may lag."""
         return _stored(wait_id, await self._bucket.get_from_leader(wait_id))
 
     async def of_run_from_leader(self, run_id: str) -> list[StoredWait]:
-        """All waits of the run, those written last at the end; whatever was acknowledged is among them."""
+        """All waits of the run, in the order of their last writes; none that was acknowledged is missing."""
         messages = [message async for message in self._messages(run_id)]
         after = messages[-1].sequence if messages else 0
         subject = f"{self._prefix}{run_id}.*"
-        # A replica stores messages in order: what it lacks is behind the last one that it has.
+        # A replica stores messages in order: what it lacks is after the last one that it has.
         while newer := await next_message(self._connection, self._stream, subject, after=after):
             messages.append(newer)
             after = newer.sequence
         return self._waits_in(messages)
 
     async def create(self, record: WaitRecord, *, outbox: Sequence[WaitEvent] = ()) -> int:
-        """Write a wait that is asked the first time; RevisionConflict if it is there, or ever was."""
+        """Write a new wait; RevisionConflict if it exists, or existed."""
         return await self._bucket.update(record.wait_id, encode_wait(record, outbox), revision=0)
 
     async def replace(self, record: WaitRecord, revision: int, *, outbox: Sequence[WaitEvent] = ()) -> int:
-        """Write over exactly `revision`; RevisionConflict if somebody else wrote since."""
+        """Replace exactly `revision`; RevisionConflict if it was written since."""
         return await self._bucket.update(record.wait_id, encode_wait(record, outbox), revision=revision)
 
     async def remove_run(self, run_id: str) -> int:
-        """Delete the waits of a run that is removed; markers stay, for whoever follows the bucket."""
+        """Delete the waits of a run that is removed; markers remain, for the feed of the bucket."""
         removed = 0
         async for message in self._messages(run_id):
             if not message.is_marker:
@@ -77,11 +81,11 @@ class WaitStore:
         return removed
 
     async def has_messages(self, run_id: str) -> bool:
-        """Whether there is anything under the run's id, be it a marker. Most runs ask nobody."""
+        """Whether there is a wait or a marker of the run; most runs have none."""
         return bool(await last_sequence(self._connection, self._stream, f"{self._prefix}{run_id}.*"))
 
     async def purge_run(self, run_id: str) -> None:
-        """Take out all that there is under the run's id, markers as well."""
+        """Remove the waits and markers of the run."""
         await jetstream_api.purge(self._connection, self._stream, f"{self._prefix}{run_id}.*")
 
     async def _remove(self, wait_id: str, revision: int) -> None:
@@ -90,14 +94,14 @@ class WaitStore:
                 await self._bucket.delete(wait_id, revision=revision)
                 return
             except RevisionConflict:
-                log.debug("a wait was written or removed meanwhile", extra={"wait_id": wait_id})
+                log.debug("the wait was changed meanwhile", extra=_log_fields(wait_id))
             newer = await self._bucket.get_from_leader(wait_id)
             if newer is None:
                 return
             revision = newer.revision
 
     def _waits_in(self, messages: Iterable[StreamMessage]) -> list[StoredWait]:
-        """Of each wait its last message, in the order of these."""
+        """The last message of each wait, in the order of these."""
         found: dict[str, StoredWait] = {}
         for message in messages:
             wait_id = message.subject.removeprefix(self._prefix)
@@ -107,24 +111,21 @@ class WaitStore:
                 found[wait_id] = stored
         return list(found.values())
 
-    async def _messages(self, run_id: str) -> AsyncIterator[StreamMessage]:
-        subject = f"{self._prefix}{run_id}.*"
-        after = 0
-        while batch := await read_batch(self._connection, self._stream, subject, after=after, limit=_BATCH):
-            for message in batch:
-                yield message
-            if len(batch) < _BATCH:
-                return
-            after = batch[-1].sequence
+    def _messages(self, run_id: str) -> AsyncIterator[StreamMessage]:
+        return read_all(self._connection, self._stream, f"{self._prefix}{run_id}.*")
 
 
 def _stored(wait_id: str, entry: Entry | None) -> StoredWait | None:
-    """A value that is no wait is treated as if there was none: somebody else has written it."""
+    """None also for a value that is not a wait."""
     if entry is None:
         return None
     try:
         outbox = tuple(decode_outbox(entry.value))
         return StoredWait(decode_wait(entry.value), entry.revision, outbox)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        log.error("the bucket of waits has a value that is none: %s", error, extra={"wait_id": wait_id})
+        log.error("unreadable wait: %s", error, extra=_log_fields(wait_id))
         return None
+
+
+def _log_fields(wait_id: str) -> dict[str, str]:
+    return {"run_id": run_id_of(wait_id), "wait_id": wait_id}

@@ -1,4 +1,4 @@
-"""What was done to the wheels, by whom and from where: one entry for each upload and each deletion."""
+"""The history of the wheels: one entry for each upload and each deletion."""
 
 import logging
 import time
@@ -9,15 +9,14 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch, stream_state
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_all, stream_state
 from pyoco_server.records.models import encode
 from pyoco_server.records.operation_models import Source, WheelAction, WheelActor, WheelEvent
 
 log = logging.getLogger(__name__)
 
-# How many entries a look backwards spans.
+# How many sequences are read at a time, going back.
 _WINDOW: Final = 512
-
 
 _decode = msgspec.json.Decoder(WheelEvent).decode
 
@@ -27,7 +26,7 @@ def new_event_id() -> str:
 
 
 class WheelHistory:
-    """The `pyoco_wheel_history` bucket: entries are written once, and leave when they are old."""
+    """The `pyoco_wheel_history` bucket; its TTL removes old entries."""
 
     def __init__(self, connection: Connection) -> None:
         name = connection.config.wheel_history_kv_bucket
@@ -58,17 +57,13 @@ class WheelHistory:
         return found[:limit]
 
     async def _between(self, lowest: int, highest: int) -> list[WheelEvent]:
-        messages: list[StreamMessage] = []
-        after = lowest - 1
-        while after < highest and (
-            batch := await read_batch(
-                self._connection, self._stream, self._all, after=after, limit=highest - after
-            )
-        ):
-            messages += batch
-            after = batch[-1].sequence
-        events = (_readable(message) for message in messages if message.sequence <= highest)
-        return [event for event in events if event is not None]
+        events: list[WheelEvent] = []
+        async for message in read_all(self._connection, self._stream, self._all, after=lowest - 1):
+            if message.sequence > highest:
+                break
+            if (event := _readable(message)) is not None:
+                events.append(event)
+        return events
 
 
 def new_event(
@@ -82,7 +77,6 @@ def new_event(
     actor: WheelActor,
     source: Source,
 ) -> WheelEvent:
-    """The entry for what has just been done."""
     return WheelEvent(
         event_id=new_event_id(),
         occurred_at=time.time(),
@@ -101,5 +95,5 @@ def _readable(message: StreamMessage) -> WheelEvent | None:
     try:
         return _decode(message.data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        log.warning("the entry at %s cannot be read: %s", message.subject, error)
+        log.warning("unreadable wheel history entry at %s: %s", message.subject, error)
         return None

@@ -1,7 +1,6 @@
-"""Worker records at rest. A worker writes what it does, a gateway what operators want of it.
+"""Stored worker records: a worker writes its state, a gateway the commands of operators.
 
-Both write by compare-and-set, and whoever comes second keeps what the other has written: nobody's word is
-lost.
+Both write by compare-and-set and keep what the other has written.
 """
 
 import asyncio
@@ -15,14 +14,14 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch, stream_state
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_all, stream_state
 from pyoco_server.errors import NatsUnavailable, WorkerNotFound
 from pyoco_server.records.models import WorkerRecord, decode_worker, encode
 
 log = logging.getLogger(__name__)
 
-# How often, and after which pause, a replica is asked that has not received our own last write yet.
-_TRIES = 5
+# How often, and after which pause, a replica is read again that lacks this gateway's last write.
+_REPLICA_READS = 5
 _REPLICA_SEC = 0.05
 
 
@@ -44,7 +43,7 @@ class WorkerRegistry:
         self._bucket = Bucket(connection, config.workers_kv_bucket)
         self._stream = f"KV_{config.workers_kv_bucket}"
         self._all = f"$KV.{config.workers_kv_bucket}.*"
-        # The revision of our own last write: who has made a change sees it.
+        # The revision of this gateway's last write, which it must read.
         self._written = 0
 
     async def get(self, worker_id: str) -> WorkerRecord | None:
@@ -52,37 +51,31 @@ class WorkerRegistry:
         return None if entry is None else decode_worker(entry.value)
 
     async def all(self) -> list[WorkerRecord]:
-        """Every worker that has a record, however many, in one read of the bucket or a few."""
         return [stored.record for stored in await self.stored()]
 
     async def stored(self) -> list[StoredWorker]:
-        for _ in range(_TRIES):
+        for _ in range(_REPLICA_READS):
             messages = await self._messages()
             if not self._written or (messages and messages[-1].sequence >= self._written):
                 break
             await asyncio.sleep(_REPLICA_SEC)
         else:
-            # No replica is that late: the bucket was replaced, or what we wrote was removed.
+            # No replica lags that long: the bucket was replaced, or the record was removed.
             self._written = 0
         # A worker that writes between two reads is in both.
         latest = {message.subject: message for message in messages}
         return [stored for stored in map(_readable, latest.values()) if stored is not None]
 
     async def server_time(self) -> float:
-        """The clock by which `stored_at` is told."""
+        """The present time by the clock of `stored_at`."""
         return (await stream_state(self._connection, self._stream)).server_time
 
     async def remove(self, stored: StoredWorker) -> None:
-        """Remove the record unless it was written since; no marker is left, as nobody follows this bucket."""
+        """Remove the record unless it was written since; without a marker, as this bucket has no feed."""
         await jetstream_api.purge(self._connection, self._stream, stored.subject, upto=stored.revision)
 
     async def _messages(self) -> list[StreamMessage]:
-        messages: list[StreamMessage] = []
-        while batch := await read_batch(
-            self._connection, self._stream, self._all, after=messages[-1].sequence if messages else 0
-        ):
-            messages += batch
-        return messages
+        return [message async for message in read_all(self._connection, self._stream, self._all)]
 
     async def change(self, worker_id: str, change: Callable[[WorkerRecord], WorkerRecord]) -> WorkerRecord:
         """Apply `change` to the record as it is when it is written; WorkerNotFound if there is none."""
@@ -98,7 +91,7 @@ class WorkerRegistry:
                 continue
             except NatsUnavailable as failure:
                 entry, record = await read_back(self._entry(worker_id), failure)
-                # The worker may have written since, and keeps what was asked of it.
+                # The worker may have written since, and has kept the change.
                 if change(record) != record:
                     raise
                 self._written = entry.revision
@@ -122,24 +115,24 @@ def _readable(message: StreamMessage) -> StoredWorker | None:
     try:
         record = decode_worker(message.data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        log.warning("the worker record at %s cannot be read: %s", message.subject, error)
+        log.warning("unreadable worker record at %s: %s", message.subject, error)
         return None
     return StoredWorker(record, message.subject, message.sequence, message.stored_at)
 
 
 class OwnRecord:
-    """The one record that this worker keeps up to date."""
+    """The record of this worker."""
 
     def __init__(self, connection: Connection, record: WorkerRecord) -> None:
         self._bucket = Bucket(connection, connection.config.workers_kv_bucket)
         self._revision: int | None = None
         self.record = record
-        # The instance id of another living worker that uses our id, if there is one.
+        # The instance id of another live worker with the same id, if there is one.
         self.rival: str | None = None
         self._has_written = False
 
     async def save(self) -> None:
-        """Write the record; what operators have written into it since is kept, and known afterwards."""
+        """Write the record; commands of operators are kept, and are in `record` afterwards."""
         while True:
             try:
                 if self._revision is None:
@@ -167,17 +160,17 @@ class OwnRecord:
         try:
             stored = decode_worker(entry.value)
         except msgspec.DecodeError:
-            log.warning("the record of worker %s was not readable and is replaced", self.record.worker_id)
+            log.warning("replacing the unreadable record of worker %s", self.record.worker_id)
             return
         self.record.hidden = stored.hidden
         self.record.paused = stored.paused
         if stored.instance_id == self.record.instance_id:
-            # An earlier instance of this id was asked to end, and has: that is not meant for us.
+            # A drain of an earlier instance does not apply to this one.
             self.record.drain_requested_at = stored.drain_requested_at
-        self._look_for_rival(stored)
+        self._detect_rival(stored)
 
-    def _look_for_rival(self, stored: WorkerRecord) -> None:
-        """A record that another instance has written since our last write is shared with a living worker."""
+    def _detect_rival(self, stored: WorkerRecord) -> None:
+        """Another instance that has written since this one's last write is alive."""
         is_other = stored.instance_id not in {self.record.instance_id, self.rival}
         if is_other and self._has_written:
             self.rival = stored.instance_id

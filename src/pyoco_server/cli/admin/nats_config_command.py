@@ -115,7 +115,7 @@ def _exports(groups: list[WorkerGroup], lent: dict[str, WorkerAccess]) -> Iterat
             kinds.setdefault(("service", subject, False), []).append(group.account)
         for subject in access.streamed:
             kinds.setdefault(("service", subject, True), []).append(group.account)
-        for subject in access.heard:
+        for subject in access.subscribed:
             kinds.setdefault(("stream", subject, False), []).append(group.account)
     for (kind, subject, streamed), importers in kinds.items():
         yield {
@@ -128,7 +128,7 @@ def _exports(groups: list[WorkerGroup], lent: dict[str, WorkerAccess]) -> Iterat
 def _imports(access: WorkerAccess) -> list[dict[str, Any]]:
     services = [*access.requests, *access.streamed]
     return [{"service": {"account": ACCOUNT, "subject": subject}} for subject in services] + [
-        {"stream": {"account": ACCOUNT, "subject": subject}} for subject in access.heard
+        {"stream": {"account": ACCOUNT, "subject": subject}} for subject in access.subscribed
     ]
 
 

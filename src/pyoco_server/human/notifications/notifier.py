@@ -61,7 +61,7 @@ class Notifier:
         """A receiver that is configured later must not get the events until then."""
         await self._connection.wait_ready()
         try:
-            await self._notices.forget()
+            await self._notices.delete_consumer()
         except NatsUnavailable as error:
             log.info("the consumer of notifications is kept until the next start: %s", error)
 
@@ -88,7 +88,7 @@ class Notifier:
             try:
                 await self._connection.wait_ready()
                 if not created:
-                    await self._notices.keep()
+                    await self._notices.ensure_consumer()
                     created = True
                 if notice := await self._notices.next():
                     return notice

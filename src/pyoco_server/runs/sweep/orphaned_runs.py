@@ -50,7 +50,7 @@ class OrphanedRuns:
                     await check_lease()
                     await self._apply(run, repair)
         if without_job:
-            async for _ in self._queued.look():
+            async for _ in self._queued.read():
                 await check_lease()
         for run in without_job:
             if not self._has_job(run):

@@ -51,7 +51,7 @@ class LogFollower:
         async with self._watches.watching(self._run_id) as watch:
             pauses: Iterator[float] = iter(())
             while True:
-                if watch.settle():
+                if watch.reset():
                     pauses = iter(_REREAD_SEC)
                 try:
                     await self._check_truncated()
@@ -60,7 +60,7 @@ class LogFollower:
                 except NatsUnavailable as error:
                     log.debug("cannot read the run's log: %s", error, extra={"run_id": self._run_id})
                     watch.status = None
-                    await watch.stirs(_RETRY_SEC)
+                    await watch.wait(_RETRY_SEC)
                     continue
                 if page.lines:
                     yield page.lines
@@ -68,7 +68,7 @@ class LogFollower:
                     return
                 if not page.moved:
                     # After the end there are no more hints, though a replica may have to catch up.
-                    await watch.stirs(next(pauses, _RETRY_SEC if ended else _POLL_SEC))
+                    await watch.wait(next(pauses, _RETRY_SEC if ended else _POLL_SEC))
 
     async def _check_truncated(self) -> None:
         interruptions = self._logs.interruptions
