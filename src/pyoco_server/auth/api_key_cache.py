@@ -19,8 +19,7 @@ from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.auth.tokens import Token, digest_of, fingerprint, new_token, stored_secret
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.resources import ensure_api_keys
-from pyoco_server.broker.stores.api_keys import ApiKeyMirror
-from pyoco_server.broker.stores.api_keys import ApiKeyRecord, ApiKeys, StoredSecret
+from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys, StoredSecret
 from pyoco_server.errors import ApiKeyInvalid, NatsUnavailable
 
 log = logging.getLogger(__name__)

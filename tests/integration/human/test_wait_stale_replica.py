@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream import stream_reads
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
-from pyoco_server.broker.stores import wait_store
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.errors import WaitConflict, WaitExpired
@@ -30,11 +30,15 @@ class LaggingReplica:
     def __init__(self, messages: list[StreamMessage], monkeypatch: pytest.MonkeyPatch) -> None:
         self.reads = 0
 
-        async def stale(*args: Any, after: int = 0, **options: Any) -> list[StreamMessage]:
+        async def stale(
+            connection: Connection, stream: str, subject: str, *, after: int = 0, **options: Any
+        ) -> list[StreamMessage]:
+            if stream != f"KV_{connection.config.waits_kv_bucket}":
+                return await read_batch(connection, stream, subject, after=after, **options)
             self.reads += 1
             return [message for message in messages if message.sequence > after]
 
-        monkeypatch.setattr(wait_store, "read_batch", stale)
+        monkeypatch.setattr(stream_reads, "read_batch", stale)
 
 
 async def lagging(run: WaitingRun, monkeypatch: pytest.MonkeyPatch) -> LaggingReplica:

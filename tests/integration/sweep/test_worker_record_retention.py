@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from pyoco_server.broker.jetstream import stream_reads
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.stores import worker_registry
 from pyoco_server.broker.stores.worker_registry import OwnRecord, WorkerRegistry
@@ -111,7 +112,7 @@ async def test_a_worker_that_writes_between_two_reads_is_listed_once(
                 await put_record(connection, a_record("w0", seen_at=2.0))
             return await read_batch(*arguments, after=after, limit=2)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(worker_registry, "read_batch", small)
+        monkeypatch.setattr(stream_reads, "read_batch", small)
         found = await WorkerRegistry(connection).all()
         assert sorted((each.worker_id, each.last_seen_at) for each in found) == [
             ("w0", 2.0),
