@@ -19,7 +19,7 @@ from pyoco_server.cli.server import server_command as server
 from pyoco_server.cli.views.console import printable
 from pyoco_server.system.system_language import system_language
 from tests.support.commands import call_client, call_command
-from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER, run_command
+from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER
 
 APPS = {
     "pyoco-server": server.app,
@@ -160,21 +160,6 @@ def test_a_usage_error_is_exit_code_1_with_the_cause_and_an_example(
     assert complaint in said.err
     assert re.search(rf"^  Example: {program}\b", said.err, re.MULTILINE)
     assert re.search(rf"^  Help: {program}.* --help$", said.err, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("program", "arguments"),
-    [
-        ("pyoco-server", ["up", "--port", "x"]),
-        ("pyoco-worker", ["--tag", "a.b"]),
-        ("pyoco-client", ["submit"]),
-        ("pyoco-server-admin", ["what"]),
-    ],
-)
-def test_the_programs_themselves_exit_with_1(program: str, arguments: list[str]) -> None:
-    done = run_command(MODULES[program], *arguments)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "ERR-PYOCO-0018" in done.stderr
 
 
 def test_a_bad_setting_is_a_usage_error_that_names_key_and_value() -> None:

@@ -160,7 +160,7 @@ def spend(patch: pytest.MonkeyPatch, thrift: dict[str, float]) -> None:
 writes = st.lists(st.tuples(st.integers(0, 9), maybe(snapshots)), max_size=25)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(writes=writes, questions=st.lists(st.tuples(filters, sorts, thrifts), min_size=1, max_size=8))
 def test_the_index_finds_what_the_filter_matches_in_the_order_wanted(
     writes: list[tuple[int, dict[str, Any] | None]],
@@ -176,7 +176,7 @@ def test_the_index_finds_what_the_filter_matches_in_the_order_wanted(
             assert index.search(wanted, sort).count(100) == len(expected)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), sort=sorts, wanted=filters, thrift=thrifts)
 def test_pages_tell_each_run_once_that_does_not_change_meanwhile(
     data: st.DataObject, sort: Sort, wanted: RunFilter, thrift: dict[str, float]
@@ -204,7 +204,7 @@ def _count(table: str) -> Callable[[sqlite3.Connection], int]:
     return lambda db: int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(writes=writes)
 def test_nothing_is_left_of_runs_that_were_removed(
     writes: list[tuple[int, dict[str, Any] | None]],
