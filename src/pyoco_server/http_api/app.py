@@ -1,4 +1,4 @@
-"""The app: middleware, routes, error responses, and the gateway's life.
+"""The app: middleware, routes, error responses, and the lifespan of the gateway.
 
 Importing a module of routes binds its handlers to their endpoints.
 """
@@ -11,12 +11,12 @@ from fastapi import FastAPI
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.metrics import metrics_routes  # noqa: F401
-from pyoco_server.http_api.middleware.authentication import Authenticate
-from pyoco_server.http_api.middleware.origin_check import CheckOrigin
-from pyoco_server.http_api.middleware.rate_limits import LimitRate
-from pyoco_server.http_api.middleware.request_counts import CountRequests
-from pyoco_server.http_api.middleware.security_headers import SecurityHeaders
-from pyoco_server.http_api.middleware.submit_fast_path import ShortWay
+from pyoco_server.http_api.middleware.authentication import AuthenticationMiddleware
+from pyoco_server.http_api.middleware.origin_check import OriginMiddleware
+from pyoco_server.http_api.middleware.rate_limits import RateLimitMiddleware
+from pyoco_server.http_api.middleware.request_counts import RequestCountMiddleware
+from pyoco_server.http_api.middleware.security_headers import SecurityHeadersMiddleware
+from pyoco_server.http_api.middleware.submit_fast_path import SubmitFastPath
 from pyoco_server.http_api.openapi import describe
 from pyoco_server.http_api.responses import http_problems as problems
 from pyoco_server.http_api.routes import (  # noqa: F401
@@ -48,7 +48,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         async with gateway.running():
             yield
 
-    # The interactive pages load scripts from other hosts, which a self-hosted server must not.
+    # No docs pages: they load scripts from other hosts.
     app = FastAPI(
         title="pyoco-server",
         version=__version__,
@@ -56,20 +56,22 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        # Our traces are of runs; the framework's own would look for a place to go with each request.
+        # Traces are of runs, not of requests.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     problems.install(app)
-    # Each goes around those before it: counted is also what is refused.
-    app.add_middleware(ShortWay, method="POST", path="/runs", endpoint=submit_run)
+    # Each is outside of those before it: rejected requests are counted too.
+    app.add_middleware(SubmitFastPath, method="POST", path="/runs", endpoint=submit_run)
     if config.http_rate_limit:
-        app.add_middleware(LimitRate, per_sec=config.http_rate_limit, burst=config.http_rate_limit_burst)
+        app.add_middleware(
+            RateLimitMiddleware, per_sec=config.http_rate_limit, burst=config.http_rate_limit_burst
+        )
     if config.http_auth_mode == "api_key":
-        app.add_middleware(Authenticate, header=config.http_api_key_header)
+        app.add_middleware(AuthenticationMiddleware, header=config.http_api_key_header)
     else:
-        app.add_middleware(CheckOrigin, allowed_hosts=config.http_allowed_hosts)
-    app.add_middleware(CountRequests)
-    app.add_middleware(SecurityHeaders)
+        app.add_middleware(OriginMiddleware, allowed_hosts=config.http_allowed_hosts)
+    app.add_middleware(RequestCountMiddleware)
+    app.add_middleware(SecurityHeadersMiddleware)
     add_routes(app)
     describe(app, config)
     return app

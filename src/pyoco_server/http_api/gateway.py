@@ -12,10 +12,18 @@ from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.cursor_key import SharedCursors
 from pyoco_server.http_api.middleware.request_counts import RequestCounts
-from pyoco_server.http_api.responses.shared_responses import KeptAnswers
-from pyoco_server.http_api.services import Authentication, Bulk, RunListing, Runs, Service, Waits, Wheels
+from pyoco_server.http_api.responses.shared_responses import SharedResponses
+from pyoco_server.http_api.services import (
+    Authentication,
+    Bulk,
+    RunListing,
+    Runs,
+    Service,
+    SharedCursors,
+    Waits,
+    Wheels,
+)
 from pyoco_server.human.notifications.notifier import Notifier
 from pyoco_server.runs.sweep.sweeper import Sweeper
 
@@ -47,7 +55,7 @@ class Gateway:
         self.dead_letters = DeadLetters(self.connection)
         self.workers = WorkerRegistry(self.connection)
         self.requests = RequestCounts()
-        self.overviews = KeptAnswers()
+        self.overviews = SharedResponses()
 
     def _add(self, service: S) -> S:
         self._services.append(service)

@@ -11,6 +11,7 @@ from pyoco_server.broker.stores.bulk_records import BulkRecords
 from pyoco_server.broker.stores.run_hints import RunWatches
 from pyoco_server.broker.stores.run_log_store import RunLogs
 from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.broker.stores.shared_secret import shared_secret
 from pyoco_server.broker.stores.wait_events import WaitEvents
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.broker.stores.wheel_history import WheelHistory
@@ -25,6 +26,7 @@ from pyoco_server.human.wait_maintenance import WaitMaintenance
 from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner
 from pyoco_server.runs.explain.explainer import Explainer
+from pyoco_server.runs.index.pagination import Cursors
 from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from pyoco_server.runs.index.run_index import RunIndex
 from pyoco_server.runs.index.run_lists import RunLists
@@ -159,3 +161,22 @@ class Waits:
         await self.maintenance.close()
         await self.feed.close()
         await self.index.close()
+
+
+class SharedCursors:
+    """List cursors, signed with the key that all gateways share."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._cursors: Cursors | None = None
+        connection.add_hook(self._forget)
+
+    async def get(self) -> Cursors:
+        """The key is read once per connection; NatsUnavailable when that fails."""
+        if self._cursors is None:
+            self._cursors = Cursors(await shared_secret(self._connection, "cursors"))
+        return self._cursors
+
+    async def _forget(self) -> None:
+        # A server that lost its data has another key.
+        self._cursors = None

@@ -20,7 +20,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.metrics.metric_page import Distribution, MetricPage
 from pyoco_server.http_api.metrics.metric_table import METRICS, Kind
-from pyoco_server.http_api.metrics.run_timings import MOST_FLOWS, OTHER_FLOWS, RunTimings
+from pyoco_server.http_api.metrics.run_timings import MAX_FLOWS, OTHER_FLOWS, RunTimings
 from pyoco_server.records.models import Job, RunStatus, WorkerState, encode, pending_snapshot
 from pyoco_server.runs.index.run_summary import summary_of
 from pyoco_server.runs.lifecycle.submission import new_job
@@ -355,7 +355,7 @@ def change_of(job: Job, revision: int, **fields: Any) -> RunChange:
 
 def told_by(timings: RunTimings) -> Scrape:
     page = MetricPage()
-    timings.tell(page)
+    timings.report_to(page)
     return Scrape(page.text().decode())
 
 
@@ -401,14 +401,14 @@ def test_a_run_that_never_began_has_ended_but_took_no_time() -> None:
 
 def test_nobody_can_make_the_page_longer_by_inventing_flows() -> None:
     timings = RunTimings()
-    for number in range(MOST_FLOWS + 20):
+    for number in range(MAX_FLOWS + 20):
         job = new_job(flow_name=f"flow-{number}", tag="default")
         began = job.submitted_at
         timings.take([change_of(job, 1, status=RunStatus.COMPLETED, start_time=began, end_time=began + 1)])
     found = told_by(timings)
-    assert len(found.labels("pyoco_run_duration_seconds_count", "flow")) == MOST_FLOWS + 1
+    assert len(found.labels("pyoco_run_duration_seconds_count", "flow")) == MAX_FLOWS + 1
     assert found.value("pyoco_run_duration_seconds_count", flow=OTHER_FLOWS) == 20
-    assert not timings._begun
+    assert not timings._started
 
 
 def test_a_value_counts_below_its_bound_and_above_it() -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.http_api.responses.shared_responses import KeptAnswers
+from pyoco_server.http_api.responses.shared_responses import SharedResponses
 from pyoco_server.http_api.routes.overview_routes import WINDOWS
 from pyoco_server.records.models import RunStatus
 from pyoco_server.runs.index import activity
@@ -160,7 +160,7 @@ async def test_those_who_ask_at_once_share_one_answer_for_a_second(monkeypatch: 
         await asyncio.sleep(0)
         return b"%d" % found[-1]
 
-    kept = KeptAnswers()
+    kept = SharedResponses()
     assert await asyncio.gather(*(kept.get("key", find) for _ in range(5))) == [b"0"] * 5
     assert await kept.get("another", find) == b"1"
     clock += 1
@@ -174,7 +174,7 @@ async def test_what_could_not_be_found_is_looked_for_again() -> None:
     async def find() -> bytes:
         return b"found"
 
-    kept = KeptAnswers()
+    kept = SharedResponses()
     with pytest.raises(ConnectionError):
         await kept.get("key", fail)
     assert await kept.get("key", find) == b"found"

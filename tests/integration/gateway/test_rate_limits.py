@@ -51,7 +51,7 @@ def test_each_caller_has_a_share_of_its_own(clock: Clock) -> None:
 def test_no_number_of_callers_takes_more_than_so_much_memory(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rate_limits, "_MOST_CALLERS", 3)
+    monkeypatch.setattr(rate_limits, "_MAX_CALLERS", 3)
     buckets = TokenBuckets(per_sec=1, burst=1, clock=clock)
     for number in range(100):
         clock.now += 0.01

@@ -93,8 +93,8 @@ def test_a_run_that_failed_with_human_timeout_is_not_remembered_and_did_not_star
     for revision, (fields, remembered) in enumerate([({}, 1), (timed_out, 0), (retried, 1)], start=1):
         data = encode(structs.replace(run, **fields))
         timings.take([RunChange(run.run_id, revision, data, summary_of(data))])
-        assert len(timings._begun) == remembered
-    timings.tell(page)
+        assert len(timings._started) == remembered
+    timings.report_to(page)
     assert f"{COUNT} 1.0" in page.text().decode().splitlines()
 
 
@@ -103,5 +103,5 @@ def test_the_start_of_a_run_that_is_first_seen_as_it_waits_for_people_is_observe
     timings, page, run = RunTimings(), MetricPage(), running()
     data = encode(structs.replace(run, status=RunStatus.WAITING_HUMAN, generation=1))
     timings.take([RunChange(run.run_id, 1, data, summary_of(data))])
-    timings.tell(page)
+    timings.report_to(page)
     assert f"{COUNT} 1.0" in page.text().decode().splitlines()

@@ -38,8 +38,8 @@ def arrived(ago_sec: float = 0.0) -> tuple[Request, float]:
     """A request that came so long ago, and when that was."""
     scope: dict[str, Any] = {"type": "http"}
     note_arrival(scope)
-    scope[not_found_delay._SINCE] -= ago_sec
-    return Request(scope), scope[not_found_delay._SINCE]
+    scope[not_found_delay._ARRIVED] -= ago_sec
+    return Request(scope), scope[not_found_delay._ARRIVED]
 
 
 @pytest.mark.parametrize("error", [RunNotFound, WaitNotFound, DeadLetterNotFound, BulkNotFound])

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from pyoco_server.errors import NatsUnavailable
-from pyoco_server.http_api.middleware.submit_fast_path import ShortWay
+from pyoco_server.http_api.middleware.submit_fast_path import SubmitFastPath
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -36,7 +36,7 @@ async def answer_of(endpoint: Endpoint, *, method: str = "POST", path: str = "/r
     async def send(message: Message) -> None:
         sent.append(message)
 
-    short = ShortWay(around, method="POST", path="/runs", endpoint=endpoint)
+    short = SubmitFastPath(around, method="POST", path="/runs", endpoint=endpoint)
     await short(scope, receive, send)
     return sent[0]["status"], sent[1]["body"]
 

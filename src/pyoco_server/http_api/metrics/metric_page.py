@@ -1,4 +1,4 @@
-"""One page of metrics: a family for each row of the table, filled with what was read, as Prometheus text."""
+"""A page of metrics in the text format of Prometheus."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ MEDIA_TYPE = "text/plain; version=0.0.4"
 
 
 class Distribution:
-    """How often values fell below each of some bounds. Counting one costs about as much as adding it."""
+    """A histogram."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -44,7 +44,7 @@ class Distribution:
 
 
 class MetricPage(Collector):
-    """Filled once, printed once. A name that the table does not have is a KeyError."""
+    """Filled and rendered once. A name that is not in the table is a KeyError."""
 
     def __init__(self) -> None:
         self._families = {metric.name: _family(metric) for metric in METRICS}

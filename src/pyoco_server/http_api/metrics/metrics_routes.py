@@ -1,7 +1,7 @@
-"""`GET /metrics`: how the system is, for Prometheus. What it costs does not depend on the number of runs.
+"""`GET /metrics`, for Prometheus. Its cost does not depend on the number of runs.
 
-A key that is held to a tenant is told of that tenant's runs, and of the workers and queues that all share;
-what is counted of everybody's requests and dead letters is for the operator.
+A tenant gets the metrics of its runs, and of the shared workers and queues; only the operator gets those of
+requests and dead letters.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from pyoco_server.broker.queue.queue_depths import QueueDepths
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.metrics.metric_page import MEDIA_TYPE, MetricPage
-from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
 from pyoco_server.telemetry.fast_paths import fast_paths
 from pyoco_server.version import __version__
 
-# Anybody may submit runs with any tag: only the longest queues are told one by one.
-MOST_TAGS = 100
+# Tags are unbounded: only the longest queues are listed.
+MAX_TAGS = 100
 
 _STARTED_AT = time.time()
 _BUILD = (__version__, version("pyoco"), platform.python_version())
@@ -40,44 +40,44 @@ async def get_metrics(request: Request) -> Response:
     page = MetricPage()
     tenant = caller_of(request).confined_to
     if tenant is None:
-        await _tell_all(gateway, page)
+        await _add_all(gateway, page)
     else:
-        await _tell_tenant(gateway, page, tenant)
-    # Some milliseconds for a long page, during which others want to be served.
+        await _add_tenant(gateway, page, tenant)
+    # A long page takes some milliseconds.
     return Response(await asyncio.to_thread(page.text), media_type=MEDIA_TYPE)
 
 
-async def _tell_all(gateway: Gateway, page: MetricPage) -> None:
+async def _add_all(gateway: Gateway, page: MetricPage) -> None:
     began = time.perf_counter()
     workers = await gateway.workers.all()
-    await _tell_queue(gateway, page)
-    _tell_workers(gateway, page, workers)
-    await _tell_dead_letters(gateway, page)
+    await _add_queue(gateway, page)
+    _add_workers(gateway, page, workers)
+    await _add_dead_letters(gateway, page)
     page.put("pyoco_nats_read_seconds", time.perf_counter() - began)
-    await _tell_runs(gateway, page)
-    await _tell_waits(gateway, page, None)
-    gateway.listing.timings.tell(page)
-    gateway.requests.tell(page)
-    _tell_gateway(gateway, page)
+    await _add_runs(gateway, page)
+    await _add_waits(gateway, page, None)
+    gateway.listing.timings.report_to(page)
+    gateway.requests.report_to(page)
+    _add_gateway(gateway, page)
 
 
-async def _tell_tenant(gateway: Gateway, page: MetricPage, tenant: str) -> None:
+async def _add_tenant(gateway: Gateway, page: MetricPage, tenant: str) -> None:
     workers = await gateway.workers.all()
-    own = await _tell_runs(gateway, page, tenant)
-    # The names of others' tags are their business; those of the workers are in the list of workers anyway.
-    await _tell_queue(gateway, page, own | {tag for worker in workers for tag in worker.tags})
-    _tell_workers(gateway, page, workers)
-    await _tell_waits(gateway, page, tenant)
-    gateway.listing.timings.tell(page, tenant)
+    own = await _add_runs(gateway, page, tenant)
+    # Not the tags of other tenants; those of workers are public.
+    await _add_queue(gateway, page, own | {tag for worker in workers for tag in worker.tags})
+    _add_workers(gateway, page, workers)
+    await _add_waits(gateway, page, tenant)
+    gateway.listing.timings.report_to(page, tenant)
 
 
-async def _tell_runs(gateway: Gateway, page: MetricPage, tenant: str | None = None) -> set[str]:
+async def _add_runs(gateway: Gateway, page: MetricPage, tenant: str | None = None) -> set[str]:
     """The tags of these runs."""
     page.put("pyoco_index_ready", gateway.listing.lists.ready)
     try:
         counts = await gateway.listing.lists.counts(tenant)
     except IndexNotReady:
-        # No number is better than one that is too small.
+        # No value rather than a wrong one.
         return set()
     by_status: Counter[str] = Counter({str(status): 0 for status in RunStatus})
     for (_, _, status), count in counts.items():
@@ -87,30 +87,30 @@ async def _tell_runs(gateway: Gateway, page: MetricPage, tenant: str | None = No
     return {tag for _, tag, _ in counts}
 
 
-async def _tell_waits(gateway: Gateway, page: MetricPage, tenant: str | None) -> None:
+async def _add_waits(gateway: Gateway, page: MetricPage, tenant: str | None) -> None:
     try:
         waiting = await gateway.waits.lists.open_of(tenant)
     except IndexNotReady:
-        # No number is better than a wrong one; whether the index is ready is a metric of its own.
+        # No value rather than a wrong one.
         pass
     else:
         page.put("pyoco_waits_open", waiting.count)
         age = 0.0 if waiting.oldest_at is None else max(0.0, time.time() - waiting.oldest_at)
         page.put("pyoco_waits_oldest_open_seconds", age)
-    # Behind the question, which has waited until all was read.
+    # After the query, which has caught up with the feed.
     for state, count in gateway.waits.decided.of(tenant).items():
         page.put("pyoco_waits_decided_total", count, state)
 
 
-async def _tell_queue(gateway: Gateway, page: MetricPage, among: set[str] | None = None) -> None:
-    for depth in await QueueDepths(gateway.connection).read(MOST_TAGS, among):
+async def _add_queue(gateway: Gateway, page: MetricPage, among: set[str] | None = None) -> None:
+    for depth in await QueueDepths(gateway.connection).read(MAX_TAGS, among):
         page.put("pyoco_queue_waiting_jobs", depth.waiting, depth.tag)
         page.put("pyoco_queue_in_work_jobs", depth.in_work, depth.tag)
         page.put("pyoco_queue_redelivered_jobs", depth.redelivered, depth.tag)
         page.put("pyoco_queue_oldest_waiting_seconds", depth.oldest_sec, depth.tag)
 
 
-def _tell_workers(gateway: Gateway, page: MetricPage, workers: list[WorkerRecord]) -> None:
+def _add_workers(gateway: Gateway, page: MetricPage, workers: list[WorkerRecord]) -> None:
     timeout_sec = gateway.config.worker_disconnect_timeout_sec
     seen = [(record.observed_state(disconnect_timeout_sec=timeout_sec), record) for record in workers]
     states = Counter(state for state, _ in seen)
@@ -123,14 +123,14 @@ def _tell_workers(gateway: Gateway, page: MetricPage, workers: list[WorkerRecord
     page.put("pyoco_worker_slots_busy", sum(record.slots_busy for record in alive))
 
 
-async def _tell_dead_letters(gateway: Gateway, page: MetricPage) -> None:
+async def _add_dead_letters(gateway: Gateway, page: MetricPage) -> None:
     state = await stream_state(gateway.connection, gateway.config.dlq_stream)
     page.put("pyoco_dlq_messages_total", state.messages)
     page.put("pyoco_dlq_bytes", state.bytes)
 
 
-def _tell_gateway(gateway: Gateway, page: MetricPage) -> None:
-    """What is known here without asking anybody."""
+def _add_gateway(gateway: Gateway, page: MetricPage) -> None:
+    """What needs no request to NATS."""
     for action, count in gateway.sweeper.actions.items():
         page.put("pyoco_sweep_actions_total", count, action)
     page.put("pyoco_sweep_rounds_total", gateway.sweeper.rounds)

@@ -1,4 +1,4 @@
-"""How runs fared, counted as the feed of this gateway sees them change: a scrape reads no run at all."""
+"""Counts and durations of runs, from the feed of this gateway: a scrape reads no run."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,8 +8,8 @@ from pyoco_server.records.models import TERMINAL
 from pyoco_server.runs.index.run_summary import RunItem, RunSummary
 from pyoco_server.runs.watch.run_hub import RunChange
 
-# Anybody may submit runs under any name, and each name is some kilobytes of every scrape.
-MOST_FLOWS = 30
+# Flow names are unbounded, and each is some kilobytes of every scrape.
+MAX_FLOWS = 30
 OTHER_FLOWS = "_other"
 
 _WAIT = "pyoco_run_schedule_to_start_seconds"
@@ -17,51 +17,50 @@ _DURATION = "pyoco_run_duration_seconds"
 
 
 class RunTimings:
-    """Of all runs together, and of each tenant's."""
+    """Of all runs, and of each tenant."""
 
     def __init__(self) -> None:
         self._all = _FlowTimings()
         self._of_tenant: dict[str, _FlowTimings] = {}
-        # Runs that have begun and may change again: their start was counted, or was before our time.
-        self._begun: set[str] = set()
+        # Runs whose start was counted, or happened before this gateway followed the feed.
+        self._started: set[str] = set()
 
-    def begin(self, begun: Iterable[str]) -> None:
-        """Changes are counted from here on; these runs had begun before, which was counted then."""
-        self._begun = set(begun)
+    def begin(self, started: Iterable[str]) -> None:
+        """Count changes from here on; these runs have started before."""
+        self._started = set(started)
 
     def take(self, batch: Sequence[RunChange]) -> None:
-        """Learn from what was stored; a run that changed several times since may be told only once."""
+        """Count a batch. Of several changes of a run it may have only the last."""
         for change in batch:
             if change.summary is None:
-                self._begun.discard(change.run_id)
+                self._started.discard(change.run_id)
             else:
                 self._count(change.summary)
 
-    def tell(self, page: MetricPage, tenant: str | None = None) -> None:
-        """How the runs of a tenant fared, or all of them."""
+    def report_to(self, page: MetricPage, tenant: str | None = None) -> None:
+        """The metrics of one tenant (None: of all)."""
         timings = self._all if tenant is None else self._of_tenant.get(tenant, _FlowTimings())
-        timings.tell(page)
+        timings.report_to(page)
 
     def _count(self, summary: RunSummary) -> None:
         run = summary.item
         counted = [self._all]
         if run.tenant_id is not None:
             counted.append(self._of_tenant.setdefault(run.tenant_id, _FlowTimings()))
-        if run.start_time is not None and run.run_id not in self._begun:
-            self._begun.add(run.run_id)
-            # One that has waited before and is new here was retried after human_timeout: its start was
-            # counted before it failed.
+        if run.start_time is not None and run.run_id not in self._started:
+            self._started.add(run.run_id)
+            # A run that has waited before was retried after human_timeout: its start was counted then.
             if not summary.has_waited:
                 for timings in counted:
-                    timings.began(run)
+                    timings.add_start(run)
         if run.status in TERMINAL:
-            self._begun.discard(run.run_id)
+            self._started.discard(run.run_id)
             for timings in counted:
-                timings.ended(run)
+                timings.add_end(run)
 
 
 class _FlowTimings:
-    """Of the flows that were seen first each by its name, of all others together."""
+    """By flow for the first ones, together for the others."""
 
     def __init__(self) -> None:
         self._waits: dict[str, Distribution] = {}
@@ -70,11 +69,11 @@ class _FlowTimings:
         self._redeliveries = 0
         self._flows: set[str] = set()
 
-    def began(self, run: RunItem) -> None:
+    def add_start(self, run: RunItem) -> None:
         if run.start_time is not None and run.submitted_at is not None:
             self._add(self._waits, _WAIT, run.flow_name, run.start_time - run.submitted_at)
 
-    def ended(self, run: RunItem) -> None:
+    def add_end(self, run: RunItem) -> None:
         self._ended[self._label(run.flow_name), run.status] += 1
         self._redeliveries += max(0, run.attempt - 1)
         if run.start_time is not None and run.end_time is not None:
@@ -84,17 +83,17 @@ class _FlowTimings:
         label = self._label(flow_name)
         if label not in where:
             where[label] = Distribution(metric)
-        # The clocks of two machines may make it seem that a run began before it was submitted.
+        # Negative when the clocks of two machines differ.
         where[label].add(max(0.0, seconds))
 
     def _label(self, flow_name: str) -> str:
         if flow_name not in self._flows:
-            if len(self._flows) >= MOST_FLOWS:
+            if len(self._flows) >= MAX_FLOWS:
                 return OTHER_FLOWS
             self._flows.add(flow_name)
         return flow_name
 
-    def tell(self, page: MetricPage) -> None:
+    def report_to(self, page: MetricPage) -> None:
         for metric, found in ((_WAIT, self._waits), (_DURATION, self._durations)):
             for flow_name, values in found.items():
                 page.put_distribution(metric, values, flow_name)

@@ -1,7 +1,6 @@
-"""Who may come in: the key is checked before the app sees the request, and before its body is read.
+"""Authentication by API key, before the body of a request is read.
 
-What is not in the table of access cannot be reached: a route that somebody forgot there must not be open. Who
-has no key does not even learn that.
+Only endpoints of the table can be reached. Without a key, an unknown path is a 401 as well.
 """
 
 from starlette.requests import Request
@@ -11,12 +10,12 @@ from pyoco_server.api.endpoints import Endpoint
 from pyoco_server.auth.api_key_cache import ApiKeyCache, Grant
 from pyoco_server.errors import ApiKeyMissing, PyocoError, ScopeMissing
 from pyoco_server.http_api.middleware.constant_time_404 import note_arrival
-from pyoco_server.http_api.middleware.principal import remember_principal
-from pyoco_server.http_api.responses.http_problems import no_such_endpoint, problem_answer
+from pyoco_server.http_api.middleware.principal import set_principal
+from pyoco_server.http_api.responses.http_problems import no_such_endpoint, problem_response
 from pyoco_server.http_api.routing import find_endpoint, route_path
 
 
-class Authenticate:
+class AuthenticationMiddleware:
     """The middleware. With fresh keys it takes some microseconds, and nothing is awaited."""
 
     def __init__(self, app: ASGIApp, *, header: str) -> None:
@@ -38,25 +37,25 @@ class Authenticate:
             text = self._key_in(scope)
             if not keys.fresh:
                 await keys.confirm()
-            remember_principal(scope, _granted(keys.check(text), endpoint, scope["method"]))
-        except PyocoError as refusal:
+            set_principal(scope, _granted(keys.check(text), endpoint, scope["method"]))
+        except PyocoError as error:
             if endpoint is not None:
                 # For the count of requests: the router has not seen this one.
                 scope["route"] = endpoint
-            await problem_answer(Request(scope, receive), refusal)(scope, receive, send)
+            await problem_response(Request(scope, receive), error)(scope, receive, send)
             return
         if endpoint is None:
-            answer = await no_such_endpoint(Request(scope, receive))
-            await answer(scope, receive, send)
+            response = await no_such_endpoint(Request(scope, receive))
+            await response(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
     def _key_in(self, scope: Scope) -> str:
         for name, value in scope["headers"]:
-            # What a parser of ours leaves behind a value is not part of it.
+            # The parser does not strip trailing white space.
             if name == self._header_bytes and (text := str(value, "latin-1").strip(" \t")):
                 return text
-        missing = ApiKeyMissing(f"the header {self._header} is not there")
+        missing = ApiKeyMissing(f"the header {self._header} is missing")
         missing.headers["WWW-Authenticate"] = f'ApiKey realm="pyoco-server", header="{self._header}"'
         raise missing
 

@@ -1,16 +1,14 @@
-"""Keeps web pages of others away from a gateway that asks for no key.
+"""Protects a gateway without API keys against web pages of other sites.
 
-Whoever opens a page in a browser lends that page their network: it can send requests to addresses that
-only this browser reaches, such as a gateway on the same machine. Two headers that a page cannot forge tell:
+A page in a browser can send requests to addresses that only this browser reaches, such as a gateway on the
+same machine. Two headers that a page cannot forge reveal this:
 
-- `Origin` (or, where there is none, `Sec-Fetch-Site`) names the site that a request to change something
-  comes from. Only our own pages may send one.
-- `Host` is the name that the browser believes to talk to. A site that has its own name point at our address
-  (DNS rebinding) is "same origin" for the browser, so that it could read every answer. It cannot choose the
-  name we are called by: addresses, `localhost` and our own names are taken, others are not.
+- `Origin` (or `Sec-Fetch-Site`) is the site that sends a request. Only the dashboard may change something.
+- `Host` is the name that the browser connects to. With DNS rebinding, another site is "same origin" for the
+  browser and could read every response; but then `Host` is the name of that site. Addresses, `localhost` and
+  configured names are accepted.
 
-Programs such as curl send neither `Origin` nor `Sec-Fetch-Site`, and need nothing. With API keys all this is
-not needed: no page has the key.
+Programs such as curl send neither `Origin` nor `Sec-Fetch-Site`.
 """
 
 import ipaddress
@@ -22,43 +20,41 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.errors import FieldProblem, OriginRefused, shortened
-from pyoco_server.http_api.responses.http_problems import problem_answer
+from pyoco_server.http_api.responses.http_problems import problem_response
 
-_CHANGES_NOTHING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OTHER_SITES: Final = frozenset({b"cross-site", b"same-site"})
 _AUTHORITY: Final = re.compile(
     r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^\[\]:/@\\?#\s]+))(?::\d*)?", re.ASCII
 )
-_EVERY_NAME: Final = "*"
-# The names that were let in are remembered; a caller can make up as many as it likes.
-_MOST_KNOWN: Final = 1000
+_ANY_NAME: Final = "*"
+# Accepted names are cached.
+_MAX_CACHED: Final = 1000
 _HOW_TO_ALLOW: Final = "add it to PYOCO_HTTP_ALLOWED_HOSTS if it is this gateway's"
 
 
 class TrustedHosts:
-    """By which names this gateway may be called."""
+    """The names of this gateway."""
 
     def __init__(self, allowed: str) -> None:
         named = {part.strip().lower() for part in allowed.split(",") if part.strip()}
-        self._any = _EVERY_NAME in named
+        self._any = _ANY_NAME in named
         self._endings = tuple(name[1:] for name in named if name.startswith("*."))
         self._listed = named
         self._own = {"localhost", socket.gethostname().lower()}
 
     def is_own(self, host: str) -> bool:
-        """Whether a Host header may say this."""
+        """Whether it is accepted as `Host`."""
         name = _name_in(host)
         return self._any or name in self._own or self.lists(host) or _is_address(name)
 
     def lists(self, host: str) -> bool:
-        """Whether the setting names it, with its port or without."""
+        """Whether it is configured, with its port or without."""
         name = _name_in(host)
         return name in self._listed or host.lower() in self._listed or name.endswith(self._endings)
 
 
-class CheckOrigin:
-    """The middleware. For a program it costs one look at the headers."""
-
+class OriginMiddleware:
     def __init__(self, app: ASGIApp, *, allowed_hosts: str) -> None:
         self._app = app
         self._trusted = TrustedHosts(allowed_hosts)
@@ -69,7 +65,7 @@ class CheckOrigin:
             try:
                 self._check(scope)
             except OriginRefused as refusal:
-                await problem_answer(Request(scope, receive), refusal)(scope, receive, send)
+                await problem_response(Request(scope, receive), refusal)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -86,42 +82,42 @@ class CheckOrigin:
             self._check_host(host)
         if origin is None and site is None:
             return
-        if scope["method"] not in _CHANGES_NOTHING:
+        if scope["method"] not in _SAFE_METHODS:
             self._check_site(host or b"", origin, site)
 
     def _check_host(self, host: bytes) -> None:
         text = host.decode("latin-1")
         if not self._trusted.is_own(text):
-            raise _refused("Host", text, f"this gateway does not go by that name; {_HOW_TO_ALLOW}")
-        if len(self._known) < _MOST_KNOWN:
+            raise _rejected("Host", text, f"this is not a name of this gateway; {_HOW_TO_ALLOW}")
+        if len(self._known) < _MAX_CACHED:
             self._known.add(host)
 
     def _check_site(self, host: bytes, origin: bytes | None, site: bytes | None) -> None:
         if origin is None:
             if site in _OTHER_SITES:
-                raise _refused(
+                raise _rejected(
                     "Sec-Fetch-Site", str(site, "latin-1"), "a page of another site sent this request"
                 )
             return
         text = origin.decode("latin-1")
-        # The scheme is not compared: a proxy may speak HTTPS in our place.
+        # The scheme is not compared: a proxy may terminate TLS.
         authority = text.partition("://")[2]
         if authority.lower() != host.decode("latin-1").lower() and not self._trusted.lists(authority):
-            raise _refused("Origin", text, f"a page of another site sent this request; {_HOW_TO_ALLOW}")
+            raise _rejected("Origin", text, f"a page of another site sent this request; {_HOW_TO_ALLOW}")
 
 
-def _refused(header: str, value: str, why: str) -> OriginRefused:
+def _rejected(header: str, value: str, why: str) -> OriginRefused:
     return OriginRefused(problems=[FieldProblem(header, why, value=shortened(value))])
 
 
 def _name_in(host: str) -> str:
-    """The name without its port; an IPv6 address without its brackets; empty when it is no such thing."""
+    """The name without port or brackets; empty when it is invalid."""
     found = _AUTHORITY.fullmatch(host)
     return "" if found is None else (found["address"] or found["name"]).lower().removesuffix(".")
 
 
 def _is_address(name: str) -> bool:
-    """An address is not looked up, and so cannot be pointed elsewhere."""
+    """Addresses and `*.localhost` are not looked up in DNS."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -1,35 +1,49 @@
-"""Who asks: what authentication found out about a request, for the routes behind it.
-
-That is the grant itself of the key that it came with: nothing is made anew for each request.
-"""
+"""The principal of a request: the grant of its API key, and the caller that follows from it."""
 
 import asyncio
+from functools import lru_cache
+from typing import Final
 
 from starlette.requests import HTTPConnection
 from starlette.types import Scope as ConnectionScope
 
 from pyoco_server.auth.api_key_cache import Grant
+from pyoco_server.http_api.gateway import gateway_of
+from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
 
-# A key of the connection's scope, which every part of the app that sees the request shares.
-_PRINCIPAL = "pyoco.principal"
+_PRINCIPAL: Final = "pyoco.principal"
+_MAX_CACHED: Final = 1000
 
 
-def remember_principal(scope: ConnectionScope, grant: Grant) -> None:
+def set_principal(scope: ConnectionScope, grant: Grant) -> None:
     scope[_PRINCIPAL] = grant
 
 
-def access_over(scope: ConnectionScope) -> asyncio.Event | None:
+def access_ended(scope: ConnectionScope) -> asyncio.Event | None:
     """Set once the key is revoked or has expired; None: authentication is off."""
-    grant = _remembered(scope)
+    grant = _principal_in(scope)
     return None if grant is None else grant.ended
 
 
 def principal_of(request: HTTPConnection) -> Grant | None:
     """None: authentication is off (PYOCO_HTTP_AUTH_MODE=none)."""
-    return _remembered(request.scope)
+    return _principal_in(request.scope)
 
 
-def _remembered(scope: ConnectionScope) -> Grant | None:
+def caller_of(request: HTTPConnection) -> Caller:
+    principal = principal_of(request)
+    if principal is None:
+        return ANYBODY
+    operator = gateway_of(request).config.http_operator_tenant
+    return _caller(principal.tenant_id, principal.key_id, principal.tenant_id == operator)
+
+
+@lru_cache(_MAX_CACHED)
+def _caller(tenant_id: str, api_key_id: str, sees_all: bool) -> Caller:
+    return Caller(tenant_id, api_key_id, sees_all=sees_all)
+
+
+def _principal_in(scope: ConnectionScope) -> Grant | None:
     grant = scope.get(_PRINCIPAL)
     assert grant is None or isinstance(grant, Grant)
     return grant

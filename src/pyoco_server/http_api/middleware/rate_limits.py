@@ -1,7 +1,6 @@
-"""No caller takes more than its share: a bucket of tokens for each, refilled at the rate that is allowed.
+"""Rate limits: a token bucket per caller, in each gateway.
 
-Each gateway counts for itself. A caller is an API key, or without keys an address; behind a proxy that is
-the proxy's, for all of its clients together.
+A caller is an API key, or without keys an address. With a proxy, that is the address of the proxy.
 """
 
 import math
@@ -14,38 +13,35 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.errors import RateLimited
 from pyoco_server.http_api.middleware.principal import principal_of
-from pyoco_server.http_api.responses.http_problems import problem_answer
+from pyoco_server.http_api.responses.http_problems import problem_response
 
-# Those who look whether the gateway lives must always be told.
-_FREE: Final = frozenset({"/health"})
-_MOST_CALLERS: Final = 10_000
+_UNLIMITED: Final = frozenset({"/health"})
+_MAX_CALLERS: Final = 10_000
 
 
 class TokenBuckets:
-    """How many more requests each caller may make."""
-
     def __init__(self, *, per_sec: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_sec = per_sec
         self._burst = float(burst)
         self._clock = clock
-        # When each caller's bucket was last looked at, and what was in it; the longest unused one is first.
+        # The time and the tokens of the last request; the longest unused bucket is first.
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def take(self, caller: str) -> float:
-        """Take one token: 0 when there was one, else in how many seconds there will be."""
+        """Take one token: 0, or the seconds until there is one."""
         now = self._clock()
         seen, tokens = self._buckets.pop(caller, (now, self._burst))
         tokens = min(self._burst, tokens + (now - seen) * self._per_sec)
         wait = 0.0 if tokens >= 1 else (1 - tokens) / self._per_sec
         self._buckets[caller] = (now, tokens if wait else tokens - 1)
-        if len(self._buckets) > _MOST_CALLERS:
-            # Who was not heard of for the longest time has the fullest bucket.
+        if len(self._buckets) > _MAX_CALLERS:
+            # The longest unused bucket is the fullest.
             del self._buckets[next(iter(self._buckets))]
         return wait
 
 
-class LimitRate:
-    """The middleware; inside authentication, so that it knows the key."""
+class RateLimitMiddleware:
+    """Inside authentication, which provides the key."""
 
     def __init__(self, app: ASGIApp, *, per_sec: float, burst: int) -> None:
         self._app = app
@@ -53,20 +49,20 @@ class LimitRate:
         self._buckets = TokenBuckets(per_sec=per_sec, burst=burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in _FREE:
+        if scope["type"] == "http" and scope["path"] not in _UNLIMITED:
             request = Request(scope, receive)
-            caller, who = _caller_of(request)
+            caller, kind = _caller_of(request)
             wait = self._buckets.take(caller)
             if wait:
-                refusal = RateLimited(f"{who} may make {self._per_sec:g} requests a second")
-                refusal.headers["Retry-After"] = str(math.ceil(wait))
-                await problem_answer(request, refusal)(scope, receive, send)
+                error = RateLimited(f"{kind} may make {self._per_sec:g} requests a second")
+                error.headers["Retry-After"] = str(math.ceil(wait))
+                await problem_response(request, error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
 def _caller_of(request: Request) -> tuple[str, str]:
-    """The caller, and what it is called in words."""
+    """The key of the bucket, and the kind of caller."""
     principal = principal_of(request)
     if principal is not None:
         return f"key {principal.key_id}", "one API key"

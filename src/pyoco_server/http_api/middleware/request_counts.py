@@ -1,4 +1,4 @@
-"""How many requests were answered, how, and how fast: counted around the whole app, in a few microseconds."""
+"""Counts and durations of requests, for the metrics."""
 
 import time
 from collections import Counter
@@ -11,32 +11,32 @@ from pyoco_server.http_api.metrics.metric_page import Distribution, MetricPage
 
 _SECONDS = "pyoco_http_request_seconds"
 _NO_ROUTE = "none"
-# Anybody may send any word as a method.
+# A client may send any word as method.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER_METHOD = "OTHER"
 
 
 class RequestCounts:
     def __init__(self) -> None:
-        self._answers: Counter[tuple[str, str, int]] = Counter()
+        self._requests: Counter[tuple[str, str, int]] = Counter()
         self._seconds: dict[str, Distribution] = {}
 
     def add(self, method: str, route: str, status: int, seconds: float) -> None:
-        self._answers[method if method in _METHODS else _OTHER_METHOD, route, status] += 1
+        self._requests[method if method in _METHODS else _OTHER_METHOD, route, status] += 1
         values = self._seconds.get(route)
         if values is None:
             values = self._seconds[route] = Distribution(_SECONDS)
         values.add(seconds)
 
-    def tell(self, page: MetricPage) -> None:
-        for (method, route, status), count in self._answers.items():
+    def report_to(self, page: MetricPage) -> None:
+        for (method, route, status), count in self._requests.items():
             page.put("pyoco_http_requests_total", count, method, route, str(status))
         for route, values in self._seconds.items():
             page.put_distribution(_SECONDS, values, route)
 
 
-class CountRequests:
-    """The middleware. An answer counts when it begins: a stream of events may last for hours."""
+class RequestCountMiddleware:
+    """Counts a response when it starts: an event stream may last for hours."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -49,7 +49,7 @@ class CountRequests:
         began = time.perf_counter()
         status = 0
 
-        # No coroutine of its own: this is on the way of every answer.
+        # Not a coroutine: this is on the path of every response.
         def counting(message: Message) -> Awaitable[None]:
             nonlocal status
             if message["type"] == "http.response.start":
@@ -60,7 +60,7 @@ class CountRequests:
         try:
             await self._app(scope, receive, counting)
         except Exception:
-            # Answered further out, with 500.
+            # The error handler outside sends a 500.
             if not status:
                 self._count(scope, 500, began)
             raise
@@ -70,10 +70,10 @@ class CountRequests:
         counts.add(scope["method"], self._route(scope), status, time.perf_counter() - began)
 
     def _route(self, scope: Scope) -> str:
-        """The path of the route as it is documented, never a path that a client has made up."""
+        """The path of the route, not that of the request, which is unbounded."""
         if "route" in scope:
             return str(scope["route"].path)
-        # A plain route does not put itself there.
+        # A plain Starlette route does not set it.
         endpoint = scope.get("endpoint")
         if endpoint not in self._plain_routes:
             plain = (each for each in scope["app"].routes if isinstance(each, Route))

@@ -1,11 +1,11 @@
-"""What every answer tells a browser not to do with it."""
+"""Security headers of every response."""
 
 from collections.abc import Awaitable
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Nothing on our pages comes from anywhere else, and no script or style stands in the page itself.
+# Everything on a page is from this gateway, and nothing is inline.
 _PAGE_POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -20,16 +20,15 @@ _PAGE_POLICY: Final = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-# An answer of the API is no page: opened as one, it may do nothing.
+# A response of the API is not a page.
 _DATA_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 ALWAYS: Final = {
-    # It is what its Content-Type says: no guessing.
     "X-Content-Type-Options": "nosniff",
-    # A run's id in an address is nobody else's business.
+    # Addresses contain run ids.
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
-    # No page of another site embeds it, or keeps a handle on our window.
+    # No page of another site embeds it.
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
@@ -43,12 +42,10 @@ def _raw(policy: str) -> _RawHeaders:
 
 _FOR_DATA: Final = _raw(_DATA_POLICY)
 _FOR_PAGES: Final = _raw(_PAGE_POLICY)
-_NOT_KEPT: Final = (b"cache-control", b"no-store")
+_NO_STORE: Final = (b"cache-control", b"no-store")
 
 
-class SecurityHeaders:
-    """The middleware."""
-
+class SecurityHeadersMiddleware:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
@@ -59,14 +56,13 @@ class SecurityHeaders:
         path: str = scope["path"]
         is_page = path == "/" or path.startswith("/static/")
 
-        # No coroutine of its own: this is on the way of every answer.
+        # Not a coroutine: this is on the path of every response.
         def adding(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 headers: _RawHeaders = message["headers"]
                 message["headers"] = [*headers, *(_FOR_PAGES if is_page else _FOR_DATA)]
-                # Runs are data of their owners: neither a browser nor a proxy keeps them, unless told so.
                 if b"cache-control" not in dict(headers):
-                    message["headers"].append(_NOT_KEPT)
+                    message["headers"].append(_NO_STORE)
             return send(message)
 
         await self._app(scope, receive, adding)

@@ -1,7 +1,7 @@
-"""The short way to the endpoint that is called most: past the framework's routing, which costs more than it.
+"""Calls the most used endpoint without the routing of the framework, which costs more than the endpoint.
 
-What the framework would do there is done here: the endpoint is noted for the count of requests, and an error
-that has an answer is answered. The endpoint is a route of the app as well, for all that looks at routes.
+It sets the endpoint for the request counts and handles errors, as the framework does. The endpoint is also a
+route of the app.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,13 +11,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pyoco_server.errors import PyocoError
-from pyoco_server.http_api.responses.http_problems import client_gone, problem_answer
+from pyoco_server.http_api.responses.http_problems import client_disconnected, problem_response
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-class ShortWay:
-    """The middleware; the innermost one, so that nothing that guards the app is left out."""
+class SubmitFastPath:
+    """The innermost middleware, so that no other one is skipped."""
 
     def __init__(self, app: ASGIApp, *, method: str, path: str, endpoint: Endpoint) -> None:
         self._app = app
@@ -32,9 +32,9 @@ class ShortWay:
         scope["endpoint"] = self._endpoint
         request = Request(scope, receive)
         try:
-            answer = await self._endpoint(request)
+            response = await self._endpoint(request)
         except PyocoError as error:
-            answer = problem_answer(request, error)
+            response = problem_response(request, error)
         except ClientDisconnect:
-            answer = client_gone(request)
-        await answer(scope, receive, send)
+            response = client_disconnected(request)
+        await response(scope, receive, send)

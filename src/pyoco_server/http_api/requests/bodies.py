@@ -1,49 +1,59 @@
-"""Reading the body of a request, up to a limit."""
+"""Reading a JSON body up to its limit, and errors of its fields."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from pyoco_server.errors import FieldProblem, InvalidRequest
-from pyoco_server.http_api.requests.invalid_input import invalid_body
+from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
+from pyoco_server.records.models import FLOW_NAME_WANTED, RUN_TIMEOUT_WANTED, TAG_WANTED, RerunMode
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _SMALL_BODY_BYTES = 16 * 1024
 
-# How much of an oversized body is read and discarded, so that its sender reads the response.
+# How much of an oversized body is read and discarded, so that its sender can read the response.
 _DISCARD_BYTES = 64 * 1024 * 1024
 _DISCARD_SEC = 5.0
+
+_MESSAGE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+_NAMED_FIELD = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<field>.*)`$")
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+# In place of the regular expressions of these fields.
+_PATTERNS = {"flow_name": FLOW_NAME_WANTED, "tag": TAG_WANTED}
+# Fields for which the message of msgspec is not enough.
+_EXPECTED = {"timeout_sec": RUN_TIMEOUT_WANTED, "mode": f"expected one of {', '.join(RerunMode)}"}
 
 
 async def limited_body(request: Request, max_bytes: int, *, field: str, cure: str) -> bytes:
     """The whole body; InvalidRequest as soon as it is longer than `max_bytes`."""
-    # Faster than `request.stream()` for a body in one chunk, as nearly all are.
+    # Faster than `request.stream()`: nearly every body arrives in one message.
     chunks: list[bytes] = []
     size = 0
-    goes_on = True
-    while goes_on:
+    more_body = True
+    while more_body:
         message = await request.receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk: bytes = message.get("body", b"")
-        goes_on = message.get("more_body", False)
+        more_body = message.get("more_body", False)
         size += len(chunk)
         if size > max_bytes:
             problem = FieldProblem(field, f"the body is larger than {max_bytes} bytes; {cure}")
-            refusal = InvalidRequest(problems=[problem])
-            if goes_on and not await discard(request.stream()):
-                refusal.headers["Connection"] = "close"
-            raise refusal
+            error = InvalidRequest(problems=[problem])
+            if more_body and not await discard(request.stream()):
+                error.headers["Connection"] = "close"
+            raise error
         chunks.append(chunk)
     return b"".join(chunks)
 
 
 async def optional_record(request: Request, kind: type[T], *, field: str, cure: str) -> T:
-    """The record of a small JSON body; an empty body is the record with its defaults."""
+    """The record of a small JSON body; an empty body is a record with its defaults."""
     body = await limited_body(request, _SMALL_BODY_BYTES, field=field, cure=cure)
     try:
         return msgspec.json.decode(body, type=kind) if body else kind()
@@ -52,7 +62,7 @@ async def optional_record(request: Request, kind: type[T], *, field: str, cure: 
 
 
 async def discard(stream: AsyncIterator[bytes]) -> bool:
-    """Read and discard the rest, within limits: a client that still sends does not read the response.
+    """Read the rest of a body, within limits: a client that is still sending does not read the response.
 
     Returns whether the end was reached; if not, the connection has to be closed.
     """
@@ -66,3 +76,37 @@ async def discard(stream: AsyncIterator[bytes]) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def invalid_body(error: Exception, body: bytes) -> InvalidRequest:
+    """The error of a JSON body that could not be decoded into its record."""
+    try:
+        document = msgspec.json.decode(body)
+    except RecursionError:
+        return InvalidRequest(problems=[FieldProblem("", "the JSON is nested too deeply")])
+    except (msgspec.DecodeError, UnicodeDecodeError) as malformed:
+        return InvalidRequest(problems=[FieldProblem("", f"the body is not JSON: {malformed}")])
+    return invalid_fields(error, document)
+
+
+def invalid_fields(error: Exception, document: Any) -> InvalidRequest:
+    """The error of decoded input that does not match its record."""
+    match = _MESSAGE.match(str(error))
+    assert match is not None
+    path, message = match["path"] or "", match["what"]
+    named = _NAMED_FIELD.match(message)
+    if named is not None:
+        how = "unknown field" if "unknown" in named["how"] else "the field is missing"
+        field = f"{path}.{named['field']}" if path else named["field"]
+        return InvalidRequest(problems=[FieldProblem(field, how)])
+    if "matching regex" in message:
+        message = _PATTERNS.get(path, message)
+    message = _EXPECTED.get(path, message)
+    value = shortened(_value_at(document, path)) if path else None
+    return InvalidRequest(problems=[FieldProblem(path, message, value=value)])
+
+
+def _value_at(document: Any, path: str) -> Any:
+    for index, key in _STEP.findall(path):
+        document = document[int(index)] if index else document[key]
+    return document

@@ -1,4 +1,4 @@
-"""The `Range` header of a request (RFC 9110), with one range."""
+"""The `Range` header of a request (RFC 9110), for one range."""
 
 import re
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ class RangeNotSatisfiable(InvalidRequest):
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """The bytes from `start` up to, but without, `stop`."""
+    """From `start` up to, but not including, `stop`."""
 
     start: int
     stop: int
@@ -32,10 +32,7 @@ class ByteRange:
 
 
 def requested_range(header: str | None, size: int) -> ByteRange | None:
-    """The requested range; None for the whole file.
-
-    Several ranges, and what cannot be understood, are answered with the whole file, as RFC 9110 allows.
-    """
+    """None: the whole file. That is also the response to several ranges and to an invalid header."""
     found = _RANGE.fullmatch(header.strip()) if header else None
     if found is None or not (found[1] or found[2]):
         return None
@@ -48,7 +45,7 @@ def requested_range(header: str | None, size: int) -> ByteRange | None:
             return None
     if start >= size or start == stop:
         message = f"the file has {size} bytes; expected a range that begins within them"
-        refusal = RangeNotSatisfiable(problems=[FieldProblem("Range", message, value=shortened(header))])
-        refusal.headers["Content-Range"] = f"bytes */{size}"
-        raise refusal
+        error = RangeNotSatisfiable(problems=[FieldProblem("Range", message, value=shortened(header))])
+        error.headers["Content-Range"] = f"bytes */{size}"
+        raise error
     return ByteRange(start, stop)

@@ -10,7 +10,7 @@ from pyoco_server.runs.lifecycle.idempotency import KeyedRequest, keyed_command
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
 HEADER = "Idempotency-Key"
-# Of a response that repeats the first one.
+# Of the repeated response to an earlier request.
 REPLAYED_HEADER = "Idempotent-Replayed"
 REPLAYED = {REPLAYED_HEADER: "true"}
 PATTERN = "[\x21-\x7e]{1,255}"
@@ -20,13 +20,13 @@ _RAW_NAME = HEADER.lower().encode()
 
 
 def idempotency_key(request: Request) -> str | None:
-    # Not by `request.headers`, which creates an object: most requests have no key.
+    # Faster than `request.headers`, which builds an object.
     headers: list[tuple[bytes, bytes]] = request.scope["headers"]
     keys = [value.decode("latin-1") for name, value in headers if name == _RAW_NAME]
     if not keys:
         return None
     if len(keys) > 1:
-        raise InvalidRequest(problems=[FieldProblem(HEADER, "the header is there more than once; send one")])
+        raise InvalidRequest(problems=[FieldProblem(HEADER, "the header is given more than once; send one")])
     if not _KEY.fullmatch(keys[0]):
         message = "expected 1 to 255 visible ASCII characters, such as a UUID"
         raise InvalidRequest(problems=[FieldProblem(HEADER, message, value=shortened(keys[0]))])
@@ -34,6 +34,6 @@ def idempotency_key(request: Request) -> str | None:
 
 
 def keyed_by_header(request: Request, caller: Caller, *asked: Any) -> KeyedRequest | None:
-    """The command under the key of the request; None where it has none."""
+    """The command with the key of the request; None without a key."""
     key = idempotency_key(request)
     return None if key is None else keyed_command(key, caller.tenant_id, *asked)

@@ -1,4 +1,4 @@
-"""Reading a form with one file. The size limit applies while the body is read."""
+"""Reading a form with one file; its size limit is enforced while the body is read."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -22,10 +22,10 @@ _MAX_TEXT_FIELDS = 20
 class FileField:
     name: str
     max_bytes: int
-    # The error of a larger file, and the setting of the limit.
+    # The error of a larger one, and the setting that allows it.
     too_large: type[PyocoError] = WorkflowTooLarge
     setting: str = "PYOCO_WORKFLOW_YAML_MAX_BYTES"
-    # How long the whole form may take to arrive.
+    # Of the whole form.
     within_sec: float = 60.0
 
 
@@ -37,14 +37,14 @@ class UploadedForm:
 
 @dataclass(frozen=True, slots=True)
 class OpenForm:
-    """A form whose file is in memory while it is small, and then in an unnamed temporary file."""
+    """A small file is in memory, a large one in a temporary file."""
 
     file: UploadFile
     fields: dict[str, str]
 
 
 async def read_form(request: Request, expected: FileField) -> UploadedForm:
-    """The file and the text fields, as `open_form` has them; for files that fit into memory."""
+    """For a file that fits into memory."""
     async with open_form(request, expected) as form:
         return UploadedForm(await form.file.read(), form.fields)
 
@@ -69,7 +69,7 @@ class _FormParser(MultiPartParser):
 
 @asynccontextmanager
 async def open_form(request: Request, expected: FileField) -> AsyncIterator[OpenForm]:
-    """The file and the text fields; InvalidRequest or `expected.too_large` when it is not such a form."""
+    """InvalidRequest or `expected.too_large` when it is not such a form."""
     content_type = request.headers.get("content-type", "")
     if not content_type.lower().startswith("multipart/form-data"):
         raise _invalid(
@@ -87,18 +87,18 @@ async def open_form(request: Request, expected: FileField) -> AsyncIterator[Open
     # The parser closes its temporary files itself when it fails.
     form = await _parsed(parser, request, stream, expected)
     try:
-        yield _taken_apart(form.multi_items(), expected)
+        yield _open_form(form.multi_items(), expected)
     finally:
         await form.close()
 
 
-async def refuse_unread(request: Request, stream: AsyncIterator[bytes], refusal: PyocoError) -> NoReturn:
-    """Raise it after reading on a little, so that the sender reads the response."""
-    # With `Expect: 100-continue` the body has not been sent.
-    asks_first = request.headers.get("expect", "").lower() == "100-continue"
-    if asks_first or not await discard(stream):
-        refusal.headers["Connection"] = "close"
-    raise refusal
+async def reject_unread(request: Request, stream: AsyncIterator[bytes], error: PyocoError) -> NoReturn:
+    """Discard the rest of the body, so that the client can read the response, and raise the error."""
+    # Such a client has not sent the body yet.
+    waits_for_100 = request.headers.get("expect", "").lower() == "100-continue"
+    if waits_for_100 or not await discard(stream):
+        error.headers["Connection"] = "close"
+    raise error
 
 
 async def _parsed(
@@ -108,8 +108,8 @@ async def _parsed(
     try:
         async with limit:
             return await parser.parse()
-    except expected.too_large as refusal:
-        await refuse_unread(request, stream, refusal)
+    except expected.too_large as error:
+        await reject_unread(request, stream, error)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -120,7 +120,7 @@ async def _parsed(
         raise _invalid("", f"the multipart body cannot be read: {error}") from None
 
 
-def _taken_apart(items: list[tuple[str, UploadFile | str]], expected: FileField) -> OpenForm:
+def _open_form(items: list[tuple[str, UploadFile | str]], expected: FileField) -> OpenForm:
     file: UploadFile | None = None
     fields: dict[str, str] = {}
     for name, value in items:
@@ -129,7 +129,7 @@ def _taken_apart(items: list[tuple[str, UploadFile | str]], expected: FileField)
         if isinstance(value, str):
             fields[name] = _valid_text(name, value)
         elif name != expected.name:
-            raise _invalid(name, f"unexpected file; the file belongs into the field {expected.name!r}")
+            raise _invalid(name, f"unexpected file; send the file in the field {expected.name!r}")
         else:
             file = value
     if file is None:
@@ -140,7 +140,7 @@ def _taken_apart(items: list[tuple[str, UploadFile | str]], expected: FileField)
 
 
 def _valid_text(name: str, text: str) -> str:
-    """A part may name a charset that decodes to invalid Unicode."""
+    """The charset of a part may yield surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -157,11 +157,11 @@ async def _limited(
     async for chunk in stream:
         left -= len(chunk)
         if left < 0:
-            refusal = _too_large(expected)
+            error = _too_large(expected)
             if not declared:
-                # A body without a length may never end.
-                refusal.headers["Connection"] = "close"
-            raise refusal
+                # A chunked body may be endless.
+                error.headers["Connection"] = "close"
+            raise error
         yield chunk
 
 

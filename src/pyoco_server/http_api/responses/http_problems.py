@@ -1,10 +1,11 @@
-"""Every HTTP error in one shape: RFC 9457 members plus `err_id`, `msg_id` and `errors[]`."""
+"""Error responses: RFC 9457 members plus `err_id`, `msg_id` and `errors[]`."""
 
 import logging
+import re
 import traceback
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from fastapi import FastAPI
@@ -14,12 +15,24 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from pyoco_server.errors import FieldProblem, InvalidRequest, NatsUnavailable, PyocoError, shortened
-from pyoco_server.errors.error_table import ErrorSpec
+from pyoco_server.errors import (
+    ApiKeyInvalid,
+    ApiKeyMissing,
+    FieldProblem,
+    IndexNotReady,
+    InvalidListQuery,
+    InvalidRequest,
+    NatsUnavailable,
+    OriginRefused,
+    PyocoError,
+    RateLimited,
+    RunNotFound,
+    ScopeMissing,
+    shortened,
+)
+from pyoco_server.errors.error_table import ErrorSpec, Lang
 from pyoco_server.http_api.middleware import security_headers
 from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
-from pyoco_server.http_api.middleware.response_language import preferred_language
-from pyoco_server.http_api.responses.wait_error_codes import word_on
 from pyoco_server.http_api.routing import allowed_methods, route_path
 
 log = logging.getLogger(__name__)
@@ -32,7 +45,7 @@ _PHRASES_JA: dict[int, str] = {
     HTTPStatus.METHOD_NOT_ALLOWED: "このメソッドは使えません",
     HTTPStatus.INTERNAL_SERVER_ERROR: "ゲートウェイの内部エラーです",
 }
-_WHAT_NOW: dict[tuple[int, str], str] = {
+_HINTS: dict[tuple[int, str], str] = {
     (404, "en"): "there is no such path; /openapi.json lists the available ones",
     (404, "ja"): "このパスは存在しません。使えるパスは /openapi.json で確認してください",
     (405, "en"): "this path does not support this method; see /openapi.json",
@@ -41,9 +54,24 @@ _WHAT_NOW: dict[tuple[int, str], str] = {
     (500, "ja"): "詳細はゲートウェイのログを確認してください",
 }
 
+_WAIT_PATHS: Final = re.compile(r"/(resume|waits(/.*)?|runs/[^/]+/retry)")
+# On the paths of waits every error has a code; these have none of their own.
+_WAIT_ERROR_CODES: Final[dict[type[PyocoError], str]] = {
+    RunNotFound: "not_found",
+    InvalidRequest: "invalid_request",
+    InvalidListQuery: "invalid_request",
+    NatsUnavailable: "unavailable",
+    IndexNotReady: "unavailable",
+    ApiKeyMissing: "unauthorized",
+    ApiKeyInvalid: "forbidden",
+    ScopeMissing: "forbidden",
+    OriginRefused: "forbidden",
+    RateLimited: "rate_limited",
+}
+
 
 class FieldError(Struct, kw_only=True):
-    """One field that is not valid, and what is expected."""
+    """One invalid field, and what was expected."""
 
     field: str
     message: str
@@ -53,7 +81,7 @@ class FieldError(Struct, kw_only=True):
 
 
 class Problem(Struct, kw_only=True):
-    """An error answer."""
+    """An error response."""
 
     type: str
     title: str
@@ -63,35 +91,34 @@ class Problem(Struct, kw_only=True):
     err_id: str | None = None
     msg_id: str | None = None
     errors: list[FieldError] = []
-    # The same in the words of waits for people, where the error is one of theirs.
+    # On the paths of waits: the error as their clients expect it.
     success: bool | UnsetType = UNSET
     error: str | UnsetType = UNSET
     message: str | UnsetType = UNSET
 
 
 def install(app: FastAPI) -> None:
-    """Have every error of the app answered as a problem."""
     app.add_exception_handler(PyocoError, _on_pyoco_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
-    app.add_exception_handler(ClientDisconnect, _on_client_gone)
+    app.add_exception_handler(ClientDisconnect, _on_client_disconnect)
     app.add_exception_handler(Exception, _on_unexpected)
 
 
 async def _on_pyoco_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PyocoError)
-    answer = problem_answer(request, error)
+    answer = problem_response(request, error)
     not_found_delay: NotFoundDelay = request.app.state.gateway.authentication.not_found_delay
     await not_found_delay.wait(request, error)
     return answer
 
 
-def problem_answer(request: Request, error: PyocoError) -> Response:
-    """The answer itself, for those that refuse a request before it reaches the app."""
+def problem_response(request: Request, error: PyocoError) -> Response:
+    """Also for middleware that rejects a request before it reaches the app."""
     spec = error.error
     status = spec.status or HTTPStatus.INTERNAL_SERVER_ERROR
     language = preferred_language(request.headers.get("accept-language"))
-    _log_answer(request, error, spec, status)
+    _log_error(request, error, spec, status)
     problem = Problem(
         type=f"urn:pyoco:{spec.err_id}",
         title=spec.text(language),
@@ -102,10 +129,10 @@ def problem_answer(request: Request, error: PyocoError) -> Response:
         msg_id=spec.msg_id,
         errors=_field_errors(error.problems),
     )
-    if (word := error.word or word_on(route_path(request.scope), error)) is not None:
-        problem.success, problem.error = False, word
+    if (code := _wait_error_code(route_path(request.scope), error)) is not None:
+        problem.success, problem.error = False, code
         problem.message = error.detail or "; ".join(map(str, error.problems)) or problem.title
-    return _answer(problem, language, error.headers)
+    return _response(problem, language, error.headers)
 
 
 async def _on_validation_error(request: Request, error: Exception) -> Response:
@@ -115,42 +142,42 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
-    """What the framework refuses by itself: an unknown path, a wrong method."""
+    """Errors of the framework: an unknown path, a wrong method."""
     assert isinstance(error, HTTPException)
     phrase = HTTPStatus(error.status_code).phrase
     # Starlette's own detail only repeats the phrase.
-    said = "" if error.detail == phrase else error.detail
+    detail = "" if error.detail == phrase else error.detail
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(allowed_methods(route_path(request.scope)))
-    return _framework_answer(request, error.status_code, said, headers)
+    return _framework_response(request, error.status_code, detail, headers)
 
 
 async def no_such_endpoint(request: Request) -> Response:
-    """The same answer for a path, or a method of a path, that the app is not even asked for."""
+    """For a path, or a method of a path, that the middleware rejects."""
     known = allowed_methods(route_path(request.scope))
     status = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
     return await _on_http_exception(request, HTTPException(status))
 
 
-async def _on_client_gone(request: Request, error: Exception) -> Response:
-    return client_gone(request)
+async def _on_client_disconnect(request: Request, error: Exception) -> Response:
+    return client_disconnected(request)
 
 
-def client_gone(request: Request) -> Response:
-    """The sender hung up while its body was being read; nobody is there to read this answer."""
-    log.info("the client left in the middle of %s %s", request.method, request.scope["path"])
+def client_disconnected(request: Request) -> Response:
+    """The client disconnected while its body was read; the response is not sent."""
+    log.info("the client disconnected during %s %s", request.method, request.scope["path"])
     return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
 async def _on_unexpected(request: Request, error: Exception) -> Response:
     log.error("unexpected error on %s %s", request.method, request.scope["path"], exc_info=error)
-    # Answered outside of everything that goes around the app.
-    return _framework_answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, headers=security_headers.ALWAYS)
+    # This handler runs outside of all middleware.
+    return _framework_response(request, HTTPStatus.INTERNAL_SERVER_ERROR, headers=security_headers.ALWAYS)
 
 
-def _framework_answer(request: Request, status: int, said: str = "", headers: Any = None) -> Response:
-    """A problem that has no id in our table, in the reader's language all the same."""
+def _framework_response(request: Request, status: int, detail: str = "", headers: Any = None) -> Response:
+    """A problem without an id of the error table."""
     language = preferred_language(request.headers.get("accept-language"))
     phrase = HTTPStatus(status).phrase
     path = request.scope["path"]
@@ -159,17 +186,17 @@ def _framework_answer(request: Request, status: int, said: str = "", headers: An
         type="about:blank",
         title=title,
         status=status,
-        detail=f"{request.method} {path}: {said or _WHAT_NOW.get((status, language), title)}",
+        detail=f"{request.method} {path}: {detail or _HINTS.get((status, language), title)}",
         instance=path,
     )
-    return _answer(problem, language, headers)
+    return _response(problem, language, headers)
 
 
-def _answer(problem: Problem, language: str, headers: Any = None) -> Response:
-    answer_headers = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
+def _response(problem: Problem, language: str, headers: Any = None) -> Response:
+    response_headers = {**(headers or {}), "Content-Language": language, "Vary": "Accept-Language"}
     if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
-        answer_headers.setdefault("Retry-After", _RETRY_AFTER_SEC)
-    return Response(msgspec.json.encode(problem), problem.status, answer_headers, PROBLEM_TYPE)
+        response_headers.setdefault("Retry-After", _RETRY_AFTER_SEC)
+    return Response(msgspec.json.encode(problem), problem.status, response_headers, PROBLEM_TYPE)
 
 
 def _sentences(what: str, cure: str) -> str:
@@ -200,8 +227,8 @@ def _from_pydantic(item: dict[str, Any]) -> FieldProblem:
     return FieldProblem(path, item["msg"], value=value)
 
 
-def _log_answer(request: Request, error: PyocoError, spec: ErrorSpec, status: int) -> None:
-    """A log line without the request's values: a flow.yaml's defaults are params, and may be secret."""
+def _log_error(request: Request, error: PyocoError, spec: ErrorSpec, status: int) -> None:
+    """Without the values of the request: params may be secret."""
     fields = ", ".join(problem.field for problem in error.problems)
     context: dict[str, object] = {"exc_type": type(error).__name__, "reason": fields or None}
     if run_id := request.path_params.get("run_id"):
@@ -211,7 +238,7 @@ def _log_answer(request: Request, error: PyocoError, spec: ErrorSpec, status: in
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         context["exc_traceback"] = "".join(traceback.format_tb(error.__traceback__))
     log.log(
-        _level_of(status),
+        _log_level(status),
         "%d %s on %s %s",
         status,
         spec.en,
@@ -221,8 +248,36 @@ def _log_answer(request: Request, error: PyocoError, spec: ErrorSpec, status: in
     )
 
 
-def _level_of(status: int) -> int:
-    """An error is what the gateway did wrong; that NATS is away is told by many lines of few words."""
+def _log_level(status: int) -> int:
+    """ERROR is an error of the gateway itself; an outage of NATS is a WARNING."""
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         return logging.ERROR
     return logging.WARNING if status > HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
+
+
+def _wait_error_code(path: str, error: PyocoError) -> str | None:
+    if error.word is not None or _WAIT_PATHS.fullmatch(path) is None:
+        return error.word
+    return next((code for kind, code in _WAIT_ERROR_CODES.items() if isinstance(error, kind)), None)
+
+
+def preferred_language(accept_language: str | None) -> Lang:
+    """Japanese if Accept-Language prefers it to English, else English."""
+    weights: dict[str, float] = {}
+    for item in (accept_language or "").split(","):
+        tag, _, parameters = item.strip().partition(";")
+        primary = tag.strip().lower().partition("-")[0]
+        weight = _weight(parameters)
+        weights[primary] = max(weight, weights.get(primary, 0.0))
+    japanese = weights.get("ja", 0.0)
+    return "ja" if japanese > weights.get("en", 0.0) else "en"
+
+
+def _weight(parameters: str) -> float:
+    name, _, value = parameters.strip().partition("=")
+    if name.strip().lower() != "q":
+        return 1.0
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0

@@ -1,4 +1,4 @@
-"""Answers that all who ask within a second share: however many ask, it is found once."""
+"""Responses that all requests within one second share."""
 
 import asyncio
 import time
@@ -6,27 +6,27 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Final
 
-_FRESH_SEC: Final = 1.0
+_MAX_AGE_SEC: Final = 1.0
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Entry:
     body: bytes = b""
-    until: float = 0.0
-    # Whoever asks while it is being found waits for it.
+    expires_at: float = 0.0
+    # Held while the response is computed.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class KeptAnswers:
-    """One for each key, of which there must not be many: they are not forgotten."""
+class SharedResponses:
+    """One per key; entries are never removed, so there must be few keys."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, _Kept] = {}
+        self._entries: dict[Hashable, _Entry] = {}
 
-    async def get(self, key: Hashable, find: Callable[[], Awaitable[bytes]]) -> bytes:
-        kept = self._kept.setdefault(key, _Kept())
-        async with kept.lock:
-            if time.monotonic() >= kept.until:
-                kept.body = await find()
-                kept.until = time.monotonic() + _FRESH_SEC
-            return kept.body
+    async def get(self, key: Hashable, compute: Callable[[], Awaitable[bytes]]) -> bytes:
+        entry = self._entries.setdefault(key, _Entry())
+        async with entry.lock:
+            if time.monotonic() >= entry.expires_at:
+                entry.body = await compute()
+                entry.expires_at = time.monotonic() + _MAX_AGE_SEC
+            return entry.body

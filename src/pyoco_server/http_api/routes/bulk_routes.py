@@ -24,10 +24,10 @@ from pyoco_server.api.operation_types import (
 )
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import optional_record
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED, idempotency_key
-from pyoco_server.http_api.requests.run_query import run_filter_of
+from pyoco_server.http_api.requests.query import run_filter_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routes.dlq_routes import check_mode, letter_filter_of
 from pyoco_server.http_api.routing import handles

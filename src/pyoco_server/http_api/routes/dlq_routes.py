@@ -17,10 +17,10 @@ from pyoco_server.broker.stores.dead_letters import StoredLetter
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import FieldProblem, InvalidListQuery, InvalidRequest
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import optional_record
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by_header
-from pyoco_server.http_api.requests.query_records import query_record
+from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import TAG_WANTED, DeadLetter, RerunMode

@@ -20,8 +20,8 @@ from pyoco_server.api.operation_types import (
 )
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.requests.run_query import QueryReader, choice
+from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.requests.query import QueryReader, choice
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
 from pyoco_server.runs.index.activity import FlowActivity, Span
@@ -40,7 +40,7 @@ MOST_FLOWS: Final = 10
 async def get_overview(request: Request) -> Response:
     gateway = gateway_of(request)
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown(OverviewQuery.__struct_fields__)
+    reader.reject_unknown(OverviewQuery.__struct_fields__)
     window = reader.one("window", choice(*WINDOWS), str(OverviewQuery().window))
     reader.check()
     tenant = caller_of(request).confined_to

@@ -20,8 +20,8 @@ from pyoco_server.api.run_types import (
 )
 from pyoco_server.broker.stores.run_store import CorruptSnapshot
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.requests.run_query import (
+from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.requests.query import (
     QueryReader,
     choice,
     cursor_value,
@@ -84,7 +84,7 @@ async def list_runs(request: Request) -> Response:
 
 def _query_in(request: Request, cursors: Cursors | None) -> ListQuery:
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown(RunListQuery.__struct_fields__)
+    reader.reject_unknown(RunListQuery.__struct_fields__)
     selected = filter_in(reader, caller_of(request))
     field = reader.one("sort", choice(*SortField), "updated_at")
     sort = Sort(

@@ -27,11 +27,11 @@ from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.middleware.response_language import preferred_language
+from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import optional_record
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by_header
 from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.http_problems import preferred_language
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import RunSnapshot
 from pyoco_server.runs.explain.explain_rules import Finding

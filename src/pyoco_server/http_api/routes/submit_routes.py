@@ -12,10 +12,9 @@ from pyoco_server.api.endpoints import SUBMIT_RUN, SUBMIT_RUN_YAML
 from pyoco_server.api.run_types import RunAccepted, RunSubmitRequest, RunSubmitYamlFields
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.requests.bodies import limited_body
+from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.requests.bodies import invalid_body, invalid_fields, limited_body
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, idempotency_key
-from pyoco_server.http_api.requests.invalid_input import invalid_body, invalid_fields
 from pyoco_server.http_api.requests.multipart import FileField, read_form
 from pyoco_server.http_api.routing import handles
 from pyoco_server.human.human_task_yaml import SlowSchemaCheck, check_flow_yaml

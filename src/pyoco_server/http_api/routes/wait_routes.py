@@ -21,11 +21,9 @@ from pyoco_server.api.wait_types import (
 )
 from pyoco_server.errors import FieldProblem, InvalidRequest, WaitNotFound
 from pyoco_server.http_api.gateway import gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.middleware.principal import principal_of
-from pyoco_server.http_api.requests.bodies import limited_body, optional_record
-from pyoco_server.http_api.requests.invalid_input import invalid_body
-from pyoco_server.http_api.requests.run_query import (
+from pyoco_server.http_api.middleware.principal import caller_of, principal_of
+from pyoco_server.http_api.requests.bodies import invalid_body, limited_body, optional_record
+from pyoco_server.http_api.requests.query import (
     QueryReader,
     choice,
     cursor_value,
@@ -61,7 +59,7 @@ async def list_waits(request: Request) -> Response:
     # Without a cursor its key is not needed: a wrong query is refused even while NATS is not available.
     cursors = await gateway.cursors.get() if "cursor" in request.query_params else None
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown(WaitListQuery.__struct_fields__)
+    reader.reject_unknown(WaitListQuery.__struct_fields__)
     selected = WaitFilter(
         tenant=caller_of(request).confined_to,
         states=frozenset(map(WaitState, reader.each("state", choice(*WaitState)))) or OPEN,

@@ -32,11 +32,11 @@ from pyoco_server.errors import (
     shortened,
 )
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.requests.bodies import invalid_fields
 from pyoco_server.http_api.requests.byte_ranges import ByteRange, requested_range
-from pyoco_server.http_api.requests.invalid_input import invalid_fields
-from pyoco_server.http_api.requests.multipart import FileField, OpenForm, open_form, refuse_unread
-from pyoco_server.http_api.requests.query_records import query_record
+from pyoco_server.http_api.requests.multipart import FileField, OpenForm, open_form, reject_unread
+from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED
@@ -104,7 +104,7 @@ async def upload_wheel(request: Request) -> Response:
     if gateway.wheels.uploads.locked():
         busy = UploadsBusy("as many wheels as can be taken at once are under way")
         busy.headers["Retry-After"] = _BUSY_SEC
-        await refuse_unread(request, request.stream(), busy)
+        await reject_unread(request, request.stream(), busy)
     # Each upload may need a temporary file as large as a wheel may be.
     async with gateway.wheels.uploads, open_form(request, expected) as form:
         fields = _fields_of(form)

@@ -21,9 +21,9 @@ from pyoco_server.errors import (
     shortened,
 )
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import optional_record
-from pyoco_server.http_api.requests.query_records import query_record
+from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.models import WORKER_ID_PATTERN, WorkerRecord, WorkerState

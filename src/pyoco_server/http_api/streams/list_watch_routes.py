@@ -11,11 +11,10 @@ from pyoco_server.api.endpoints import WATCH_RUNS
 from pyoco_server.api.run_types import WATCH_MAX_SEC, ListedRun, ListNote, RunListWatchQuery, UnlistedRun
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.requests.run_query import QueryReader, Refused, filter_in, whole_number
+from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.requests.query import InvalidValue, QueryReader, filter_in, whole_number
 from pyoco_server.http_api.routing import handles
-from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream
-from pyoco_server.http_api.streams.watch_limits import WatchTime, position_in_header
+from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, WatchTime, position_in_header
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.runs.watch.recent_changes import UNKNOWN_POSITION, BucketPosition
@@ -32,7 +31,7 @@ async def watch_list(
     ] = None,
 ) -> Response:
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown(RunListWatchQuery.__struct_fields__)
+    reader.reject_unknown(RunListWatchQuery.__struct_fields__)
     selected = filter_in(reader, caller_of(request))
     after = reader.one("after", _position, None)
     timeout_sec = reader.one("timeout_sec", whole_number(1, WATCH_MAX_SEC), None)
@@ -100,5 +99,5 @@ def _note(name: str, *, id: str | None = None) -> bytes:
 def _position(text: str) -> BucketPosition:
     position = BucketPosition.parse(text)
     if position is None:
-        raise Refused(_EXPECTED_POSITION)
+        raise InvalidValue(_EXPECTED_POSITION)
     return position

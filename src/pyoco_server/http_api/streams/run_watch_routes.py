@@ -17,10 +17,9 @@ from pyoco_server.api.run_types import WATCH_MAX_SEC, RunInclude, RunNote, Watch
 from pyoco_server.broker.stores.run_store import StoredRun
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.routing import handles
-from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream
-from pyoco_server.http_api.streams.watch_limits import WatchTime
+from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, WatchTime
 from pyoco_server.records.models import RunSnapshot, decode_snapshot
 from pyoco_server.runs.lifecycle.run_lookup import find_run
 from pyoco_server.runs.lifecycle.tenancy import Caller

@@ -1,11 +1,8 @@
-"""Server-sent events as an answer, open until its events end, the client leaves or the gateway stops.
+"""Server-sent events.
 
-One that was opened with an API key ends when the key is revoked or expires.
-
-An idle stream says something now and then, so that proxies and clients can tell silence from a dead
-connection. The next events are only asked for when the client has taken the last ones.
-
-What is sent comes as bytes, so that an event which thousands get is encoded once.
+A stream ends when its events end, the client disconnects, the gateway stops, or its API key is revoked or
+expires. The next events are read when the client has received the last ones. Events are bytes, so that one
+with thousands of receivers is encoded once.
 """
 
 import asyncio
@@ -19,7 +16,9 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from pyoco_server.http_api.middleware.principal import access_over
+from pyoco_server.errors import FieldProblem, InvalidListQuery, shortened
+from pyoco_server.http_api.middleware.principal import access_ended
+from pyoco_server.runs.watch.recent_changes import BucketPosition
 
 MEDIA_TYPE: Final = "text/event-stream"
 # Tests shorten it.
@@ -28,7 +27,7 @@ KEEPALIVE_SEC = 15.0
 _KEEPALIVE: Final = b": keepalive\n\n"
 _HEADERS: Final = {
     "Cache-Control": "no-store",
-    # A proxy that collects the answer before it passes it on would hold the events back.
+    # No buffering by nginx.
     "X-Accel-Buffering": "no",
 }
 
@@ -37,7 +36,7 @@ _HEADERS: Final = {
 class Event:
     name: str
     data: Struct
-    # What a client says in `Last-Event-ID` to go on behind this event.
+    # For `Last-Event-ID`, to continue after this event.
     id: str | None = None
 
     def encode(self) -> bytes:
@@ -47,12 +46,12 @@ class Event:
         return body if self.id is None else f"id: {self.id}\n".encode() + body
 
 
-# Whole events, encoded; some at a time.
+# Encoded events, one or more at a time.
 EventSource = AsyncGenerator[bytes, None]
 
 
 class EventStream(Response):
-    """Sends what the source gives. The source is closed at the end, whatever ended it."""
+    """Sends the events of the source, and closes it at the end."""
 
     media_type = MEDIA_TYPE
 
@@ -65,16 +64,16 @@ class EventStream(Response):
 
     @classmethod
     async def begin(cls, source: EventSource, *, stopping: asyncio.Event) -> Self:
-        """With the first events at hand: what goes wrong until then can still be an error answer."""
+        """Read the first events, so that an error until then is an error response."""
         return cls(source, stopping=stopping, first=await anext(source))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.create_task(self._send_events(send), name="sse:send")
-        leaving = asyncio.create_task(_client_leaves(receive), name="sse:client")
+        leaving = asyncio.create_task(_client_disconnects(receive), name="sse:client")
         stopping = asyncio.create_task(self._stopping.wait(), name="sse:stopping")
         tasks: set[asyncio.Task[object]] = {sending, leaving, stopping}
-        if (over := access_over(scope)) is not None:
+        if (over := access_ended(scope)) is not None:
             tasks.add(asyncio.create_task(over.wait(), name="sse:access"))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -95,7 +94,7 @@ class EventStream(Response):
 
 
 async def with_keepalives(source: EventSource) -> EventSource:
-    """The same events, with comments in between when they are long in coming."""
+    """The same events, with comments in between while there are none."""
     async with aclosing(source):
         while True:
             upcoming = asyncio.create_task(_next_of(source), name="sse:source")
@@ -115,6 +114,33 @@ async def _next_of(source: EventSource) -> bytes | None:
     return await anext(source, None)
 
 
-async def _client_leaves(receive: Receive) -> None:
+async def _client_disconnects(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def position_in_header(text: str, expected: str) -> BucketPosition:
+    """The position of `Last-Event-ID`, which a browser sends when it reconnects."""
+    position = BucketPosition.parse(text)
+    if position is None:
+        raise InvalidListQuery(problems=[FieldProblem("Last-Event-ID", expected, shortened(text))])
+    return position
+
+
+class WatchTime:
+    """The time limit of one watch."""
+
+    def __init__(self, timeout_sec: float | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ends_at = None if timeout_sec is None else self._loop.time() + timeout_sec
+
+    @property
+    def over(self) -> bool:
+        return self._ends_at is not None and self._loop.time() >= self._ends_at
+
+    @property
+    def silence(self) -> float:
+        """How long to wait for the next event before a heartbeat."""
+        if self._ends_at is None:
+            return KEEPALIVE_SEC
+        return min(KEEPALIVE_SEC, max(0.0, self._ends_at - self._loop.time()))

@@ -14,11 +14,10 @@ from pyoco_server.api.run_types import WATCH_MAX_SEC
 from pyoco_server.api.wait_types import InboxNote, WaitChanged, WaitWatchQuery
 from pyoco_server.errors import IndexNotReady, PyocoError
 from pyoco_server.http_api.gateway import Gateway, gateway_of
-from pyoco_server.http_api.middleware.callers import caller_of
-from pyoco_server.http_api.requests.run_query import QueryReader, whole_number
+from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.requests.query import QueryReader, whole_number
 from pyoco_server.http_api.routing import handles
-from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream
-from pyoco_server.http_api.streams.watch_limits import WatchTime, position_in_header
+from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, WatchTime, position_in_header
 from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxFollower
 from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.runs.watch.recent_changes import BucketPosition
@@ -41,7 +40,7 @@ async def watch_waits(
     last_event_id: Annotated[str | None, Header(description="Continue after this event.")] = None,
 ) -> Response:
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown(WaitWatchQuery.__struct_fields__)
+    reader.reject_unknown(WaitWatchQuery.__struct_fields__)
     timeout_sec = reader.one("timeout_sec", whole_number(1, WATCH_MAX_SEC), None)
     reader.check()
     after = position_in_header(last_event_id, _EXPECTED_POSITION) if last_event_id else None

@@ -1,21 +1,24 @@
-"""The query of a list of runs, read strictly: whatever is not understood is refused, with its cure."""
+"""Query strings, parsed strictly: unknown, repeated and invalid parameters are errors."""
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
+import msgspec
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from pyoco_server.api.run_types import RunFilterQuery
-from pyoco_server.errors import FieldProblem, InvalidListQuery, shortened
-from pyoco_server.http_api.middleware.callers import caller_of
+from pyoco_server.errors import FieldProblem, InvalidListQuery, PyocoError, shortened
+from pyoco_server.http_api.middleware.principal import caller_of
+from pyoco_server.http_api.requests.bodies import invalid_fields
 from pyoco_server.records.models import RunStatus, is_run_id
 from pyoco_server.runs.index.pagination import BadCursor, Cursors, SortKey
 from pyoco_server.runs.index.run_filter import RunFilter, TimeRange
 from pyoco_server.runs.lifecycle.tenancy import Caller
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 FILTERS = RunFilterQuery.__struct_fields__
 
@@ -24,27 +27,27 @@ _REPEATABLE = {"status", "include", "state"}
 _YES_NO = {"true": True, "1": True, "false": False, "0": False}
 
 
-class Refused(Exception):
-    """A value is not valid; the text says what is expected."""
+class InvalidValue(Exception):
+    """The text says what was expected."""
 
 
 def run_filter_of(request: Request) -> RunFilter:
-    """The filters of the query, and nothing else; InvalidListQuery names every parameter that is wrong."""
+    """A query of filters only; InvalidListQuery names every invalid parameter."""
     reader = QueryReader(request.query_params)
-    reader.refuse_unknown(FILTERS)
+    reader.reject_unknown(FILTERS)
     selected = filter_in(reader, caller_of(request))
     reader.check()
     return selected
 
 
 class QueryReader:
-    """Takes parameters out of a query, and remembers what was wrong with them."""
+    """Parses parameters and collects their errors."""
 
     def __init__(self, query: QueryParams) -> None:
         self._query = query
         self._problems: list[FieldProblem] = []
 
-    def refuse_unknown(self, known: Collection[str]) -> None:
+    def reject_unknown(self, known: Collection[str]) -> None:
         for name in dict.fromkeys(self._query.keys()):
             values = self._query.getlist(name)
             if name not in known:
@@ -54,12 +57,12 @@ class QueryReader:
                 self._problems.append(FieldProblem(name, "given more than once; give it once"))
 
     def one(self, name: str, parse: Callable[[str], T], default: T) -> T:
-        """The value of a parameter; the default when it is not there, or wrong."""
+        """The value of a parameter; the default when it is missing or invalid."""
         text = self._query.get(name)
         return default if text is None else self._parsed(name, text, parse, default)
 
     def each(self, name: str, parse: Callable[[str], T]) -> list[T]:
-        """The values of a parameter that may be repeated, or have several, separated by commas."""
+        """The values of a parameter that may be repeated or separated by commas."""
         texts = [text.strip() for value in self._query.getlist(name) for text in value.split(",")]
         parsed = (self._parsed(name, text, parse, None) for text in texts)
         return [value for value in parsed if value is not None]
@@ -71,13 +74,13 @@ class QueryReader:
     def _parsed(self, name: str, text: str, parse: Callable[[str], T], default: Any) -> Any:
         try:
             return parse(text)
-        except Refused as refused:
-            self._problems.append(FieldProblem(name, str(refused), shortened(text)))
+        except InvalidValue as error:
+            self._problems.append(FieldProblem(name, str(error), shortened(text)))
             return default
 
 
 def filter_in(reader: QueryReader, caller: Caller) -> RunFilter:
-    """What the query asks for, of what the caller may know of."""
+    """The filter of the query, limited to the tenant of the caller."""
     return RunFilter(
         tenant=caller.confined_to,
         statuses=frozenset(reader.each("status", _status)),
@@ -101,7 +104,7 @@ def _time_range(reader: QueryReader, name: str) -> TimeRange:
 def choice(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in choices:
-            raise Refused(f"expected one of {', '.join(choices)}")
+            raise InvalidValue(f"expected one of {', '.join(choices)}")
         return text.lower()
 
     return parse
@@ -109,15 +112,15 @@ def choice(*choices: str) -> Callable[[str], str]:
 
 def yes_or_no(text: str) -> bool:
     if text.lower() not in _YES_NO:
-        raise Refused("expected true or false")
+        raise InvalidValue("expected true or false")
     return _YES_NO[text.lower()]
 
 
 def whole_number(least: int, most: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        # int() would take "1_0" and digits of every script.
+        # int() would accept "1_0" and digits of other scripts.
         if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
-            raise Refused(f"expected a whole number from {least} to {most}")
+            raise InvalidValue(f"expected a whole number from {least} to {most}")
         return int(text)
 
     return parse
@@ -125,7 +128,7 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 def _status(text: str) -> str:
     if text.upper() not in RunStatus.__members__:
-        raise Refused(f"expected one of {', '.join(RunStatus)}, in upper or lower case")
+        raise InvalidValue(f"expected one of {', '.join(RunStatus)}, in upper or lower case")
     return text.upper()
 
 
@@ -135,7 +138,7 @@ def _time(text: str) -> float:
     except ValueError:
         at = math.nan
     if not (at >= 0 and math.isfinite(at)) or "_" in text:
-        raise Refused("expected a time in unix seconds, such as 1760000000.5")
+        raise InvalidValue("expected a time in unix seconds, such as 1760000000.5")
     return at
 
 
@@ -147,24 +150,42 @@ def cursor_value(cursors: Cursors | None, *bound_to: Any) -> Callable[[str], Sor
         try:
             return cursors.read(text, *bound_to)
         except BadCursor as bad:
-            raise Refused(str(bad)) from None
+            raise InvalidValue(str(bad)) from None
 
     return parse
 
 
 def run_id_value(text: str) -> str:
     if not is_run_id(text):
-        raise Refused("expected a run id: a lower-case UUID")
+        raise InvalidValue("expected a run id: a lower-case UUID")
     return text
 
 
 def _sha256(text: str) -> str:
     if len(text) != 64 or not set(text.lower()) <= set("0123456789abcdef"):
-        raise Refused("expected the 64 hexadecimal digits of a SHA-256")
+        raise InvalidValue("expected the 64 hexadecimal digits of a SHA-256")
     return text.lower()
 
 
 def text_value(text: str) -> str:
     if not 1 <= len(text) <= _TEXT_MAX:
-        raise Refused(f"expected 1 to {_TEXT_MAX} characters")
+        raise InvalidValue(f"expected 1 to {_TEXT_MAX} characters")
     return text
+
+
+def query_record(request: Request, kind: type[S], expected: Mapping[str, str], error: type[PyocoError]) -> S:
+    """The query as the record; `expected` says for each parameter what it may be, for the error."""
+    given: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name not in expected:
+            message = f"unknown parameter; expected one of {', '.join(expected)}"
+            raise error(problems=[FieldProblem(name, message)])
+        if name in given:
+            raise error(problems=[FieldProblem(name, "given twice; expected once", value=shortened(value))])
+        given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as invalid:
+        [problem] = invalid_fields(invalid, given).problems
+        message = expected[problem.field]
+        raise error(problems=[FieldProblem(problem.field, message, value=problem.value)]) from None
