@@ -103,7 +103,7 @@ def odd() -> dict[str, object]:
 
 @task
 def leave_a_child(pid_file: str, then: str) -> None:
-    """Starts a process that outlives the task and holds its stdout, then ends as told."""
+    """Start a process that outlives the task and keeps its stdout open."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     Path(pid_file).write_text(str(child.pid))
     if then == "crash":

@@ -1,4 +1,4 @@
-"""Flows that can be interrupted: each task notes that it was executed, and some wait to be let go."""
+"""Flows that can be interrupted: each task records its execution, and some wait for a file."""
 
 import ctypes
 import os
@@ -16,7 +16,7 @@ from pyoco.dsl.syntax import TaskWrapper
 
 
 def note(book: str, name: str) -> None:
-    # One write of one line: appended whole, whoever else writes at the same time.
+    # One write per line: concurrent writers do not mix.
     with Path(book).open("ab", buffering=0) as file:
         file.write(f"{name}\n".encode())
 

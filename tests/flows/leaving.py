@@ -1,4 +1,4 @@
-"""Flows that leave something behind in their process, and one that shows what the next run finds there."""
+"""Flows that change the state of their process, and one that returns that state."""
 
 import faulthandler
 import os

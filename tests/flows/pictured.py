@@ -91,7 +91,7 @@ sales = _sales()
 
 
 def _layers(name: str, count: int, width: int) -> Flow:
-    """Layers of tasks, each behind one or two of the layer before."""
+    """Layers of tasks, each depending on one or two of the layer before."""
     tasks = [Task(func=lambda: None, name=f"step_{number:04}") for number in range(count)]
     lines = [(tasks[max(number - width, 0)], tasks[number]) for number in range(1, count)]
     lines += [(tasks[number - width - 1], tasks[number]) for number in range(width + 1, count, 3)]

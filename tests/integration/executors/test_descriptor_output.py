@@ -41,7 +41,7 @@ async def crashed(
         ("no line at all", ["no line at all"]),
     ],
 )
-async def test_what_was_written_before_a_crash_is_in_the_log_once(
+async def test_output_before_a_crash_is_in_the_log_once(
     executor: ExecutorUnderTest, flow: str, text: str, lines: list[str]
 ) -> None:
     crash, log = await crashed(executor, flow, text=text)
@@ -50,9 +50,7 @@ async def test_what_was_written_before_a_crash_is_in_the_log_once(
 
 
 @pytest.mark.parametrize("flow", ["dying-while-read", "dying-when-reported"])
-async def test_the_last_lines_of_a_crashed_task_are_known_to_be_its_lines(
-    executor: ExecutorUnderTest, flow: str
-) -> None:
+async def test_the_last_lines_of_a_crash_have_their_task(executor: ExecutorUnderTest, flow: str) -> None:
     _, log = await crashed(executor, flow, text="one\ntwo")
     assert [(line.task, line.stream, line.text) for line in log.lines] == [
         ("die", "stdout", "one"),
@@ -60,7 +58,7 @@ async def test_the_last_lines_of_a_crashed_task_are_known_to_be_its_lines(
     ]
 
 
-async def test_output_that_was_not_read_before_the_limit_of_its_task_is_in_the_log(
+async def test_unread_output_of_a_task_past_its_limit_is_in_the_log(
     executor: ExecutorUnderTest,
 ) -> None:
     outcome, log = await ended(executor, "outlasting", text="until the end")
@@ -68,7 +66,7 @@ async def test_output_that_was_not_read_before_the_limit_of_its_task_is_in_the_l
     assert log.texts == ["until the end"]
 
 
-async def test_each_line_belongs_to_the_task_and_the_run_that_wrote_it(executor: ExecutorUnderTest) -> None:
+async def test_each_line_has_its_task_and_run(executor: ExecutorUnderTest) -> None:
     for number in range(20):
         outcome, log = await ended(executor, "writing-twice", text=f"run {number}\nno end")
         assert outcome.status == "COMPLETED"
@@ -92,14 +90,14 @@ async def test_a_large_output_of_a_subprocess_is_complete(executor: ExecutorUnde
     assert log.texts == [str(number).zfill(99) for number in range(50_000)]
 
 
-async def test_a_subprocess_that_never_stops_writing_holds_up_no_run(executor: ExecutorUnderTest) -> None:
+async def test_a_subprocess_that_never_stops_writing_delays_no_run(executor: ExecutorUnderTest) -> None:
     outcome, _ = await ended(executor, "leaving-a-writer")
     assert outcome.status == "COMPLETED"
     outcome, _ = await ended(executor, "noop")
     assert outcome.status == "COMPLETED"
 
 
-async def test_a_run_that_writes_nothing_to_the_descriptors_has_nothing_read(
+async def test_the_pipes_are_read_only_when_something_was_written(
     executor: ExecutorUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[str] = []

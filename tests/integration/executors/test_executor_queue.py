@@ -1,8 +1,6 @@
 """Runs that are queued at an executor process: they start after the current run, or not at all."""
 
 import asyncio
-import os
-import signal
 import socket
 import time
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from pyoco_server.worker.child.executor_link import ExecutorLink
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.child_process import Execution
-from pyoco_server.worker.executors.executor import ExecutorCrashed
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run, frame
 from pyoco_server.worker.session.slots import SMALL_JOB_BYTES
@@ -201,50 +198,6 @@ async def test_queued_runs_are_recalled_from_a_long_run_even_if_it_holds_the_gil
     release.touch()
     assert (await first).status == "COMPLETED"
     assert not counter.exists()
-
-
-@pytest.mark.usefixtures("never_recalled")
-async def test_a_killed_executor_loses_only_its_current_run(
-    executor: ExecutorUnderTest, tmp_path: Path
-) -> None:
-    counter = tmp_path / "began"
-    first = await begin_first(executor, tmp_path)
-    queue = [Queued(executor, a_run("counting", counter=str(counter), seconds=0)) for _ in range(3)]
-    os.kill(await first.started(), signal.SIGKILL)
-    with pytest.raises(ExecutorCrashed, match="SIGKILL"):
-        await first.execution
-    assert all(outcome.not_started for outcome in [await each for each in queue])
-    assert not counter.exists()
-
-
-@pytest.mark.usefixtures("never_recalled")
-async def test_one_run_is_recalled_and_the_others_stay_queued(
-    executor: ExecutorUnderTest, tmp_path: Path
-) -> None:
-    first = await begin_first(executor, tmp_path)
-    await first.started()
-    runs = [a_run("speaking", text=str(number)) for number in range(3)]
-    logs = [RunEventLog() for _ in runs]
-    queue = [Queued(executor, run, each) for run, each in zip(runs, logs, strict=True)]
-    queue[1].recall()
-    assert (await queue[1]).not_started
-    assert [each.run for each in executor.started._runs] == [first.run, runs[0], runs[2]]
-    first.release.touch()
-    assert [(await queue[number]).status for number in (0, 2)] == ["COMPLETED"] * 2
-    assert [each.texts for each in logs] == [["0"], [], ["2"]]
-    assert (await first.execution).status == "COMPLETED"
-
-
-@pytest.mark.usefixtures("never_recalled")
-async def test_a_retired_executor_recalls_its_queue(executor: ExecutorUnderTest, tmp_path: Path) -> None:
-    first = await begin_first(executor, tmp_path)
-    await first.started()
-    waiting = Queued(executor, a_run("noop"))
-    executor.retire()
-    assert (await waiting).not_started
-    assert executor.capacity == 0
-    first.release.touch()
-    assert (await first.execution).status == "COMPLETED"
 
 
 @pytest.mark.usefixtures("never_recalled")

@@ -1,4 +1,4 @@
-"""Executors that meet tasks which misbehave: one run suffers, no other run and no worker does."""
+"""Tasks that misbehave: they affect their own run, and no other run or worker."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ async def output_of(gateway: RunningGateway, flow: str, task: str, **params: Any
     return run["task_records"][task]["output"]
 
 
-async def test_a_killed_executor_is_noticed_although_a_forked_child_lives_on(
+async def test_a_killed_executor_is_noticed_even_if_a_forked_child_survives(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     marker = tmp_path / "started"
@@ -46,7 +46,7 @@ async def test_a_signal_to_the_whole_service_does_not_end_a_run(
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_the_output_of_one_run_is_not_told_by_another_that_crashes(
+async def test_a_crash_does_not_report_the_output_of_an_earlier_run(
     config: NatsBackendConfig, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving_worker(config):
@@ -57,7 +57,7 @@ async def test_the_output_of_one_run_is_not_told_by_another_that_crashes(
 
 
 @pytest.mark.parametrize(("flow", "task"), [("closing", "close_stdout"), ("threading", "leave_a_thread")])
-async def test_a_run_that_spoils_its_executor_spoils_no_later_run(
+async def test_a_run_that_damages_its_executor_does_not_affect_later_runs(
     config: NatsBackendConfig, gateway: RunningGateway, flow: str, task: str
 ) -> None:
     async with serving_worker(config):
@@ -69,7 +69,7 @@ async def test_a_run_that_spoils_its_executor_spoils_no_later_run(
         assert not (Path(config.run_dir) / f".spare-{must_restart}").exists()
 
 
-async def test_texts_that_utf_8_has_no_form_for_are_escaped(
+async def test_texts_that_are_not_utf_8_are_escaped(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config):
@@ -81,7 +81,7 @@ async def test_texts_that_utf_8_has_no_form_for_are_escaped(
         assert "no words" not in str(await output_of(gateway, "unspeakable", "unspeakable"))
 
 
-async def test_a_run_directory_that_cannot_be_made_is_told_in_a_sentence(
+async def test_a_run_directory_that_cannot_be_created_fails_the_run(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     blocked = tmp_path / "a-file"
@@ -92,7 +92,7 @@ async def test_a_run_directory_that_cannot_be_made_is_told_in_a_sentence(
         assert run["error"].startswith("the executor could not run the flow: NotADirectoryError")
 
 
-async def test_progress_is_seen_although_preparing_the_flow_took_long(
+async def test_progress_is_stored_even_if_preparing_the_flow_takes_long(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release = tmp_path / "release"
@@ -115,25 +115,23 @@ async def test_progress_is_seen_although_preparing_the_flow_took_long(
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_a_worker_that_cannot_start_executors_leaves_its_runs_to_others(
+async def test_runs_of_a_worker_that_cannot_start_executors_move_to_others(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_session, "_FIRST_DELAY_SEC", 0.2)
     folder = tmp_path / "flows"
     folder.symlink_to(FLOWS)
-    async with serving_worker(config, worker_id="lame", flows=folder):
+    async with serving_worker(config, worker_id="broken", flows=folder):
         pid = await output_of(gateway, "pid", "pid")
         folder.unlink()
         os.kill(pid, signal.SIGKILL)
         run_id = await gateway.submit("noop")
-        async with serving_worker(config, worker_id="sound"):
+        async with serving_worker(config, worker_id="healthy"):
             run = await gateway.ends(run_id)
-            assert (run["status"], run["worker_id"]) == ("COMPLETED", "sound")
+            assert (run["status"], run["worker_id"]) == ("COMPLETED", "healthy")
 
 
-async def test_tasks_are_told_in_the_order_of_the_flow(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_tasks_are_in_the_order_of_the_flow(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     async with serving_worker(config):
         run = await gateway.ends(await gateway.submit("wide"))
         assert list(run["tasks"]) == [f"part_{number}" for number in range(40)]

@@ -65,7 +65,7 @@ def leaves_a_handler():
 
     pending = [signal.SIGUSR1]
     signal.signal(signal.SIGUSR1, handler)
-    # The signal comes when the run is over and nothing is restored yet.
+    # The signal comes after the end of the run, before anything is restored.
     ExecutorProcess._current = property(lambda process: vars(process).get("current"), set_current)
 
 def breaks_stdout():

@@ -49,9 +49,7 @@ async def being_replaced(executor: ExecutorUnderTest, run: Run) -> "asyncio.Task
     return execution
 
 
-async def test_an_executor_that_cannot_be_started_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_start_reports_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = tmp_path / "python"
     python.write_text(
         "#!/bin/sh\necho 'Traceback ...' >&2\necho 'ImportError: libfoo.so is missing' >&2\nexit 1\n"
@@ -98,7 +96,7 @@ async def test_a_start_without_a_free_descriptor_keeps_none_open(
 
 
 @pytest.mark.usefixtures("_killed_sooner")
-async def test_a_cancel_is_not_lost_while_an_executor_is_replaced(
+async def test_a_cancel_while_an_executor_is_replaced_is_applied(
     executor: ExecutorUnderTest, tmp_path: Path
 ) -> None:
     execution = await being_replaced(executor, waiting_run(tmp_path))
@@ -125,7 +123,7 @@ async def test_an_executor_exits_when_its_worker_is_silent(tmp_path: Path) -> No
         async with asyncio.timeout(LIMIT_SEC):
             outcome = await executor.execute(waiting_run(tmp_path))
         assert outcome.must_resume
-        await eventually(lambda: not is_alive(pid), describe="the executor has left")
+        await eventually(lambda: not is_alive(pid), describe="the executor has exited")
 
 
 async def test_an_executor_continues_while_its_worker_requests_progress(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A worker inside a program: a run that it has to kill disturbs neither later runs nor the program."""
+"""An embedded worker: a run that does not stop affects neither later runs nor the program."""
 
 import asyncio
 import io
@@ -74,7 +74,7 @@ def flows_on_threads() -> int:
 
 
 @pytest.mark.parametrize("how", ["timeout", "cancel_forced"])
-async def test_an_abandoned_run_and_its_successor_are_not_mixed_up(
+async def test_the_output_of_a_killed_run_is_not_captured_by_the_next(
     config: NatsBackendConfig,
     gateway: RunningGateway,
     tmp_path: Path,
@@ -132,7 +132,7 @@ def hearing() -> tuple[EmbeddedOutput, list[str]]:
     return EmbeddedOutput(TaskOutput(tell, line_limit=100, run_limit=1000)), heard
 
 
-def test_of_two_runs_at_once_neither_leaves_its_stream_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_concurrent_runs_restore_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     program_stdout = own_stdout(monkeypatch)
     (first, first_heard), (second, second_heard) = hearing(), hearing()
     first.__enter__()
@@ -143,7 +143,7 @@ def test_of_two_runs_at_once_neither_leaves_its_stream_behind(monkeypatch: pytes
     assert (first_heard, second_heard) == ([], ["heard by the second"])
 
 
-def test_a_stream_that_comes_back_after_its_run_is_deaf_and_given_up_by_the_next(
+def test_a_stream_of_an_ended_run_is_bypassed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     program_stdout = own_stdout(monkeypatch)

@@ -1,4 +1,4 @@
-"""Flows of the worker's own: a folder loaded as it is, and a resolver named on the command line."""
+"""The flows of a worker: a folder of files, and a resolver named on the command line."""
 
 import os
 import sys
@@ -61,8 +61,8 @@ def strange_files(folder: Path) -> None:
         Path(os.fsdecode(bytes(folder) + b"/" + name)).write_text(YAML_FLOW)
 
 
-class TestStrangeFiles:
-    def test_they_hide_no_flow_and_are_reported(self, folder: ModuleFolder) -> None:
+class TestUnreadableFiles:
+    def test_unreadable_files_are_reported_and_hide_no_flow(self, folder: ModuleFolder) -> None:
         folder.write("good.py", python_flow("good", "good"))
         folder.write("unspeakable.py", python_flow("flow", "\udcff"))
         strange_files(folder.path)
@@ -76,7 +76,7 @@ class TestStrangeFiles:
             "\\udcff.py": "the name of the file is not UTF-8; rename it",
             "\\udcfe.yaml": "the name of the file is not UTF-8; rename it",
         }
-        # As the executor tells its worker.
+        # As the executor reports it.
         msgspec.json.encode((flows.names, flows.failures))
 
     def test_the_fingerprint_of_the_folder_changes_with_them(self, folder: ModuleFolder) -> None:
@@ -91,7 +91,7 @@ class TestStrangeFiles:
         folder.write("itself.py", python_flow("repaired"))
         assert flows.fingerprint() != with_strange
 
-    def test_a_file_that_is_removed_while_it_is_looked_at(
+    def test_a_file_that_is_removed_meanwhile(
         self, folder: ModuleFolder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder.write("good.py", python_flow("good", "good"))
@@ -109,7 +109,7 @@ class TestStrangeFiles:
         vanishing.touch()
         assert FlowFolder(folder.path).fingerprint()
 
-    def test_a_folder_that_must_not_be_read_is_told_in_a_sentence(
+    def test_an_unreadable_folder_is_a_config_error(
         self, folder: ModuleFolder, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(_: Path) -> Iterator[Path]:
@@ -130,7 +130,7 @@ async def test_strange_files_do_not_stop_a_worker(
     (folder / "good.py").write_text("from tests.flows.basics import waiting_flow\n")
     async with serving_worker(config, flows=folder) as worker:
         run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(started)})
-        await eventually(started.exists, describe="the run has begun")
+        await eventually(started.exists, describe="the run has started")
         strange_files(folder)
         [executor] = worker._executors
         assert isinstance(executor, ProcessExecutor)
@@ -141,7 +141,7 @@ async def test_strange_files_do_not_stop_a_worker(
         assert (await gateway.ends(again))["status"] == "COMPLETED"
 
 
-async def test_an_unforeseen_error_of_the_watch_does_not_stop_a_worker(
+async def test_an_error_of_the_watch_does_not_stop_a_worker(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = 0
@@ -153,7 +153,7 @@ async def test_an_unforeseen_error_of_the_watch_does_not_stop_a_worker(
 
     monkeypatch.setattr(FlowFolder, "fingerprint", fail)
     async with serving_worker(config):
-        await eventually(lambda: failures > 1, describe="the watch has failed, and goes on")
+        await eventually(lambda: failures > 1, describe="the watch has failed and continues")
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
@@ -172,7 +172,7 @@ class TestLoading:
         assert flows.resolve("weekly").name == "weekly"
         assert flows.defaults("nightly") == {}
 
-    def test_defaults_of_a_yaml_flow_are_the_callers_to_change(self, folder: ModuleFolder) -> None:
+    def test_defaults_of_a_yaml_flow_are_copied(self, folder: ModuleFolder) -> None:
         folder.write("weekly.yaml", YAML_FLOW)
         flows = loaded(folder)
         flows.defaults("weekly")["x"].append(2)
@@ -185,7 +185,7 @@ class TestLoading:
         assert flows.names == ["base"]
         assert flows.failures == {}
 
-    def test_hidden_and_private_things_are_left_alone(self, folder: ModuleFolder) -> None:
+    def test_hidden_and_private_names_are_ignored(self, folder: ModuleFolder) -> None:
         folder.write("_draft.py", "raise RuntimeError\n")
         folder.write(".hidden.py", "raise RuntimeError\n")
         folder.write("_draft.yaml", "(")
@@ -195,7 +195,7 @@ class TestLoading:
         assert flows.names == []
         assert flows.failures == {}
 
-    def test_nothing_is_left_in_the_folder(self, folder: ModuleFolder) -> None:
+    def test_loading_writes_no_bytecode(self, folder: ModuleFolder) -> None:
         folder.write("clean_module.py", python_flow("flow", "clean"))
         loaded(folder)
         assert [path.name for path in folder.path.iterdir()] == ["clean_module.py"]
@@ -223,7 +223,7 @@ class TestNames:
         flows = loaded(folder)
         assert flows.names == ["daily", "hourly"]
 
-    def test_the_only_unnamed_flow_is_called_main_too(self, folder: ModuleFolder) -> None:
+    def test_a_single_unnamed_flow_is_also_called_main(self, folder: ModuleFolder) -> None:
         folder.write("only_unnamed.py", python_flow("hourly"))
         folder.write("named_beside_it.py", python_flow("flow", "daily"))
         flows = loaded(folder)
@@ -264,7 +264,7 @@ class TestFailures:
         assert "SyntaxError" in flows.failures["bad_syntax.py"]
         assert "line 1, column 20" in flows.failures["bad_graph.yaml"]
 
-    def test_an_unknown_name_is_told_what_there_is(self, folder: ModuleFolder) -> None:
+    def test_an_unknown_name_lists_the_known_flows(self, folder: ModuleFolder) -> None:
         folder.write("good_module.py", python_flow("flow", "good"))
         folder.write("raises_at_import.py", "raise RuntimeError('no database')\n")
         flows = loaded(folder)
@@ -303,7 +303,7 @@ class TestFailures:
         with pytest.raises(FlowBuildError, match="no module 'helper_of_yaml'"):
             flows.resolve("weekly")
 
-    def test_the_policy_holds_for_a_yaml_flow(self, folder: ModuleFolder) -> None:
+    def test_the_policy_applies_to_a_yaml_flow(self, folder: ModuleFolder) -> None:
         folder.write("weekly.yaml", "flow: {graph: a}\ntasks: {a: {callable: os:getcwd}}\n")
         flows = loaded(folder)
         with pytest.raises(CallableRefused):
@@ -341,7 +341,7 @@ class TestFingerprint:
         (folder.path / "two.py").unlink()
         assert changed()
 
-    def test_looking_imports_nothing(self, folder: ModuleFolder) -> None:
+    def test_the_fingerprint_imports_nothing(self, folder: ModuleFolder) -> None:
         folder.write("raises_when_imported.py", "raise RuntimeError\n")
         assert FlowFolder(folder.path).fingerprint()
         assert "raises_when_imported" not in sys.modules

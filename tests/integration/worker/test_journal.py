@@ -1,4 +1,4 @@
-"""The journal of a run as the broker keeps it."""
+"""The stored journal of a run."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def entry(key: str, *, attempt: int = 1, output: bytes = b"1") -> JournalEntry:
     )
 
 
-async def test_entries_come_back_in_the_order_of_writing(config: NatsBackendConfig) -> None:
+async def test_entries_are_read_in_write_order(config: NatsBackendConfig) -> None:
     async with connected(config) as connection:
         journal = Journal(connection)
         run_id = new_run_id()
@@ -26,7 +26,7 @@ async def test_entries_come_back_in_the_order_of_writing(config: NatsBackendConf
         assert await journal.entries(run_id) == written
 
 
-async def test_an_entry_larger_than_a_message_comes_back_whole(config: NatsBackendConfig) -> None:
+async def test_an_entry_larger_than_a_message_is_read_whole(config: NatsBackendConfig) -> None:
     async with connected(config) as connection:
         journal = Journal(connection)
         run_id = new_run_id()
@@ -44,7 +44,7 @@ async def test_the_entry_of_the_latest_attempt_counts(config: NatsBackendConfig)
         assert [each.output for each in await journal.entries(run_id)] == [b"new"]
 
 
-async def test_a_copy_has_the_entries_and_the_source_and_outlives_its_origin(
+async def test_a_copy_outlives_its_original(
     config: NatsBackendConfig,
 ) -> None:
     async with connected(config) as connection:
@@ -61,7 +61,7 @@ async def test_a_copy_has_the_entries_and_the_source_and_outlives_its_origin(
         assert await journal.source(copy) == "version: 1 # あ"
 
 
-async def test_a_copy_of_a_copy_has_only_what_the_first_copy_made_its_own(config: NatsBackendConfig) -> None:
+async def test_a_copy_of_a_copy_has_only_adopted_entries(config: NatsBackendConfig) -> None:
     async with connected(config) as connection:
         journal = Journal(connection)
         origin, rerun, second_rerun = new_run_id(), new_run_id(), new_run_id()
@@ -79,7 +79,7 @@ async def test_a_copy_of_a_copy_has_only_what_the_first_copy_made_its_own(config
         ]
 
 
-async def test_a_copy_has_the_results_of_the_owner_and_not_of_a_worker_that_was_fenced(
+async def test_a_copy_has_no_results_of_a_fenced_worker(
     config: NatsBackendConfig,
 ) -> None:
     async with connected(config) as connection:
@@ -91,7 +91,7 @@ async def test_a_copy_has_the_results_of_the_owner_and_not_of_a_worker_that_was_
         assert [each.output for each in await journal.entries(rerun)] == [b"owner"]
 
 
-async def test_an_entry_that_cannot_be_read_is_as_if_it_had_not_been_written(
+async def test_an_undecodable_entry_is_ignored(
     config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connected(config) as connection:

@@ -1,4 +1,4 @@
-"""A journal is read as its tasks finished, whatever was stored late: by a retry, or by a replaced attempt."""
+"""A journal is read in the order in which tasks finished, even if entries were stored late."""
 
 import asyncio
 import itertools
@@ -54,20 +54,20 @@ def keys(entries: Sequence[JournalEntry]) -> list[tuple[str, int]]:
 
 
 class TestValidEntries:
-    def test_they_are_in_the_order_of_finishing_and_not_of_the_stream(self) -> None:
+    def test_entries_are_in_the_order_of_their_numbers(self) -> None:
         stored = [entry("b", 2), entry("a", 1), entry("c", 3)]
         assert keys(valid_entries(stored)) == [("a", 1), ("b", 1), ("c", 1)]
 
-    def test_nothing_counts_behind_an_entry_that_is_missing(self) -> None:
+    def test_entries_after_a_gap_are_ignored(self) -> None:
         assert keys(valid_entries([entry("a", 1), entry("c", 3), entry("d", 4)])) == [("a", 1)]
         assert valid_entries([entry("b", 2)]) == []
 
-    def test_an_attempt_voids_what_it_had_not_read_when_it_began(self) -> None:
+    def test_an_attempt_voids_entries_that_it_had_not_read(self) -> None:
         second = [entry("b", 2, attempt=2, base=1)]
         late = [entry("b", 2), entry("c", 3)]
         assert keys(valid_entries([entry("a", 1), *second, *late])) == [("a", 1), ("b", 2)]
 
-    def test_an_attempt_that_read_behind_a_gap_voids_what_is_behind_it_for_good(self) -> None:
+    def test_an_attempt_voids_entries_after_a_gap_for_good(self) -> None:
         """Its successors find the gap filled, and must not take up what it has executed again."""
         read = [entry("a", 1), entry("c", 3)]
         assert last_number(valid_entries(read)) == 1
@@ -82,21 +82,21 @@ class TestValidEntries:
         stored = [entry("a", 1), entry("b", 2), entry("c", 3, attempt=3, base=2)]
         assert keys(valid_entries(stored)) == [("a", 1), ("b", 1), ("c", 3)]
 
-    def test_an_attempt_that_goes_on_in_another_process_continues_what_it_has_read_then(self) -> None:
+    def test_an_attempt_in_another_process_continues_from_what_it_has_read(self) -> None:
         first = [entry("a", 1), entry("late", 3)]
         assert keys(valid_entries([*first, entry("b", 2, base=1)])) == [("a", 1), ("b", 1)]
 
-    def test_an_entry_that_was_stored_twice_is_one(self) -> None:
+    def test_a_duplicate_entry_counts_once(self) -> None:
         stored = [entry("a", 1), entry("b", 2), entry("a", 1)]
         assert keys(valid_entries(stored)) == [("a", 1), ("b", 1)]
 
-    def test_entries_without_numbers_count_in_the_order_of_the_stream(self) -> None:
+    def test_entries_without_numbers_are_in_stream_order(self) -> None:
         stored = [entry("b"), entry("a"), entry("b", attempt=2), entry("a", attempt=1, output=b"again")]
         found = valid_entries(stored)
         assert keys(found) == [("b", 2), ("a", 1)]
         assert found[1].output == b"again"
 
-    def test_a_journal_of_two_versions_goes_on(self) -> None:
+    def test_a_journal_of_two_versions_is_valid(self) -> None:
         old_then_new = [entry("a"), entry("b"), entry("d", 2, attempt=2), entry("c", 1, attempt=2)]
         assert [each.key for each in valid_entries(old_then_new)] == ["a", "b", "c", "d"]
         then_old_again = [*old_then_new, entry("e", attempt=3), entry("f", 3, attempt=4, base=2)]
@@ -127,7 +127,7 @@ def output(raw: bytes) -> Any:
     return msgspec.json.decode(raw)["output"]
 
 
-def test_a_resumed_run_has_the_newer_value_though_the_older_was_stored_later() -> None:
+def test_a_resumed_run_has_the_newer_value_even_if_it_was_stored_earlier() -> None:
     first = FlowUnderTest(phases())
     first.execute()
     a, b = first.written[:2]
@@ -135,7 +135,7 @@ def test_a_resumed_run_has_the_newer_value_though_the_older_was_stored_later() -
     assert output(outcome.task_records["c"]) == "b"
 
 
-class Shop:
+class OrderFlow:
     """Each order is another one: results of two attempts must not be mixed."""
 
     def __init__(self) -> None:
@@ -154,8 +154,8 @@ class Shop:
         return flow_of(order, charge, ship)
 
 
-def test_late_entries_of_a_replaced_attempt_are_not_mixed_with_those_of_its_successor() -> None:
-    shop = Shop()
+def test_late_entries_of_a_replaced_attempt_are_ignored() -> None:
+    shop = OrderFlow()
     first, second = FlowUnderTest(shop.flow()), FlowUnderTest(shop.flow())
     first.execute(attempt=1)
     second.execute(attempt=2)
@@ -164,13 +164,13 @@ def test_late_entries_of_a_replaced_attempt_are_not_mixed_with_those_of_its_succ
     third = FlowUnderTest(shop.flow())
     outcome = third.execute(journal=valid_entries(stored), attempt=3)
     assert output(outcome.task_records["ship"]) == "ship order-2 (charge for order-2)"
-    # A fourth attempt decides as the third did, also when that one left little behind.
+    # A fourth attempt decides as the third did.
     stored += third.written[:1]
     outcome = FlowUnderTest(shop.flow()).execute(journal=valid_entries(stored), attempt=4)
     assert output(outcome.task_records["ship"]) == "ship order-2 (charge for order-2)"
 
 
-def test_an_attempt_goes_on_counting_where_the_journal_ends() -> None:
+def test_numbers_continue_after_the_journal() -> None:
     first = FlowUnderTest(phases())
     first.execute()
     assert [(each.number, each.base) for each in first.written] == [(1, 0), (2, 0), (3, 0)]
@@ -179,7 +179,7 @@ def test_an_attempt_goes_on_counting_where_the_journal_ends() -> None:
     assert [(each.number, each.base) for each in second.written] == [(2, 1), (3, 1)]
 
 
-def test_what_a_rerun_reuses_keeps_its_place() -> None:
+def test_reused_entries_keep_their_position() -> None:
     """The first attempt of the rerun makes only one entry its own; the other must not seem older by that."""
 
     def flow() -> Flow:
@@ -205,7 +205,7 @@ def test_what_a_rerun_reuses_keeps_its_place() -> None:
     assert output(outcome.task_records["last"]) == "late"
 
 
-async def test_a_run_that_goes_on_in_another_process_has_its_whole_journal(
+async def test_a_run_resumes_in_another_process_with_its_whole_journal(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long NATS takes to store it: what is missing would be executed again."""
@@ -249,7 +249,7 @@ class TestStored:
             connection, journal, RunLogs(connection), run_id, ask=nothing, assure_ownership=nothing
         )
 
-    async def test_an_entry_whose_publish_was_lost_keeps_its_place(
+    async def test_an_entry_whose_publish_was_lost_keeps_its_position(
         self, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         append, lost, later_is_stored = Journal.append, asyncio.Event(), asyncio.Event()
@@ -280,7 +280,7 @@ class TestStored:
             assert [each.key for each in await journal.entries(run_id)] == ["a", "b"]
             await recorder.close()
 
-    async def test_an_entry_that_nats_never_takes_leaves_no_gap(
+    async def test_an_entry_that_nats_rejects_leaves_no_gap(
         self, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         append = Journal.append
@@ -301,7 +301,7 @@ class TestStored:
             assert [(each.key, each.output) for each in found] == [("large", b""), ("b", b"1")]
             await recorder.close()
 
-    async def test_a_copy_is_counted_anew_and_in_order(self, config: NatsBackendConfig) -> None:
+    async def test_a_copy_is_numbered_again_in_order(self, config: NatsBackendConfig) -> None:
         async with connected(config) as connection:
             journal, origin, rerun = Journal(connection), new_run_id(), new_run_id()
             # The first one is stored in parts, and others overtake it.

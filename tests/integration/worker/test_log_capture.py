@@ -55,7 +55,7 @@ async def test_lines_arrive_while_the_task_runs_with_their_task_and_stream(
         assert "from a child" in run["task_records"]["talk"]["stdout"]
 
 
-async def test_a_flood_is_bounded_and_says_what_was_dropped(
+async def test_output_above_the_limit_is_dropped_with_a_note(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     config = replace(config, run_log_run_max_bytes=10_000, run_log_line_max_bytes=100)
@@ -74,7 +74,7 @@ async def test_a_flood_is_bounded_and_says_what_was_dropped(
         assert int(dropped[1]) + len(printed) == 50_000
 
 
-async def test_the_last_words_of_a_crash_are_in_the_log(
+async def test_the_last_output_of_a_crash_is_in_the_log(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config):
@@ -92,7 +92,7 @@ async def test_the_last_words_of_a_crash_are_in_the_log(
     [(100, 3000), (300_000, 1), (2060, 100)],
     ids=["many writes", "one write", "half pages"],
 )
-async def test_native_code_that_keeps_the_gil_may_print_more_than_a_pipe_holds(
+async def test_native_code_that_holds_the_gil_may_print_more_than_a_pipe_holds(
     config: NatsBackendConfig, gateway: RunningGateway, width: int, times: int
 ) -> None:
     async with serving_worker(replace(config, run_log_line_max_bytes=256 * 1024)):
@@ -103,7 +103,7 @@ async def test_native_code_that_keeps_the_gil_may_print_more_than_a_pipe_holds(
         assert len(text) == (width - 1) * times
 
 
-async def test_lines_of_an_embedded_worker_are_in_the_log_and_still_printed(
+async def test_lines_of_an_embedded_worker_are_logged_and_printed(
     config: NatsBackendConfig,
     gateway: RunningGateway,
     tmp_path: Path,
@@ -121,7 +121,7 @@ async def test_lines_of_an_embedded_worker_are_in_the_log_and_still_printed(
         await worker.close()
 
 
-async def test_many_short_lines_at_once_are_stored_and_hold_up_nothing(
+async def test_many_short_lines_are_stored_without_delay(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config):
@@ -134,7 +134,7 @@ async def test_many_short_lines_at_once_are_stored_and_hold_up_nothing(
 
 
 class Heard:
-    """A TaskOutput without a task, and what it told."""
+    """A TaskOutput without a task, with its reported lines."""
 
     def __init__(self, *, line_limit: int = 1000, run_limit: int = 100_000) -> None:
         self.lines: list[LogLine] = []
@@ -147,7 +147,7 @@ class Heard:
         return [line.text for line in self.lines if line.stream == "stdout"]
 
 
-def test_empty_lines_are_bounded_as_well() -> None:
+def test_empty_lines_count_toward_the_limit() -> None:
     heard = Heard(run_limit=1024)
     for _ in range(3000):
         print(file=heard.stream)
@@ -160,7 +160,7 @@ def test_empty_lines_are_bounded_as_well() -> None:
 
 
 @pytest.mark.parametrize("step", ["\r{}%", "{}%\r"])
-def test_of_a_progress_bar_the_last_state_is_told(step: str) -> None:
+def test_a_progress_bar_is_logged_in_its_last_state(step: str) -> None:
     heard = Heard(line_limit=100)
     for number in range(10_000):
         print(step.format(number), end="", file=heard.stream)
@@ -168,14 +168,14 @@ def test_of_a_progress_bar_the_last_state_is_told(step: str) -> None:
     assert heard.texts == ["9999%"]
 
 
-def test_a_return_at_the_end_of_a_line_belongs_to_it() -> None:
+def test_a_carriage_return_before_a_newline_keeps_the_line() -> None:
     heard = Heard(line_limit=10)
     for part in ("one\r\ntwo\r", "\n", "x" * 20, "\rthree", "\r", "\r\n", "\n", "\r\n", "y" * 12, "\r\n"):
         heard.stream.write(part)
     assert heard.texts == ["one", "two", "three", "", "", "yyyyyyyyyy ... (2 more characters)"]
 
 
-def test_a_character_in_two_writes_is_whole_whoever_else_writes() -> None:
+def test_a_character_in_two_writes_is_decoded_per_thread() -> None:
     heard = Heard()
     first, second = "é".encode()[:1], "é".encode()[1:]
     other = threading.Thread(target=heard.stream.buffer.write, args=("ü\n".encode(),))

@@ -1,4 +1,4 @@
-"""Claims and fenced writes on a real bucket: one owner, no lost word, no change after the end."""
+"""Claims and fenced writes on a real bucket: one owner, no lost cancel, no change after the end."""
 
 from collections.abc import AsyncIterator
 
@@ -128,7 +128,7 @@ async def test_a_second_message_cannot_claim_while_the_first_is_in_the_queue(sto
     assert (owned.snapshot.attempt, owned.snapshot.delivery) == (2, (first, 1))
 
 
-async def test_a_message_of_another_run_under_the_same_sequence_is_not_this_run_s(store: Store) -> None:
+async def test_a_message_of_another_run_with_the_same_sequence_cannot_claim(store: Store) -> None:
     job, revision = await stored_job(store)
     another, _ = await stored_job(store)
     sequence = await store.queued(another)
@@ -168,7 +168,7 @@ async def test_a_cancel_request_survives_progress_writes(store: Store) -> None:
     assert (await owned.write(completed)).status is RunStatus.CANCELLED
 
 
-async def test_a_run_cancelled_before_it_began_is_claimed_as_cancelling(store: Store) -> None:
+async def test_a_run_cancelled_before_its_start_is_claimed_as_cancelling(store: Store) -> None:
     job, revision = await stored_job(store)
     await request_cancel(store, job.run_id)
     owned = await claimed(store, job, (1, 1), revision=revision)
@@ -214,7 +214,7 @@ def test_settling_is_idempotent_and_ends_a_cancelled_run_as_cancelled(
         assert settled.status in {RunStatus.CANCELLING, RunStatus.CANCELLED}
 
 
-async def test_a_run_that_was_not_begun_becomes_what_it_was(store: Store) -> None:
+async def test_a_run_that_was_not_started_is_restored(store: Store) -> None:
     job, revision = await stored_job(store)
     owned = await claimed(store, job, (7, 1), revision=revision)
     assert await owned.unclaim()
@@ -225,7 +225,7 @@ async def test_a_run_that_was_not_begun_becomes_what_it_was(store: Store) -> Non
     assert (again.snapshot.attempt, again.snapshot.status) == (1, RunStatus.RUNNING)
 
 
-async def test_a_cancel_is_not_forgotten_by_a_run_that_was_not_begun(store: Store) -> None:
+async def test_a_run_that_was_not_started_keeps_a_cancel(store: Store) -> None:
     job, revision = await stored_job(store)
     owned = await claimed(store, job, (7, 1), revision=revision)
     stored = await store.get(job.run_id)
@@ -236,7 +236,7 @@ async def test_a_cancel_is_not_forgotten_by_a_run_that_was_not_begun(store: Stor
     assert (owned.snapshot.status, owned.snapshot.delivery) == (RunStatus.CANCELLING, (7, 1))
 
 
-async def test_the_owner_before_is_not_made_the_owner_again(store: Store) -> None:
+async def test_an_earlier_owner_is_not_restored(store: Store) -> None:
     job, revision = await stored_job(store)
     earlier = await claimed(store, job, (7, 1), revision=revision, worker="paused")
     owned = await claimed(store, job, (7, 2), worker="next")
@@ -245,8 +245,8 @@ async def test_the_owner_before_is_not_made_the_owner_again(store: Store) -> Non
         await earlier.refresh()
 
 
-async def test_an_owner_that_has_learned_of_its_successor_cannot_write_over_it_either(store: Store) -> None:
-    """Whoever asked may keep it to itself: the recorder of a run only stops."""
+async def test_an_owner_that_knows_its_successor_cannot_write(store: Store) -> None:
+    """The recorder of a run learns of it first, and only stops."""
     job, revision = await stored_job(store)
     earlier = await claimed(store, job, (7, 1), revision=revision, worker="paused")
     await claimed(store, job, (7, 2), worker="next")

@@ -1,4 +1,4 @@
-"""Runs whose worker dies or leaves: another one goes on after the last finished task."""
+"""The run of a worker that dies or stops resumes after its last finished task."""
 
 import signal
 from dataclasses import replace
@@ -81,7 +81,7 @@ def interrupted(config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Pa
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_chain_goes_on_after_its_last_finished_task(
+async def test_a_chain_resumes_after_its_last_finished_task(
     interrupted: InterruptedRun, end: signal.Signals
 ) -> None:
     await interrupted.begin("interrupted-chain", held="two", journalled=1, end=end)
@@ -92,14 +92,14 @@ async def test_a_chain_goes_on_after_its_last_finished_task(
     assert run["task_records"]["three"]["output"] == "three"
 
 
-async def test_parallel_branches_go_on(interrupted: InterruptedRun) -> None:
+async def test_parallel_branches_resume(interrupted: InterruptedRun) -> None:
     await interrupted.begin("interrupted-branches", held="left", journalled=2, end=signal.SIGKILL)
     run = await interrupted.goes_on()
     assert run["status"] == "COMPLETED"
     assert sorted(interrupted.book) == ["end", "left", "left", "right", "start"]
 
 
-async def test_loops_go_on_in_their_right_turn(interrupted: InterruptedRun) -> None:
+async def test_loops_resume_in_the_right_iteration(interrupted: InterruptedRun) -> None:
     await interrupted.begin(
         "interrupted-loop", held="middle", journalled=4, end=signal.SIGKILL, items=["p", "q"]
     )
@@ -117,7 +117,7 @@ async def test_a_step_of_the_task_in_flight_is_not_executed_again(interrupted: I
     assert interrupted.book == ["charge", "charge"]
 
 
-async def test_a_result_larger_than_a_message_is_not_made_again(interrupted: InterruptedRun) -> None:
+async def test_a_result_larger_than_a_message_is_replayed(interrupted: InterruptedRun) -> None:
     size = 3_000_000
     await interrupted.begin("large-result", held="hold", journalled=1, end=signal.SIGKILL, size=size)
     run = await interrupted.goes_on()
@@ -125,7 +125,7 @@ async def test_a_result_larger_than_a_message_is_not_made_again(interrupted: Int
     assert interrupted.book == ["make", "hold", "hold"]
 
 
-async def test_a_result_that_cannot_be_stored_is_made_again_and_the_record_says_so(
+async def test_an_unstorable_result_is_computed_again(
     interrupted: InterruptedRun,
 ) -> None:
     await interrupted.begin("unstorable-result", held="hold", journalled=0, end=signal.SIGKILL)
@@ -134,7 +134,7 @@ async def test_a_result_that_cannot_be_stored_is_made_again_and_the_record_says_
     assert "cannot be stored" in run["task_records"]["make"]["not_journalled"]
 
 
-async def test_a_worker_that_leaves_hands_its_run_over_without_waiting_for_ack_wait(
+async def test_a_stopping_worker_returns_its_run_without_waiting_for_ack_wait(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     patient = replace(config, consumer_ack_wait_sec=NEVER_SEC)

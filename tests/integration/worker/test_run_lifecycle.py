@@ -1,4 +1,4 @@
-"""The whole way of a run: HTTP, JetStream, worker, executor process, pyoco, and back."""
+"""Runs end to end: HTTP, JetStream, worker, executor process, pyoco."""
 
 import time
 from dataclasses import replace
@@ -87,7 +87,7 @@ async def test_a_worker_refuses_a_tag_that_is_no_subject_token(config: NatsBacke
         await PyocoNatsWorker.connect(config, flow_resolver=resolve, tags=[tag])
 
 
-async def test_a_failing_task_fails_the_run_and_says_where(config: NatsBackendConfig) -> None:
+async def test_a_failing_task_fails_the_run_with_its_name(config: NatsBackendConfig) -> None:
     async with running_gateway(config) as gateway, serving_worker(config):
         run = await gateway.ends(await gateway.submit("failing", params={"message": "no disk"}))
         assert run["status"] == "FAILED"
@@ -104,7 +104,7 @@ async def test_a_task_that_exits_fails_the_run_and_not_the_worker(config: NatsBa
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
-async def test_an_unknown_flow_fails_with_the_flows_that_are_known(config: NatsBackendConfig) -> None:
+async def test_an_unknown_flow_fails_with_the_known_flows(config: NatsBackendConfig) -> None:
     async with running_gateway(config) as gateway, serving_worker(config):
         run = await gateway.ends(await gateway.submit("chian"))
         assert (run["status"], run["reason"]) == ("FAILED", "flow_not_found")
@@ -152,20 +152,20 @@ async def test_each_run_has_a_working_directory_of_its_own(config: NatsBackendCo
             assert not list(Path(config.run_dir).glob(f"{empty['run_id']}*"))
 
 
-async def test_values_that_json_has_no_form_for_are_described(config: NatsBackendConfig) -> None:
+async def test_values_without_a_json_form_are_described(config: NatsBackendConfig) -> None:
     async with running_gateway(config) as gateway, serving_worker(config):
         run = await gateway.ends(await gateway.submit("odd"))
         assert run["status"] == "COMPLETED"
         assert "object object" in str(run["task_records"]["odd"]["output"])
 
 
-async def test_large_integers_in_params_survive_the_way(config: NatsBackendConfig) -> None:
+async def test_large_integers_in_params_are_kept(config: NatsBackendConfig) -> None:
     async with running_gateway(config) as gateway, serving_worker(config):
         run = await gateway.ends(await gateway.submit("chain", params={"x": 2**63}))
         assert run["task_records"]["load"]["output"] == 2**63 + 1
 
 
-async def test_progress_and_heartbeat_are_seen_while_a_run_lasts(
+async def test_progress_and_heartbeat_are_stored_during_a_run(
     config: NatsBackendConfig, tmp_path: Path
 ) -> None:
     release = tmp_path / "release"

@@ -1,4 +1,4 @@
-"""What a run leaves behind is stored by its owner only, and nothing that NATS refuses holds up the rest."""
+"""The events of a run are stored by its owner only, and a rejected event does not block others."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ class Recording:
         # What is answered to a question instead of asking it.
         self.refusal: Exception | None = None
         self.questions: list[Question] = []
-        # Of each question: what was in the journal when it was asked.
+        # For each question, the journal at that time.
         self.journalled_before: list[list[str]] = []
         self.recorder = RunRecorder(
             connection,
@@ -80,7 +80,7 @@ class Recording:
 
 @pytest.fixture
 async def recording(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Recording]:
-    # What is slow to be stored here is not given up.
+    # Slow writes are not abandoned.
     monkeypatch.setattr(run_recorder, "_FLUSH_SEC", 60.0)
     async with connected(config) as connection:
         recording = Recording(connection)
@@ -89,7 +89,7 @@ async def recording(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("text", ["", "\x01" * 100, "\U0001f600" * 100])
-async def test_many_short_lines_are_cut_by_what_they_take_in_a_message(
+async def test_batches_are_limited_by_encoded_size(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     sizes: list[int] = []
@@ -107,7 +107,7 @@ async def test_many_short_lines_are_cut_by_what_they_take_in_a_message(
     assert await recording.texts() == [f"{number}{text}" for number in range(20_000)]
 
 
-async def test_what_is_too_large_for_nats_is_dropped_with_a_note(
+async def test_lines_too_large_for_nats_are_dropped_with_a_note(
     recording: Recording, caplog: pytest.LogCaptureFixture
 ) -> None:
     recording.prints("x" * 2_000_000, "after it")
@@ -118,7 +118,7 @@ async def test_what_is_too_large_for_nats_is_dropped_with_a_note(
     assert "lines of a run were dropped" in caplog.text
 
 
-async def test_not_even_a_note_is_tried_for_ever(
+async def test_a_note_that_is_too_large_is_not_retried(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = 0
@@ -134,7 +134,7 @@ async def test_not_even_a_note_is_tried_for_ever(
     assert tried == 2
 
 
-async def test_an_entry_that_nats_never_takes_is_given_up(
+async def test_an_entry_that_nats_rejects_is_not_retried(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def refuse(self: Journal, run_id: str, entry: JournalEntry) -> None:
@@ -149,7 +149,7 @@ async def test_an_entry_that_nats_never_takes_is_given_up(
     )
 
 
-async def test_ownership_is_assured_before_each_publish(recording: Recording) -> None:
+async def test_ownership_is_checked_before_each_publish(recording: Recording) -> None:
     recording.finishes("one")
     recording.finishes("two")
     recording.prints(*["x" * 100_000] * 3)
@@ -158,7 +158,7 @@ async def test_ownership_is_assured_before_each_publish(recording: Recording) ->
     assert recording.asked == 5
 
 
-async def test_a_run_that_was_taken_gets_nothing_more(
+async def test_nothing_is_stored_for_a_run_with_another_owner(
     recording: Recording, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -177,7 +177,7 @@ async def test_a_run_that_was_taken_gets_nothing_more(
     assert caplog.text.count("nothing more is stored for a run: worker other owns the run") == 1
 
 
-async def test_a_run_that_was_taken_during_an_outage_is_settled_at_once(
+async def test_a_run_taken_over_during_an_outage_is_flushed_at_once(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording.answer = recording.connection.unavailable("no answer")
@@ -199,7 +199,7 @@ async def test_a_run_that_was_taken_during_an_outage_is_settled_at_once(
 
 
 @pytest.mark.parametrize("trouble", ["several messages", "an outage"])
-async def test_nothing_is_in_the_journal_before_what_it_was_made_from(
+async def test_entries_are_stored_in_order(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
     """At no time: the worker may be gone in the next moment."""
@@ -226,7 +226,7 @@ async def test_nothing_is_in_the_journal_before_what_it_was_made_from(
     assert len(seen) >= 3
 
 
-async def test_an_outage_is_complained_about_once_and_waited_out(
+async def test_an_outage_is_logged_once_and_retried(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(run_recorder, "_RETRY_SEC", 0.001)
@@ -254,7 +254,7 @@ async def test_an_outage_is_complained_about_once_and_waited_out(
     )
 
 
-async def test_after_the_end_nothing_is_stored(recording: Recording) -> None:
+async def test_nothing_is_stored_after_close(recording: Recording) -> None:
     await recording.recorder.close()
     recording.prints("late")
     recording.finishes("late")
@@ -265,10 +265,10 @@ async def test_after_the_end_nothing_is_stored(recording: Recording) -> None:
 # Questions to people
 
 
-async def test_a_question_is_asked_behind_what_the_run_has_done_until_then(
+async def test_a_question_is_stored_after_earlier_entries(
     recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who answers must not have seen what the next owner of the run makes anew."""
+    """A person must not see inputs that the next owner might compute differently."""
     append, stored = Journal.append, asyncio.Event()
 
     async def held(self: Journal, run_id: str, entry: JournalEntry) -> None:
@@ -284,7 +284,7 @@ async def test_a_question_is_asked_behind_what_the_run_has_done_until_then(
     async def beside() -> bool:
         return await recording.keys() == ["beside"]
 
-    await eventually(beside, describe="what came behind the question is not held up")
+    await eventually(beside, describe="events after the question are not delayed")
     assert recording.questions == []
     stored.set()
     await recording.recorder.flush()
@@ -292,7 +292,7 @@ async def test_a_question_is_asked_behind_what_the_run_has_done_until_then(
     assert "before" in recording.journalled_before[0]
 
 
-async def test_a_question_waits_for_an_outage_to_end_and_is_asked_once(
+async def test_a_question_is_stored_once_after_an_outage(
     recording: Recording, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(run_recorder, "_RETRY_SEC", 0.001)
@@ -306,7 +306,7 @@ async def test_a_question_waits_for_an_outage_to_end_and_is_asked_once(
     assert caplog.text.count("a question to a person is not stored yet") == 1
 
 
-async def test_a_question_that_is_too_large_is_left_for_the_end_of_the_run(
+async def test_a_question_that_is_too_large_is_not_retried(
     recording: Recording, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`RunQuestions.flush` asks again there, and the run fails with the reason."""
@@ -317,7 +317,7 @@ async def test_a_question_that_is_too_large_is_left_for_the_end_of_the_run(
     assert "a record of a run was lost" not in caplog.text
 
 
-async def test_nothing_is_asked_for_a_run_that_was_taken_or_is_over(recording: Recording) -> None:
+async def test_no_question_is_stored_for_a_run_that_was_taken_over_or_has_ended(recording: Recording) -> None:
     recording.answer = RunTaken("worker other owns the run")
     recording.asks("taken")
     await recording.recorder.flush()

@@ -1,4 +1,4 @@
-"""How much of its `timeout_sec` a run has used: counted by its owners, not by the clocks of two machines."""
+"""The used time of a run is counted by its owners, not by the clocks of two machines."""
 
 import time
 from dataclasses import replace
@@ -88,7 +88,7 @@ def hours(seconds: float | object) -> int:
     return round(seconds / HOUR_SEC)
 
 
-async def test_a_worker_whose_clock_is_ahead_does_not_end_a_run_that_it_takes_over(
+async def test_a_worker_with_a_clock_ahead_does_not_end_a_run_that_it_takes_over(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brief = replace(config, consumer_ack_wait_sec=1.0)
@@ -101,7 +101,7 @@ async def test_a_worker_whose_clock_is_ahead_does_not_end_a_run_that_it_takes_ov
     assert (run["status"], run["attempt"]) == ("COMPLETED", 2), run["error"]
 
 
-async def test_every_write_of_the_owner_says_how_much_time_is_used(
+async def test_every_write_of_the_owner_has_the_used_time(
     connection: Connection, store: MeasuredStore, clock: Clock
 ) -> None:
     job = await limited_job(store)
@@ -114,7 +114,7 @@ async def test_every_write_of_the_owner_says_how_much_time_is_used(
     assert hours(owned.used_sec) == 3
 
 
-async def test_time_without_an_owner_counts_by_the_server_s_clock(
+async def test_time_without_an_owner_counts_by_the_clock_of_the_server(
     connection: Connection, store: MeasuredStore, clock: Clock
 ) -> None:
     job = await limited_job(store)
@@ -124,13 +124,11 @@ async def test_time_without_an_owner_counts_by_the_server_s_clock(
     store.age = 5 * HOUR_SEC
     second = await claimed(connection, store, job, (1, 2))
     assert hours(second.used_sec) == 7
-    # Whoever comes after it must know, though it may not live to its first heartbeat.
+    # Stored at once: the owner may die before its first heartbeat.
     assert hours((await stored(store, job)).used_sec) == 7
 
 
-async def test_time_that_a_run_waited_for_people_does_not_count(
-    connection: Connection, store: MeasuredStore
-) -> None:
+async def test_time_waiting_for_people_does_not_count(connection: Connection, store: MeasuredStore) -> None:
     store.age = 5 * HOUR_SEC
     job = await limited_job(store, status=RunStatus.WAITING_HUMAN, start_time=1.0, used_sec=2 * HOUR_SEC)
     owned = await claimed(connection, store, job, (1, 1))
@@ -148,7 +146,7 @@ async def test_a_run_of_an_older_worker_is_counted_by_its_heartbeats(
     assert hours(owned.used_sec) == 6
 
 
-async def test_a_run_that_was_not_begun_has_used_no_time(
+async def test_a_run_that_was_not_started_has_used_no_time(
     connection: Connection, store: MeasuredStore, clock: Clock
 ) -> None:
     job = await limited_job(store)

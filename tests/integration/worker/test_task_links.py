@@ -1,4 +1,4 @@
-"""A run tells how its tasks hang together, and what each did, while it lasts and at its end."""
+"""The links, times and calls of tasks in a run's record, during the run and at its end."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def records_of(told: dict[str, bytes]) -> dict[str, dict[str, Any]]:
     return {name: msgspec.json.decode(record) for name, record in told.items()}
 
 
-def test_a_graph_has_the_lines_that_the_flow_has() -> None:
+def test_a_graph_has_the_links_of_its_flow() -> None:
     assert predecessors(durable.interrupted_branches) == {
         "left": ["start"],
         "right": ["start"],
@@ -38,15 +38,15 @@ def test_a_graph_has_the_lines_that_the_flow_has() -> None:
     }
 
 
-def test_a_single_task_has_none() -> None:
+def test_a_single_task_has_no_links() -> None:
     assert predecessors(basics.noop_flow) == {}
 
 
-def test_tasks_of_other_flows_are_left_out() -> None:
+def test_tasks_of_other_flows_are_excluded() -> None:
     assert predecessors(basics.entangled_flow) == {"shared": ["first"]}
 
 
-def test_a_loop_leads_on_as_if_it_had_one_turn() -> None:
+def test_a_loop_counts_as_one_iteration() -> None:
     assert predecessors(durable.interrupted_loop) == {
         "turn": ["begin"],
         "middle": ["turn"],
@@ -54,7 +54,7 @@ def test_a_loop_leads_on_as_if_it_had_one_turn() -> None:
     }
 
 
-def test_a_switch_leads_to_each_branch_and_all_of_them_to_what_follows() -> None:
+def test_a_switch_links_all_branches() -> None:
     branches = switch("$ctx.params.way")[
         "left" >> step("go_left"), "right" >> (step("go_right") >> step("far"))
     ]
@@ -65,14 +65,14 @@ def test_a_switch_leads_to_each_branch_and_all_of_them_to_what_follows() -> None
     assert sorted(links["end"]) == ["far", "go_left"]
 
 
-def test_the_outcome_tells_the_lines() -> None:
+def test_the_outcome_has_the_links() -> None:
     records = records_of(FlowUnderTest(basics.chain_flow).execute({"x": 1}).task_records)
     assert "after" not in records["load"]
     assert records["store"]["after"] == ["load"]
     assert "calls" not in records["store"]
 
 
-def test_each_turn_of_a_loop_is_told(tmp_path: Path) -> None:
+def test_each_iteration_of_a_loop_is_recorded(tmp_path: Path) -> None:
     params = {"book": str(tmp_path / "book"), "items": [1, 2]}
     records = records_of(FlowUnderTest(durable.interrupted_loop).execute(params).task_records)
     assert (records["turn"]["calls"], records["turn_again"]["calls"]) == (3, 2)
@@ -82,7 +82,7 @@ def test_each_turn_of_a_loop_is_told(tmp_path: Path) -> None:
     assert turns[0]["ended_at"] <= turns[1]["started_at"]
 
 
-def test_each_try_is_told_with_its_error() -> None:
+def test_each_try_is_recorded_with_its_error() -> None:
     failures = iter(["first", "second"])
 
     def stumble() -> str:
@@ -96,7 +96,7 @@ def test_each_try_is_told_with_its_error() -> None:
     assert [each.get("error") for each in record["latest_calls"]] == ["first", "second", None]
 
 
-def test_the_progress_tells_the_tries_that_have_failed() -> None:
+def test_progress_has_the_failed_tries() -> None:
     told: list[dict[str, Any]] = []
 
     def stumble() -> None:
@@ -111,13 +111,13 @@ def test_the_progress_tells_the_tries_that_have_failed() -> None:
     assert tries == [[], ["failure 1"], ["failure 1", "failure 2"]]
 
 
-def test_only_the_latest_of_many_turns_are_kept() -> None:
+def test_only_the_latest_iterations_are_kept() -> None:
     flow = Flow("turning") >> step("turn")[120]
     record = records_of(FlowUnderTest(flow).execute().task_records)["turn"]
     assert (record["calls"], len(record["latest_calls"])) == (120, 50)
 
 
-def test_the_progress_tells_what_is_known_so_far() -> None:
+def test_progress_has_the_records_so_far() -> None:
     run = FlowUnderTest(basics.chain_flow).prepare({"x": 1})
     assert run.progress().task_records == {}, "the engine has not begun"
     run.execute()
@@ -127,7 +127,7 @@ def test_the_progress_tells_what_is_known_so_far() -> None:
     assert "output" not in records["load"]
 
 
-def test_a_task_that_is_not_executed_again_has_its_old_times() -> None:
+def test_a_replayed_task_keeps_its_times_in_progress() -> None:
     under_test = FlowUnderTest(basics.chain_flow)
     under_test.execute({"x": 1})
     entries: list[JournalEntry] = under_test.written
@@ -138,7 +138,7 @@ def test_a_task_that_is_not_executed_again_has_its_old_times() -> None:
     assert record["started_at"] == entries[0].started_at
 
 
-async def test_a_run_under_way_tells_its_graph_and_times(
+async def test_a_running_run_has_its_graph_and_times(
     gateway: RunningGateway, config: NatsBackendConfig, tmp_path: Path
 ) -> None:
     release = tmp_path / "release"
@@ -150,7 +150,7 @@ async def test_a_run_under_way_tells_its_graph_and_times(
             run = await gateway.get(run_id, include="records")
             return "ended_at" in run["task_records"].get("right", {})
 
-        await eventually(waits_in_the_middle, describe="the right branch is told as done")
+        await eventually(waits_in_the_middle, describe="the right branch is shown as done")
         records = (await gateway.get(run_id, include="records"))["task_records"]
         assert records["end"] == {"after": ["left", "right"]}
         assert "ended_at" not in records["left"]
@@ -158,7 +158,7 @@ async def test_a_run_under_way_tells_its_graph_and_times(
         await gateway.ends(run_id)
 
 
-async def test_a_run_that_loses_its_executor_keeps_what_was_known(
+async def test_a_run_that_loses_its_executor_keeps_its_last_records(
     gateway: RunningGateway, config: NatsBackendConfig, tmp_path: Path
 ) -> None:
     started = tmp_path / "started"
@@ -166,12 +166,12 @@ async def test_a_run_that_loses_its_executor_keeps_what_was_known(
         params = {"path": str(tmp_path / "never"), "started": str(started)}
         run_id = await gateway.submit("waiting", params=params)
 
-        async def is_told() -> bool:
+        async def is_shown() -> bool:
             run = await gateway.get(run_id, include="records")
             return "started_at" in run["task_records"].get("wait_for_file", {})
 
-        await eventually(is_told, describe="the task is told as begun")
-        # A task is told as begun before its function is called.
+        await eventually(is_shown, describe="the task is shown as started")
+        # A task is shown as started before its function is called.
         os.kill(await started_pid(started), signal.SIGKILL)
         run = await gateway.ends(run_id)
     assert (run["status"], run["reason"]) == ("FAILED", "executor_crashed")

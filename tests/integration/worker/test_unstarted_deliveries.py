@@ -1,4 +1,4 @@
-"""A delivery that no worker began is not an attempt: its run goes on, however many of them there were."""
+"""A delivery that was never started is not an attempt, however many of them there are."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ __all__ = ["_no_advisories", "config"]
 
 @pytest.fixture(autouse=True)
 def _short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed delivery comes again soon, and its slot takes the next one soon."""
+    """Short delays of redeliveries and slots."""
     monkeypatch.setattr(run_session, "_FIRST_DELAY_SEC", 0.05)
     monkeypatch.setattr(run_session, "_LONGEST_DELAY_SEC", 0.05)
     monkeypatch.setattr(slots, "_FIRST_PAUSE_SEC", 0.05)
@@ -75,7 +75,7 @@ class RefusedClaims:
         await eventually(lambda: self.refused >= times, describe=f"{times} claims were refused")
 
 
-async def test_a_run_whose_claims_were_refused_more_often_than_it_has_deliveries_completes(
+async def test_a_run_completes_after_more_refused_claims_than_deliveries(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also a second time: the id of a new job differs from that of the one before."""
@@ -92,7 +92,7 @@ async def test_a_run_whose_claims_were_refused_more_often_than_it_has_deliveries
     assert await dead_letters(gateway) == []
 
 
-async def test_a_worker_whose_claims_are_refused_takes_later_runs_later(
+async def test_a_worker_with_refused_claims_backs_off(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each run that it cannot begin costs a delivery."""
@@ -104,13 +104,13 @@ async def test_a_worker_whose_claims_are_refused_takes_later_runs_later(
         await claims.happens(1)
         for _ in range(5):
             await gateway.submit("noop")
-        async with serving_worker(config, worker_id="sound"):
+        async with serving_worker(config, worker_id="healthy"):
             await eventually(lambda: queue_is_empty(gateway), describe="others have them")
         # It has two slots for its executor, of which one at a time waits for a run.
         assert claims.refused == 1
 
 
-async def test_deliveries_after_the_last_begun_one_do_not_end_a_run(
+async def test_unstarted_deliveries_do_not_end_a_run(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first worker died, and the next one could not claim it."""
@@ -134,7 +134,7 @@ async def test_deliveries_after_the_last_begun_one_do_not_end_a_run(
 async def test_a_run_that_waits_for_people_gets_a_new_job_too(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    """Its answer is there, and no worker began the job that goes on with it."""
+    """It is answered, and no worker has started the job that resumes it."""
     once = replace(config, consumer_max_deliver=1)
     run_id = await gateway.submit("noop")
     run = await gateway.inside.runs.store.get_from_leader(run_id)
@@ -150,13 +150,15 @@ async def test_a_run_that_waits_for_people_gets_a_new_job_too(
 
 
 @pytest.fixture
-async def lame(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator["LameWorker"]:
-    async with serving_worker(replace(config, consumer_max_deliver=2), worker_id="lame") as worker:
-        yield LameWorker(worker, monkeypatch)
+async def broken(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator["WorkerWithoutExecutors"]:
+    async with serving_worker(replace(config, consumer_max_deliver=2), worker_id="broken") as worker:
+        yield WorkerWithoutExecutors(worker, monkeypatch)
 
 
-class LameWorker:
-    """Its executors cannot be started, until it is repaired."""
+class WorkerWithoutExecutors:
+    """Its executors cannot be started until `repaired` is set."""
 
     def __init__(self, worker: PyocoNatsWorker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.tries = 0
@@ -177,24 +179,24 @@ class LameWorker:
         await eventually(lambda: self.tries >= times, describe=f"it has tried {times} times")
 
 
-async def test_a_worker_without_executors_uses_one_delivery_and_begins_the_run_when_it_can(
-    gateway: RunningGateway, lame: LameWorker
+async def test_a_worker_without_executors_uses_one_delivery_and_starts_the_run_later(
+    gateway: RunningGateway, broken: WorkerWithoutExecutors
 ) -> None:
     run_id = await gateway.submit("noop")
-    await lame.has_tried(5)
+    await broken.has_tried(5)
     pending = await gateway.get(run_id)
     assert (pending["status"], pending["attempt"]) == ("PENDING", 0)
     assert await deliveries(gateway) == 1
-    lame.repaired = True
+    broken.repaired = True
     run = await gateway.ends(run_id)
     assert (run["status"], run["attempt"]) == ("COMPLETED", 1)
 
 
-async def test_a_worker_without_executors_says_so_in_its_record(
-    gateway: RunningGateway, lame: LameWorker
+async def test_a_worker_without_executors_reports_it_in_its_record(
+    gateway: RunningGateway, broken: WorkerWithoutExecutors
 ) -> None:
     async def error() -> str | None:
-        return (await worker_record(gateway, "lame")).executor_error
+        return (await worker_record(gateway, "broken")).executor_error
 
     async def is_well() -> bool:
         return await error() is None
@@ -202,65 +204,65 @@ async def test_a_worker_without_executors_says_so_in_its_record(
     assert await error() is None
     await gateway.submit("noop")
     assert await eventually(error, describe="the record says why") == ("half way through a deployment")
-    told = (await gateway.http.get("/workers/lame")).json()
-    assert told["executor_error"] == "half way through a deployment"
-    lame.repaired = True
+    record = (await gateway.http.get("/workers/broken")).json()
+    assert record["executor_error"] == "half way through a deployment"
+    broken.repaired = True
     await eventually(is_well, describe="the record says that it is well again")
 
 
-async def test_a_sound_worker_gets_the_run_that_another_one_could_not_begin(
-    config: NatsBackendConfig, gateway: RunningGateway, lame: LameWorker
+async def test_another_worker_gets_the_run_of_a_worker_without_executors(
+    config: NatsBackendConfig, gateway: RunningGateway, broken: WorkerWithoutExecutors
 ) -> None:
     run_id = await gateway.submit("noop")
-    await lame.has_tried(1)
-    async with serving_worker(replace(config, consumer_max_deliver=2), worker_id="sound"):
+    await broken.has_tried(1)
+    async with serving_worker(replace(config, consumer_max_deliver=2), worker_id="healthy"):
         run = await gateway.ends(run_id)
-    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "sound", 1)
+    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "healthy", 1)
 
 
 @pytest.mark.usefixtures("_no_advisories")
 async def test_a_run_whose_last_delivery_found_no_executor_gets_a_new_job(
     config: NatsBackendConfig,
     gateway: RunningGateway,
-    lame: LameWorker,
+    broken: WorkerWithoutExecutors,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The server need not say that there will be no further delivery: the snapshot does."""
     strict = replace(config, consumer_max_deliver=2)
     run_id = await gateway.submit("noop")
-    await lame.has_tried(1)
-    async with serving_worker(strict, worker_id="also-lame") as other:
-        second = LameWorker(other, monkeypatch)
+    await broken.has_tried(1)
+    async with serving_worker(strict, worker_id="also-broken") as other:
+        second = WorkerWithoutExecutors(other, monkeypatch)
         await second.has_tried(1)
 
-        async def is_handed_back() -> bool:
+        async def is_returned() -> bool:
             return (await stored(gateway, run_id)).handed_back is True
 
-        await eventually(is_handed_back, describe="it is handed back")
+        await eventually(is_returned, describe="it is returned")
         second.repaired = True
         run = await gateway.ends(run_id)
     assert run["status"] == "COMPLETED"
     assert await dead_letters(gateway) == []
 
 
-async def test_a_worker_without_executors_stops_when_it_is_told_to(
+async def test_a_worker_without_executors_can_be_stopped(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slots, "_FIRST_PAUSE_SEC", 600.0)
     patient = replace(config, drain_timeout_sec=600.0)
     async with asyncio.timeout(LIMIT_SEC), serving_worker(patient) as worker:
-        lame = LameWorker(worker, monkeypatch)
+        broken = WorkerWithoutExecutors(worker, monkeypatch)
         await gateway.submit("noop")
-        await lame.has_tried(1)
+        await broken.has_tried(1)
 
 
-# Advisories of a stream that was made anew
+# Advisories of a recreated stream
 
 
 async def test_an_advisory_about_a_message_that_was_never_delivered_changes_nothing(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    """The stream was made anew since, and gives its sequences to other jobs."""
+    """The stream was recreated, and its sequences belong to other jobs."""
     run_id = await gateway.submit("noop")
     told = msgspec.json.encode({"stream_seq": 1, "deliveries": 20})
     await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)

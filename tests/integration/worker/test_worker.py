@@ -1,4 +1,4 @@
-"""The worker under real load and real faults: slots, crashes, large outputs, changed flows."""
+"""The worker under load and faults: slots, crashes, large outputs, changed flows."""
 
 import asyncio
 import os
@@ -55,7 +55,7 @@ async def _busy(gateway: RunningGateway, slots: int) -> WorkerRecord | None:
 
 
 @pytest.mark.parametrize(("flow", "says"), [("crashing", "SIGSEGV"), ("vanishing", "exited with code 7")])
-async def test_a_crashed_executor_says_how_it_ended(
+async def test_a_crash_is_reported_with_its_cause(
     config: NatsBackendConfig, gateway: RunningGateway, flow: str, says: str
 ) -> None:
     async with serving_worker(config):
@@ -83,7 +83,7 @@ async def test_a_run_of_three_times_ack_wait_is_executed_once(
     assert counter.read_text() == "executed\n"
 
 
-async def test_a_long_hold_of_the_gil_does_not_lose_the_run(
+async def test_holding_the_gil_for_long_does_not_lose_the_run(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     short = replace(config, consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.3)
@@ -113,7 +113,7 @@ async def test_many_tasks_with_values_still_fit(config: NatsBackendConfig, gatew
         assert run["task_records_truncated"] is True
 
 
-async def test_a_snapshot_never_outgrows_the_server_whatever_the_setting_says(
+async def test_a_snapshot_never_exceeds_the_limit_of_nats(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     """Records of 2 MB in all, where the server takes messages of 1 MB."""
@@ -155,7 +155,7 @@ async def test_changed_flows_are_used_by_the_next_run_without_a_restart(
 
 
 @pytest.mark.parametrize("then", ["crash", "return"])
-async def test_what_a_task_started_ends_with_its_executor_and_hangs_nothing(
+async def test_subprocesses_of_a_task_end_with_its_executor(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, then: str
 ) -> None:
     pid_file = tmp_path / "pid"
@@ -168,7 +168,7 @@ async def test_what_a_task_started_ends_with_its_executor_and_hangs_nothing(
     await eventually(lambda: not is_alive(pid), describe="the grandchild has ended")
 
 
-async def test_a_run_that_came_back_to_another_slot_of_its_worker_is_counted_off_twice(
+async def test_a_run_that_was_redelivered_to_its_own_worker_ends_twice_in_the_record(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     """After an outage longer than AckWait: the first slot loses the run to the second, and both end."""

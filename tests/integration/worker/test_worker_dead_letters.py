@@ -1,4 +1,4 @@
-"""What a worker does with jobs that fail, that it cannot read, or whose run has ended: dead letters tell."""
+"""Dead letters of jobs that fail, cannot be decoded, or belong to an ended run."""
 
 import time
 from dataclasses import replace
@@ -15,7 +15,7 @@ from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
 
 
-async def test_failures_are_told_to_the_dead_letter_stream(
+async def test_failures_are_published_as_dead_letters(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     submitted_at = time.time()
@@ -36,7 +36,7 @@ async def test_failures_are_told_to_the_dead_letter_stream(
     assert (second["reason"], second["run_id"]) == ("flow_not_found", unknown)
 
 
-async def test_execution_errors_stay_out_of_the_dead_letters_if_so_configured(
+async def test_execution_errors_can_be_excluded_from_dead_letters(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(replace(config, dlq_publish_execution_error=False)):
@@ -57,7 +57,7 @@ async def test_execution_errors_stay_out_of_the_dead_letters_if_so_configured(
         b'{"params": ' + b"[" * 5000,
     ],
 )
-async def test_a_job_that_cannot_be_read_goes_to_the_dead_letters_for_good(
+async def test_a_job_that_cannot_be_decoded_is_terminated(
     config: NatsBackendConfig, gateway: RunningGateway, payload: bytes
 ) -> None:
     async with serving_worker(config):
@@ -68,7 +68,7 @@ async def test_a_job_that_cannot_be_read_goes_to_the_dead_letters_for_good(
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
-async def test_an_unreadable_job_of_a_known_run_fails_that_run(
+async def test_a_job_that_cannot_be_decoded_fails_its_run(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     run_id = await gateway.submit("noop", tag="elsewhere")
@@ -80,7 +80,7 @@ async def test_an_unreadable_job_of_a_known_run_fails_that_run(
         assert "flow_name" in run["error"]
 
 
-async def test_a_message_delivered_again_for_an_ended_run_executes_nothing(
+async def test_a_redelivery_for_an_ended_run_executes_nothing(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     counter = tmp_path / "executions"

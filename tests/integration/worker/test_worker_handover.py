@@ -1,4 +1,4 @@
-"""A worker that drains, dies or sleeps hands its runs over: another one goes on, once."""
+"""The runs of a worker that drains, dies or is paused are taken over once."""
 
 import asyncio
 import os
@@ -18,22 +18,7 @@ from tests.support.running.workers import idle_worker, serving_worker
 from tests.support.waiting import NEVER_SEC, eventually
 
 
-async def test_draining_finishes_what_runs_and_takes_nothing_new(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
-) -> None:
-    release, marker = tmp_path / "release", tmp_path / "started"
-    async with serving_worker(config):
-        run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
-        await started_pid(marker)
-        later = await gateway.submit("noop")
-        asyncio.get_running_loop().call_later(0.5, release.touch)
-    assert (await gateway.get(run_id))["status"] == "COMPLETED"
-    assert (await gateway.get(later))["status"] == "PENDING"
-    async with serving_worker(config, worker_id="next"):
-        assert (await gateway.ends(later))["worker_id"] == "next"
-
-
-async def test_a_run_that_outlasts_the_drain_is_handed_to_another_worker_at_once(
+async def test_a_run_longer_than_the_drain_time_moves_to_another_worker_at_once(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
@@ -49,10 +34,10 @@ async def test_a_run_that_outlasts_the_drain_is_handed_to_another_worker_at_once
         assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "successor", 2)
 
 
-async def test_a_crashed_worker_s_run_is_taken_over(
+async def test_the_run_of_a_crashed_worker_is_taken_over(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    """Taken, claimed, and then never heard of again: as if the machine had lost power."""
+    """Claimed and then killed, as if the machine had lost power."""
     config = replace(config, consumer_ack_wait_sec=1.0, ack_progress_interval_sec=0.3)
     async with idle_worker(config, basics.noop_flow, worker_id="lost") as lost:
         run_id = await gateway.submit("noop")
@@ -62,11 +47,11 @@ async def test_a_crashed_worker_s_run_is_taken_over(
     assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "heir", 2)
 
 
-async def test_a_worker_that_was_paused_does_not_write_over_its_successor(
+async def test_a_paused_worker_does_not_overwrite_the_next_owner(
     config: NatsBackendConfig, gateway: RunningGateway, nats_url: str, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
-    # The successor must not stand still for as long, or the run comes to it once more.
+    # Longer than the next owner may be paused, or the run is redelivered once more.
     short = replace(config, consumer_ack_wait_sec=2.0, ack_progress_interval_sec=0.3)
     settings = {
         "PYOCO_CONSUMER_ACK_WAIT_SEC": "2",

@@ -1,4 +1,4 @@
-"""Pausing and draining real workers from the gateway, and what becomes of the runs."""
+"""Pausing and draining workers from the gateway."""
 
 import asyncio
 from dataclasses import replace
@@ -29,15 +29,15 @@ QUIET_SEC = 0.5
 
 
 async def waiting_run(gateway: RunningGateway, folder: Path) -> tuple[str, Path]:
-    """A run that has begun and goes on until the file is there."""
+    """A started run that ends when the file exists."""
     release, started = folder / "release", folder / "started"
     run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(started)})
-    await eventually(started.exists, describe="the task began")
+    await eventually(started.exists, describe="the task has started")
     return run_id, release
 
 
 async def is_at_rest(gateway: RunningGateway, paused: PyocoNatsWorker) -> None:
-    """The worker has obeyed: no pull of it waits at the server, and it holds nothing."""
+    """No pull of the worker is pending, and it holds no delivery."""
     # One that has not pulled yet, or not again, would look the same before it knows.
     await eventually(lambda: paused._commands._paused, describe="the worker knows")
 
@@ -66,7 +66,7 @@ async def test_a_paused_worker_leaves_queued_runs_to_another_one(
             assert (await gateway.get(run_id))["attempt"] == 1
 
 
-async def test_what_runs_goes_on_and_the_next_run_comes_after_the_pause(
+async def test_active_runs_continue_during_a_pause(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     async with serving_worker(config) as serving:
@@ -87,7 +87,7 @@ async def test_what_runs_goes_on_and_the_next_run_comes_after_the_pause(
             assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
-async def test_a_worker_learns_of_a_pause_before_its_next_heartbeat(
+async def test_a_pause_is_applied_before_the_next_heartbeat(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     slow = replace(
@@ -105,11 +105,11 @@ async def test_a_worker_learns_of_a_pause_before_its_next_heartbeat(
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_a_worker_that_missed_the_word_learns_by_its_heartbeat(
+async def test_a_pause_whose_hint_was_lost_is_applied_by_the_heartbeat(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lost(*_: object) -> None:
-        """As a message is that nobody hears."""
+        """The hint is lost."""
 
     monkeypatch.setattr(workers_api, "wake_worker", lost)
     async with serving_worker(config) as paused:
@@ -122,7 +122,7 @@ async def test_a_worker_that_missed_the_word_learns_by_its_heartbeat(
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_a_worker_that_starts_paused_takes_nothing(
+async def test_a_worker_that_starts_paused_takes_no_runs(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config):
@@ -136,9 +136,7 @@ async def test_a_worker_that_starts_paused_takes_nothing(
         assert (await gateway.ends(run_id))["attempt"] == 1
 
 
-async def test_pausing_and_going_on_again_and_again_loses_no_run(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_repeated_pauses_lose_no_run(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     async with serving_worker(config, concurrency=2):
         run_ids = []
         for number in range(12):
@@ -148,9 +146,7 @@ async def test_pausing_and_going_on_again_and_again_loses_no_run(
             assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_a_paused_worker_that_is_told_to_stop_stops(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_a_paused_worker_can_be_stopped(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     async with asyncio.timeout(LIMIT_SEC), serving_worker(config) as paused:
         await ask(gateway, paused=True)
         await is_at_rest(gateway, paused)
@@ -158,7 +154,7 @@ async def test_a_paused_worker_that_is_told_to_stop_stops(
     assert (told["state"], told["stop_reason"]) == ("STOPPED_GRACEFUL", "graceful_shutdown")
 
 
-async def test_draining_ends_the_worker_s_process_when_its_run_has_ended(
+async def test_a_drained_worker_process_exits_after_its_run(
     gateway: RunningGateway, nats_url: str, tmp_path: Path
 ) -> None:
     arguments = ("--flows", str(FLOWS), "--worker-id", "w-1", "--nats-url", nats_url)
@@ -182,25 +178,7 @@ async def test_draining_ends_the_worker_s_process_when_its_run_has_ended(
     assert told["stopped_at"] is not None
 
 
-async def test_a_run_that_outlasts_the_drain_is_handed_back(
-    config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
-) -> None:
-    patient = replace(config, drain_timeout_sec=0.2, consumer_ack_wait_sec=NEVER_SEC)
-    async with serving_worker(patient, worker_id="leaving"):
-        run_id, release = await waiting_run(gateway, tmp_path)
-        await ask(gateway, "leaving", drain=True)
-        async with serving_worker(patient, worker_id="successor"):
-
-            async def is_taken_over() -> bool:
-                return bool((await gateway.get(run_id))["worker_id"] == "successor")
-
-            await eventually(is_taken_over, describe="the successor has it")
-            release.touch()
-            run = await gateway.ends(run_id)
-    assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "successor", 2)
-
-
-async def test_a_drain_is_meant_for_the_worker_that_was_there_and_not_for_the_next_one(
+async def test_a_drain_does_not_apply_to_the_next_worker_of_the_same_id(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config) as drained:
@@ -214,7 +192,7 @@ async def test_a_drain_is_meant_for_the_worker_that_was_there_and_not_for_the_ne
         assert successor.drain_requested is False
 
 
-async def test_a_worker_that_a_program_drives_itself_obeys_too(
+async def test_commands_apply_to_an_embedded_worker(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with idle_worker(config, basics.noop_flow) as embedded:
@@ -245,7 +223,7 @@ async def consumer(connection: Connection) -> Any:
     return await connection.client.jetstream().consumer_info("PYOCO_WORK", "pyoco_worker_default")
 
 
-async def test_what_was_fetched_ahead_goes_back_at_once(
+async def test_prefetched_deliveries_are_returned_at_once(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # By the pause and nothing else: a held delivery goes back soon anyway, and after AckWait.
@@ -271,7 +249,7 @@ async def _goes_back_at_once(connection: Connection) -> None:
     await intake.close()
 
 
-async def test_a_pull_that_waits_does_not_draw_a_job_into_the_pause(connection: Connection) -> None:
+async def test_a_pending_pull_takes_no_job_during_a_pause(connection: Connection) -> None:
     intake = Intake(connection, WorkQueue(connection), ["default"])
     await intake.start()
     slot = asyncio.create_task(intake.take(ahead=True))
@@ -282,7 +260,7 @@ async def test_a_pull_that_waits_does_not_draw_a_job_into_the_pause(connection: 
     await other.start()
     async with asyncio.timeout(LIMIT_SEC):
         delivery = await other.take()
-    # Not handed back by the paused one: that would have cost a delivery.
+    # Not returned by the paused one, which would have cost a delivery.
     assert delivery.number == 1
     assert not slot.done()
     intake.resume()
@@ -301,9 +279,7 @@ async def _until_waiting(connection: Connection, pulls: int) -> None:
 
 
 @pytest.mark.parametrize("tags", [["default"], ["default", "gpu"]])
-async def test_a_pause_before_any_slot_came_and_its_end_after(
-    connection: Connection, tags: list[str]
-) -> None:
+async def test_a_pause_before_the_first_slot_ends_later(connection: Connection, tags: list[str]) -> None:
     intake = Intake(connection, WorkQueue(connection), tags)
     await intake.start()
     await intake.pause()

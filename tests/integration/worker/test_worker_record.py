@@ -1,4 +1,4 @@
-"""The record of a worker: from its start to its stop, and what it says of one that is gone or hangs."""
+"""The record of a worker from start to stop, and of a worker that is disconnected or hangs."""
 
 import asyncio
 import signal
@@ -35,10 +35,10 @@ async def test_a_worker_is_registered_from_start_to_stop(
         assert busy.current_run_id == run_id
         assert busy.instance_id == idle.instance_id
 
-        async def heard_again() -> bool:
+        async def seen_again() -> bool:
             return (await worker_record(gateway, "w-1")).last_seen_at > busy.last_seen_at
 
-        await eventually(heard_again, describe="the worker is seen again while it runs")
+        await eventually(seen_again, describe="the worker is seen again while it runs")
         release.touch()
         await gateway.ends(run_id)
         after = await eventually(lambda: state_is(WorkerState.IDLE), describe="IDLE again")
@@ -50,7 +50,7 @@ async def test_a_worker_is_registered_from_start_to_stop(
     assert stopped.stopped_at is not None
 
 
-async def test_a_worker_process_that_is_told_to_stop_says_so_in_its_record(
+async def test_a_stopped_worker_process_is_recorded_as_stopped(
     gateway: RunningGateway, nats_url: str, tmp_path: Path
 ) -> None:
     with running(WORKER, "--worker-id", "w-1", "--nats-url", nats_url, cwd=tmp_path) as (worker, _):
@@ -61,7 +61,7 @@ async def test_a_worker_process_that_is_told_to_stop_says_so_in_its_record(
     assert (record.state, record.stop_reason) == (WorkerState.STOPPED_GRACEFUL, "graceful_shutdown")
 
 
-async def test_a_killed_worker_is_seen_as_gone_and_its_record_stays(
+async def test_a_killed_worker_is_disconnected_and_its_record_stays(
     config: NatsBackendConfig, gateway: RunningGateway, nats_url: str, tmp_path: Path
 ) -> None:
     marker = tmp_path / "started"
@@ -75,7 +75,7 @@ async def test_a_killed_worker_is_seen_as_gone_and_its_record_stays(
     with running(WORKER, *arguments, cwd=tmp_path, **settings) as (worker, _):
         run_id = await gateway.submit("waiting", params={"path": str(tmp_path / "x"), "started": str(marker)})
         await started_pid(marker)
-        # A heartbeat that is late counts as none.
+        # A late heartbeat counts as missing.
         await eventually(lambda: is_seen_as_alive(True), describe="its worker is alive")
         worker.process.kill()
     timeout_sec = 1.0
@@ -85,7 +85,7 @@ async def test_a_killed_worker_is_seen_as_gone_and_its_record_stays(
         assert record.observed_state(disconnect_timeout_sec=timeout_sec) is WorkerState.DISCONNECTED
 
 
-async def test_the_last_progress_tells_a_run_that_hangs_from_a_worker_that_lives(
+async def test_last_progress_distinguishes_a_hanging_run_from_a_dead_worker(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
@@ -118,19 +118,17 @@ async def test_the_last_progress_tells_a_run_that_hangs_from_a_worker_that_lives
         assert first < second
 
 
-async def test_hidden_is_kept_by_the_worker_that_it_hides(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_a_hidden_worker_keeps_the_flag(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     async with serving_worker(config):
         context = gateway.inside.connection.client.jetstream()
         bucket = await context.key_value(config.workers_kv_bucket)
         hidden = msgspec.structs.replace(await worker_record(gateway), hidden=True)
         await bucket.put("worker", msgspec.json.encode(hidden))
 
-        async def heard_since() -> bool:
+        async def written_since() -> bool:
             return (await worker_record(gateway)).last_seen_at > hidden.last_seen_at
 
-        await eventually(heard_since, describe="the worker wrote its record")
+        await eventually(written_since, describe="the worker wrote its record")
         assert (await worker_record(gateway)).hidden is True
     async with serving_worker(config):
         assert (await worker_record(gateway)).hidden is True

@@ -49,7 +49,7 @@ def _after(owner: type, name: str) -> Callable[[], None]:
 
 
 def _before_journalling(task: str) -> Callable[[], None]:
-    """Once that task, or a step of it, is done; everything else of the run has time to go on."""
+    """When that task, or a step of it, is done; the rest of the run gets time to continue."""
 
     def set_up() -> None:
         append, create = Journal.append, WaitStore.create

@@ -1,4 +1,4 @@
-"""Running a flow as an executor does, in this process: with a journal, and without a worker around it."""
+"""Runs a flow in this process as an executor does, with a journal and without a worker."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ NO_BACKOFF = RetryBackoff(0.0, 0.0)
 
 
 class FlowUnderTest:
-    """Executes a flow again and again, each time with the journal that it is given."""
+    """Executes a flow repeatedly, each time with a given journal."""
 
     def __init__(
         self, flow: Flow, *, backoff: RetryBackoff = NO_BACKOFF, max_value_bytes: int = 1 << 20

@@ -1,4 +1,4 @@
-"""A run without a worker: the test prints for it, and ends it when it likes."""
+"""A run without a worker: the test writes its log lines and its end."""
 
 import asyncio
 import time
@@ -53,7 +53,7 @@ async def begun(connection: Connection) -> PrintingRun:
 
 
 class SyncPrintingRun:
-    """The same for a test without an event loop."""
+    """For a test without an event loop."""
 
     def __init__(self, nats_url: str) -> None:
         self.run_id = new_run_id()

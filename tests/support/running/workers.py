@@ -1,4 +1,4 @@
-"""Real workers for tests: with executor processes, serving until the test leaves."""
+"""Workers for tests, with executor processes or inside the test."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ from tests.support.places import FLOWS
 async def idle_worker(
     config: NatsBackendConfig, flow: Flow, *, worker_id: str = "worker"
 ) -> AsyncIterator[PyocoNatsWorker]:
-    """A worker inside this process that does only what the test has it do, closed however the test ends."""
+    """A worker inside this process that takes no run by itself."""
     worker = await PyocoNatsWorker.connect(config, flow_resolver=lambda _: flow, worker_id=worker_id)
     try:
         yield worker

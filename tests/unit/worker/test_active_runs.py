@@ -35,17 +35,17 @@ async def has_begun(*keepers: Keeper) -> bool:
     return all(keeper.began_at is not None for keeper in keepers)
 
 
-async def test_each_begins_in_its_own_time_and_one_that_is_over_never(active_runs: ActiveRuns) -> None:
+async def test_each_keeper_begins_in_time_unless_its_run_has_ended(active_runs: ActiveRuns) -> None:
     loop = asyncio.get_running_loop()
     first, short, late = Keeper("first"), Keeper("short"), Keeper("late")
     active_runs.add(first)
     active_runs.add(short)
     active_runs.remove(short)
-    await eventually(lambda: has_begun(first), describe="the first one is looked after")
+    await eventually(lambda: has_begun(first), describe="the first keeper has begun")
     added_at = loop.time()
     active_runs.add(late)
     assert late.began_at is None
-    await eventually(lambda: has_begun(late), describe="the late one is looked after")
+    await eventually(lambda: has_begun(late), describe="the late keeper has begun")
     assert late.began_at is not None
     # The clock of the loop counts milliseconds.
     assert late.began_at - added_at >= BEGIN_AFTER_SEC - 0.002
@@ -53,19 +53,19 @@ async def test_each_begins_in_its_own_time_and_one_that_is_over_never(active_run
     assert len(active_runs) == 2
 
 
-async def test_one_that_came_while_another_was_due_begins_too(active_runs: ActiveRuns) -> None:
+async def test_a_keeper_that_is_added_while_another_is_due_begins_too(active_runs: ActiveRuns) -> None:
     """The timer is set for the first; after it, for the next one that is still to begin."""
     keepers = [Keeper(str(number)) for number in range(3)]
     for keeper in keepers:
         active_runs.add(keeper)
         # Apart in time, so that none is due with the one before it.
         await asyncio.sleep(BEGIN_AFTER_SEC / 3)
-    await eventually(lambda: has_begun(*keepers), describe="all are looked after")
+    await eventually(lambda: has_begun(*keepers), describe="all keepers have begun")
     began_at = [keeper.began_at or 0.0 for keeper in keepers]
     assert began_at == sorted(began_at)
 
 
-async def test_the_keepers_of_the_run_are_woken_and_no_others(active_runs: ActiveRuns) -> None:
+async def test_a_hint_wakes_only_the_keepers_of_its_run(active_runs: ActiveRuns) -> None:
     """Two slots may have the same run, one after it had lost it to the other."""
     loser, owner, other, gone = Keeper("run"), Keeper("run"), Keeper("other"), Keeper("run")
     for keeper in (loser, owner, other, gone):
@@ -76,8 +76,8 @@ async def test_the_keepers_of_the_run_are_woken_and_no_others(active_runs: Activ
     assert [keeper.woken for keeper in (loser, owner, other, gone)] == [1, 1, 0, 0]
 
 
-async def test_one_that_was_asked_for_before_it_came_is_woken_then(active_runs: ActiveRuns) -> None:
-    """A cancel may be heard of in the same moment as the claim that makes the run this worker's."""
+async def test_an_early_hint_wakes_a_keeper_that_is_added_later(active_runs: ActiveRuns) -> None:
+    """The hint of a cancel may arrive while the run is being claimed."""
     for number in range(1000):
         active_runs.wake(f"of long ago {number}")
     active_runs.wake("run")

@@ -64,7 +64,7 @@ class OwnCallable:
     def method(self) -> None: ...
 
 
-class TestBeforeTheImport:
+class TestModuleCheck:
     @pytest.mark.parametrize(
         ("patterns", "allowed"),
         [
@@ -121,7 +121,7 @@ class TestBeforeTheImport:
             with pytest.raises(CallableRefused):
                 policy.check(path)
 
-    def test_a_refusal_names_the_callable_the_rule_and_the_cure(self) -> None:
+    def test_a_refusal_names_the_callable_the_rule_and_the_remedy(self) -> None:
         with pytest.raises(CallableRefused) as caught:
             CallablePolicy().check("os:system")
         assert caught.value.module == "os"
@@ -136,7 +136,7 @@ class TestBeforeTheImport:
             "to allow it, set PYOCO_CALLABLE_ALLOW=a.*,b,c.d on this worker"
         )
 
-    def test_a_refusal_of_what_is_installed_with_the_server(self) -> None:
+    def test_a_refusal_of_a_dependency_of_the_server(self) -> None:
         with pytest.raises(CallableRefused) as caught:
             CallablePolicy().check("yaml:unsafe_load")
         assert caught.value.detail == (
@@ -144,7 +144,7 @@ class TestBeforeTheImport:
             "to allow it, set PYOCO_CALLABLE_ALLOW=*,yaml on this worker"
         )
 
-    def test_every_package_that_comes_with_the_server_is_refused(self) -> None:
+    def test_every_dependency_of_the_server_is_refused(self) -> None:
         """When this fails, a dependency has brought a package that the policy does not know yet."""
         found = installed_with("pyoco-server")
         assert {"pyoco", "pyyaml", "pydantic-core", "h11"} <= set(found), "the closure is a closure"
@@ -167,7 +167,7 @@ class TestBeforeTheImport:
             ("*", "pyoco_server.config:f"),
         ],
     )
-    def test_the_cure_cures(self, patterns: str, path: str) -> None:
+    def test_the_remedy_works(self, patterns: str, path: str) -> None:
         with pytest.raises(CallableRefused) as caught:
             CallablePolicy.parse(patterns).check(path)
         setting = caught.value.detail.partition("PYOCO_CALLABLE_ALLOW=")[2].partition(" ")[0]
@@ -176,7 +176,7 @@ class TestBeforeTheImport:
         cured.check("a.module:f")
 
 
-class TestAfterTheImport:
+class TestOriginCheck:
     @pytest.mark.parametrize(
         "found",
         [
@@ -193,7 +193,7 @@ class TestAfterTheImport:
             operator.itemgetter(1),
         ],
     )
-    def test_what_comes_from_the_standard_library(self, found: Callable[..., object]) -> None:
+    def test_objects_of_the_standard_library_are_refused(self, found: Callable[..., object]) -> None:
         with pytest.raises(CallableRefused, match="PYOCO_CALLABLE_ALLOW"):
             CallablePolicy().check_origin("mytasks:run", found)
 
@@ -209,7 +209,7 @@ class TestAfterTheImport:
             functools.lru_cache(own_function),
         ],
     )
-    def test_what_comes_from_the_users_own_module(self, found: Callable[..., object]) -> None:
+    def test_objects_of_the_users_module_are_allowed(self, found: Callable[..., object]) -> None:
         CallablePolicy().check_origin("mytasks:run", found)
         CallablePolicy.parse("tests.*").check_origin("mytasks:run", found)
         with pytest.raises(CallableRefused, match=r"comes from 'tests\.unit\.worker\.test_callable_policy'"):
@@ -226,12 +226,12 @@ class TestAfterTheImport:
             TypeAdapter(int).validate_python,
         ],
     )
-    def test_what_is_installed_with_the_server(self, found: Callable[..., object]) -> None:
+    def test_objects_of_dependencies_are_refused(self, found: Callable[..., object]) -> None:
         for patterns in ("", "*", "mytasks"):
             with pytest.raises(CallableRefused, match=r"is installed with the server; .*ALLOW"):
                 CallablePolicy.parse(patterns).check_origin("mytasks:run", found)
 
-    def test_what_was_allowed_by_name(self) -> None:
+    def test_objects_of_a_named_package_are_allowed(self) -> None:
         CallablePolicy.parse("mytasks, yaml").check_origin("mytasks:run", yaml.unsafe_load)
         CallablePolicy.parse("mytasks, subprocess").check_origin("mytasks:run", subprocess.run)
 
@@ -253,7 +253,7 @@ class TestFlows:
             with pytest.raises(CallableRefused, match="'yaml' is installed with the server"):
                 build_yaml_flow(source.encode(), "nightly", CallablePolicy())
 
-    def test_a_plugin_may_offer_what_is_installed_with_the_server(self, modules: ModuleFolder) -> None:
+    def test_a_plugin_may_offer_an_object_of_a_dependency(self, modules: ModuleFolder) -> None:
         register = "def register(registry): registry.register_callable(safe_load, name='demo/parse')\n"
         modules.plugin("demo", "demo_tasks", "from yaml import safe_load\n" + register)
         source = b"flow: {graph: a}\ntasks: {a: {use: demo/parse, inputs: {stream: '[1]'}}}\n"
@@ -271,12 +271,12 @@ class TestPatterns:
         assert CallablePolicy.parse(" a.* ,b,, c ").patterns == ("a.*", "b", "c")
 
     @pytest.mark.parametrize("text", ["mytasks:load", "a b", "a/b", "a, b;c"])
-    def test_what_is_no_pattern(self, text: str) -> None:
+    def test_an_invalid_pattern_is_rejected(self, text: str) -> None:
         with pytest.raises(ConfigError, match="PYOCO_CALLABLE_ALLOW"):
             CallablePolicy.parse(text)
 
 
-def test_the_function_is_taken_out_of_what_pyoco_made_of_it() -> None:
+def test_the_function_of_a_pyoco_task_is_found() -> None:
     assert task_function(own_function) is own_function
     assert task_function(task(own_function)) is own_function
     assert task_function(Task(func=own_function, name="a")) is own_function

@@ -1,4 +1,4 @@
-"""What a task answers for in the state that it shares with the others."""
+"""Which changes of the shared state are recorded for a task."""
 
 import json
 import pickle
@@ -39,7 +39,7 @@ def of(changes: Changes) -> dict[str, Any]:
         (lambda ctx: ctx.scratch.__setitem__("text", "x"), {}),
     ],
 )
-def test_a_change_is_told_however_it_was_made(
+def test_every_kind_of_change_is_recorded(
     state: tuple[Context, ContextChanges], change: Any, expected: dict[str, Any]
 ) -> None:
     context, changes = state
@@ -48,7 +48,7 @@ def test_a_change_is_told_however_it_was_made(
     assert of(changes.ended(hands)[0]) == expected
 
 
-def test_what_is_gone_is_told(state: tuple[Context, ContextChanges]) -> None:
+def test_removed_names_are_recorded(state: tuple[Context, ContextChanges]) -> None:
     context, changes = state
     hands = changes.began({})
     del context.scratch["text"]
@@ -56,7 +56,7 @@ def test_what_is_gone_is_told(state: tuple[Context, ContextChanges]) -> None:
     assert changes.ended(hands)[0] == ({}, [("scratch", "text"), ("scratch", "old")])
 
 
-def test_an_input_that_is_a_param_is_in_the_task_s_hands(state: tuple[Context, ContextChanges]) -> None:
+def test_an_input_that_is_a_param_is_tracked(state: tuple[Context, ContextChanges]) -> None:
     context, changes = state
     inputs = {"p": context.params["p"]}
     hands = changes.began(inputs)
@@ -64,7 +64,7 @@ def test_an_input_that_is_a_param_is_in_the_task_s_hands(state: tuple[Context, C
     assert of(changes.ended(hands)[0]) == {"params.p": [1, 2]}
 
 
-def test_a_task_does_not_answer_for_what_a_parallel_one_is_doing(
+def test_changes_of_a_parallel_task_are_not_recorded(
     state: tuple[Context, ContextChanges],
 ) -> None:
     context, changes = state
@@ -106,7 +106,7 @@ def test_a_value_that_cannot_be_stored_is_named(state: tuple[Context, ContextCha
     assert changes.ended(hands) == (({}, []), ["scratch 'lock'"])
 
 
-def test_the_state_is_a_dictionary_to_everybody(state: tuple[Context, ContextChanges]) -> None:
+def test_the_tracked_state_behaves_like_a_dictionary(state: tuple[Context, ContextChanges]) -> None:
     scratch = state[0].scratch
     assert isinstance(scratch, dict)
     assert json.loads(json.dumps(scratch)) == {"old": {"a": 1}, "text": "x"}

@@ -1,4 +1,4 @@
-"""What is asked of a run of an embedded worker while its flow is being resolved."""
+"""Cancelling and ending a run of an embedded worker while its flow is being resolved."""
 
 import asyncio
 import threading
@@ -46,7 +46,7 @@ def resolving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resolving:
     return Resolving()
 
 
-async def test_a_cancel_is_not_forgotten(resolving: Resolving) -> None:
+async def test_a_cancel_while_resolving_is_applied(resolving: Resolving) -> None:
     execution = await resolving.begin()
     resolving.executor.cancel("r")
     resolving.resolved.set()
@@ -55,7 +55,7 @@ async def test_a_cancel_is_not_forgotten(resolving: Resolving) -> None:
     assert not resolving.executed.is_set()
 
 
-async def test_the_cancel_of_another_run_is_not_taken_for_this_ones(resolving: Resolving) -> None:
+async def test_the_cancel_of_another_run_is_ignored(resolving: Resolving) -> None:
     execution = await resolving.begin()
     resolving.executor.cancel("another")
     resolving.resolved.set()
@@ -63,7 +63,7 @@ async def test_the_cancel_of_another_run_is_not_taken_for_this_ones(resolving: R
         assert (await execution).status == "COMPLETED"
 
 
-async def test_a_run_that_is_given_up_does_not_wait_for_its_flow(resolving: Resolving) -> None:
+async def test_a_forced_run_does_not_wait_for_its_flow(resolving: Resolving) -> None:
     execution = await resolving.begin()
     await resolving.executor.force_end("FAILED", "too long")
     try:
@@ -75,7 +75,7 @@ async def test_a_run_that_is_given_up_does_not_wait_for_its_flow(resolving: Reso
     assert not resolving.executed.is_set()
 
 
-async def test_a_run_that_is_abandoned_does_not_wait_for_its_flow(resolving: Resolving) -> None:
+async def test_a_killed_run_does_not_wait_for_its_flow(resolving: Resolving) -> None:
     execution = await resolving.begin()
     await resolving.executor.kill()
     try:

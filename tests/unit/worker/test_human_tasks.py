@@ -1,4 +1,4 @@
-"""`ctx.human` in a flow: what stops, what goes on, and what an answer makes of it. Without a worker."""
+"""`ctx.human` in a flow, without a worker."""
 
 import threading
 from pathlib import Path
@@ -57,7 +57,7 @@ def graph(**tasks: tuple[Any, list[str], dict[str, Any]]) -> Flow:
 
 
 def answered(question: Question, payload: Any = UNSET, **fields: Any) -> WaitRecord:
-    """The wait of a question after somebody has answered it."""
+    """The answered wait of a question."""
     decided = {"state": WaitState.ANSWERED, "payload": payload, **fields}
     return WaitRecord(
         wait_id=wait_id_of(RUN_ID, question.node, question.name, 1),
@@ -87,7 +87,7 @@ def output(outcome: Outcome, name: str) -> Any:
 
 
 class TestOneQuestion:
-    def test_the_run_waits_and_the_answer_is_what_the_call_returns(self) -> None:
+    def test_the_run_waits_and_the_call_returns_the_answer(self) -> None:
         flow = (
             Flow("flow")
             >> task("ask", lambda ctx: ctx.human("Is it right?"))
@@ -111,21 +111,21 @@ class TestOneQuestion:
         assert outcome.status == RunStatus.COMPLETED
         assert output(outcome, "ask") == [payload]
 
-    def test_an_open_wait_is_waited_for_again_and_not_asked_again(self) -> None:
+    def test_an_open_wait_is_not_asked_again(self) -> None:
         under_test = FlowUnderTest(Flow("flow") >> task("ask", lambda ctx: ctx.human("?")))
         under_test.execute()
         open_wait = answered(under_test.asked[0], state=WaitState.OPEN)
         assert waited_for(under_test.execute(waits=[open_wait])) == ["ask/human"]
         assert len(under_test.asked) == 1
 
-    def test_a_default_answers_when_nobody_has(self) -> None:
+    def test_an_expired_wait_returns_the_default(self) -> None:
         under_test = FlowUnderTest(Flow("flow") >> task("ask", lambda ctx: ctx.human("?", default=None)))
         under_test.execute()
         expired = answered(under_test.asked[0], state=WaitState.EXPIRED)
         outcome = under_test.execute(waits=[expired])
         assert (outcome.status, output(outcome, "ask")) == (RunStatus.COMPLETED, None)
 
-    def test_the_asking_that_came_last_counts(self) -> None:
+    def test_the_newest_wait_of_a_question_counts(self) -> None:
         under_test = FlowUnderTest(Flow("flow") >> task("ask", lambda ctx: ctx.human("?")))
         under_test.execute()
         first = answered(under_test.asked[0], state=WaitState.EXPIRED)
@@ -133,7 +133,7 @@ class TestOneQuestion:
         assert output(under_test.execute(waits=[second, first]), "ask") == "late"
 
 
-class TestWhatATaskDoesAroundIt:
+class TestTaskBehaviour:
     def test_steps_before_it_are_not_executed_again(self) -> None:
         executed: list[str] = []
 
@@ -151,7 +151,7 @@ class TestWhatATaskDoesAroundIt:
         assert outcome.status == RunStatus.COMPLETED
         assert executed == ["charge", "ship"]
 
-    def test_a_bare_except_cannot_eat_it(self) -> None:
+    def test_a_bare_except_does_not_swallow_a_question(self) -> None:
         def ask(ctx: Any) -> str:
             try:
                 ctx.human("?")
@@ -163,7 +163,7 @@ class TestWhatATaskDoesAroundIt:
         assert waited_for(under_test.execute()) == ["ask/human"]
         assert under_test.written == []
 
-    def test_an_error_made_of_it_is_no_failure_and_no_try(self) -> None:
+    def test_an_error_raised_from_a_question_is_neither_a_failure_nor_a_try(self) -> None:
         tries: list[int] = []
 
         def ask(ctx: Any) -> None:
@@ -177,7 +177,7 @@ class TestWhatATaskDoesAroundIt:
         assert waited_for(FlowUnderTest(flow, backoff=RetryBackoff(0.0, 0.0)).execute()) == ["ask/human"]
         assert len(tries) == 1
 
-    def test_a_finally_that_blocks_is_waited_for(self) -> None:
+    def test_a_blocking_finally_delays_the_end_of_the_execution(self) -> None:
         released, entered = threading.Event(), threading.Event()
 
         def ask(ctx: Any) -> None:
@@ -198,7 +198,7 @@ class TestWhatATaskDoesAroundIt:
         running.join(LIMIT_SEC)
         assert waited_for(outcomes[0]) == ["ask/human"]
 
-    def test_neither_isolation_nor_a_limit_makes_a_failure_of_it(
+    def test_a_question_of_an_isolated_or_limited_task_is_not_a_failure(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What is counted of a task's time ends with its question, while another task still runs."""
@@ -230,7 +230,7 @@ class TestWhatATaskDoesAroundIt:
         outcome = under_test.execute(waits=[first, answered(under_test.asked[1], 2)])
         assert output(outcome, "ask") == [1, 2]
 
-    def test_one_name_twice_is_an_error_that_says_so(self) -> None:
+    def test_a_name_used_twice_is_an_error(self) -> None:
         def ask(ctx: Any) -> list[Any]:
             return [ctx.human("one?"), ctx.human("two?")]
 
@@ -242,7 +242,7 @@ class TestWhatATaskDoesAroundIt:
 
 
 class TestBranches:
-    def test_the_other_branch_goes_on_to_its_end(self) -> None:
+    def test_other_branches_continue_while_a_task_waits(self) -> None:
         flow = graph(
             ask=(lambda ctx: ctx.human("?"), [], {}),
             left=(lambda: 1, [], {}),
@@ -263,7 +263,7 @@ class TestBranches:
         )
         assert output(outcome, "join") == ["a", 2]
 
-    def test_ten_waits_in_any_order_and_no_thread_is_used_up(self) -> None:
+    def test_ten_waits_are_answered_in_any_order_without_blocking_threads(self) -> None:
         asks: TasksOfGraph = {f"ask{number}": (lambda ctx: ctx.human("?"), [], {}) for number in range(10)}
         after: TasksOfGraph = {f"after{number}": (lambda: None, [f"ask{number}"], {}) for number in range(10)}
         under_test = FlowUnderTest(graph(**asks, **after))
@@ -277,25 +277,23 @@ class TestBranches:
             ]
             decided = sum(wait.resolved for wait in waits)
             outcome = under_test.execute(journal=under_test.written, attempt=decided + 1, waits=waits)
-            # What follows the answered one has run, the others still wait.
             assert outcome.tasks[question.task.replace("ask", "after")] == "SUCCEEDED"
             if decided < 10:
                 assert len(waited_for(outcome)) == 10 - decided
         assert outcome.status == RunStatus.COMPLETED
         assert len(under_test.asked) == 10
 
-    def test_a_branch_that_fails_stops_the_run_although_another_waits(self) -> None:
+    def test_a_failing_branch_fails_a_run_that_waits(self) -> None:
         def fail() -> None:
             raise ValueError("broken")
 
         flow = graph(ask=(lambda ctx: ctx.human("?"), [], {}), fail=(fail, [], {}))
         outcome = FlowUnderTest(flow).execute()
         assert outcome.status == RunStatus.FAILED
-        # It has done nothing wrong.
         assert outcome.tasks == {"ask": "CANCELLED", "fail": "FAILED"}
         assert msgspec.json.decode(outcome.task_records["ask"])["error"] is None
 
-    def test_a_branch_that_fails_in_isolation_lets_the_other_wait(self) -> None:
+    def test_an_isolated_failure_does_not_end_a_wait(self) -> None:
         def fail() -> None:
             raise ValueError("broken")
 
@@ -304,7 +302,7 @@ class TestBranches:
         assert waited_for(outcome) == ["ask/human"]
         assert outcome.tasks == {"ask": "WAITING", "fail": "FAILED"}
 
-    def test_who_needs_one_of_two_does_not_wait_for_the_other(self) -> None:
+    def test_an_any_join_does_not_wait_for_a_second_branch(self) -> None:
         """The loser's answer is of no use: nothing follows it but the join."""
         flow = graph(
             ask=(lambda ctx: ctx.human("?"), [], {}),
@@ -342,7 +340,7 @@ class TestBranches:
 
 
 class TestLoops:
-    def test_each_round_asks_for_itself(self) -> None:
+    def test_each_iteration_asks_its_own_question(self) -> None:
         def ask(ctx: Any) -> Any:
             return ctx.human(f"item {ctx.get_var('item')}?")
 
@@ -374,7 +372,7 @@ class TestArguments:
         self.outcome = under_test.execute()
         return under_test
 
-    def test_a_model_is_a_schema_and_the_answer_is_one_of_it(self) -> None:
+    def test_the_answer_to_a_pydantic_schema_is_a_model(self) -> None:
         seen: list[Any] = []
         under_test = FlowUnderTest(
             Flow("flow") >> task("ask", lambda ctx: seen.append(ctx.human("?", schema=Invoice)))
@@ -426,9 +424,7 @@ class TestArguments:
             ({"assignees": [1]}, "ctx.human(assignees=[1])"),
         ],
     )
-    def test_what_cannot_be_asked_fails_the_task_and_says_why(
-        self, arguments: dict[str, Any], complaint: str
-    ) -> None:
+    def test_an_invalid_argument_fails_the_task(self, arguments: dict[str, Any], complaint: str) -> None:
         under_test = self.run(**arguments)
         assert self.outcome.status == RunStatus.FAILED
         assert complaint in str(self.outcome.error)
@@ -445,7 +441,7 @@ class TestArguments:
             ("default", {"\ud800": 1}),
         ],
     )
-    def test_half_a_character_fails_the_task_that_asks_with_it(self, field: str, value: Any) -> None:
+    def test_a_lone_surrogate_fails_the_task(self, field: str, value: Any) -> None:
         """And nothing later: no text that is stored can have it."""
         arguments = {"message": "?", field: value}
         under_test = FlowUnderTest(Flow("flow") >> task("ask", lambda ctx: ctx.human(**arguments)))

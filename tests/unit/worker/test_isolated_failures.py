@@ -1,4 +1,4 @@
-"""A flow that goes on without a failed task: what that task changed stays, and other errors are not its."""
+"""Isolated failures: the changes of the failed task stay, and errors name the task that raised them."""
 
 import threading
 from pathlib import Path
@@ -20,7 +20,7 @@ def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Degrading:
-    """A flow with an optional task that fails, and others behind `good` that have to know of it."""
+    """A flow with an optional task that fails, and tasks that read what it changed."""
 
     def __init__(self) -> None:
         self.executed: list[str] = []
@@ -54,7 +54,7 @@ def output(outcome: Outcome, task: str) -> Any:
     return msgspec.json.decode(outcome.task_records[task])["output"]
 
 
-def test_what_a_failed_task_changed_is_there_when_its_run_is_resumed() -> None:
+def test_changes_of_a_failed_task_are_restored() -> None:
     undisturbed = FlowUnderTest(Degrading().flow())
     outcome = undisturbed.execute({"tried": []})
     assert (outcome.status, output(outcome, "report")) == ("COMPLETED", ["degraded", ["cache"]])
@@ -67,7 +67,7 @@ def test_what_a_failed_task_changed_is_there_when_its_run_is_resumed() -> None:
     assert outcome.tasks["optional"] == "FAILED"
 
 
-def test_a_failed_task_whose_changes_cannot_be_stored_is_executed_again_and_says_so() -> None:
+def test_a_failed_task_with_unstorable_changes_is_executed_again() -> None:
     def locks(ctx: Context) -> None:
         ctx.scratch["mode"] = threading.Lock()
         raise RuntimeError("no luck")
@@ -94,7 +94,7 @@ def test_the_error_of_a_run_names_the_task_that_raised_it(resumed: bool) -> None
     assert outcome.tasks == {"optional": "FAILED", "good": "SUCCEEDED", "report": "FAILED"}
 
 
-def test_an_input_that_cannot_be_resolved_is_the_error_of_its_task() -> None:
+def test_an_unresolvable_input_is_an_error_of_its_task() -> None:
     flow = Degrading().flow()
     next(task for task in flow.tasks if task.name == "report").inputs["good"] = "$ctx.params.missing"
     outcome = FlowUnderTest(flow).execute({"tried": []})
@@ -102,7 +102,7 @@ def test_an_input_that_cannot_be_resolved_is_the_error_of_its_task() -> None:
     assert outcome.error.startswith("task report: KeyError:")
 
 
-def test_a_task_that_leaves_its_process_is_named() -> None:
+def test_a_system_exit_names_its_task() -> None:
     def leaves(good: int) -> None:
         raise SystemExit(3)
 
@@ -110,7 +110,7 @@ def test_a_task_that_leaves_its_process_is_named() -> None:
     assert outcome.error == "task report: SystemExit: 3"
 
 
-def test_an_error_of_the_engine_is_no_task_s() -> None:
+def test_an_error_of_the_engine_names_no_task() -> None:
     flow = Degrading().flow()
     report = next(task for task in flow.tasks if task.name == "report")
     # It waits for a task that the flow does not have.

@@ -66,7 +66,7 @@ def parallel(executed: Executed) -> Flow:
 
 
 def counting(executed: Executed) -> Flow:
-    """Nested loops whose course depends on the state that tasks leave behind."""
+    """Nested loops that depend on the state of their tasks."""
 
     def grow(ctx: Context) -> int:
         ctx.scratch["total"] = ctx.scratch.get("total", 0) + 1
@@ -105,7 +105,7 @@ def switched(executed: Executed) -> Flow:
 
 
 @pytest.mark.parametrize("make", [linear, parallel, counting, each, switched])
-def test_wherever_a_run_was_cut_off_it_goes_on_and_ends_the_same(make: Callable[[Executed], Flow]) -> None:
+def test_a_run_resumes_after_any_task_and_ends_the_same(make: Callable[[Executed], Flow]) -> None:
     params = {"items": ["p", "q", "r"]}
     whole = Executed()
     first = FlowUnderTest(make(whole))
@@ -122,7 +122,7 @@ def test_wherever_a_run_was_cut_off_it_goes_on_and_ends_the_same(make: Callable[
         assert len(resumed.written) == len(executed)
 
 
-def test_a_replayed_task_has_the_times_of_its_execution_and_says_so() -> None:
+def test_a_replayed_task_keeps_its_times() -> None:
     first = FlowUnderTest(linear(Executed()))
     first.execute()
     outcome = FlowUnderTest(linear(Executed())).execute(journal=first.written[:2], attempt=2)
@@ -138,7 +138,7 @@ def test_the_only_task_of_a_run_is_not_journalled() -> None:
     assert run.written == []
 
 
-def test_results_come_back_as_they_were_and_not_as_json_would_have_them() -> None:
+def test_results_keep_their_python_types() -> None:
     def check(a: Any) -> str:
         return f"{type(a).__name__} {a}"
 
@@ -151,7 +151,7 @@ def test_results_come_back_as_they_were_and_not_as_json_would_have_them() -> Non
     assert outputs(FlowUnderTest(flow(Executed())).execute(journal=first.written[:1]))["b"] == expected
 
 
-def test_a_result_that_cannot_be_stored_runs_again_and_its_record_says_why() -> None:
+def test_a_task_with_an_unstorable_result_is_executed_again() -> None:
     def flow(executed: Executed) -> Flow:
         return (
             Flow("f")
@@ -174,7 +174,7 @@ def test_a_result_that_cannot_be_stored_runs_again_and_its_record_says_why() -> 
     assert "cannot pickle" in msgspec.json.decode(outcome.task_records["lock"])["executed_again"]
 
 
-def test_a_result_that_is_too_large_runs_again_and_its_record_says_why() -> None:
+def test_a_task_with_a_too_large_result_is_executed_again() -> None:
     executed = Executed()
     flow = Flow("f") >> executed.task("big", lambda: "x" * 5000) >> executed.task("b", lambda: 1)
     run = FlowUnderTest(flow, max_value_bytes=1000)
@@ -183,7 +183,7 @@ def test_a_result_that_is_too_large_runs_again_and_its_record_says_why() -> None
     assert [(entry.task, entry.has_value) for entry in run.written] == [("big", False), ("b", True)]
 
 
-def test_a_journalled_value_whose_class_is_gone_runs_again() -> None:
+def test_a_task_with_an_unreadable_result_is_executed_again() -> None:
     first = FlowUnderTest(linear(Executed()))
     first.execute()
     broken = msgspec.structs.replace(first.written[0], output=b"\x80\x05cno_such_module\nX\n.")
@@ -213,7 +213,7 @@ def test_a_retried_task_is_not_executed_again_after_its_success() -> None:
     assert executed == ["b"]
 
 
-def test_a_task_that_failed_for_good_stays_failed_when_its_flow_goes_on_without_it() -> None:
+def test_an_isolated_failure_is_replayed() -> None:
     def flow(executed: Executed) -> Flow:
         def broken() -> None:
             raise ValueError("no luck")
@@ -247,7 +247,7 @@ class TestSteps:
         executed.append(what)
         return f"{what} {executed.count(what)}"
 
-    def test_a_step_is_executed_once_though_its_task_is_executed_again(self) -> None:
+    def test_a_step_is_not_executed_again_with_its_task(self) -> None:
         first_executed = Executed()
         first = FlowUnderTest(self.flow(first_executed, fails=True))
         assert first.execute().status == "FAILED"
@@ -270,7 +270,7 @@ class TestSteps:
         assert executed == ["work", "charge", "work"]
         assert outputs(outcome)["work"] == "charge 1"
 
-    def test_a_step_that_fails_is_tried_again(self) -> None:
+    def test_a_failed_step_is_executed_again(self) -> None:
         executed = Executed()
 
         def step() -> None:
@@ -286,7 +286,7 @@ class TestSteps:
         assert "broken step" in (outcome.error or "")
         assert run.written == []
 
-    def test_a_step_within_a_step_is_another_one_than_beside_it(self) -> None:
+    def test_a_nested_step_differs_from_an_outer_one_of_the_same_name(self) -> None:
         def flow(executed: Executed) -> Flow:
             def work(ctx: Any) -> list[str]:
                 outer = ctx.step("a", lambda: ctx.step("x", lambda: "inner"))
@@ -302,7 +302,7 @@ class TestSteps:
         ]
 
     @pytest.mark.parametrize("name", ["", "a|b", "x" * 201, 3])
-    def test_a_bad_name_is_refused(self, name: Any) -> None:
+    def test_an_invalid_name_is_rejected(self, name: Any) -> None:
         def work(ctx: Any) -> None:
             ctx.step(name, lambda: None)
 
@@ -311,12 +311,12 @@ class TestSteps:
 
 
 def copied(entries: list[JournalEntry]) -> list[JournalEntry]:
-    """The journal of a run as one that repeats it finds it."""
+    """The journal of a run as a rerun reads it."""
     return [msgspec.structs.replace(entry, attempt=0) for entry in entries]
 
 
-class TestRerunFromATask:
-    def test_the_task_and_what_follows_it_run_again(self) -> None:
+class TestRerunFromTask:
+    def test_the_task_and_its_downstream_run_again(self) -> None:
         first = FlowUnderTest(parallel(Executed()))
         first.execute()
         executed = Executed()
@@ -324,7 +324,7 @@ class TestRerunFromATask:
         assert sorted(executed) == ["join", "left"]
         assert outputs(outcome)["join"] == [4, 6]
 
-    def test_in_a_flow_with_loops_everything_since_its_beginning_runs_again(self) -> None:
+    def test_with_loops_everything_since_its_first_start_runs_again(self) -> None:
         whole = Executed()
         first = FlowUnderTest(counting(whole))
         first.execute()
@@ -333,9 +333,7 @@ class TestRerunFromATask:
         assert executed == whole[1:]
 
     @pytest.mark.parametrize("make", [parallel, counting])
-    def test_what_the_rerun_has_finished_itself_holds_when_it_is_resumed(
-        self, make: Callable[[Executed], Flow]
-    ) -> None:
+    def test_a_resumed_rerun_keeps_its_own_results(self, make: Callable[[Executed], Flow]) -> None:
         first = FlowUnderTest(make(Executed()))
         first.execute()
         task = "left" if make is parallel else "grow"
@@ -347,14 +345,14 @@ class TestRerunFromATask:
         assert resumed.status == "COMPLETED"
         assert executed == []
 
-    def test_what_it_reuses_becomes_its_own(self) -> None:
+    def test_reused_entries_are_adopted(self) -> None:
         first = FlowUnderTest(linear(Executed()))
         first.execute()
         rerun = FlowUnderTest(linear(Executed()))
         rerun.execute(journal=copied(first.written), rerun_task="c")
         assert [(entry.task, entry.attempt) for entry in rerun.written] == [("a", 1), ("b", 1), ("c", 1)]
 
-    def test_what_had_failed_is_tried_again(self) -> None:
+    def test_a_failed_task_is_executed_again(self) -> None:
         made = Flow("f")
         executed = Executed()
         made.add_task(executed.task("once_broken", lambda: "fine", fail_policy="isolate").task)
@@ -365,7 +363,7 @@ class TestRerunFromATask:
         assert FlowUnderTest(made).execute(journal=[failure]).tasks["once_broken"] == "SUCCEEDED"
 
 
-def test_what_a_task_is_given_by_the_server_is_the_flow_s_own_context() -> None:
+def test_the_context_of_a_task_shares_the_state_of_the_flow() -> None:
     executed = Executed()
 
     def assign(ctx: Any) -> None:
@@ -375,7 +373,7 @@ def test_what_a_task_is_given_by_the_server_is_the_flow_s_own_context() -> None:
     assert outputs(FlowUnderTest(flow).execute())["b"] == "kept"
 
 
-def test_a_flow_that_was_run_by_the_server_still_runs_with_the_plain_engine() -> None:
+def test_a_wrapped_flow_still_runs_with_pyoco() -> None:
     from pyoco.core.engine import Engine  # noqa: PLC0415
 
     flow = linear(Executed())
@@ -390,7 +388,7 @@ class TestRetryBackoff:
             drawn = [backoff.delay_sec(number) for _ in range(200)]
             assert longest / 2 <= min(drawn) < max(drawn) <= longest
 
-    def test_a_cancel_ends_the_pause(self) -> None:
+    def test_a_cancel_ends_the_backoff(self) -> None:
         def broken() -> None:
             raise ValueError("no")
 
@@ -403,7 +401,7 @@ class TestRetryBackoff:
         assert outcome.status == "CANCELLED"
 
 
-def test_a_function_that_two_flows_use_belongs_to_the_task_that_is_executed() -> None:
+def test_a_function_of_two_flows_uses_the_policies_of_the_executed_task() -> None:
     executed = Executed()
     used = executed.task("load", lambda: 1)
     FlowUnderTest(Flow("first") >> used >> executed.task("end")).execute()
@@ -414,7 +412,7 @@ def test_a_function_that_two_flows_use_belongs_to_the_task_that_is_executed() ->
     assert again.task.func.__module__ == __name__
 
 
-def test_a_rerun_from_a_task_that_the_flow_does_not_have_fails_and_says_which_there_are() -> None:
+def test_a_rerun_from_an_unknown_task_fails() -> None:
     source = FlowSource(lambda _: linear(Executed()), CallablePolicy.parse(""))
     run = Run(run_id="r", flow_name="linear", params=b"{}", rerun_task="d")
     outcome = source.prepare(run, FlowUnderTest(linear(Executed())).listener())
@@ -422,11 +420,11 @@ def test_a_rerun_from_a_task_that_the_flow_does_not_have_fails_and_says_which_th
     assert outcome.error == "there is no task 'd' to run this flow from; it has a, b, c"
 
 
-def test_a_cancelled_task_is_not_tried_again() -> None:
+def test_a_cancelled_task_is_not_retried() -> None:
     executed = Executed()
 
     def stops(ctx: Any) -> None:
-        # Not before it is under way: a cancelled run begins no task.
+        # After its start: a cancelled run starts no task.
         threading.Thread(target=run.cancel).start()
         while not ctx.is_cancelled:
             threading.Event().wait(0.01)
@@ -439,7 +437,7 @@ def test_a_cancelled_task_is_not_tried_again() -> None:
     assert executed == ["stops"]
 
 
-def test_a_task_that_did_something_to_what_cannot_be_stored_says_so() -> None:
+def test_unstorable_changes_are_reported() -> None:
     def keeps(ctx: Any) -> None:
         ctx.scratch["lock"] = threading.Lock()
 

@@ -58,7 +58,7 @@ def _leave_nothing_at_all() -> None:
         _leave_nothing_at_all,
     ],
 )
-def test_what_a_run_changed_stays_and_the_next_one_gets_a_new_folder(
+def test_a_changed_folder_is_kept_and_the_next_run_gets_a_new_one(
     tmp_path: Path, task: Callable[[], None]
 ) -> None:
     runs = tmp_path / "runs"
@@ -68,7 +68,7 @@ def test_what_a_run_changed_stays_and_the_next_one_gets_a_new_folder(
     folder.enter(str(runs / "first-1"))
     task()
     left = sorted(os.listdir("."))
-    # A clock of the file system may be too coarse to tell that something happened.
+    # The clock of the file system may be too coarse to show a change.
     os.utime(".", (0, 0))
     folder.leave()
     folder.enter(str(runs / "second-1"))
@@ -79,7 +79,7 @@ def test_what_a_run_changed_stays_and_the_next_one_gets_a_new_folder(
     assert os.listdir("artifacts") == []
 
 
-def test_a_run_that_tidies_up_leaves_no_folder(tmp_path: Path) -> None:
+def test_a_run_that_removes_its_folder_leaves_none(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     folder = RunFolder()
     for name in ("first-1", "second-1"):

@@ -1,4 +1,4 @@
-"""A resumed flow has the state that its tasks left behind, however they changed it."""
+"""A replay restores the shared state of a flow, however its tasks changed it."""
 
 import pickle
 import sys
@@ -59,8 +59,8 @@ def read(ctx: Context) -> dict[str, Any]:
     return {"scratch": dict(ctx.scratch), "params": dict(ctx.params)}
 
 
-class TestReplacedAsAWhole:
-    def test_a_new_dictionary_is_recorded_with_what_is_not_in_it(self) -> None:
+class TestReplacedState:
+    def test_a_replaced_dictionary_is_recorded_with_its_removed_names(self) -> None:
         def fill(ctx: Context) -> None:
             ctx.scratch.update(old=1, kept=2)
 
@@ -70,7 +70,7 @@ class TestReplacedAsAWhole:
         found = ends_the_same_wherever_it_is_cut_off(lambda: chain(fill, replace, read))
         assert found["scratch"] == {"kept": 2, "new": 3}
 
-    def test_it_is_the_task_s_own_dictionary_until_the_task_ends(self) -> None:
+    def test_a_replaced_dictionary_keeps_its_identity_until_the_task_ends(self) -> None:
         def replace(ctx: Context) -> None:
             ctx.scratch = mine = {}
             mine["late"] = 1
@@ -110,7 +110,7 @@ class TestReplacedAsAWhole:
         make = lambda: chain(replace, change, change_again, plain_again, read)  # noqa: E731
         assert ends_the_same_wherever_it_is_cut_off(make)["scratch"] == {"found": [1, 2], "end": True}
 
-    def test_what_is_not_a_dictionary_at_all_is_recorded_too(self) -> None:
+    def test_a_replacement_that_is_not_a_dictionary_is_recorded(self) -> None:
         def replace(ctx: Context) -> None:
             ctx.scratch = UserDict(found=[])
 
@@ -122,7 +122,7 @@ class TestReplacedAsAWhole:
 
         assert ends_the_same_wherever_it_is_cut_off(lambda: chain(replace, change, count)) == [1]
 
-    def test_a_parallel_task_s_changes_are_recorded_while_it_is_not_followed(self) -> None:
+    def test_changes_of_a_parallel_task_to_a_replaced_dictionary_are_recorded(self) -> None:
         context, changes = Context(scratch={"old": 1}), ContextChanges()
         changes.attach(context)
         replaced, changed = threading.Event(), threading.Event()
@@ -164,7 +164,7 @@ class TestSharedObjects:
         found = ends_the_same_wherever_it_is_cut_off(make, lambda: {"orders": ["o1"], "other": 1})
         assert found["params"]["orders"] == ["o1", "grown"]
 
-    def test_two_names_of_one_object_stay_two_names_of_one_object(self) -> None:
+    def test_names_that_share_an_object_share_it_after_a_replay(self) -> None:
         def share(ctx: Context) -> None:
             ctx.scratch["x"] = ctx.scratch["y"] = []
 
@@ -177,7 +177,7 @@ class TestSharedObjects:
         make = lambda: chain(share, change, change_again, read)  # noqa: E731
         assert ends_the_same_wherever_it_is_cut_off(make)["scratch"] == {"x": [1, 2], "y": [1, 2]}
 
-    def test_a_part_of_one_value_that_is_another_one(self) -> None:
+    def test_a_value_that_is_a_part_of_another_one_is_restored_as_such(self) -> None:
         def take(ctx: Context) -> None:
             ctx.scratch["first"] = ctx.params["orders"][0]
 
@@ -195,7 +195,7 @@ class TestSharedObjects:
             == [{"id": 1, "paid": True, "sent": True}]
         )
 
-    def test_names_that_do_not_share_any_more_are_told_apart(self) -> None:
+    def test_names_that_share_no_longer_are_recorded_separately(self) -> None:
         def share(ctx: Context) -> None:
             ctx.scratch["x"] = ctx.scratch["y"] = [0]
 
@@ -214,7 +214,7 @@ class TestSharedObjects:
         changed, _ = pickle.loads(run.written[2].changes)
         assert list(changed) == [("scratch", "x")]
 
-    def test_sharing_is_found_over_others_and_only_where_something_can_be_changed(self) -> None:
+    def test_sharing_is_transitive_and_only_through_mutable_objects(self) -> None:
         part: list[int] = []
 
         class Holder:
@@ -233,13 +233,13 @@ class TestSharedObjects:
         endless.append(endless)
         assert groups_that_share({"x": endless, "y": [endless], "z": []}) == [{"x", "y"}]
 
-    def test_names_that_come_to_share_one_by_one_end_in_one_group(self) -> None:
+    def test_groups_are_merged(self) -> None:
         one: list[int] = []
         other: list[int] = []
         values = {"a": [one], "b": [other], "alone": [[]], "c": (one, other)}
         assert groups_that_share(values) == [{"a", "b", "c"}]
 
-    def test_a_task_s_end_calls_no_python_function_for_each_part_of_a_value(self) -> None:
+    def test_comparing_values_calls_no_python_function_per_part(self) -> None:
         """The other tasks of the run wait meanwhile."""
 
         def calls_at_end(size: int) -> int:
@@ -285,8 +285,10 @@ def test_a_change_through_a_copy_of_the_dictionary_is_recorded(
 
 
 @pytest.mark.parametrize("item", [lambda ctx: ctx.get_var("order"), lambda ctx: ctx.loop.item])
-def test_a_change_of_a_loop_s_item_is_marked_as_not_stored(item: Callable[[Context], dict[str, Any]]) -> None:
-    """It is a part of what the engine goes over, which a replay cannot put back."""
+def test_a_change_of_a_loop_item_is_reported_as_not_journalled(
+    item: Callable[[Context], dict[str, Any]],
+) -> None:
+    """It is a part of the sequence of the loop, which a replay cannot restore."""
 
     def mark(ctx: Context) -> None:
         item(ctx)["done"] = True
@@ -301,7 +303,7 @@ def test_a_change_of_a_loop_s_item_is_marked_as_not_stored(item: Callable[[Conte
     assert "not_journalled" not in record(outcome, "look")
 
 
-def test_what_is_assigned_to_the_context_itself_is_marked_as_not_stored() -> None:
+def test_attributes_assigned_to_the_context_are_reported_as_not_journalled() -> None:
     def assign(ctx: Context) -> None:
         ctx.remark = "kept"
         ctx.env["REGION"] = "eu"

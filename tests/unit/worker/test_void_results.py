@@ -1,4 +1,4 @@
-"""A finished task whose result does not hold is executed again, and so is what was computed from it."""
+"""A finished task without a valid result is executed again, with its downstream if the result differs."""
 
 import itertools
 import sys
@@ -62,7 +62,7 @@ def finished(make: Callable[[Executed], Flow]) -> list[JournalEntry]:
 
 
 class TestTooLarge:
-    """Results that are too large are made again; whether they are the same as before can be told."""
+    """Results that are too large are computed again, and compared by digest."""
 
     def resumed(self, *, same: bool, loops: bool = False, dies_after: int = 99) -> tuple[list[str], Any]:
         numbers = itertools.count()
@@ -87,29 +87,29 @@ class TestTooLarge:
         return executed, outcome
 
     @pytest.mark.parametrize("loops", [False, True])
-    def test_what_was_computed_from_the_same_result_is_not_executed_again(self, loops: bool) -> None:
+    def test_the_same_result_keeps_its_downstream_valid(self, loops: bool) -> None:
         executed, outcome = self.resumed(same=True, loops=loops)
         assert executed == ["order", "ship"]
         assert "PYOCO_JOURNAL_VALUE_MAX_BYTES=1000" in record(outcome, "order")["executed_again"]
         assert record(outcome, "charge")["replayed"]
 
     @pytest.mark.parametrize("loops", [False, True])
-    def test_what_was_computed_from_another_result_is_executed_again(self, loops: bool) -> None:
+    def test_another_result_voids_its_downstream(self, loops: bool) -> None:
         executed, outcome = self.resumed(same=False, loops=loops)
         assert executed == ["order", "charge", "ship"]
         assert record(outcome, "early")["replayed"]
         reason = "order, which comes before it, was executed again with another result"
         assert record(outcome, "charge")["executed_again"] == reason
 
-    def test_the_next_attempt_does_not_take_up_what_this_one_has_found_void(self) -> None:
-        # It died before anything behind the order was executed; the limit was raised meanwhile.
+    def test_void_entries_stay_void_for_the_next_attempt(self) -> None:
+        # It died before anything after the order was executed; the limit was raised meanwhile.
         self.resumed(same=False, dies_after=2)
         executed = Executed()
         third = FlowUnderTest(self.flow(executed), max_value_bytes=10_000)
         third.execute(journal=valid_entries(self.stored), attempt=3)
         assert executed == ["order", "charge", "ship"]
 
-    def test_a_step_is_computed_again_from_another_step_s_other_result(self) -> None:
+    def test_another_result_of_a_step_voids_later_steps(self) -> None:
         numbers, executed = itertools.count(), list[str]()
 
         def work(ctx: Any) -> None:
@@ -122,11 +122,11 @@ class TestTooLarge:
         outcome = FlowUnderTest(flow, max_value_bytes=1000).execute()
         assert (outcome.status, executed) == ("COMPLETED", ["charge", "charge"])
 
-    def test_a_step_is_computed_again_at_each_retry_that_has_another_result_before_it(self) -> None:
+    def test_each_retry_voids_steps_after_another_result(self) -> None:
         numbers = itertools.count()
         assert self.charged_at_the_third_try(lambda: next(numbers)) == ("order 2", "charge for order 2")
 
-    def test_a_step_that_was_replayed_meanwhile_is_computed_again_from_another_result(self) -> None:
+    def test_a_replayed_step_is_voided_by_another_result(self) -> None:
         numbers = iter([0, 0, 1])
         assert self.charged_at_the_third_try(lambda: next(numbers)) == ("order 1", "charge for order 1")
 
@@ -143,8 +143,8 @@ class TestTooLarge:
         assert FlowUnderTest(flow, max_value_bytes=1000).execute().status == "COMPLETED"
         return tries[2]
 
-    def test_a_result_that_was_the_same_once_is_still_before_what_was_computed_from_it(self) -> None:
-        """In a loop the journal's order says what follows; the third attempt has another order."""
+    def test_an_unchanged_result_keeps_its_position(self) -> None:
+        """In a loop the order of the journal decides what is downstream."""
         numbers = iter([0, 0, 1])
 
         def flow(executed: Executed) -> Flow:
@@ -162,7 +162,7 @@ class TestTooLarge:
         FlowUnderTest(flow(executed), max_value_bytes=1000).execute(journal=journal, attempt=3)
         assert executed == ["order", "charge", "ship"]
 
-    def test_a_same_result_in_a_changed_flow_is_behind_the_new_task(self) -> None:
+    def test_an_unchanged_result_in_a_changed_flow_is_after_the_new_task(self) -> None:
         numbers = iter([0, 1])
 
         def large(number: int) -> str:
@@ -196,7 +196,7 @@ class TestChangedFlow:
         assert outcome.status == "COMPLETED", outcome.error
         return executed, run, outcome
 
-    def test_what_comes_before_the_change_is_not_executed_again(self) -> None:
+    def test_tasks_upstream_of_a_change_stay_valid(self) -> None:
         journal = finished(lambda executed: executed.chain("a", "b", "c"))[:2]
         executed, run, outcome = self.resumed(journal, lambda each: each.chain("a", "new", "b", "c"))
         assert executed == ["new", "b", "c"]
@@ -207,7 +207,7 @@ class TestChangedFlow:
             ("note", "b", f"task b is executed again: {CHANGED}")
         ]
 
-    def test_what_is_added_behind_changes_nothing(self) -> None:
+    def test_a_task_added_downstream_voids_nothing(self) -> None:
         journal = finished(lambda executed: executed.chain("a", "b"))
         executed, _, _ = self.resumed(journal, lambda each: each.chain("a", "b", "new"))
         assert executed == ["new"]
@@ -221,7 +221,7 @@ class TestChangedFlow:
 
         assert self.resumed(journal, fixed)[0] == ["b"]
 
-    def test_a_branch_beside_the_change_is_not_executed_again(self) -> None:
+    def test_a_parallel_branch_stays_valid(self) -> None:
         def flow(executed: Executed, **options: Any) -> Flow:
             left, right = executed.task("left", **options).task, executed.task("right").task
             join = executed.task("join", dependencies={left, right}).task
@@ -236,7 +236,7 @@ class TestChangedFlow:
         executed, _, _ = self.resumed(journal, lambda each: flow(each, outputs=["scratch.left"]))
         assert executed == ["left", "join"]
 
-    def test_a_loop_holds_as_a_whole_and_so_does_what_follows_it(self) -> None:
+    def test_a_changed_loop_is_void_with_everything_after_it(self) -> None:
         def flow(executed: Executed, turns: int, also: str | None = None) -> Flow:
             body = executed.task("turn") if also is None else executed.task("turn") >> executed.task(also)
             return Flow("loop") >> executed.task("a") >> body[turns] >> executed.task("b")
@@ -260,14 +260,14 @@ class TestChangedFlow:
         )
         assert executed == ["a", "b", "c"]
 
-    def test_a_rerun_reuses_what_comes_before_the_change(self) -> None:
+    def test_a_rerun_reuses_tasks_upstream_of_a_change(self) -> None:
         journal = finished(lambda executed: executed.chain("a", "b"))
         copies = [structs.replace(entry, attempt=0) for entry in journal]
         executed, run, _ = self.resumed(copies, lambda each: each.chain("a", "new", "b"), attempt=1)
         assert executed == ["new", "b"]
         assert (run.written[0].task, run.written[0].number) == ("a", 1)
 
-    def test_a_literal_input_that_its_task_has_changed_is_no_change_of_the_flow(self) -> None:
+    def test_a_literal_input_changed_by_its_task_does_not_change_the_shape(self) -> None:
         def flow(executed: Executed) -> Flow:
             def charge(options: dict[str, Any]) -> None:
                 executed.append("charge")
@@ -283,7 +283,7 @@ class TestChangedFlow:
         for written in (run.written[:1], run.written[2:3]):
             assert self.resumed(written, flow)[0] == ["ship"]
 
-    def test_entries_of_an_earlier_version_hold_as_they_did(self) -> None:
+    def test_entries_without_a_shape_are_valid(self) -> None:
         journal = [
             structs.replace(entry, shape=b"", number=0)
             for entry in finished(lambda executed: executed.chain("a", "b", "c"))[:2]
@@ -293,8 +293,8 @@ class TestChangedFlow:
 
 
 class TestShape:
-    def test_it_is_the_same_in_every_process(self) -> None:
-        """Of a value without a literal form only the type counts: its text may have an address in it."""
+    def test_the_shape_is_the_same_in_every_process(self) -> None:
+        """A value without a literal form is represented by its type: its repr may contain an address."""
 
         class Handle: ...
 
@@ -308,25 +308,25 @@ class TestShape:
         assert first.of("a") != shape_of(flow(1)).of("a")
         assert first.of("none") == b""
 
-    def test_a_set_counts_without_its_order(self) -> None:
-        """Which is another one in each process, for strings."""
+    def test_the_order_of_a_set_does_not_matter(self) -> None:
+        """It differs between processes for strings."""
 
         def flow(*names: str) -> bytes:
             task = Executed().task("a", inputs={"names": set(names), "more": frozenset(names)})
             return shape_of(Flow("f") >> task).of("a")
 
-        # Two whose order in a set is that of their insertion, which depends on this process's hashes.
+        # Two names whose order in a set depends on their insertion.
         first, *names = [f"n{number}" for number in range(1000)]
         other = next(name for name in names if list({first, name}) != list({name, first}))
         assert flow(first, other) == flow(other, first) != flow(first)
 
-    def test_a_literal_that_contains_itself_counts_by_its_type(self) -> None:
+    def test_a_recursive_literal_is_represented_by_its_type(self) -> None:
         endless: list[Any] = []
         endless.append(endless)
         task = Executed().task("a", inputs={"endless": endless})
         assert shape_of(Flow("f") >> task).of("a")
 
-    def test_a_folder_s_flows_are_taken_before_any_of_them_is_run(
+    def test_the_shapes_of_a_folder_are_computed_before_the_first_run(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Two flows may share a literal, which a task of the first changes."""
@@ -350,7 +350,7 @@ class TestShape:
         first, second = (run.written[0].shape for run in runs)
         assert first == second
 
-    def test_every_part_of_a_program_counts(self) -> None:
+    def test_every_part_of_a_program_changes_the_shape(self) -> None:
         def flow(**parts: Any) -> bytes:
             how: dict[str, Any] = {
                 "count": 2,

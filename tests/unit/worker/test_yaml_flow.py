@@ -1,4 +1,4 @@
-"""From a flow.yaml to a flow that runs: what is imported, in which order, and what is said when it fails."""
+"""Building a flow from a flow.yaml: imports, their order, and errors."""
 
 import logging
 import sys
@@ -79,7 +79,7 @@ pipes: {counting: count}
     assert results(flow, defaults) == {"load": ["a.csv"] * 3, "count": 3, "again": 3}
 
 
-def test_only_tasks_in_the_graph_are_imported_and_run(modules: ModuleFolder) -> None:
+def test_only_tasks_of_the_graph_are_imported(modules: ModuleFolder) -> None:
     modules.write("wanted.py", "def f(): return 1\n")
     modules.write("unwanted.py", "raise RuntimeError('imported')\n")
     flow, _ = build("flow: {graph: a}\ntasks: {a: {callable: wanted:f}, b: {callable: unwanted:f}}")
@@ -216,7 +216,7 @@ class TestPlugins:
             build("flow: {graph: one}\ntasks: {one: {use: demo/duoble}}")
         assert caught.value.task == "one"
 
-    def test_a_broken_plugin_is_no_ones_problem_but_its_own(
+    def test_a_broken_plugin_does_not_affect_others(
         self,
         modules: ModuleFolder,
         caplog: pytest.LogCaptureFixture,

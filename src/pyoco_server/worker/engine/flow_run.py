@@ -232,7 +232,7 @@ class FlowRun:
 
     def _task_states(self) -> dict[str, str]:
         waiting = self._waits.tasks
-        # A copy: the engine's threads go on changing the original.
+        # A copy: the engine's threads change the original.
         return {name: _state(name, state, waiting) for name, state in dict(self._context.tasks).items()}
 
 

@@ -201,14 +201,14 @@ class TaskJournal:
 
     def _downstream(self, entry: JournalEntry, within: str | None) -> list[JournalEntry]:
         known = [each for each in list(self._entries.values()) if each.has_value]
-        behind = self._order[entry.key]
+        position = self._order[entry.key]
         if within is not None:
             steps = [each for each in known if each.key.startswith(f"{within}|")]
-            return [each for each in steps if self._order[each.key] > behind]
+            return [each for each in steps if self._order[each.key] > position]
         unused = [each for each in known if each.key not in self._used]
         downstream = self._shape.downstream(entry.task)
         if downstream is None:
-            return [each for each in unused if self._order[each.key] > behind]
+            return [each for each in unused if self._order[each.key] > position]
         return [each for each in unused if each.task in downstream]
 
     def _append(self, entry: JournalEntry) -> None:
