@@ -1,13 +1,23 @@
-"""The client's response types: a TypedDict for each record that an endpoint returns."""
+"""The generated modules of the client: endpoints, and a TypedDict for each record that one returns."""
 
 from textwrap import fill
-from typing import Any
+from typing import Any, get_origin
 
 import msgspec
 from msgspec import inspect
 
-from pyoco_server.api.endpoints import ENDPOINTS
+from pyoco_server.api import endpoints
+from pyoco_server.api.endpoints import ENDPOINTS, Endpoint
+from pyoco_server.records.models import RunStatus
 
+_ENDPOINTS_HEAD = '''"""The endpoints as the client needs them; without the records of `api/` it starts faster.
+
+Generated from `api/endpoints.py` by `make docs`.
+"""
+
+from pyoco_server.http_client.call_types import ClientEndpoint
+
+'''
 _HEAD = '''"""What the gateway returns, for type checkers and editors; see docs/http-api.md for the meaning.
 
 Generated from `api/` by `make docs`. At run time these are dictionaries, with all that the gateway has sent.
@@ -54,6 +64,26 @@ _SIMPLE: dict[type[inspect.Type], str] = {
     inspect.BoolType: "bool",
     inspect.NoneType: "None",
 }
+
+
+def render_client_endpoints() -> str:
+    """The text of http_client/client_endpoints.py."""
+    lines = []
+    for name, endpoint in vars(endpoints).items():
+        if not isinstance(endpoint, Endpoint) or not endpoint.in_schema:
+            continue
+        repeatable = ", repeatable=True" if endpoint.repeatable or endpoint.method == "GET" else ""
+        array = ", returns_array=True" if get_origin(endpoint.response) is list else ""
+        lines.append(f'{name} = ClientEndpoint("{endpoint.method}", "{endpoint.path}"{repeatable}{array})')
+    terminal = ", ".join(f'"{status}"' for status in RunStatus if status.terminal)
+    return _ENDPOINTS_HEAD + "\n".join(
+        [
+            *lines,
+            f'REVISION_HEADER = "{endpoints.REVISION_HEADER}"',
+            "# The statuses of runs that have ended.",
+            f"TERMINAL = frozenset({{{terminal}}})\n",
+        ]
+    )
 
 
 def render_client_types() -> str:

@@ -10,7 +10,7 @@ from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
 from pyoco_server.errors import ERRORS, PyocoError
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.metrics.metric_table import METRICS
-from tools.docs.client_types import render_client_types
+from tools.docs.client_types import render_client_endpoints, render_client_types
 from tools.docs.render import table
 
 
@@ -89,6 +89,7 @@ def openapi_document() -> str:
 
 # Files that are generated as a whole.
 FILES: dict[str, Callable[[], str]] = {
+    "src/pyoco_server/http_client/client_endpoints.py": render_client_endpoints,
     "src/pyoco_server/http_client/response_types.py": render_client_types,
     "ui/openapi.json": openapi_document,
 }

@@ -6,7 +6,6 @@ The order is that of routing: the hot ones first, and `/runs/watch` before `/run
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -61,7 +60,7 @@ class Endpoint:
     events: Events | None = None
     # What a request creates that takes an `Idempotency-Key`.
     creates: str = ""
-    # Whether a client may repeat it after a failure, also without a key.
+    # Whether a client may repeat it after a failure, also without a key; a GET always.
     repeatable: bool = False
     media_type: str = JSON
     ok_text: str = "OK"
@@ -82,10 +81,6 @@ class Endpoint:
 
     def allows(self, scopes: frozenset[Scope]) -> bool:
         return self.public or Scope.ADMIN in scopes or not scopes.isdisjoint(self.scopes)
-
-    def url(self, **values: str | int) -> str:
-        """The path with its parameters filled in."""
-        return self.path.format_map({name: quote(str(value), safe="") for name, value in values.items()})
 
 
 PUBLIC: Final[tuple[Scope, ...]] = ()

@@ -10,7 +10,7 @@ from typing import BinaryIO, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
-from pyoco_server.api.endpoints import DOWNLOAD_WHEEL
+from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client import operation_calls as operations
 from pyoco_server.http_client import run_calls as runs
 from pyoco_server.http_client import wait_calls as waits_
@@ -182,7 +182,7 @@ class AsyncPyocoHttpClient(AsyncConnection):
         """Write a wheel of the registry into an open file; returns how many bytes it has."""
         size = 0
         try:
-            async with self._http.stream("GET", DOWNLOAD_WHEEL.url(wheel_name=name)) as response:
+            async with self._http.stream("GET", api.DOWNLOAD_WHEEL.url(wheel_name=name)) as response:
                 if not response.is_success:
                     await response.aread()
                     raise PyocoHttpError(response)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar, get_origin
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote
 
 import httpx
 
-from pyoco_server.api.endpoints import Endpoint
 from pyoco_server.http_client.event_stream import ServerSentEvent
 
 T = TypeVar("T")
@@ -35,6 +35,21 @@ def _json_in(response: httpx.Response, kind: type) -> Any:
     except ValueError:
         return None
     return content if isinstance(content, kind) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEndpoint:
+    """What a client needs of an endpoint; `api/endpoints.py` has the rest."""
+
+    method: str
+    path: str
+    # Whether a request may be repeated without an idempotency key.
+    repeatable: bool = False
+    returns_array: bool = False
+
+    def url(self, **values: str | int) -> str:
+        """The path with its parameters filled in."""
+        return self.path.format_map({name: quote(str(value), safe="") for name, value in values.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +111,7 @@ class Stream(Generic[T]):
 
 
 def call(
-    endpoint: Endpoint,
+    endpoint: ClientEndpoint,
     query: Query | None = None,
     body: Mapping[str, Any] | None = None,
     *,
@@ -109,7 +124,6 @@ def call(
     **path: str | int,
 ) -> Request[Any]:
     """A request to an endpoint. With an idempotency key it may be repeated."""
-    returns_array = get_origin(endpoint.response) is list
     return Request(
         method=endpoint.method,
         path=endpoint.url(**path),
@@ -119,8 +133,8 @@ def call(
         files=files,
         headers={} if key is None else {"Idempotency-Key": header_value(key, "idempotency key")},
         timeout_sec=timeout_sec,
-        read=read or (array_in if returns_array else object_in),
-        repeatable=repeatable or key is not None or endpoint.repeatable or endpoint.method == "GET",
+        read=read or (array_in if endpoint.returns_array else object_in),
+        repeatable=repeatable or key is not None or endpoint.repeatable,
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from pyoco_server.api import endpoints as api
-from pyoco_server.http_client.call_types import Pages, Query, Request, call, given
+from pyoco_server.http_client import client_endpoints as api
+from pyoco_server.http_client.call_types import ClientEndpoint, Pages, Query, Request, call, given
 from pyoco_server.http_client.filter_params import BulkConsent, LetterFilter, RunFilter
 from pyoco_server.http_client.response_types import (
     BulkAnswer,
@@ -151,7 +151,9 @@ def stop_bulk(bulk_id: str) -> Request[BulkOperation]:
     return call(api.STOP_BULK, body={}, bulk_id=bulk_id)
 
 
-def _bulk(endpoint: api.Endpoint, query: Query, body: dict[str, Any], key: str | None) -> Request[BulkAnswer]:
+def _bulk(
+    endpoint: ClientEndpoint, query: Query, body: dict[str, Any], key: str | None
+) -> Request[BulkAnswer]:
     return call(endpoint, query, body, repeatable=bool(body.get("dry_run")), key=key)
 
 

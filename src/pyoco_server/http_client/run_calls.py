@@ -10,7 +10,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Unpack, cast
 
 import httpx
 
-from pyoco_server.api import endpoints as api
+from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client.call_types import Pages, Request, Stream, call, given, object_in
 from pyoco_server.http_client.event_stream import ServerSentEvent
 from pyoco_server.http_client.filter_params import LogFilter, RunFilter, RunListing
@@ -24,7 +24,6 @@ from pyoco_server.http_client.response_types import (
     Tasks,
 )
 from pyoco_server.http_client.response_types import RunPage as RunPageBody
-from pyoco_server.records.models import TERMINAL
 
 
 class RunPage(RunPageBody):
@@ -219,7 +218,7 @@ class RunFollowing:
 
     @property
     def ended(self) -> bool:
-        return self._newest is not None and self._newest["status"] in TERMINAL
+        return self._newest is not None and self._newest["status"] in api.TERMINAL
 
     def is_change(self, run: Run) -> bool:
         """Whether more has changed than the heartbeat."""
@@ -254,7 +253,7 @@ def _snapshot_in(event: ServerSentEvent) -> Run | None:
 
 
 def _is_end_of_run(event: ServerSentEvent, run: Run | None) -> bool:
-    return event.name == "removed" or (run is not None and run["status"] in TERMINAL)
+    return event.name == "removed" or (run is not None and run["status"] in api.TERMINAL)
 
 
 def _run_event_in(event: ServerSentEvent) -> RunEvent | None:

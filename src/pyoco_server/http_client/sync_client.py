@@ -11,7 +11,7 @@ from typing import BinaryIO, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 import httpx
 
-from pyoco_server.api.endpoints import DOWNLOAD_WHEEL
+from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client import operation_calls as operations
 from pyoco_server.http_client import run_calls as runs
 from pyoco_server.http_client import wait_calls as waits_
@@ -175,7 +175,7 @@ class PyocoHttpClient(SyncConnection):
         """Write a wheel of the registry into an open file; returns how many bytes it has."""
         size = 0
         try:
-            with self._http.stream("GET", DOWNLOAD_WHEEL.url(wheel_name=name)) as response:
+            with self._http.stream("GET", api.DOWNLOAD_WHEEL.url(wheel_name=name)) as response:
                 if not response.is_success:
                     response.read()
                     raise PyocoHttpError(response)

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from msgspec import UNSET
 
-from pyoco_server.api import endpoints as api
+from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client.call_types import Pages, Request, Stream, call, given
 from pyoco_server.http_client.event_stream import ServerSentEvent
 from pyoco_server.http_client.filter_params import WaitFilter

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from pyoco_server.api import endpoints as api
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
+from pyoco_server.http_client import client_endpoints as api
 from pyoco_server.http_client.call_types import Request, call, given
 from pyoco_server.http_client.response_types import DeletedWheel, Wheel, WheelEvent
 

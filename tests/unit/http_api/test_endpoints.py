@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from pyoco_server.api.endpoints import ENDPOINTS, GET_RUN, HEALTH, LIST_WAITS, Endpoint
+from pyoco_server.api.endpoints import ENDPOINTS, HEALTH, LIST_WAITS, Endpoint
 from pyoco_server.auth.scopes import ALL_SCOPES, Scope
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
@@ -88,7 +88,3 @@ def test_scopes_of_a_key() -> None:
     assert LIST_WAITS.allows(ALL_SCOPES)
     assert not LIST_WAITS.allows(frozenset())
     assert HEALTH.allows(frozenset())
-
-
-def test_a_path_parameter_is_quoted() -> None:
-    assert GET_RUN.url(run_id="a/../b c") == "/runs/a%2F..%2Fb%20c"

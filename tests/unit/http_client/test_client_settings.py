@@ -4,6 +4,7 @@ import pytest
 
 from pyoco_server.errors.error_table import Err
 from pyoco_server.http_client import AsyncPyocoHttpClient, GatewayUnreachable, PyocoHttpClient, PyocoHttpError
+from pyoco_server.http_client.client_endpoints import GET_RUN
 from tests.support.http_stub import answer, stub
 
 
@@ -64,3 +65,7 @@ def test_the_api_key_is_sent_in_its_header() -> None:
             client.health()
     assert seen[0]["x-team-key"] == "k-123"
     assert not any("key" in name for name in seen[1])
+
+
+def test_a_path_parameter_is_quoted() -> None:
+    assert GET_RUN.url(run_id="a/../b c") == "/runs/a%2F..%2Fb%20c"
