@@ -10,7 +10,7 @@ from pyoco_server.api import endpoints
 from pyoco_server.api.endpoints import ENDPOINTS, Endpoint
 from pyoco_server.records.models import RunStatus
 
-_ENDPOINTS_HEAD = '''"""The endpoints as the client needs them; without the records of `api/` it starts faster.
+_ENDPOINTS_HEAD = '''"""The endpoints as the client needs them; it starts faster without the records of api/.
 
 Generated from `api/endpoints.py` by `make docs`.
 """

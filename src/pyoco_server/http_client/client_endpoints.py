@@ -1,4 +1,4 @@
-"""The endpoints as the client needs them; without the records of `api/` it starts faster.
+"""The endpoints as the client needs them; it starts faster without the records of api/.
 
 Generated from `api/endpoints.py` by `make docs`.
 """
