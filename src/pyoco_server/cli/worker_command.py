@@ -17,7 +17,7 @@ from pyoco_server.cli.server.serving import StopRequest, serve
 from pyoco_server.cli.views.console import tell_person
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
+from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN, WORKER_ID_EXPECTED, WORKER_ID_PATTERN
 from pyoco_server.system.garbage import spare_loaded_code
 from pyoco_server.telemetry.logging_config import configure_logging
 from pyoco_server.telemetry.tracing import tracing
@@ -95,7 +95,7 @@ class WorkerProcess:
 
 def _checked_tag(tag: str) -> str:
     if not re.fullmatch(TAG_PATTERN, tag):
-        raise typer.BadParameter(f"{tag!r}: {TAG_WANTED}")
+        raise typer.BadParameter(f"{tag!r}: {TAG_EXPECTED}")
     return tag
 
 
@@ -105,7 +105,7 @@ def _checked_tags(tags: str) -> str:
 
 def _checked_worker_id(worker_id: str) -> str:
     if not re.fullmatch(WORKER_ID_PATTERN, worker_id):
-        raise typer.BadParameter(f"{worker_id!r}: {WORKER_ID_WANTED}")
+        raise typer.BadParameter(f"{worker_id!r}: {WORKER_ID_EXPECTED}")
     return worker_id
 
 

@@ -1,7 +1,7 @@
-"""The records on the wire: what is stored in JetStream and what HTTP answers with.
+"""The records of jobs, runs, workers and dead letters, as stored in JetStream and sent over HTTP.
 
-Field names are the contract of spec 1, appendices D to G. Unknown fields are ignored when a record is
-read, so that a newer gateway and an older worker can share a bucket.
+Field names are a contract. Unknown fields are ignored when a record is read, so that a newer gateway and an
+older worker can share a bucket.
 """
 
 import os
@@ -20,13 +20,13 @@ WORKER_ID_PATTERN = r"^[A-Za-z0-9_-]{1,128}$(?!\n)"
 FLOW_NAME_PATTERN = r"^[^\x00-\x1f\x7f]{1,200}$(?!\n)"
 RUN_ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$(?!\n)"
 
-# The same in words, for whoever got it wrong.
-TAG_WANTED = "expected 1 to 64 letters, digits, '_' or '-' (no '.')"
-WORKER_ID_WANTED = "expected 1 to 128 letters, digits, '_' or '-'"
-FLOW_NAME_WANTED = "expected 1 to 200 printable characters"
+# The same in words, for error messages.
+TAG_EXPECTED = "expected 1 to 64 letters, digits, '_' or '-' (no '.')"
+WORKER_ID_EXPECTED = "expected 1 to 128 letters, digits, '_' or '-'"
+FLOW_NAME_EXPECTED = "expected 1 to 200 printable characters"
 # 30 days.
 RUN_TIMEOUT_MAX_SEC = 2_592_000
-RUN_TIMEOUT_WANTED = f"expected a number of seconds, more than 0 and at most {RUN_TIMEOUT_MAX_SEC} (30 days)"
+RUN_TIMEOUT_EXPECTED = f"expected a number of seconds above 0, at most {RUN_TIMEOUT_MAX_SEC} (30 days)"
 
 Tag = Annotated[
     str, Meta(pattern=TAG_PATTERN, description="One token of a NATS subject: letters, digits, _ or -.")
@@ -47,7 +47,7 @@ def is_run_id(text: str) -> bool:
 
 
 def new_run_id() -> str:
-    """A random UUID (version 4), without the class that would be made only to be written down."""
+    """A random UUID (version 4); faster than `uuid.uuid4`."""
     text = os.urandom(16).hex()
     variant = "89ab"[int(text[16], 16) & 3]
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
@@ -73,7 +73,7 @@ TERMINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED
 class TaskStatus(StrEnum):
     PENDING = "PENDING"
     RUNNING = "RUNNING"
-    # For a person.
+    # For an answer of a person.
     WAITING = "WAITING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -82,20 +82,20 @@ class TaskStatus(StrEnum):
     def when_run_ends(self, run: RunStatus, *, unanswered: bool = False) -> "TaskStatus":
         """The state of a task whose run ended without its executor, or while it waited.
 
-        Of the tasks that wait, only the one whose question nobody answered in time (`unanswered`) has failed;
-        the others are not needed any more.
+        Of the waiting tasks, only the one whose wait has expired (`unanswered`) has failed; the others are
+        cancelled.
         """
         if self is TaskStatus.WAITING:
             failed = unanswered and run is RunStatus.FAILED
             return TaskStatus.FAILED if failed else TaskStatus.CANCELLED
-        begun = self is TaskStatus.RUNNING
-        if run is RunStatus.CANCELLED and (begun or self is TaskStatus.PENDING):
+        started = self is TaskStatus.RUNNING
+        if run is RunStatus.CANCELLED and (started or self is TaskStatus.PENDING):
             return TaskStatus.CANCELLED
-        return TaskStatus.FAILED if begun else self
+        return TaskStatus.FAILED if started else self
 
 
 class Reason(StrEnum):
-    """Why a run ended as it did, in a word that stays the same across versions."""
+    """Why a run ended; stable across versions."""
 
     EXECUTION_ERROR = "execution_error"
     FLOW_NOT_FOUND = "flow_not_found"
@@ -108,7 +108,7 @@ class Reason(StrEnum):
 
 
 class RerunMode(StrEnum):
-    """From where a run is repeated. START executes everything; the others reuse the journal of the origin."""
+    """Where a rerun begins. START executes everything; the others reuse the journal of the origin."""
 
     START = "start"
     FAILED = "failed"
@@ -127,7 +127,7 @@ class WorkerState(StrEnum):
 
 
 class Job(Struct, kw_only=True, omit_defaults=True):
-    """What is published to `<work prefix>.<tag>`: all that a worker needs to execute a run."""
+    """Published to `<work prefix>.<tag>`: everything that a worker needs to execute a run."""
 
     run_id: RunId
     flow_name: FlowName
@@ -140,19 +140,19 @@ class Job(Struct, kw_only=True, omit_defaults=True):
     workflow_yaml_bytes: int | None = None
     # How long the run may take from its first start, over all attempts.
     timeout_sec: float | None = None
-    # A rerun: the run it repeats, and from where.
+    # Of a rerun.
     origin_run_id: str | None = None
     rerun_mode: RerunMode | None = None
     rerun_task: str | None = None
-    # Whose run it is, and whose key submitted it; None where no keys are asked for.
+    # Of the submitter; None where no API keys are required.
     tenant_id: str | None = None
     api_key_id: str | None = None
-    # How often the run had waited for people when this was published: it is of use until the next time.
+    # How often the run had waited for people when this was published: the job is valid until the next time.
     generation: int = 0
 
 
 class OpenWait(Struct, kw_only=True):
-    """A wait for a person that its run has not got an answer to; `GET /waits/{wait_id}` has the rest."""
+    """A wait of a run without an answer; `GET /waits/{wait_id}` has the rest."""
 
     wait_id: str
     task: str
@@ -176,15 +176,15 @@ class RunSnapshot(Struct, kw_only=True):
     tags: list[str] = []
     submitted_at: float | None = None
     worker_id: str | None = None
-    # How many times a worker has begun this run.
+    # How many times a worker has started this run.
     attempt: int = 0
-    # (stream sequence, delivery number) of the queue message the owner holds: it orders owners.
+    # (stream sequence, delivery number) of the owner's delivery: a greater one is a later owner.
     delivery: tuple[int, int] | None = None
-    # Its owner has stopped and let it go in good order; not there otherwise.
+    # Its owner has shut down and released it; unset otherwise.
     handed_back: bool | UnsetType = UNSET
     start_time: float | None = None
     end_time: float | None = None
-    # A stable word beside the free text of `error`.
+    # One of `Reason`.
     reason: str | None = None
     error: str | None = None
     cancel_requested_at: float | None = None
@@ -196,27 +196,27 @@ class RunSnapshot(Struct, kw_only=True):
     origin_run_id: str | None = None
     rerun_mode: RerunMode | None = None
     rerun_task: str | None = None
-    # Whose run it is, and whose key submitted it; None where no keys are asked for.
+    # Of the submitter; None where no API keys are required.
     tenant_id: str | None = None
     api_key_id: str | None = None
-    # How often it has waited for people, for how long in all, and since when it does now.
+    # How often it has waited for people, for how long in all, and since when now.
     generation: int = 0
     waited_sec: float | UnsetType = UNSET
-    # How much of `timeout_sec` it had used at this write; not there without one, or before it has begun.
+    # How much of `timeout_sec` was used at this write; unset without one, or before the start.
     used_sec: float | UnsetType = UNSET
     waiting_since: float | UnsetType | None = UNSET
-    # The waits without an answer, and of the first of them what to show. Not there before the first wait.
+    # The waits without an answer, and the first of them for display. Unset before the first wait.
     open_waits: list[OpenWait] | UnsetType = UNSET
     wait_message: str | UnsetType | None = UNSET
     wait_schema: str | UnsetType | None = UNSET
     wait_deadline_at: float | UnsetType | None = UNSET
-    # Kept as encoded JSON: only a reader of records pays for decoding them.
+    # Encoded JSON: decoded only where they are read.
     task_records: dict[str, Raw] | UnsetType = UNSET
     task_records_truncated: bool = False
 
 
 def pending_snapshot(job: Job) -> RunSnapshot:
-    """The first snapshot of a job; gateway and worker derive the same one from the same job."""
+    """The first snapshot of a job; the same on gateway and worker."""
     return RunSnapshot(
         run_id=job.run_id,
         flow_name=job.flow_name,
@@ -241,7 +241,7 @@ def pending_snapshot(job: Job) -> RunSnapshot:
 
 
 def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
-    """The job of a stored run, whose flow.yaml is kept elsewhere: what `pending_snapshot` was made from."""
+    """The job of a stored run, the inverse of `pending_snapshot`; its flow.yaml is in the journal."""
     return Job(
         run_id=snapshot.run_id,
         flow_name=snapshot.flow_name,
@@ -263,41 +263,41 @@ def job_of(snapshot: RunSnapshot, workflow_yaml: str | None) -> Job:
 
 
 class JournalEntry(Struct, kw_only=True, omit_defaults=True):
-    """What one finished task, or one step of it, left behind: enough not to execute it again.
+    """The result of one finished task, or of one step of it, with which it need not be executed again.
 
-    One message of `<journal prefix>.<run_id>`. Values are opaque to everybody but an executor.
+    One message of `<journal prefix>.<run_id>`. Only executors decode the values.
     """
 
     # `task|loop path|occurrence`, and for a step of it also `|step|occurrence`.
     key: str
     task: str
-    # The attempt that wrote it; of two entries with one key the later attempt's counts. 0: not this run, but
-    # the one that it repeats.
+    # The attempt that wrote it; of two entries with one key the later attempt's is valid. 0: copied from the
+    # run that this one repeats.
     attempt: int
     started_at: float
     ended_at: float
-    # Empty, without an error: what it returned is not stored or does not hold, and it is executed again.
+    # Empty, without an error: the result is not stored or not valid, and the task is executed again.
     output: bytes = b""
-    # What it changed in the flow's scratch, params and variables.
+    # Changes of the flow's scratch, params and variables.
     changes: bytes = b""
-    # Of a task that failed for good while its flow goes on without it.
+    # Of a task that failed while its flow continues without it.
     error: str | None = None
-    # Its place among the run's entries, counted by the executors from 1 without a gap over all attempts.
+    # Its position among the run's entries, counted by the executors from 1 without a gap over all attempts.
     # 0: written by a version that did not count.
     number: int = 0
-    # The number of the last entry that its attempt began with; it goes on counting from there.
+    # The number of the last entry that its attempt began with; the attempt counts on from there.
     base: int = 0
-    # Executed again, with the same result as the entry of this number: what was computed from that one holds.
+    # Executed again, with the same result as the entry of this number: what depends on that one is valid.
     same_as: int = 0
-    # Of the task and all that came before it in its flow; empty where that is not known.
+    # Of the task and everything before it in its flow; empty where that is unknown.
     shape: bytes = b""
-    # Of a result that is not stored: whether the next one is the same, and why it is not there.
+    # Of a result that is not stored: to compare it with the next one, and why it is not stored.
     digest: bytes = b""
     why: str = ""
 
     @property
     def place(self) -> int:
-        """Where it is in the order of what was computed from what."""
+        """Its position in the order of computation."""
         return self.same_as or self.number
 
     @property
@@ -305,7 +305,7 @@ class JournalEntry(Struct, kw_only=True, omit_defaults=True):
         return bool(self.output) or self.error is not None
 
     def without_value(self, why: str, digest: bytes = b"") -> "JournalEntry":
-        """The same place in the journal for what is not stored, or does not hold any more."""
+        """The same position for a result that is not stored, or not valid any more."""
         return structs.replace(self, output=b"", changes=b"", error=None, digest=digest, why=why)
 
 
@@ -317,16 +317,16 @@ class LogLine(Struct, kw_only=True, omit_defaults=True):
     """One line that a run printed, or a note about lines that were dropped."""
 
     ts: float
-    # stdout, stderr, or note: a word of ours about lines that are missing.
+    # stdout, stderr, or note (about missing lines).
     stream: str
     text: str
-    # None when it cannot be told which of several tasks printed it.
+    # None when one of several tasks may have printed it.
     task: str | None = None
     attempt: int = 1
 
 
 class DeadLetter(Struct, kw_only=True, omit_defaults=True):
-    """What is published to `<dlq prefix>.<tag>`: why a run or a message ended badly."""
+    """Published to `<dlq prefix>.<tag>`: why a run failed, or a message is unusable."""
 
     timestamp: float
     reason: str
@@ -338,7 +338,7 @@ class DeadLetter(Struct, kw_only=True, omit_defaults=True):
     worker_id: str | None = None
     num_delivered: int | None = None
     subject: str | None = None
-    # Of its run; None where no keys are asked for, or where nobody can tell.
+    # Of its run; None where no API keys are required, or where it is unknown.
     tenant_id: str | None = None
 
 
@@ -354,7 +354,7 @@ class InstalledWheel(Struct, kw_only=True):
 
 
 class SkippedWheel(Struct, kw_only=True):
-    """A wheel that is meant for a worker, and that its Python or its system cannot use."""
+    """A wheel that is selected for a worker, and incompatible with its Python or system."""
 
     name: str
     reason: str
@@ -362,21 +362,21 @@ class SkippedWheel(Struct, kw_only=True):
 
 class WheelSyncResult(StrEnum):
     DISABLED = "disabled"
-    # Nothing was tried yet.
+    # Before the first sync.
     IDLE = "idle"
     OK = "ok"
     ERROR = "error"
 
 
 class WheelSyncState(Struct, kw_only=True):
-    """How a worker's wheels are. Lists are cut after a hundred, counts are not."""
+    """The wheels of a worker. Lists are cut after a hundred, counts are not."""
 
     enabled: bool = False
     last_result: WheelSyncResult = WheelSyncResult.DISABLED
     error: str | None = None
     last_attempt_at: float | None = None
     last_success_at: float | None = None
-    # When anything was last installed or removed: `updated` and `removed` are of that time.
+    # When a wheel was last installed or removed: `updated` and `removed` are of that time.
     last_synced_at: float | None = None
     selected_count: int = 0
     updated_count: int = 0
@@ -399,9 +399,9 @@ class WorkerRecord(Struct, kw_only=True):
     last_heartbeat_at: float
     tags: list[str]
     hidden: bool = False
-    # An operator's wish: no new runs until it is taken back. It holds for the next worker of this id as well.
+    # Set by an operator: no new runs. It applies to the next worker of this id as well.
     paused: bool = False
-    # An operator's wish: this instance is to finish what runs, and to end.
+    # Set by an operator: this instance finishes its runs, and ends.
     drain_requested_at: float | None = None
     current_run_id: str | None = None
     current_run_ids: list[str] = []
@@ -409,20 +409,20 @@ class WorkerRecord(Struct, kw_only=True):
     last_run_status: str | None = None
     last_run_started_at: float | None = None
     last_run_finished_at: float | None = None
-    # When any of its runs last moved on: a heartbeat alone does not show that (pitfall 25).
+    # When any of its runs last progressed: a heartbeat alone does not show that.
     last_progress_at: float | None = None
     stopped_at: float | None = None
     stop_reason: str | None = None
     slots: int = 1
     slots_busy: int = 0
-    # Why an executor of it cannot be started, as long as that is so: its slot takes no runs.
+    # Why one of its executors cannot be started; its slot takes no runs meanwhile.
     executor_error: str | None = None
     version: str = ""
     pyoco_version: str = ""
     wheel_sync: WheelSyncState = msgspec.field(default_factory=WheelSyncState)
 
     def observed_state(self, *, disconnect_timeout_sec: float, now: float | None = None) -> WorkerState:
-        """The state as a reader sees it: a silent worker is DISCONNECTED, a stopped one stays stopped."""
+        """A worker without heartbeats is DISCONNECTED; a stopped one stays stopped."""
         silent_sec = (time.time() if now is None else now) - self.last_seen_at
         if self.state is not WorkerState.STOPPED_GRACEFUL and silent_sec > disconnect_timeout_sec:
             return WorkerState.DISCONNECTED
@@ -430,7 +430,7 @@ class WorkerRecord(Struct, kw_only=True):
 
     @property
     def draining(self) -> bool:
-        """Whether it was asked to end, and has not yet."""
+        """Whether a drain was requested, and it has not ended."""
         return self.drain_requested_at is not None and self.state is not WorkerState.STOPPED_GRACEFUL
 
 

@@ -1,7 +1,7 @@
-"""The record of one wait for a person, and of what is said about it.
+"""The records of waits for people, and of their events.
 
-A wait is found by its id alone, and all waits of a run by the beginning of their ids. Its id follows from
-what it is: an attempt that comes to the same question again finds the wait of the earlier one.
+The id of a wait begins with the id of its run, and is derived from the question: an attempt that asks the
+same question again finds the wait of the earlier one.
 """
 
 import re
@@ -59,19 +59,19 @@ class Question(Struct, kw_only=True, omit_defaults=True):
     task: str
     name: str
     message: str
-    # None: the setting's.
+    # None: the default of the settings.
     timeout_sec: float | None = None
     schema: dict[str, Any] | bool | None = None
     # Something to approve, edit or reject.
     proposal: Any = UNSET
-    # Names of API keys, or ids of theirs; nobody named: everybody of the tenant.
+    # Names or ids of API keys; empty: everybody of the tenant.
     assignees: list[str] = []
-    # The answer when nobody has given one until the deadline.
+    # The answer when there is none at the deadline.
     default: Any = UNSET
 
 
 class Actor(Struct, kw_only=True, omit_defaults=True):
-    """Who did something, as far as the gateway can tell."""
+    """Who did something, as far as the gateway knows."""
 
     tenant_id: str | None = None
     api_key_id: str | None = None
@@ -81,7 +81,7 @@ class Actor(Struct, kw_only=True, omit_defaults=True):
 
 
 class WaitRecord(Struct, kw_only=True, omit_defaults=True):
-    """One wait: bucket `pyoco_waits`, key `<wait_id>`. Once it is not open, nothing of it changes."""
+    """One wait: bucket `pyoco_waits`, key `<wait_id>`. Once it is not open, it does not change."""
 
     wait_id: WaitId
     run_id: RunId
@@ -92,9 +92,9 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     name: str
     message: str
     created_at: float
-    # Fixed once: whoever comes to the same question again does not move it.
+    # Not moved by an attempt that asks the same question again.
     deadline_at: float
-    # Which asking of the same question this is: `retry` asks again what nobody has answered in time.
+    # How often the question was asked: `retry` asks an expired one again.
     arming: int = 1
     tenant_id: str | None = None
     schema: dict[str, Any] | bool | None = None
@@ -107,22 +107,22 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
     decided_by: Actor | None = None
     # Of a wait with a proposal.
     decision: Decision | None = None
-    # The answer, or what a proposal was edited to. A default and a proposal are in the record already: they
-    # are read where they are (`value`), so that a decision never makes it much larger than the question was.
+    # The answer, or the edited proposal. An approved proposal and a default are not repeated here (`value`):
+    # a decision never makes the record much larger.
     payload: Any = UNSET
     note: str | None = None
-    # The caller's own name for its answer: the same answer under the same name is the same answer.
+    # The caller's id of the answer, for idempotency.
     decision_id: str | None = None
 
     @property
     def resolved(self) -> bool:
-        """Whether its task can go on: somebody has answered, or the default did."""
+        """Whether its task can continue: with an answer, or with the default."""
         has_default = self.state is WaitState.EXPIRED and self.default is not UNSET
         return self.state is WaitState.ANSWERED or has_default
 
     @property
     def value(self) -> Any:
-        """What was decided on: the answer, the approved proposal, or the default; UNSET if there is none."""
+        """The answer, the approved proposal, or the default; UNSET if there is none."""
         if self.payload is not UNSET:
             return self.payload
         if self.decision is Decision.APPROVED:
@@ -135,7 +135,7 @@ class WaitRecord(Struct, kw_only=True, omit_defaults=True):
         value = None if self.value is UNSET else self.value
         if self.proposal is UNSET:
             return value
-        # A plain text: what a task makes of it must not need this package.
+        # A plain string: a task's use of it must not need this package.
         decision = None if self.decision is None else self.decision.value
         return {"decision": decision, "value": value, "note": self.note}
 
@@ -145,15 +145,12 @@ class WaitEventKind(StrEnum):
     ANSWERED = "answered"
     EXPIRED = "expired"
     CANCELLED = "cancelled"
-    # Somebody tried to answer, and was told that it does not count.
+    # An attempt to answer was refused.
     REFUSED = "refused"
 
 
 class WaitEvent(Struct, kw_only=True, omit_defaults=True):
-    """Something that happened to a wait: one message of `<wait events prefix>.<wait_id>.<kind>`.
-
-    It may be there more than once, under the same id.
-    """
+    """One message of `<wait events prefix>.<wait_id>.<kind>`; it may be stored twice under the same id."""
 
     event_id: str
     kind: WaitEventKind
@@ -164,7 +161,7 @@ class WaitEvent(Struct, kw_only=True, omit_defaults=True):
     actor: Actor | None = None
     decision: Decision | None = None
     decision_id: str | None = None
-    # Why an attempt was refused: the word of its error.
+    # Why an attempt was refused: the id of its error.
     why: str | None = None
 
 
@@ -177,7 +174,7 @@ class _Outbox(Struct):
 
 
 def encode_wait(record: WaitRecord, outbox: Sequence[WaitEvent] = ()) -> bytes:
-    """The value in the bucket: the record, and those of its events that are perhaps unpublished."""
+    """The value in the bucket: the record, and its events that are perhaps unpublished."""
     if not outbox:
         return encode(record)
     return encode(_RecordWithOutbox(**structs.asdict(record), outbox=list(outbox)))
@@ -188,24 +185,24 @@ def decode_outbox(data: bytes) -> list[WaitEvent]:
 
 
 def digest_of(value: Any) -> str:
-    """Of a JSON value; the same for the same value, however its keys are ordered."""
+    """Of a JSON value, independent of the order of keys."""
     return sha256(canonical(value)).hexdigest()
 
 
 def canonical(value: Any) -> bytes:
-    """The one JSON text of a value: keys in order, and each character in its one form."""
-    return msgspec.json.encode(_in_one_form(value), order="sorted")
+    """The canonical JSON of a value: sorted keys, NFC characters."""
+    return msgspec.json.encode(_normalized(value), order="sorted")
 
 
-def _in_one_form(value: Any) -> Any:
-    # Before the keys are put in order, which depends on their characters.
+def _normalized(value: Any) -> Any:
+    # Before the keys are sorted, which depends on their characters.
     match value:
         case str():
             return normalize("NFC", value)
         case list():
-            return [_in_one_form(each) for each in value]
+            return [_normalized(each) for each in value]
         case dict():
-            return {normalize("NFC", name): _in_one_form(each) for name, each in value.items()}
+            return {normalize("NFC", name): _normalized(each) for name, each in value.items()}
     return value
 
 

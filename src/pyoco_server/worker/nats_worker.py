@@ -16,7 +16,7 @@ from pyoco_server.broker.queue.wake_up import WakeUps
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import ensure_worker_resources
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED, WORKER_ID_PATTERN, WORKER_ID_WANTED
+from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN, WORKER_ID_EXPECTED, WORKER_ID_PATTERN
 from pyoco_server.wheels.wheel_sync import WheelSync
 from pyoco_server.worker.engine import pyoco_adapter
 from pyoco_server.worker.executors.executor import Executor
@@ -193,10 +193,10 @@ def _checked_names(config: NatsBackendConfig, worker_id: str, tags: Sequence[str
     """The tags without duplicates; ValueError for an invalid id or tag."""
     tags = list(dict.fromkeys(tags or [config.default_tag]))
     if not re.fullmatch(WORKER_ID_PATTERN, worker_id):
-        raise ValueError(f"worker_id {worker_id!r}: {WORKER_ID_WANTED}")
+        raise ValueError(f"worker_id {worker_id!r}: {WORKER_ID_EXPECTED}")
     for tag in tags:
         if not re.fullmatch(TAG_PATTERN, tag):
-            raise ValueError(f"tag {tag!r}: {TAG_WANTED}")
+            raise ValueError(f"tag {tag!r}: {TAG_EXPECTED}")
     return tags
 
 

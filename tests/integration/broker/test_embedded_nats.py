@@ -190,7 +190,7 @@ async def test_a_start_that_takes_too_long_ends_with_the_log_and_leaves_nothing(
     slow = program(tmp_path / "slow", f"echo $$ > {pid_file}; {script}")
     data_dir = tmp_path / "data"
     server = EmbeddedNats(data_dir, start_timeout_sec=1.0, stop_timeout_sec=0.5, binary=slow)
-    until_ready = EmbeddedNats._until_ready
+    until_ready = EmbeddedNats._wait_ready
 
     async def until_ready_once_it_runs(self: EmbeddedNats, process: Process) -> int:
         # On a busy machine the program alone needs longer to start.
@@ -198,7 +198,7 @@ async def test_a_start_that_takes_too_long_ends_with_the_log_and_leaves_nothing(
         return await until_ready(self, process)
 
     with monkeypatch.context() as then:
-        then.setattr(EmbeddedNats, "_until_ready", until_ready_once_it_runs)
+        then.setattr(EmbeddedNats, "_wait_ready", until_ready_once_it_runs)
         with pytest.raises(EmbeddedServerError, match=r"(?s)not ready within 1 s.*too slow"):
             await server.start()
     assert not is_alive(int(pid_file.read_text()))
@@ -359,8 +359,8 @@ def test_where_the_policy_cannot_be_had_the_server_starts_without(
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(os, "sched_getscheduler", forbidden)
-    server_guard._let_clients_finish()
-    assert "usual scheduling: Function not implemented" in capsys.readouterr().err
+    server_guard._use_batch_scheduling()
+    assert "default scheduling policy: Function not implemented" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")

@@ -168,7 +168,7 @@ async def test_a_file_that_is_not_there_or_is_another_is_an_error_at_the_start(
 ) -> None:
     config = replace(config, nats_url="nats://127.0.0.1:1")
     missing = str(tmp_path / "missing")
-    with pytest.raises(ConfigError, match="wanted a file that can be read") as caught:
+    with pytest.raises(ConfigError, match="expected a file that can be read") as caught:
         Connection(with_file(config, field, missing), name="test")
     assert f"PYOCO_{field.upper()}" in str(caught.value)
     assert missing in str(caught.value)

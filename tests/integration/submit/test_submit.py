@@ -49,7 +49,7 @@ async def test_a_limit_that_is_none_is_refused(gateway: RunningGateway, limit: A
     answer = await gateway.http.post("/runs", json={"flow_name": "noop", "timeout_sec": limit})
     [error] = assert_problem(answer, 422, 2)["errors"]
     assert (error["field"], error["value"]) == ("timeout_sec", repr(limit))
-    assert "more than 0 and at most 2592000" in error["message"]
+    assert "above 0, at most 2592000" in error["message"]
     assert await no_run_exists(gateway)
 
 

@@ -1,8 +1,8 @@
-"""The data folder of the embedded server: who holds it, and the files that lie in it.
+"""The data folder of the embedded server: its lock and its files.
 
-    lock          held by the server process as long as it lives; says who that is
-    server.conf   written anew at every start
-    server.log    this start's log, and server.log.1 the one before
+    lock          locked by the server process while it runs; names the process
+    server.conf   written at every start
+    server.log    the log of this start, and server.log.1 that of the one before
     *.ports       where the server listens, written by the server
     jetstream/    the data
 
@@ -28,24 +28,24 @@ _LOCK_RETRY_SEC = 0.05
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Whose folder it is, as the lock file tells it to the next one who wants it."""
+    """The content of the lock file, for the next program that needs the folder."""
 
     owner: int  # the program that started the server
     pid: int | None = None  # the server; known once it listens
     url: str | None = None
 
-    def owner_lives(self) -> bool:
+    def is_owner_alive(self) -> bool:
         try:
             os.kill(self.owner, 0)
         except ProcessLookupError:
             return False
-        except PermissionError:  # somebody else's, but alive
+        except PermissionError:  # alive, of another user
             return True
         return True
 
     def __str__(self) -> str:
         server = f"process {self.pid} at {self.url}" if self.pid else "still starting"
-        gone = "" if self.owner_lives() else ", which is gone"
+        gone = "" if self.is_owner_alive() else ", which is gone"
         return f"{server}, started by process {self.owner}{gone}"
 
 
@@ -60,17 +60,17 @@ class DataFolderInUse(EmbeddedServerError):
             f"{use_it}stop it, or choose another folder with PYOCO_NATS_DATA_DIR"
         )
         self.folder = folder
-        self.holder = holder  # None while it is not known yet
+        self.holder = holder  # None while it is unknown
 
 
 class _Ports(msgspec.Struct):
-    """The part of a ports file that matters: where clients connect."""
+    """The part of a ports file that is used."""
 
     nats: list[str]
 
 
 class ServerFolder:
-    """One data folder. `claim` comes first; whoever has the lock may touch the rest."""
+    """One data folder. `lock` comes first; the other files belong to the holder of the lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -78,19 +78,19 @@ class ServerFolder:
         self.config_path = self.path / "server.conf"
         self.log_path = self.path / "server.log"
 
-    async def claim(self, patience_sec: float) -> int:
-        """Lock the folder and return the lock's descriptor; refuse when a living program has it.
+    async def lock(self, timeout_sec: float) -> int:
+        """Lock the folder and return the lock's descriptor; DataFolderInUse when a live program has it.
 
-        The lock belongs to the open file, not to a process: handed on to the server, it lasts exactly until
-        the server is gone, however its program or the server itself ends. After a crash of the program the
-        server needs a moment to end, and only then there is something to wait for.
+        The lock belongs to the open file, not to a process: inherited by the server, it lasts exactly until
+        the server has ended, however its program or the server itself ends. After a crash of the program the
+        server needs a moment to end: that is what the timeout is for.
         """
         descriptor = self._open_lock()
         try:
-            deadline = time.monotonic() + patience_sec
+            deadline = time.monotonic() + timeout_sec
             while not _try_lock(descriptor):
                 holder = self._holder()
-                if holder is None or holder.owner_lives() or time.monotonic() > deadline:
+                if holder is None or holder.is_owner_alive() or time.monotonic() > deadline:
                     raise DataFolderInUse(self.path, holder)
                 await asyncio.sleep(_LOCK_RETRY_SEC)
             self.record(Holder(owner=os.getpid()))
@@ -100,8 +100,8 @@ class ServerFolder:
         return descriptor
 
     def prepare(self, listen: str) -> None:
-        """Write the configuration for a server at `listen`, and set aside what the last one left."""
-        with self._failing_clearly():
+        """Write the configuration for a server at `listen`, and rotate the log of the last one."""
+        with self._explaining_os_errors():
             for stale in self.path.glob("*.ports"):  # process ids repeat, in containers above all
                 stale.unlink()
             if self.log_path.exists():
@@ -111,17 +111,16 @@ class ServerFolder:
             self.config_path.write_text(text + "\n", encoding="utf-8")
 
     def open_log(self) -> int:
-        """A descriptor for what nats-server says outside its log: before it has read its configuration, and
-        when it crashes."""
-        with self._failing_clearly():
+        """For the output of nats-server before it has read its configuration, and in a crash."""
+        with self._explaining_os_errors():
             return os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def record(self, holder: Holder) -> None:
-        """Say who holds the folder. The lock file is never replaced: the lock is on this very file."""
+        """Write the lock file. It is never replaced: the lock is on this very file."""
         self.lock_path.write_bytes(msgspec.json.encode(holder))
 
     def announced_port(self) -> int | None:
-        """The port that the server says it listens on, or None when it has not said so yet."""
+        """The port that the server listens on; None before it has written its ports file."""
         for ports_file in self.path.glob("*.ports"):
             try:
                 announced = msgspec.json.decode(ports_file.read_bytes(), type=_Ports)
@@ -145,17 +144,17 @@ class ServerFolder:
             "log_file": str(self.log_path),
             "logfile_size_limit": _LOG_LIMIT_BYTES,
             "logfile_max_num": 2,
-            # By default an acknowledged message may wait two minutes for the disk; one second costs nothing.
+            # The default is two minutes between an acknowledgement and the sync to disk; one second is free.
             "jetstream": {"store_dir": str(self.path), "sync_interval": "1s"},
         }
 
     def _open_lock(self) -> int:
-        with self._failing_clearly():
+        with self._explaining_os_errors():
             self.path.mkdir(parents=True, exist_ok=True)
             return os.open(self.lock_path, os.O_RDWR | os.O_CREAT, 0o644)
 
     @contextmanager
-    def _failing_clearly(self) -> Iterator[None]:
+    def _explaining_os_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

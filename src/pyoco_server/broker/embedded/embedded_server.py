@@ -1,4 +1,4 @@
-"""The embedded server: a real nats-server on the loopback, with the life of the program that starts it."""
+"""The embedded server: a nats-server on the loopback that runs as long as the program that starts it."""
 
 import asyncio
 import contextlib
@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import socket
 import sysconfig
 from asyncio.subprocess import Process
@@ -16,7 +17,6 @@ from types import TracebackType
 from typing import Self
 
 from pyoco_server.broker.embedded.data_folder import Holder, ServerFolder
-from pyoco_server.broker.embedded.process_end import end_process
 from pyoco_server.broker.embedded.server_guard import guarded_command
 from pyoco_server.errors import EmbeddedServerError
 from pyoco_server.system.loopback import is_loopback
@@ -24,7 +24,7 @@ from pyoco_server.system.loopback import is_loopback
 _log = logging.getLogger(__name__)
 
 _PROGRAM = "nats-server"
-_FREE_PORT = -1  # nats-server takes a free one and tells which: no race between choosing and listening
+_FREE_PORT = -1  # nats-server chooses one: no race between choosing and listening
 _READY_POLL_SEC = 0.01
 
 
@@ -84,20 +84,20 @@ class EmbeddedNats:
         return self._started().process.pid
 
     async def start(self) -> None:
-        """Return when JetStream answers. EmbeddedServerError says why it does not; then nothing is left."""
+        """Return when JetStream is up; EmbeddedServerError says why it is not, and leaves nothing behind."""
         _require_loopback(self._host)
         binary = _usable(self._binary or find_nats_server())
-        lock = await self._folder.claim(self._start_timeout_sec)
+        lock = await self._folder.lock(self._start_timeout_sec)
         try:
-            await self.stop()  # the folder was free: a server started here before has ended by itself
+            await self.stop()  # the folder was free: an earlier server has ended by itself
             if self._chosen_port is not None:
                 _require_free_port(self._host, self._chosen_port)
             self._folder.prepare(self._address(self._chosen_port or _FREE_PORT))
             server = self._server = await self._launch(binary, lock)
         finally:
-            os.close(lock)  # from here on the server's copy is the lock
+            os.close(lock)  # the server's copy keeps the lock
         try:
-            server.port = await self._until_ready(server.process)
+            server.port = await self._wait_ready(server.process)
             self._folder.record(Holder(owner=os.getpid(), pid=self.pid, url=self.url))
         except BaseException:
             await self.stop()
@@ -105,18 +105,18 @@ class EmbeddedNats:
         _log.info("embedded NATS server ready at %s, data in %s", self.url, self.data_dir)
 
     async def stop(self) -> None:
-        """End the server, by force when it does not end in time. Does nothing when it is not running."""
+        """Stop the server, and kill it after a timeout. Does nothing when it is not running."""
         server, self._server = self._server, None
         if server is None:
             return
         try:
-            if not await end_process(server.process, self._stop_timeout_sec):
-                _log.warning("embedded NATS server did not end in %g s: killed", self._stop_timeout_sec)
+            if not await stop_process(server.process, self._stop_timeout_sec):
+                _log.warning("killed the embedded NATS server after %g s", self._stop_timeout_sec)
         finally:
             os.close(server.lifeline)
 
     async def wait(self) -> int:
-        """Wait until the server process ends, for whatever reason, and return its exit code."""
+        """Wait until the server process ends, and return its exit code."""
         return await self._started().process.wait()
 
     async def __aenter__(self) -> Self:
@@ -138,12 +138,12 @@ class EmbeddedNats:
 
     async def _launch(self, binary: Path, lock: int) -> _Server:
         log = self._folder.open_log()
-        watched_by_guard, lifeline = os.pipe()
+        guard_end, lifeline = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
                 *guarded_command(
                     [str(binary), "--config", str(self._folder.config_path)],
-                    lifeline=watched_by_guard,
+                    lifeline=guard_end,
                     kept=[lock],
                     grace_sec=self._stop_timeout_sec,
                     as_batch=True,
@@ -151,18 +151,18 @@ class EmbeddedNats:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=(watched_by_guard, lock),
+                pass_fds=(guard_end, lock),
                 start_new_session=True,
             )
         except BaseException:
             os.close(lifeline)
             raise
         finally:
-            os.close(watched_by_guard)
+            os.close(guard_end)
             os.close(log)
         return _Server(process, lifeline)
 
-    async def _until_ready(self, process: Process) -> int:
+    async def _wait_ready(self, process: Process) -> int:
         try:
             async with asyncio.timeout(self._start_timeout_sec):
                 while (port := self._folder.announced_port()) is None:
@@ -225,7 +225,7 @@ def _require_loopback(host: str) -> None:
 def _require_free_port(host: str, port: int) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # As nats-server itself does it: connections of a former server in TIME_WAIT are no obstacle.
+        # As nats-server does it: connections of a former server in TIME_WAIT do not matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -238,7 +238,7 @@ def _require_free_port(host: str, port: int) -> None:
 
 
 async def _require_jetstream(host: str, port: int) -> None:
-    """Every client is greeted with `INFO {...}`, which says whether JetStream is up."""
+    """The server greets every client with `INFO {...}`, which shows whether JetStream is up."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
         verb, _, details = (await reader.readline()).partition(b" ")
@@ -248,3 +248,21 @@ async def _require_jetstream(host: str, port: int) -> None:
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
+
+
+async def stop_process(process: Process, timeout_sec: float) -> bool:
+    """SIGTERM, and SIGKILL after the timeout; return whether the process has ended without SIGKILL."""
+    _signal(process, signal.SIGTERM)
+    try:
+        async with asyncio.timeout(timeout_sec):
+            await process.wait()
+    except TimeoutError:
+        _signal(process, signal.SIGKILL)
+        await process.wait()
+        return False
+    return True
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has ended already
+        process.send_signal(number)

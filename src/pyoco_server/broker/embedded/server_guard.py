@@ -1,17 +1,17 @@
 """The guard of the embedded server: nats-server never outlives the program that started it.
 
-This file is run as a script. It forks the guard and then becomes nats-server by exec, so that the server is
+This file runs as a script. It forks the guard and then becomes nats-server by exec, so that the server is
 a direct child of its program (its pid, its exit code, its signals) and the guard is a child of the server:
 
     program  ──▶  nats-server  ──▶  guard
        └──────── lifeline ────────────┘
 
-Why a pipe: however a program ends, SIGKILL included, the kernel closes its end of the lifeline, and the guard
-reads the end of file. That holds on every POSIX system. Linux's PR_SET_PDEATHSIG does not do here: it is
-bound to the *thread* that started the server, and it needs code between fork and exec of a threaded program.
+However a program ends, SIGKILL included, the kernel closes its end of the lifeline, and the guard reads the
+end of file, on every POSIX system. Linux's PR_SET_PDEATHSIG is no alternative: it is bound to the *thread*
+that started the server, and needs code between fork and exec of a threaded program.
 
-The guard never signals a stranger: the server holds the only write end of a second pipe, so an end of file
-there says that the server is gone, whoever has its process id by now.
+The guard never signals another process: the server has the only write end of a second pipe, so an end of file
+there shows that the server has ended, even if its process id is used again.
 """
 
 import contextlib
@@ -32,12 +32,11 @@ def guarded_command(
     grace_sec: float = 10.0,
     as_batch: bool = False,
 ) -> list[str]:
-    """The command line that starts `command` under guard.
+    """The command line that starts `command` with a guard.
 
-    `lifeline` is the read end of a pipe whose write end only the caller has; `kept` are descriptors that the
-    server alone keeps open until it ends. All of them must be passed on to the process (`pass_fds`).
-    `grace_sec` is how long the guard waits between SIGTERM and SIGKILL; `as_batch` is for a server that is to
-    let its clients finish.
+    `lifeline` is the read end of a pipe whose write end only the caller has; `kept` are descriptors that only
+    the server keeps open until it ends. All of them must be passed to the process (`pass_fds`). The guard
+    waits `grace_sec` between SIGTERM and SIGKILL; `as_batch` sets the batch scheduling policy.
     """
     descriptors = ",".join(str(descriptor) for descriptor in kept)
     isolated = ["-I", "-S"]  # nothing but the standard library: the guard is up in milliseconds
@@ -58,18 +57,18 @@ def main(arguments: Sequence[str]) -> None:
     os.close(lifeline)
     os.set_inheritable(held_by_server, True)
     if arguments[3] == _BATCH:
-        _let_clients_finish()
+        _use_batch_scheduling()
     try:
         os.execv(command[0], command)  # noqa: S606 - our own command, no shell wanted
     except OSError as error:
         sys.exit(f"cannot run {command[0]}: {error.strerror}")
 
 
-def _let_clients_finish() -> None:
-    """Have the server, woken by a message, not interrupt who is running: that is mostly its own client.
+def _use_batch_scheduling() -> None:
+    """Keep the server, woken by a message, from preempting the running process, mostly its own client.
 
     It then finds many messages at once instead of one. A fifth of the CPU time of short runs was spent on
-    such changes between processes; where a core is free, nothing waits. Linux only.
+    such context switches; where a core is free, nothing waits. Linux only.
     """
     if not hasattr(os, "SCHED_BATCH"):
         return
@@ -78,7 +77,7 @@ def _let_clients_finish() -> None:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     except OSError as error:
         # A sandbox may forbid it, and musl does not have it.
-        sys.stderr.write(f"the server runs with the usual scheduling: {error.strerror}\n")
+        sys.stderr.write(f"the server runs with the default scheduling policy: {error.strerror}\n")
 
 
 def _guard(server_pid: int, lifeline: int, server_ended: int, grace_sec: float) -> None:

@@ -43,7 +43,7 @@ app = new_app(
 
 def _checked_tenant(text: str) -> str:
     if not re.fullmatch(TAG_PATTERN, text):
-        raise typer.BadParameter(f"{text!r}: wanted 1 to 64 letters, digits, '_' or '-'")
+        raise typer.BadParameter(f"{text!r}: expected 1 to 64 letters, digits, '_' or '-'")
     return text
 
 

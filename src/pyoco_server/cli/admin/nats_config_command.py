@@ -16,7 +16,7 @@ from pyoco_server.cli.entry import examples
 from pyoco_server.cli.options.common_options import comma_separated, settings_with
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
-from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED
+from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
 
 ACCOUNT: Final = "PYOCO"
 GATEWAY: Final = "gateway"
@@ -169,7 +169,7 @@ def _group(text: str) -> WorkerGroup:
     group = WorkerGroup(name, comma_separated(tags))
     for word in (group.name, *group.tags):
         if not re.fullmatch(TAG_PATTERN, word):
-            raise _wrong("worker", f"{shortened(word)}: {TAG_WANTED}", text)
+            raise _wrong("worker", f"{shortened(word)}: {TAG_EXPECTED}", text)
     return group
 
 

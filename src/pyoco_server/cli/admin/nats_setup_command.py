@@ -12,7 +12,7 @@ from pyoco_server.broker.resources import ensure_resources, resources
 from pyoco_server.cli.entry import examples
 from pyoco_server.cli.options.common_options import NatsUrl, settings_with
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED
+from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
 
 EPILOG: Final = examples(
     "pyoco-server-admin nats-setup", "pyoco-server-admin nats-setup --tag default --tag gpu"
@@ -22,7 +22,7 @@ _CONNECT_SEC: Final = 10.0
 
 def _checked_tag(text: str) -> str:
     if not re.fullmatch(TAG_PATTERN, text):
-        raise typer.BadParameter(f"{text!r}: {TAG_WANTED}")
+        raise typer.BadParameter(f"{text!r}: {TAG_EXPECTED}")
     return text
 
 

@@ -17,7 +17,7 @@ from pyoco_server.cli.views.console import notes, printable
 from pyoco_server.cli.views.list_views import size_in_words, wheel_events_view, wheels_view
 from pyoco_server.cli.views.run_views import pairs, show
 from pyoco_server.http_client.response_types import DeletedWheel, Wheel
-from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED
+from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
 
 WHEELS_EPILOG: Final = examples("pyoco-client wheels", "pyoco-client wheels --output json")
 HISTORY_EPILOG: Final = examples(
@@ -39,7 +39,7 @@ class Action(StrEnum):
 def _checked_tags(text: str) -> str:
     for tag in comma_separated(text):
         if not re.fullmatch(TAG_PATTERN, tag):
-            raise typer.BadParameter(f"{tag!r}: {TAG_WANTED}")
+            raise typer.BadParameter(f"{tag!r}: {TAG_EXPECTED}")
     return text
 
 

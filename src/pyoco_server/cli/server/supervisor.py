@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from pyoco_server.broker.embedded.process_end import end_process
+from pyoco_server.broker.embedded.embedded_server import stop_process
 from pyoco_server.broker.embedded.server_guard import guarded_command
 from pyoco_server.cli.exit_codes import CommandFailed
 
@@ -88,7 +88,7 @@ class Child:
         running, self._running = self._running, None
         if running is None:
             return
-        if not await end_process(running.process, timeout_sec):
+        if not await stop_process(running.process, timeout_sec):
             self._say(f"The {self.name} did not end within {timeout_sec:g} s and was killed.")
         await self._bury(running)
 

@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
-from pyoco_server.records.models import FLOW_NAME_WANTED, RUN_TIMEOUT_WANTED, TAG_WANTED, RerunMode
+from pyoco_server.records.models import FLOW_NAME_EXPECTED, RUN_TIMEOUT_EXPECTED, TAG_EXPECTED, RerunMode
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -24,9 +24,9 @@ _NAMED_FIELD = re.compile(r"^Object (?P<how>contains unknown|missing required) f
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 # In place of the regular expressions of these fields.
-_PATTERNS = {"flow_name": FLOW_NAME_WANTED, "tag": TAG_WANTED}
+_PATTERNS = {"flow_name": FLOW_NAME_EXPECTED, "tag": TAG_EXPECTED}
 # Fields for which the message of msgspec is not enough.
-_EXPECTED = {"timeout_sec": RUN_TIMEOUT_WANTED, "mode": f"expected one of {', '.join(RerunMode)}"}
+_EXPECTED = {"timeout_sec": RUN_TIMEOUT_EXPECTED, "mode": f"expected one of {', '.join(RerunMode)}"}
 
 
 async def limited_body(request: Request, max_bytes: int, *, field: str, cure: str) -> bytes:

@@ -23,7 +23,7 @@ from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by
 from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.models import TAG_WANTED, DeadLetter, RerunMode
+from pyoco_server.records.models import TAG_EXPECTED, DeadLetter, RerunMode
 from pyoco_server.runs.bulk.letter_operations import (
     LetterFilter,
     find_letter,
@@ -36,7 +36,7 @@ from pyoco_server.runs.lifecycle.tenancy import Caller
 # What a parameter may be, for the error message.
 _EXPECTED = {
     "reason": "expected one or more reasons, separated by commas, such as execution_error,timeout",
-    "tag": TAG_WANTED,
+    "tag": TAG_EXPECTED,
     "flow": "expected the name of a flow, 1 to 200 characters",
     "run_id": "expected a run id: a lower-case UUID",
     "worker": "expected a worker id, 1 to 128 characters",

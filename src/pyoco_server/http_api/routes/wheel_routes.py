@@ -39,7 +39,7 @@ from pyoco_server.http_api.requests.multipart import FileField, OpenForm, open_f
 from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.models import TAG_PATTERN, TAG_WANTED
+from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
 from pyoco_server.records.operation_models import Source, WheelAction, WheelActor, WheelEvent
 from pyoco_server.runs.lifecycle.tenancy import Caller
 from pyoco_server.wheels.wheel_inspection import MAX_UNPACKED_RATIO, InvalidWheel, inspect_wheel
@@ -175,7 +175,7 @@ def _tags_in(text: str) -> list[str]:
         raise _invalid("tags", f"expected at most {_MOST_TAGS} tags", text)
     for tag in tags:
         if not re.fullmatch(TAG_PATTERN, tag):
-            raise _invalid("tags", f"the tag {shortened(tag)}: {TAG_WANTED}", text)
+            raise _invalid("tags", f"the tag {shortened(tag)}: {TAG_EXPECTED}", text)
     return tags
 
 
