@@ -6,7 +6,7 @@ import { loadPart } from "./app/loading";
 import { parseHash } from "./app/router";
 import { findScreen } from "./app/screens";
 
-// The screen is on its way while the rest of the page is drawn; what fails is shown in its place.
+// The screen loads while the rest of the page is rendered.
 const first = findScreen(parseHash(location.hash).path);
 if (first) loadPart(first.screen.load).catch(() => undefined);
 

@@ -1,6 +1,6 @@
-/** The first script, and a small one: what is needed for the first view is asked for at once, and not bit by bit.
+/** The first script, kept small: it requests everything that the first view needs at once.
  *
- * The page knows only here which screen that is: the address behind the `#` stays in the browser.
+ * Only the browser knows the screen: the URL after `#` is not sent to the gateway.
  */
 import "./styles/tokens.css";
 import "./styles/base.css";
@@ -9,7 +9,7 @@ import { findScreen } from "./app/routes";
 import { startAgain, started } from "./unstarted";
 
 const { path, query } = parseHash(location.hash);
-// What fails here is tried again, and told, where it is used (app/loading.ts).
+// Failures are retried and reported where the result is used (app/loading.ts).
 findScreen(path)
   ?.screen.load()
   .then((part) => part.begin?.(query))

@@ -1,6 +1,6 @@
-/** What is done when the page's own code does not come: after an update of the gateway, that of the old page is gone.
+/** Recovery when the page's own code cannot be loaded: after an update of the gateway, that of the old page is gone.
  *
- * Nothing of the page is there then, neither its messages nor its components: it is said in both languages.
+ * Neither messages nor components are loaded then: the text is in both languages.
  */
 const TRIED = "pyoco.loaded-again";
 const WORDS = {
@@ -8,21 +8,21 @@ const WORDS = {
   ja: "ダッシュボードを読み込めませんでした。ページを再読み込みしてください。",
 };
 
-/** For the tests, which have one page that cannot be loaded again. */
+/** Replaced in tests, which cannot reload their page. */
 export const browser = { reload: () => location.reload() };
 
-/** The page is loaded once more; where that did not help, it says so. */
+/** Reloads the page once, then shows an error. */
 export function startAgain(): void {
   if (isFirstTime()) browser.reload();
   else tell();
 }
 
-/** The next time is a first one again. */
+/** Resets the counter after a successful start. */
 export function started(): void {
   try {
     sessionStorage.removeItem(TRIED);
   } catch {
-    // Forbidden by the browser's settings: nothing was kept.
+    // Forbidden by the browser's settings.
   }
 }
 
@@ -32,7 +32,7 @@ function isFirstTime(): boolean {
     sessionStorage.setItem(TRIED, "yes");
     return true;
   } catch {
-    // What cannot be remembered would be done for ever.
+    // Without storage the page would reload for ever.
     return false;
   }
 }

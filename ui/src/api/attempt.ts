@@ -1,10 +1,10 @@
-/** The key under which a request may be repeated: as long as the same is sent, it is done once. */
+/** An idempotency key per content: the same content is sent under the same key. */
 
 export class Attempt {
   #sent: string | null = null;
   #key = "";
 
-  /** The key of this content: that of the last time if nothing was changed since. */
+  /** The key of this content: the previous one if nothing has changed. */
   keyFor(content: string): string {
     if (content !== this.#sent) {
       this.#sent = content;
@@ -13,13 +13,13 @@ export class Attempt {
     return this.#key;
   }
 
-  /** It is done: the same content again is meant as another request. */
+  /** After success, the same content is a new request. */
   accepted(): void {
     this.#sent = null;
   }
 }
 
-/** `crypto.randomUUID` is there for https and localhost only; this is for plain http, too. */
+/** `crypto.randomUUID` exists for https and localhost only; this works over plain http too. */
 function newKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return `dashboard-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;

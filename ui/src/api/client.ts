@@ -1,4 +1,4 @@
-/** The gateway's API, typed by its OpenAPI document. What fails is thrown as a `Problem`. */
+/** The gateway's API, typed by its OpenAPI document. Failures are thrown as a `Problem`. */
 import createClient from "openapi-fetch";
 import { apiKeyHeader } from "../app/served";
 import { currentLanguage } from "../i18n/language";
@@ -13,7 +13,7 @@ export function requestHeaders(): Record<string, string> {
   return { "Accept-Language": currentLanguage(), ...(key && { [apiKeyHeader]: key }) };
 }
 
-/** `fetch`, with the key and the language of this tab, and with every failure as a `Problem`. */
+/** `fetch` with the key and the language of this tab; failures are thrown as a `Problem`. */
 export async function send(request: Request): Promise<Response> {
   for (const [name, value] of Object.entries(requestHeaders())) request.headers.set(name, value);
   let answer: Response;
@@ -29,5 +29,5 @@ export async function send(request: Request): Promise<Response> {
 
 export const api = createClient<paths>({ baseUrl: location.origin, fetch: send });
 
-/** `body<Schemas["WorkerPatch"]>({ paused: true })`: without the fields that have a default. */
+/** `body<Schemas["WorkerPatch"]>({ paused: true })`: fields with a default may be omitted. */
 export const body = <T>(given: Partial<T>): T => given as T;

@@ -1,10 +1,10 @@
-/** Takes pieces of a text/event-stream, and gives the events that are complete. */
+/** Parses chunks of a text/event-stream into complete events. */
 import { parseJson } from "../lib/exactJson";
 
 export interface ServerEvent {
   event: string;
   id?: string;
-  /** Parsed from JSON, which is what the gateway sends. */
+  /** Parsed JSON. */
   data: unknown;
 }
 
@@ -27,7 +27,7 @@ function parseBlock(block: string): ServerEvent | null {
     else if (field === "id") id = value;
     else if (field === "data") data.push(value);
   }
-  // A comment alone says only that the stream lives.
+  // A comment alone is a keepalive.
   if (data.length === 0) return null;
   return { event, id, data: parseJson(data.join("\n")) };
 }

@@ -1,4 +1,4 @@
-/** Server-sent events over `fetch`, which unlike `EventSource` can send an API key. Takes up again by itself. */
+/** Server-sent events over `fetch`, which unlike `EventSource` can send an API key. Reconnects automatically. */
 import { useEffect, useEffectEvent, useState } from "react";
 import { send } from "./client";
 import { eventParser, type ServerEvent } from "./eventParser";
@@ -9,24 +9,24 @@ import { withPlace } from "./streamPlaces";
 export type StreamState = "connecting" | "live" | "reconnecting" | "ended" | "failed";
 
 export interface StreamHandlers {
-  /** Return `"end"` when nothing follows, so that the stream is not taken up again. */
+  /** Return `"end"` after the last event to prevent a reconnect. */
   onEvent(event: ServerEvent): "end" | undefined;
   onState?(state: StreamState, problem?: Problem): void;
 }
 
-// The gateway says something every 15 seconds.
+// The gateway sends a keepalive every 15 seconds.
 const SILENCE_MS = 45_000;
-// A tab that nobody looks at gives its connections back; who only passes by it does not cut them.
+// A hidden tab closes its connections, but not if it is hidden only briefly.
 const HIDDEN_MS = 1_000;
-// Who has no place of their own (streamPlaces.ts) hears what is new in a turn, and comes back later.
-// The turn is over when nothing came for a moment, or when it has taken long enough.
+// A stream without a slot of its own (streamPlaces.ts) reads in turns.
+// A turn ends when nothing arrives for a moment, or after its maximum time.
 const TURN_MS = 1_000;
 const QUIET_MS = 200;
 const BETWEEN_TURNS_MS = 2_000;
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 5_000;
 
-/** Follow a stream until it has ended or `signal` says so. */
+/** Follow a stream until it ends or `signal` aborts. */
 export async function followEvents(
   url: string,
   handlers: StreamHandlers,
@@ -111,7 +111,7 @@ async function readEvents(
   }
 }
 
-/** Call back when nobody has looked at the tab for a while. */
+/** Call back when the tab has been hidden for a while. */
 function onHidden(callback: () => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const look = () => {
@@ -126,7 +126,7 @@ function onHidden(callback: () => void): () => void {
   };
 }
 
-/** Until somebody looks at the tab. */
+/** Resolves when the tab is visible. */
 function seen(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const look = () => {
@@ -153,7 +153,7 @@ function sleep(milliseconds: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Follow `url` while the component is there; `null` follows nothing. A new url is a new stream. */
+/** Follow `url` while the component is mounted; `null` follows nothing. */
 export function useEventStream(url: string | null, onEvent: StreamHandlers["onEvent"]) {
   const [state, setState] = useState<{ state: StreamState; problem?: Problem }>({ state: "connecting" });
   const handle = useEffectEvent(onEvent);
@@ -166,7 +166,7 @@ export function useEventStream(url: string | null, onEvent: StreamHandlers["onEv
         onEvent: (event) => handle(event),
         onState(next, problem) {
           setState({ state: next, problem });
-          // Whether the gateway is there is known here first.
+          // An outage is noticed here first.
           if (next === "reconnecting" || next === "live")
             void queryClient.invalidateQueries({ queryKey: ["health"] });
         },

@@ -1,4 +1,4 @@
-/** What went wrong with a request, in the words of the gateway (application/problem+json). */
+/** A failed request (application/problem+json). */
 import { say } from "../i18n/messages";
 import { messages } from "./messages";
 import type { components } from "./schema";
@@ -24,9 +24,9 @@ export class Problem extends Error {
     return this.errId === "ERR-PYOCO-0014" || this.errId === "ERR-PYOCO-0015";
   }
 
-  /** Whether the same request may go well a little later: an outage, not a wrong question. */
+  /** Whether a retry may succeed: an outage, not an invalid request. */
   get passing(): boolean {
-    // 0: no answer at all, or one that broke off.
+    // 0: no response, or an incomplete one.
     return this.status === 0 || this.status >= 500 || this.status === 429;
   }
 
@@ -35,7 +35,7 @@ export class Problem extends Error {
       const { title, detail, err_id, errors } = (await answer.json()) as ProblemDocument;
       return new Problem(title, detail ?? "", answer.status, err_id ?? null, errors ?? []);
     } catch {
-      // Something between us and the gateway answered, such as a proxy.
+      // The response came from something else, such as a proxy.
       const t = say(messages);
       return new Problem(t("notFromGateway"), `${answer.status} ${answer.statusText}`, answer.status, null);
     }
@@ -46,7 +46,7 @@ export class Problem extends Error {
     return new Problem(t("unreachable"), t("unreachableCure"), 0, "ERR-PYOCO-0001");
   }
 
-  /** Whatever was thrown, as something that can be shown. */
+  /** Converts anything that was thrown. */
   static from(thrown: unknown): Problem {
     if (thrown instanceof Problem) return thrown;
     return new Problem(say(messages)("unexpected"), String(thrown), 0, null);

@@ -1,4 +1,4 @@
-/** Reading from the API with a cache, and acting through it with a word about what failed. */
+/** Cached reads of the API, and mutations that report failures. */
 import { keepPreviousData, QueryClient, type QueryKey, useMutation, useQuery } from "@tanstack/react-query";
 import { onLanguageChange } from "../i18n/language";
 import { showProblem } from "../ui/toasts";
@@ -19,15 +19,15 @@ export const queryClient = new QueryClient({
   },
 });
 
-// Other words, other rights: what was read before does not hold any more.
+// Another language or key invalidates what was read.
 onLanguageChange(() => void queryClient.invalidateQueries());
 apiKey.subscribe(() => void queryClient.resetQueries());
 
 interface ReadOptions {
-  /** Milliseconds between two readings; none: once. */
+  /** Poll interval in milliseconds; none: once. */
   every?: number;
   enabled?: boolean;
-  /** Show what the key before had until the new one has something: for filters, not for another thing. */
+  /** Show the data of the previous key until the new one has loaded: for filters of the same list. */
   keep?: boolean;
 }
 
@@ -46,7 +46,7 @@ export function useRead<T>(
   });
 }
 
-/** Starts to read what `useRead` will ask for under the same key. */
+/** Prefetches what `useRead` will read under the same key. */
 export function readAhead<T>(key: QueryKey, read: (signal: AbortSignal) => Promise<Answer<T>>): void {
   void queryClient.prefetchQuery({
     queryKey: key,
@@ -56,9 +56,9 @@ export function readAhead<T>(key: QueryKey, read: (signal: AbortSignal) => Promi
 
 interface ActOptions<T> {
   onDone?: (answer: T) => void;
-  /** Show the problem yourself, and not as a toast. */
+  /** The caller shows the problem; no toast. */
   quiet?: boolean;
-  /** What to read again afterwards. */
+  /** What to refetch afterwards. */
   refresh?: QueryKey[];
 }
 

@@ -1,7 +1,7 @@
 import { afterEach, expect, it, vi } from "vitest";
 import { withPlace } from "./streamPlaces";
 
-/** As much of the browser's locks as is used here. */
+/** A minimal implementation of the browser's locks. */
 function fakeLocks() {
   const held = new Map<string, Promise<unknown>>();
   return {

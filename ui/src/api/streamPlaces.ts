@@ -1,15 +1,15 @@
-/** Who may hold a connection: a browser has six to a gateway for all its tabs, and some must stay free for requests.
+/** Limits connections: a browser has six per host for all its tabs, and some must stay free for requests.
  *
- * A few streams keep theirs for as long as they like; the others take turns with one more, a moment each.
+ * A few streams hold a slot permanently; the others take short turns with one more.
  */
 const PLACES = 3;
 
-/** `use` gets a place of its own, or a turn, in which it should not stay. */
+/** `use` gets a slot of its own, or a turn that it should end soon. */
 export async function withPlace<T>(
   signal: AbortSignal,
   use: (kind: "own" | "turn") => Promise<T>,
 ): Promise<T> {
-  // Without https, a browser has no locks: a tab then knows nothing of the others.
+  // Without https there are no locks: a tab does not know of the others.
   const locks: LockManager | undefined = navigator.locks;
   if (!locks) return use("own");
   for (let place = 0; place < PLACES; place++) {

@@ -1,4 +1,4 @@
-/** The page: the shell, the screen of the address, and what opens over both. */
+/** The page: the shell, the current screen, and overlays. */
 import { QueryClientProvider } from "@tanstack/react-query";
 import { Compass } from "lucide-react";
 import { useMemo, useState } from "react";

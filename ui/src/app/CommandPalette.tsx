@@ -1,4 +1,4 @@
-/** One field for everything: go somewhere, find a run, switch something. */
+/** The command palette: go to a screen, find a run, change a setting. */
 
 import { Command } from "cmdk";
 import { Languages, Moon, Search, Sun } from "lucide-react";
@@ -143,7 +143,7 @@ function Item({ icon, hint, onSelect, children }: ItemProps) {
 const RUN_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const SHOWN = 6;
 
-/** Runs with the text in them, or the one whose id it is. */
+/** Runs that contain the text, or the run with this id. */
 function useFoundRuns(text: string): readonly Schemas["RunItem"][] {
   const isId = RUN_ID.test(text);
   const byId = useRead(

@@ -1,4 +1,4 @@
-/** A screen that fails takes nothing else with it. */
+/** An error in one screen does not affect the rest of the page. */
 import { Component, type ReactNode } from "react";
 import { Problem } from "../api/problem";
 import { say } from "../i18n/messages";

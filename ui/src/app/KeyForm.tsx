@@ -1,4 +1,3 @@
-/** Where an API key is entered. */
 import { type FormEvent, useState } from "react";
 import { apiKey, isSendable } from "../api/apiKey";
 import { useMessages } from "../i18n/messages";

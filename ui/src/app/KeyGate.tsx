@@ -1,4 +1,4 @@
-/** Shows a screen only to a key that the gateway takes, and asks for one before that. */
+/** Shows a screen only with a valid key, and asks for one otherwise. */
 import { type ReactNode, useEffect } from "react";
 import { apiKey } from "../api/apiKey";
 import { api } from "../api/client";
@@ -18,7 +18,7 @@ export function KeyGate({ children }: { children: ReactNode }) {
 function AskForKey({ children }: { children: ReactNode }) {
   const t = useMessages(messages);
   const key = useStore(apiKey);
-  // A question that every key may ask: whatever it is not for, a 403 of another kind says so.
+  // An endpoint that every valid key may call: a missing scope is a different 403.
   const { error } = useRead(
     ["key-check", key],
     (signal) => api.GET("/runs", { params: { query: { limit: 1 } }, signal }),
@@ -37,7 +37,7 @@ function AskForKey({ children }: { children: ReactNode }) {
   );
 }
 
-/** A key may be revoked while the page is open: any refusal has the key looked at again. */
+/** A key may be revoked while the page is open: every 403 causes a new check. */
 function watchForRefusal(): () => void {
   return queryClient.getQueryCache().subscribe(({ type, query }) => {
     const { error } = query.state;

@@ -1,4 +1,4 @@
-/** The list of keys that do something where one is. */
+/** The list of keyboard shortcuts of the current screen. */
 import { Fragment } from "react";
 import { useMessages } from "../i18n/messages";
 import { useStore } from "../lib/store";

@@ -1,4 +1,4 @@
-/** What is around every screen: navigation, search, and whether the gateway is there. */
+/** The frame of every screen: navigation, search, and the health of the gateway. */
 import { Menu as MenuIcon, Search } from "lucide-react";
 import { type ReactNode, useLayoutEffect, useRef, useState } from "react";
 import { useMessages } from "../i18n/messages";
@@ -24,11 +24,11 @@ export function Shell({ onSearch, children }: ShellProps) {
   const [drawer, setDrawer] = useState(false);
   const main = useRef<HTMLElement>(null);
   const arrived = useRef(path);
-  // Before the screen's own effects: one that is come back to goes where it was.
+  // Before the effects of the screen, which may restore its scroll position.
   useLayoutEffect(() => {
     if (arrived.current === path) return;
     arrived.current = path;
-    // Who reads with a screen reader is told that another screen is there.
+    // Announce the new screen to screen readers.
     main.current?.focus({ preventScroll: true });
     main.current?.scrollTo(0, 0);
     setDrawer(false);

@@ -1,4 +1,4 @@
-/** Whether the gateway answers, and can do its work. */
+/** The health of the gateway. */
 import { useEffect, useRef } from "react";
 import { api } from "../api/client";
 import { queryClient, useRead } from "../api/queries";
@@ -23,7 +23,7 @@ export function useHealth(): HealthWord | null {
   useEffect(() => {
     const back = word === "ok" && before.current !== "ok" && before.current !== null;
     before.current = word;
-    // What failed meanwhile is asked again at once.
+    // Refetch failed reads at once.
     if (back) void queryClient.invalidateQueries();
   }, [word]);
   return word;

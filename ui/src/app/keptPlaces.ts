@@ -1,18 +1,18 @@
-/** What a screen keeps of itself for who comes back to it by Back: how far a list was scrolled, what had been read.
+/** State that a screen restores on Back: scroll position, loaded pages.
  *
- * It belongs to an entry of the history, so that a link to the same address begins anew.
+ * It belongs to an entry of the history, so a link to the same URL starts fresh.
  */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { apiKey } from "../api/apiKey";
 import { useEntry } from "./router";
 
-/** A list may be long: only the latest ones are kept. */
+/** Lists may be long: only the latest ones are kept. */
 const MOST = 20;
 const kept = new Map<string, unknown>();
-// Other rights: what was read with the key before is not shown any more.
+// Data read with the previous key must not be shown.
 apiKey.subscribe(() => kept.clear());
 
-/** What was kept here under a name when this entry was left, and a way to keep it when it is left again. */
+/** The state stored under a name for this history entry, and a function to store it. */
 export function useKept<T>(name: string): { found: T | undefined; keep: (value: T) => void } {
   const key = `${name} ${useEntry()}`;
   const [found] = useState(() => kept.get(key) as T | undefined);
@@ -21,7 +21,7 @@ export function useKept<T>(name: string): { found: T | undefined; keep: (value: 
     shown.current = key;
   });
   const keep = useCallback((value: T) => {
-    // The one that was written last is the last to go.
+    // Re-insert, so that the oldest entry is dropped first.
     kept.delete(shown.current);
     kept.set(shown.current, value);
     const [oldest] = kept.keys();
@@ -32,7 +32,7 @@ export function useKept<T>(name: string): { found: T | undefined; keep: (value: 
 
 type FindBox = () => Element | null | undefined;
 
-/** Keep how far a box is scrolled, and scroll it there again. */
+/** Store and restore the scroll position of a box. */
 export function useKeptScroll(name: string, find: FindBox): number | undefined {
   const { found, keep } = useKept<number>(name);
   useScrolledTo(found, find);
@@ -40,16 +40,16 @@ export function useKeptScroll(name: string, find: FindBox): number | undefined {
   return found;
 }
 
-/** Scroll a box to where it was. Its content has to be there together with the component. */
+/** Restore the scroll position of a box. Its content must be rendered with the component. */
 export function useScrolledTo(top: number | undefined, find: FindBox): void {
   const box = useRef(find);
-  // After the shell, which brings another screen to its top.
+  // After the shell, which scrolls a new screen to its top.
   useEffect(() => {
     if (top) box.current()?.scrollTo(0, top);
   }, [top]);
 }
 
-/** Called when the component goes, before what it has drawn leaves the page. */
+/** Called on unmount, before the elements leave the page. */
 export function useAtEnd(callback: () => void): void {
   const latest = useRef(callback);
   useLayoutEffect(() => {

@@ -1,4 +1,4 @@
-/** What the keys are called on the machine that one sits at. */
+/** The names of keys on this operating system. */
 const NAMES: Record<string, string> = { Enter: "↵", Escape: "Esc", shift: "⇧" };
 
 /** `["Ctrl", "k"]` of `mod+k`. */

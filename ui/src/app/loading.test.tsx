@@ -24,7 +24,7 @@ const show = (load: () => Promise<string>) =>
     </ErrorBoundary>,
   );
 
-/** What the gateway serves: a page with this first script, or nothing at all. */
+/** The page that the gateway serves, with this script, or a failure. */
 function serving(entry: string | null) {
   vi.stubGlobal("fetch", async () => {
     if (entry === null) throw new TypeError("refused");

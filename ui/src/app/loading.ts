@@ -1,7 +1,7 @@
-/** Parts of the page that come when they are needed, and what is done when one does not come.
+/** Parts of the page that are loaded on demand, and recovery when one cannot be loaded.
  *
- * After an update of the gateway the parts of the old page are gone, and the new page has the new ones: the page is
- * loaded again, once for every build. Where the gateway is away, the page that is there is worth more than none.
+ * After an update of the gateway the parts of the old build are gone: the page is reloaded, once per build.
+ * While the gateway is unreachable, the current page is kept.
  */
 import { useEffect, useState } from "react";
 import { Problem } from "../api/problem";
@@ -10,17 +10,17 @@ import { storedValue } from "../lib/store";
 type Load<T> = () => Promise<T>;
 
 const isText = (value: unknown): value is string => typeof value === "string";
-/** The build that the page was last loaded again for. */
+/** The build that the page was last reloaded for. */
 const renewedFor = storedValue<string>(() => sessionStorage, "pyoco.renewed-for", "", isText);
 const underWay = new Map<Load<unknown>, Promise<unknown>>();
 const here = new Map<Load<unknown>, unknown>();
-/** A browser may remember that an import failed, and a style is asked for only once: only a new page tries again. */
+/** A browser may cache a failed import, and loads a style only once: only a reload tries again. */
 const failed = new Set<Load<unknown>>();
 
-/** For the tests, which have one page that cannot be loaded again. */
+/** Replaced in tests, which cannot reload their page. */
 export const browser = { reload: () => location.reload() };
 
-/** Start to load a part; whoever uses it is told how it went. */
+/** Start loading a part. */
 export function loadPart<T>(load: Load<T>): Promise<T> {
   const begun = underWay.get(load) ?? begin(load);
   underWay.set(load, begun);
@@ -44,14 +44,14 @@ async function begin<T>(load: Load<T>): Promise<T> {
   }
 }
 
-/** The part, as soon as it is there. React's own `lazy` would wait for 300 ms on purpose, and keep a failure. */
+/** The part, once loaded. React's `lazy` would delay by 300 ms and cache a failure. */
 export function usePart<T>(load: Load<T>): T | null {
   const [, drawAgain] = useState({});
   const [failure, setFailure] = useState<unknown>(null);
   const part = here.get(load) as T | undefined;
   const isHere = part !== undefined;
   useEffect(() => {
-    // As it was drawn: it may have come since, and has to be drawn then.
+    // It may have been loaded between render and effect.
     if (isHere) return;
     const fail = (error: unknown) => {
       failed.add(load);
@@ -69,7 +69,7 @@ function anotherPage(): Promise<never> {
   return new Promise(() => undefined);
 }
 
-/** Which build the gateway serves now. */
+/** The build that the gateway serves now. */
 async function servedBuild(): Promise<string> {
   let answer: Response;
   try {
@@ -81,6 +81,6 @@ async function servedBuild(): Promise<string> {
   return buildOf(new DOMParser().parseFromString(await answer.text(), "text/html"));
 }
 
-/** The name of the first script has a hash of all that it can load. */
+/** The file name of the first script contains a hash of everything it can load. */
 const buildOf = (page: Document): string =>
   page.querySelector("script[type=module][src]")?.getAttribute("src") ?? "";

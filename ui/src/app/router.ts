@@ -1,4 +1,4 @@
-/** Where the page is: a path behind the `#`, since the paths before it are those of the API. */
+/** The current place: the path after `#`, since paths before it belong to the API. */
 import { useMemo, useSyncExternalStore } from "react";
 
 export interface Place {
@@ -66,10 +66,10 @@ export function usePlace(): Place {
   return useMemo(() => parseHash(hash), [hash]);
 }
 
-/** The name of the entry of the history that is shown: Back leads to the same one again, a link to a new one. */
+/** The key of the current history entry: Back returns to the same one, a link creates a new one. */
 export const useEntry = (): string => useSyncExternalStore(subscribe, currentEntry);
 
-/** The query of the address, and a way to change parts of it: a filter is a place one can come back to. */
+/** The query of the URL, and a function that changes parts of it. */
 export function useQueryState() {
   const { path, query } = usePlace();
   const change = (patch: QueryPatch, options?: { replace?: boolean }) =>
@@ -77,7 +77,7 @@ export function useQueryState() {
   return [query, change] as const;
 }
 
-/** The values of a path that fits the pattern, or null. */
+/** The values of a path that matches the pattern, or null. */
 export function match(pattern: string, path: string): Record<string, string> | null {
   const names: string[] = [];
   const source = pattern.replace(/:(\w+)/g, (_, name: string) => {

@@ -1,15 +1,15 @@
-/** Every screen with its address. A screen is loaded when it is first opened. */
+/** All screens with their paths. A screen is loaded when it is first opened. */
 import type { ComponentType } from "react";
 import { match } from "./router";
 
 export interface ScreenProps {
-  /** The values of the address: `params.id` of `/runs/:id`. */
+  /** The values of the path: `params.id` of `/runs/:id`. */
   params: Record<string, string>;
 }
 type ScreenComponent = ComponentType<ScreenProps>;
 interface ScreenPart {
   default: ScreenComponent;
-  /** Starts to read what the screen shows first, before anything can be drawn. */
+  /** Prefetches the data of the screen before it is rendered. */
   begin?: (query: URLSearchParams) => void;
 }
 type Load = () => Promise<ScreenPart>;
@@ -17,7 +17,7 @@ export type ScreenName = "home" | "runs" | "inbox" | "workers" | "wheels" | "dlq
 
 export interface Screen {
   path: string;
-  /** Which entry of the navigation it belongs to. */
+  /** The navigation entry it belongs to. */
   nav: ScreenName;
   load: Load;
 }

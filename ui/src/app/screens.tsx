@@ -1,4 +1,4 @@
-/** What the navigation leads to. */
+/** The entries of the navigation. */
 import { Activity, Boxes, House, Inbox, type LucideIcon, MailX, Play, Server, Settings } from "lucide-react";
 import type { ScreenName } from "./routes";
 
@@ -8,7 +8,7 @@ export interface NavEntry {
   name: ScreenName;
   path: string;
   icon: LucideIcon;
-  /** `g` and this letter go there. */
+  /** The letter after `g` that goes there. */
   letter: string;
 }
 

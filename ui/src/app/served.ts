@@ -1,4 +1,4 @@
-/** What the gateway said about itself in the page that it served (http_api/dashboard.py). */
+/** What the gateway put into the served page (http_api/routes/dashboard_routes.py). */
 const { dataset } = document.documentElement;
 
 export const apiKeyHeader = dataset.apiKeyHeader ?? "X-API-Key";

@@ -1,4 +1,4 @@
-/** Keys that do something: one listener, and whoever is on the screen says which keys it takes.
+/** Keyboard shortcuts: one listener, and components that register their keys.
  *
  * A key is written as `j`, `shift+x`, `mod+k` (Ctrl, or Cmd on a Mac), or as a sequence, `g r`.
  */
@@ -7,13 +7,13 @@ import { createStore, type Store } from "../lib/store";
 
 export interface Shortcut {
   keys: string;
-  /** For the list of keys; without it, the key is not listed. */
+  /** For the list of shortcuts; without it the key is not listed. */
   label?: string;
   run: () => void;
 }
 
 const SEQUENCE_MS = 1_200;
-/** Opens and closes the palette, wherever one is. */
+/** Opens and closes the command palette, everywhere. */
 const EVERYWHERE = "mod+k";
 const active: Store<readonly Shortcut[]> = createStore<readonly Shortcut[]>([]);
 let begun = "";
@@ -21,7 +21,7 @@ let begunAt = 0;
 
 export const activeShortcuts = active;
 
-/** Take a key while the component is there; the one that came last wins. */
+/** Register a key while the component is mounted; the last one wins. */
 export function useShortcut(keys: string, run: () => void, label?: string): void {
   const handle = useEffectEvent(run);
   useEffect(() => {
@@ -31,7 +31,7 @@ export function useShortcut(keys: string, run: () => void, label?: string): void
   }, [keys, label]);
 }
 
-/** Several keys that are known beforehand, such as those of the navigation. */
+/** Several keys at once, such as those of the navigation. */
 export function useShortcuts(shortcuts: readonly Shortcut[]): void {
   useEffect(() => {
     active.set([...active.get(), ...shortcuts]);
@@ -43,7 +43,7 @@ export function nameOf(event: KeyboardEvent): string {
   const parts: string[] = [];
   if (event.ctrlKey || event.metaKey) parts.push("mod");
   if (event.altKey) parts.push("alt");
-  // Of a letter, shift is part of the name; of a sign such as `?`, it is part of the sign.
+  // For a letter, shift is part of the name; for a symbol such as `?`, it is part of the symbol.
   if (event.shiftKey && (/^[a-z]$/i.test(event.key) || event.key.length > 1)) parts.push("shift");
   parts.push(event.key.length === 1 ? event.key.toLowerCase() : event.key);
   return parts.join("+");
@@ -73,7 +73,7 @@ function isTyping(target: EventTarget | null): boolean {
   return isText || target.isContentEditable || ["TEXTAREA", "SELECT"].includes(target.tagName);
 }
 
-/** Enter and the space bar belong to the link or the button that has the focus. */
+/** Enter and Space belong to the focused link or button. */
 function isPressing({ key, target }: KeyboardEvent): boolean {
   if (key !== "Enter" && key !== " ") return false;
   return target instanceof Element && target.closest("a, button, summary, [role=tab]") !== null;

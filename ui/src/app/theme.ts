@@ -1,4 +1,4 @@
-/** Light, dark, or whatever the system wants at the moment. */
+/** Light, dark, or the setting of the system. */
 import { storedValue } from "../lib/store";
 
 export type Theme = "auto" | "light" | "dark";

@@ -1,6 +1,6 @@
-/** How many questions are open: the number beside the inbox.
+/** The number of open questions, shown in the navigation.
  *
- * Read now and then: a stream for it would take one of the few connections that a browser has to one host.
+ * Polled: a stream would use one of the few connections that a browser has per host.
  */
 import { api } from "../api/client";
 import { useRead } from "../api/queries";

@@ -1,17 +1,17 @@
-/** Sends an answer so that it counts once: the same answer again is the same request, under the same name. */
+/** Sends an answer exactly once: the same answer is sent under the same decision id. */
 import { HumanWaitError, type HumanWaitsClient } from "./client";
 import type { HumanWait, ProposalAnswer, Receipt, RespondBody } from "./types";
 
 interface Attempt {
   answer: string;
   decisionId: string;
-  /** While it is on its way. */
+  /** While the request is pending. */
   sending: Promise<Receipt> | null;
 }
 
 export type Respond = (id: string, answer: unknown) => Promise<Receipt>;
 
-/** `find` gives the open questions that were shown under an id: that of a question, or that of its run. */
+/** `find` returns the open questions shown under an id: of a question, or of its run. */
 export function answering(client: HumanWaitsClient, find: (id: string) => HumanWait[]): Respond {
   const attempts = new Map<string, Attempt>();
 
@@ -25,7 +25,7 @@ export function answering(client: HumanWaitsClient, find: (id: string) => HumanW
         "ambiguous_wait",
       );
     }
-    // By the question's own id: the run may have come to another question since this one was shown.
+    // By the id of the question: the run may have reached another question since.
     const wait = shown[0] ?? (id.includes(".") ? await client.get(id) : null);
     if (!wait) return client.resume(id, answer, decisionId);
     return client.respond(wait.wait_id, { ...bodyFor(wait, answer), decision_id: decisionId });
@@ -35,7 +35,7 @@ export function answering(client: HumanWaitsClient, find: (id: string) => HumanW
     const text = JSON.stringify(answer) ?? "";
     const before = attempts.get(id);
     if (before?.answer === text && before.sending) return before.sending;
-    // Whether an attempt that failed has arrived is not known: the same name makes sure of it.
+    // A failed attempt may have arrived: the same id makes the retry safe.
     const decisionId = before?.answer === text ? before.decisionId : newId();
     const attempt: Attempt = { answer: text, decisionId, sending: null };
     attempt.sending = send(id, answer, decisionId).finally(() => {
@@ -57,7 +57,7 @@ export function bodyFor(wait: HumanWait, answer: unknown): RespondBody {
   };
 }
 
-/** `randomUUID` is there only for pages that came over https or from this machine. */
+/** `randomUUID` exists only for https and localhost. */
 const newId = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join(
     "",

@@ -1,12 +1,12 @@
-/** The requests about questions to people: a gateway's `/waits` and `/resume`. Without React. */
+/** Requests to `/waits` and `/resume` of a gateway. Without React. */
 import type { HumanWait, HumanWaitDetails, Receipt, RespondBody } from "./types";
 
 export interface HumanWaitsOptions {
-  /** Where the gateway is: `https://pyoco.example.com`, or `/pyoco` behind a proxy of your own. */
+  /** The gateway: `https://pyoco.example.com`, or `/pyoco` behind your own proxy. */
   api: string;
   /** Sent with every request, such as `X-API-Key`. Called each time, so that a key may change. */
   headers?: () => Record<string, string>;
-  /** In place of the browser's `fetch`. */
+  /** Replaces the browser's `fetch`. */
   fetch?: (request: Request) => Promise<Response>;
 }
 
@@ -15,7 +15,7 @@ export interface FieldError {
   message: string;
 }
 
-/** A refusal in the gateway's own words. `error` is a word for programs: `already_decided`, `expired`, … */
+/** An error response. `error` is machine-readable: `already_decided`, `expired`, … */
 export class HumanWaitError extends Error {
   override readonly name = "HumanWaitError";
 
@@ -42,7 +42,7 @@ export class HumanWaitError extends Error {
 }
 
 export interface HumanWaitsClient {
-  /** All that is open, with the next deadline first. */
+  /** All open questions, the next deadline first. */
   list(signal?: AbortSignal): Promise<HumanWait[]>;
   get(waitId: string, signal?: AbortSignal): Promise<HumanWaitDetails>;
   respond(waitId: string, body: RespondBody): Promise<Receipt>;

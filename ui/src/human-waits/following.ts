@@ -1,9 +1,9 @@
-/** Follows the inbox: a stream of events and, where none gets through, the list again and again. */
+/** Follows the inbox: an event stream or, if none gets through, polling. */
 import type { HumanWaitsClient } from "./client";
 import type { InboxEvent } from "./openWaits";
 import type { HumanWait } from "./types";
 
-/** `live`: changes come by themselves. `polling`: they come late. `away`: nothing comes. `refused`: nor will it. */
+/** `live`: streamed. `polling`: delayed. `away`: unreachable, retried. `refused`: not retried. */
 export type InboxState = "connecting" | "live" | "polling" | "away" | "refused";
 
 export interface InboxHandlers {
@@ -12,8 +12,8 @@ export interface InboxHandlers {
   onState(state: InboxState, problem: unknown): void;
 }
 
-// The gateway says all that is open at once, and then something every 15 seconds. A proxy that holds a
-// stream back until it is complete says nothing.
+// The gateway sends all open questions at once, and then a keepalive every 15 seconds. A proxy that buffers
+// the stream sends nothing.
 const FIRST_EVENT_MS = 5_000;
 const SILENCE_MS = 45_000;
 const FIRST_PAUSE_MS = 250;
@@ -37,7 +37,7 @@ export async function followInbox(
   while (!signal.aborted) {
     heard = false;
     await readStream(client, lastId, onEvents, signal);
-    // A stream that has broken off is taken up behind its last event.
+    // A broken stream resumes after its last event.
     if (!heard && !signal.aborted) {
       lastId = undefined;
       if (!(await readList(client, handlers, signal))) return;
@@ -47,7 +47,6 @@ export async function followInbox(
   }
 }
 
-/** Whether it is worth trying again. */
 async function readList(
   client: HumanWaitsClient,
   handlers: InboxHandlers,
@@ -64,20 +63,20 @@ async function readList(
   return true;
 }
 
-/** A refusal stays one until something else is asked, or by somebody else. */
+/** A refusal is final until the request or the key changes. */
 function isFinal(problem: unknown): boolean {
   const status = (problem as { status?: unknown } | null)?.status;
   return typeof status === "number" && status >= 400 && status < 500 && status !== 429;
 }
 
-/** Until it ends, for whatever reason: why there is none, the list says, which fails then as well. */
+/** Runs until the stream ends. The reason of a failure is found by the list request, which fails too. */
 async function readStream(
   client: HumanWaitsClient,
   after: string | undefined,
   onEvents: (events: readonly InboxEvent[]) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  // Of its own, so that what a watchdog ends is not what the caller ends.
+  // Separate, to distinguish the watchdog from an abort by the caller.
   const stop = new AbortController();
   const end = () => stop.abort();
   signal.addEventListener("abort", end, { once: true });
@@ -99,7 +98,7 @@ async function readStream(
       onEvents(events);
     }
   } catch {
-    // Broken off, refused, or silent for too long.
+    // Broken, refused, or silent for too long.
   } finally {
     clearTimeout(watchdog);
     signal.removeEventListener("abort", end);

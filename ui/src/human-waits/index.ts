@@ -1,4 +1,4 @@
-/** Questions to people in a page of your own. This folder needs React and nothing else: copy it. */
+/** Questions to people in your own page. This folder needs only React: copy it. */
 export type { Respond } from "./answering";
 export { HumanWaitError, type HumanWaitsClient, type HumanWaitsOptions, humanWaitsClient } from "./client";
 export type { InboxState } from "./following";

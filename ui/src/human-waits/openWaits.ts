@@ -1,4 +1,4 @@
-/** What is open, as the events of the inbox tell it: values in, values out. */
+/** The open questions as a pure function of inbox events. */
 import type { HumanWait, WaitingRun } from "./types";
 
 export type OpenWaits = ReadonlyMap<string, HumanWait>;
@@ -12,7 +12,7 @@ export interface InboxEvent {
 export const openWaits = (waits: readonly HumanWait[]): OpenWaits =>
   new Map(waits.filter(({ state }) => state === "open").map((wait) => [wait.wait_id, wait]));
 
-/** Several events at once: many may come together, and many may be open. */
+/** Applies several events at once. */
 export function withEvents(before: OpenWaits, events: readonly InboxEvent[]): OpenWaits {
   let after: Map<string, HumanWait> | null = null;
   for (const { event, data } of events) {
@@ -31,7 +31,7 @@ export function without(before: OpenWaits, waitId: string): OpenWaits {
   return after.delete(waitId) ? after : before;
 }
 
-/** The runs that wait, the one with the next deadline first, each with its questions in the same order. */
+/** The waiting runs, the next deadline first, each with its questions in the same order. */
 export function runsOf(waits: OpenWaits): WaitingRun[] {
   const runs = new Map<string, WaitingRun>();
   const inOrder = [...waits.values()].sort(

@@ -1,4 +1,4 @@
-/** For tests: a question, and a gateway that is not there. */
+/** For tests: a question, and a fake gateway. */
 import type { HumanWait } from "./types";
 
 export function aWait(waitId: string, fields: Partial<HumanWait> = {}): HumanWait {
@@ -28,7 +28,7 @@ export function aWait(waitId: string, fields: Partial<HumanWait> = {}): HumanWai
 export const json = (value: unknown, status = 200): Response =>
   new Response(JSON.stringify(value), { status, headers: { "Content-Type": "application/json" } });
 
-/** A stream of events that the test writes to. */
+/** An event stream that the test writes to. */
 export function eventStream() {
   const encoder = new TextEncoder();
   let out: ReadableStreamDefaultController<Uint8Array> | undefined;

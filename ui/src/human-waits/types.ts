@@ -1,9 +1,9 @@
-/** What the gateway says about questions to people, and what it takes as an answer. */
+/** Types of questions and answers. */
 
 export type WaitState = "open" | "answered" | "expired" | "cancelled";
 export type Decision = "approved" | "edited" | "rejected";
 
-/** Who did something, as far as the gateway can tell. */
+/** Who did something, as far as the gateway knows. */
 export interface Actor {
   tenant_id?: string | null;
   api_key_id?: string | null;
@@ -27,16 +27,16 @@ export interface HumanWait {
   deadline_at: number;
   arming: number;
   tenant_id: string | null;
-  /** Names or ids of API keys; empty: everybody. */
+  /** Names or ids of API keys; empty: anyone. */
   assignees: string[];
-  /** Null: there is no proposal. */
+  /** Null without a proposal. */
   proposal_digest: string | null;
   decided_at: number | null;
   decided_by: Actor | null;
   decision: Decision | null;
 }
 
-/** One question with all of it: what an answer must look like, the proposal, and what became of it. */
+/** One question in full: schema, proposal and result. */
 export interface HumanWaitDetails extends HumanWait {
   /** A JSON Schema; null: any JSON is an answer. */
   schema: Record<string, unknown> | boolean | null;
@@ -47,7 +47,7 @@ export interface HumanWaitDetails extends HumanWait {
   decision_id: string | null;
 }
 
-/** A run that waits for people: the first of its questions, and all of them. */
+/** A waiting run: its first question, and all of them. */
 export interface WaitingRun {
   id: string;
   run_id: string;
@@ -60,10 +60,10 @@ export interface WaitingRun {
 /** The answer to a proposal. */
 export interface ProposalAnswer {
   decision: Decision;
-  /** What is to be in place of the proposal, if it is edited. */
+  /** Replaces the proposal, if it is edited. */
   value?: unknown;
   note?: string;
-  /** Of the proposal that was shown; without it, of the one in `runs`. */
+  /** Of the proposal that was shown; default: of the one in `runs`. */
   digest?: string;
 }
 
@@ -82,6 +82,6 @@ export interface Receipt {
   wait_id?: string;
   decided_at?: number;
   decision?: Decision | null;
-  /** Whether the same answer had been given before. */
+  /** Whether the same answer was given before. */
   repeated?: boolean;
 }

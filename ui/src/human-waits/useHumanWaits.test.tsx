@@ -5,7 +5,7 @@ import { aWait, eventStream, json } from "./testing";
 
 type Answering = (request: Request) => Response | Promise<Response>;
 
-/** The hook at a gateway that answers as told; `asked` has the requests. */
+/** The hook with a fake gateway; `asked` has the requests. */
 function atGateway(answer: Answering) {
   const asked: Request[] = [];
   const fetch = async (request: Request) => {

@@ -1,4 +1,4 @@
-/** A React hook for questions to people: what is open, live, and a way to answer.
+/** A React hook for questions to people: the open questions, live, and a function to answer.
  *
  *     const { runs, reload, respond } = useHumanWaits({ api: "/pyoco" });
  *     await respond(runs[0].id, { decision: "approved" });
@@ -11,20 +11,20 @@ import { type OpenWaits, openWaits, runsOf, withEvents, without } from "./openWa
 import type { WaitingRun } from "./types";
 
 export interface UseHumanWaitsOptions extends HumanWaitsOptions {
-  /** Milliseconds between two readings of the list where no stream gets through. */
+  /** Poll interval in milliseconds, if no stream gets through. */
   pollMs?: number;
 }
 
 export interface HumanWaits {
-  /** The runs that wait, the next deadline first, each with its open questions. */
+  /** The waiting runs, the next deadline first, each with its open questions. */
   runs: WaitingRun[];
-  /** Whether `runs` has been read yet. */
+  /** Whether `runs` has been loaded. */
   ready: boolean;
   state: InboxState;
-  /** What went wrong, while `state` is `away` or `refused`. */
+  /** The error while `state` is `away` or `refused`. */
   problem: unknown;
   reload: () => Promise<void>;
-  /** Answers the question with this id, or the only open one of the run with this id. */
+  /** Answers the question with this id, or the only open question of the run with this id. */
   respond: Respond;
 }
 
@@ -105,7 +105,7 @@ function found(waits: OpenWaits, id: string) {
   return wait ? [wait] : [...waits.values()].filter(({ run_id }) => run_id === id);
 }
 
-/** A browser has few connections to one host: a page that nobody looks at holds none open. */
+/** A browser has few connections per host: a hidden page holds none. */
 function usePageIsVisible(): boolean {
   return useSyncExternalStore(onVisibility, () => !document.hidden);
 }

@@ -1,4 +1,4 @@
-/** Which of the two languages is spoken: the one chosen here, else the one that the gateway put into the page. */
+/** The current language: chosen in this browser, else the one that the gateway put into the page. */
 import { createStore, storedValue, useStore } from "../lib/store";
 
 export type Language = "en" | "ja";

@@ -17,7 +17,7 @@ const codes = import.meta.glob<string>(["../**/*.{ts,tsx}", "!../**/*essages.ts"
 });
 const sources = Object.values(codes).join("\n");
 
-/** Words that are the same in every language: names, and what is typed as it is. */
+/** Words that are the same in both languages: names, and literal input. */
 const SAME_EVERYWHERE = new Set([
   "flow.yaml",
   "Pyoco",
@@ -34,7 +34,7 @@ const ATTRIBUTES =
   /^(title|alt|placeholder|label|hint|note|aria-(label|description|roledescription|valuetext))$/;
 const isText = (text: string) => /\p{L}/u.test(text) && !SAME_EVERYWHERE.has(text.trim());
 
-/** The texts in a file that somebody would see, and that are written there rather than among the messages. */
+/** Visible texts in a file that are not among the messages. */
 function literals(path: string, code: string): string[] {
   const file = ts.createSourceFile(path, code, ts.ScriptTarget.Latest, true, ts.ScriptKind.TSX);
   const found: string[] = [];
@@ -42,7 +42,7 @@ function literals(path: string, code: string): string[] {
     if (isText(text))
       found.push(`${file.getLineAndCharacterOfPosition(node.getStart()).line + 1}: ${text.trim()}`);
   };
-  /** The texts that an expression may be: what decides between them is none of them. */
+  /** The texts that an expression may yield, without its conditions. */
   const shown = (node: ts.Node): void => {
     if (ts.isStringLiteralLike(node)) tell(node, node.text);
     else if (ts.isTemplateExpression(node))
@@ -92,7 +92,7 @@ describe("every text is there in both languages", () => {
     expect(same).toEqual([]);
   });
 
-  // A key may be put together where it is used: its beginning is looked for as well.
+  // A key may be composed where it is used: its prefix is searched too.
   it.each(sets)("%s has no text that nobody uses", (_, { en }) => {
     const unused = Object.keys(en).filter((key) => {
       const stem = key.includes(".") ? key.slice(0, key.lastIndexOf(".") + 1) : null;

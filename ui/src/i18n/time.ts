@@ -25,7 +25,7 @@ export function relativeTime(moment: number, now: number, language: Language): s
   return formats[language].ago.format(Math.trunc(seconds / size), unit);
 }
 
-/** The exact moment, with seconds and time zone. */
+/** With seconds and time zone. */
 export function exactTime(moment: number, language: Language): string {
   return formats[language].exact.format(moment * 1000);
 }

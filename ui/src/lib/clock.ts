@@ -1,4 +1,4 @@
-/** One clock for all relative times of the page, so that they all move at once and only while somebody looks. */
+/** One clock for all relative times, so that they change together and only while the page is visible. */
 import { useSyncExternalStore } from "react";
 
 const TICK_MS = 1_000;
@@ -26,5 +26,5 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
-/** Unix seconds, a new value every second. */
+/** Unix seconds, updated every second. */
 export const useNow = (): number => useSyncExternalStore(subscribe, () => now) / 1000;

@@ -1,6 +1,6 @@
-/** JSON with whole numbers of any length: JavaScript's own would round those beyond 2^53 to another number. */
+/** JSON with integers of any length: JavaScript rounds those beyond 2^53. */
 
-/** A whole number as it was written. In JSON, it is that number again. */
+/** An integer as it was written. */
 export class ExactNumber {
   constructor(readonly source: string) {}
 
@@ -13,26 +13,26 @@ export class ExactNumber {
   }
 }
 
-// What the language has, and its types do not yet: a value whose text is taken as it is.
+// `JSON.rawJSON`, which the types do not have yet.
 const engine = JSON as { rawJSON?: (text: string) => unknown };
 
-/** Whether `JSON.stringify` writes an exact number as it is; older browsers cannot. */
+/** Whether `JSON.stringify` can write an exact number; older browsers cannot. */
 export const sendsExact = (): boolean => engine.rawJSON !== undefined;
 
-/** Whether the text is a whole number of more digits than a JavaScript number keeps. */
+/** Whether the text is an integer with more digits than a JavaScript number keeps. */
 export const isInexact = (text: string): boolean =>
   /^[+-]?\d+$/.test(text) && !Number.isSafeInteger(Number(text));
 
 const LONG = /\d{16}/;
-// Strings are matched so that what is in them is passed over.
+// Strings are matched to skip their content.
 const STRING_OR_LONG = /"(?:\\.|[^"\\])*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
-// Stands before an exact number while it is a string; nobody else can know it.
+// Marks an exact number while it is a string; random, so that no text contains it.
 const MARK = `exact-${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
 const MARKED = new RegExp(`"${MARK}(-?\\d+)"`, "g");
 
 export function parseJson(text: string): unknown {
   if (!LONG.test(text)) return JSON.parse(text);
-  // First as it is: what is no JSON must not become some by a mark.
+  // Validate first: invalid JSON must not become valid by the marks.
   const plain: unknown = JSON.parse(text);
   const marked = text.replace(STRING_OR_LONG, (found) => (isInexact(found) ? `"${MARK}${found}"` : found));
   if (marked === text) return plain;
@@ -41,7 +41,7 @@ export function parseJson(text: string): unknown {
   );
 }
 
-/** As JSON for people to read, with every number as it was written. */
+/** Formatted JSON, with every number as it was written. */
 export function jsonText(value: unknown, indent?: number): string {
   const written = JSON.stringify(
     value,
@@ -56,7 +56,7 @@ export function jsonText(value: unknown, indent?: number): string {
 
 const TOKEN = /"(?:\\.|[^"\\])*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
-/** The same JSON with one value in a line. Every value stays as it is written. */
+/** The same JSON with one value per line. Values are not changed. */
 export function tidied(json: string): string {
   let depth = 0;
   let text = "";

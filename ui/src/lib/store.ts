@@ -1,4 +1,4 @@
-/** A value that lives outside of React: read anywhere, and drawn again where it is used. */
+/** A value outside of React that re-renders its users. */
 import { useSyncExternalStore } from "react";
 import { parseJson } from "./exactJson";
 
@@ -29,10 +29,10 @@ export function useStore<T>(store: Store<T>): T {
   return useSyncExternalStore(store.subscribe, store.get);
 }
 
-/** A browser's storage. Where it is forbidden, even its name throws: it is only named where that is caught. */
+/** A browser's storage. If it is forbidden, even accessing it throws: access it only inside try. */
 type NamedStorage = () => Storage;
 
-/** A store that a browser's storage remembers. Where that is refused, it is remembered until the page ends. */
+/** A store kept in a browser's storage, or in memory if that is not available. */
 export function storedValue<T>(
   storage: NamedStorage,
   key: string,
@@ -46,19 +46,19 @@ export function storedValue<T>(
       try {
         storage().setItem(key, JSON.stringify(value));
       } catch {
-        // Full, or forbidden by the browser's settings: the value still holds for this page.
+        // Full or forbidden: the value is kept for this page only.
       }
       store.set(value);
     },
   };
 }
 
-/** Forget a value that no code may have read yet. */
+/** Remove a value that may not have been read yet. */
 export function forgetStored(storage: NamedStorage, key: string): void {
   try {
     storage().removeItem(key);
   } catch {
-    // Forbidden: there is nothing in it.
+    // Forbidden: it is empty.
   }
 }
 

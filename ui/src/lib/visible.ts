@@ -1,15 +1,15 @@
-/** Text from people and programs, such that it can be trusted to look like what it is.
+/** Makes text of people and programs safe to display.
  *
- * A sign that turns the direction of a text around, or that nobody sees, can make a name look like another one.
+ * Characters that reverse the direction or are invisible can make a name look like another one.
  */
 
-// Control characters without tab and line feed, signs of direction, invisible ones, fillers, tags, lone surrogates.
-// The joiners U+200C and U+200D stay: writing systems and emoji need them.
+// Control characters except tab and line feed, direction marks, invisible ones, fillers, tags, lone surrogates.
+// The joiners U+200C and U+200D stay: scripts and emoji need them.
 const UNSEEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
   /[\0-\x08\x0B-\x1F\x7F-\x9F\u00AD\u061C\u115F\u1160\u17B4\u17B5\u180E\u200B\u200E\u200F\u2028-\u202E\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB\u{E0000}-\u{E007F}]|\u034F|\p{Surrogate}/gu;
 const RIGHT_TO_LEFT = /[\u0590-\u08FF\uFB1D-\uFDFF\uFE70-\uFEFC\u{10800}-\u{10FFF}\u{1E800}-\u{1EFFF}]/u;
-// In parentheses, so that `split` gives it as every second piece.
+// In parentheses, so that `split` returns it as every second piece.
 const ISOLATED = /(\u2068[^\u2066-\u2069]*\u2069)/gu;
 
 const codeOf = (sign: string): string =>
@@ -17,13 +17,13 @@ const codeOf = (sign: string): string =>
 
 const withCodes = (text: string): string => text.replace(UNSEEN, (sign) => `⟨U+${codeOf(sign)}⟩`);
 
-/** With the code of every sign that nobody would see: `a⟨U+202E⟩b`.
+/** Shows the code of every invisible character: `a⟨U+202E⟩b`.
  *
- * What `isolated` put around a text stays: a sentence that was made visible is the same when it is shown once more.
+ * Idempotent: the marks of `isolated` stay.
  */
 export const visible = (text: string): string =>
   text
-    // As some systems end their lines.
+    // CRLF line endings.
     .replaceAll("\r\n", "\n")
     .split(ISOLATED)
     .map((piece, at) =>
@@ -31,13 +31,13 @@ export const visible = (text: string): string =>
     )
     .join("");
 
-/** Within a sentence: its direction is its own, and not that of what stands around it. */
+/** Isolates the direction of a text inside a sentence. */
 export function isolated(text: string): string {
   const shown = visible(text);
   return RIGHT_TO_LEFT.test(shown.replaceAll(ISOLATED, "")) ? `\u2068${shown}\u2069` : shown;
 }
 
-/** JSON that means the same, with an escape for every sign that nobody would see. Line feeds are between values. */
+/** Equivalent JSON with an escape for every invisible character. */
 export const visibleJson = (json: string): string =>
   json.replace(UNSEEN, (sign) => [...Array(sign.length).keys()].map((at) => escapeOf(sign, at)).join(""));
 

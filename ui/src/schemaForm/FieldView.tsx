@@ -1,4 +1,4 @@
-/** One field of a form, and the fields within it. */
+/** One field of a form, with nested fields. */
 import { Plus, Trash2 } from "lucide-react";
 import { type ReactNode, useId } from "react";
 import { listText, useMessages } from "../i18n/messages";
@@ -17,7 +17,7 @@ export interface FieldViewProps {
   field: Field;
   label: string;
   required: boolean;
-  /** The whole form: its name is around it already. */
+  /** The whole form: its label is outside. */
   outermost?: boolean;
   path: Path;
   value: Json | undefined;
@@ -40,7 +40,7 @@ function Leaf({ field, label, required, path, value, problems, onChange }: Field
   const takes = field.shape.kind === "json" ? field.shape.takes : undefined;
   const hint = (words || takes?.length) && <Hint words={words} takes={takes} />;
   const note = problem || hint ? `${id}-note` : undefined;
-  // Without a value, a field that must be there is null where that is allowed, and else is missing.
+  // Without a value, a required field is null if that is allowed, and missing otherwise.
   const orNull = required && field.nullable && field.shape.kind !== "json";
   const change = (next: Json | undefined) => onChange(next === undefined && orNull ? null : next);
   const place = `${field.shape.kind} ${dotted(path)}`;
@@ -182,7 +182,7 @@ function ListView({ item, most, ...props }: FieldViewProps & { item: Field; most
   );
 }
 
-/** An entry of a list has to be something. */
+/** An entry of a list needs a value. */
 const emptyOf = ({ shape }: Field): Json =>
   shape.kind === "object" ? {} : shape.kind === "text" ? "" : null;
 
@@ -202,7 +202,7 @@ function Note({ id, problem, hint }: { id?: string; problem?: string; hint?: Rea
   ) : null;
 }
 
-/** What a field is about, and what its JSON may look like. */
+/** The description of a field, and the expected form of its JSON. */
 function Hint({ words, takes = [] }: { words: string; takes?: readonly Taken[] }) {
   const t = useMessages(messages);
   return (

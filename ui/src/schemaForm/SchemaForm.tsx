@@ -1,4 +1,4 @@
-/** A form for a value of a JSON Schema. It holds no value itself: what is typed goes to `onChange`. */
+/** A form for a JSON Schema, as a controlled component. */
 import { useMessages } from "../i18n/messages";
 import type { Problems } from "./checking";
 import { FieldView } from "./FieldView";

@@ -1,4 +1,4 @@
-/** What is wrong with a value before it is sent. The gateway has the last word: what is not known here passes. */
+/** Validation before sending. Anything unknown here passes; the gateway validates again. */
 import { type Schema as AnySchema, type OutputUnit, Validator } from "@cfworker/json-schema";
 import type { Language } from "../i18n/language";
 import { translator } from "../i18n/messages";
@@ -7,12 +7,12 @@ import { dotted, exactIn, isObject, type Json, rounded, type Schema } from "./js
 import { messages } from "./messages";
 import { at } from "./references";
 
-/** By place, as the gateway writes it: `lines.0.amount`; `""` is the whole. */
+/** By path, as in errors of the gateway: `lines.0.amount`; `""` is the whole value. */
 export type Problems = ReadonlyMap<string, string>;
 
 export const NO_PROBLEMS: Problems = new Map();
 
-// Others are checked by the gateway, which may take more than the library here does.
+// Other formats are checked by the gateway, which may accept more than this library.
 const KNOWN_FORMATS = new Set(["email", "date", "date-time"]);
 const AROUND = new Set([
   "$ref",
@@ -29,7 +29,7 @@ const AROUND = new Set([
   "dependentSchemas",
 ]);
 
-// What a number may meet before it is rounded, and not after.
+// Keywords that may reject only the rounded number.
 const LOST_BY_ROUNDING = new Set([
   "uniqueItems",
   "multipleOf",
@@ -59,7 +59,7 @@ function errorsOf(value: Json, schema: Schema): OutputUnit[] {
   try {
     return new Validator(schema as AnySchema | boolean, "2020-12", false).validate(value).errors;
   } catch {
-    // A pattern that is none in JavaScript, for example.
+    // For example a pattern that is invalid in JavaScript.
     return [];
   }
 }
@@ -70,7 +70,7 @@ const pathOf = ({ instanceLocation }: OutputUnit): string[] =>
     .slice(1)
     .map((part) => decodeURIComponent(part).replaceAll("~1", "/").replaceAll("~0", "~"));
 
-/** The value that is objected to. */
+/** The rejected value. */
 function valueAt(unit: OutputUnit, root: Json): Json | undefined {
   let found: Json | undefined = root;
   for (const part of pathOf(unit))
@@ -78,11 +78,11 @@ function valueAt(unit: OutputUnit, root: Json): Json | undefined {
   return found;
 }
 
-/** Whether only the rounded number may be wrong: two long ones can become the same. */
+/** Whether only the rounded number may be invalid: two long numbers can become equal. */
 const mayBeRounding = (unit: OutputUnit, root: Json): boolean =>
   LOST_BY_ROUNDING.has(unit.keyword) && exactIn(valueAt(unit, root)).length > 0;
 
-/** A number is a text here when it has too many digits to be one. */
+/** A number with too many digits is a text here. */
 function inexact(unit: OutputUnit, root: Json, language: Language): string | null {
   if (unit.keyword !== "type") return null;
   const found = valueAt(unit, root);
@@ -98,7 +98,7 @@ function placeOf(unit: OutputUnit): string {
   return dotted(missing === undefined ? path : [...path, missing]);
 }
 
-/** The value of the keyword that was not met: the bound, the length. */
+/** The value of the violated keyword: the bound, the length. */
 function wantedBy({ keywordLocation }: OutputUnit, root: Schema): unknown {
   let found: unknown = root;
   for (const part of keywordLocation.split("/").slice(1)) {

@@ -1,4 +1,4 @@
-/** From a JSON Schema to what a form shows: one field for each value, and JSON for what no field fits. */
+/** Converts a JSON Schema to form fields, with JSON input for what no field supports. */
 import { ExactNumber, jsonText } from "../lib/exactJson";
 import { isObject, type Json, type Schema } from "./json";
 import { type Taken, takenBy } from "./outline";
@@ -12,7 +12,7 @@ export interface Choice {
 
 type TextKind = "text" | "multiline" | "email" | "url" | "date" | "date-time";
 
-/** As it is told: a text where it has more digits than a number keeps. */
+/** A text if it has more digits than a number keeps. */
 type Bound = number | string;
 
 export type Shape =
@@ -29,9 +29,9 @@ export interface Field {
   shape: Shape;
   title?: string;
   description?: string;
-  /** What is there before anybody has typed. */
+  /** The initial value. */
   initial?: Json;
-  /** The only value there may be. */
+  /** The only allowed value. */
   only?: Json;
   nullable: boolean;
 }
@@ -67,7 +67,7 @@ export function fieldOf(schema: Schema, root: Schema = schema, depth = 0): Field
   };
 }
 
-/** Whoever writes JSON is told what it may look like. */
+/** The expected form of the JSON. */
 function withOutline(shape: Shape, parts: Parts, root: Schema): Shape {
   const takes = shape.kind === "json" ? takenBy(parts, root) : [];
   return takes.length > 0 ? { kind: "json", takes } : shape;
@@ -173,10 +173,10 @@ const number = (value: unknown) => (typeof value === "number" ? value : undefine
 const bound = (value: unknown): Bound | undefined =>
   value instanceof ExactNumber ? value.source : number(value);
 
-/** What a form begins with: defaults, objects that must be there, and nothing that nobody has said. */
+/** The initial value of a form: defaults and required objects only. */
 export function initialOf({ shape, initial, only, nullable }: Field): Json | undefined {
   if (initial !== undefined) return initial;
-  // It needs no choice, where a value must be there at all.
+  // A single allowed value needs no choice, if the value is required.
   if (only !== undefined && !nullable) return only;
   if (shape.kind === "list" || shape.kind === "several") return [];
   if (shape.kind !== "object") return undefined;
@@ -188,7 +188,7 @@ export function initialOf({ shape, initial, only, nullable }: Field): Json | und
   return Object.fromEntries(members);
 }
 
-/** A schema for a value that has none, so that it can be edited in a form: everything stays what it is. */
+/** A schema for a value without one, so that it can be edited in a form. */
 export function schemaLike(value: unknown): Schema {
   if (typeof value === "boolean") return { type: "boolean" };
   if (typeof value === "number" || value instanceof ExactNumber) return { type: "number" };

@@ -1,4 +1,4 @@
-/** The controls of a form, each for one kind of value. */
+/** The controls of a form, one per kind of value. */
 import { type ComponentProps, useId } from "react";
 import { useMessages } from "../i18n/messages";
 import { ExactNumber, isInexact, parseJson, sendsExact } from "../lib/exactJson";
@@ -13,10 +13,10 @@ import { useTyped } from "./typed";
 
 export interface Wired {
   id: string;
-  /** Where its value is, and as what it is typed: a name for what was typed. */
+  /** The path of its value and its kind: the key of the typed text. */
   place: string;
   label: string;
-  /** The id of what describes it. */
+  /** The id of its description. */
   note?: string;
   invalid: boolean;
   required: boolean;
@@ -65,7 +65,7 @@ export function TextInput({
   );
 }
 
-/** In the time of whoever fills it in; sent with its zone. */
+/** In local time; sent with its time zone. */
 function MomentInput({ wired, value, onChange }: InputProps) {
   const [text, setText] = useTyped(wired.place, value, localMoment, (typed) => momentIn(typed));
   return (
@@ -89,7 +89,7 @@ function localMoment(value: Json | undefined): string {
   return new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-/** A moment, or the text itself, such as a year of five digits: that it is none is told where values are checked. */
+/** A timestamp, or the text itself if it is invalid: validation reports it. */
 export function momentIn(text: string): string | undefined {
   if (text === "") return undefined;
   const moment = new Date(text);
@@ -118,7 +118,7 @@ export function NumberInput({ wired, value, onChange }: InputProps) {
   );
 }
 
-/** A number, or the text itself: that it is none, or none that could be kept, is told where values are checked. */
+/** A number, or the text itself if it is invalid or inexact: validation reports it. */
 export function numberIn(text: string): Json | undefined {
   const bare = text.trim();
   if (bare === "") return undefined;
@@ -138,7 +138,7 @@ export function BooleanInput({ wired, value, onChange }: InputProps) {
 
 interface ChoiceInputProps extends InputProps {
   choices: Choice[];
-  /** All in sight; else behind a button. */
+  /** All choices visible, or a dropdown. */
   radios: boolean;
 }
 
@@ -248,7 +248,7 @@ function Tile({ choice, ...input }: { choice: Choice } & ComponentProps<"input">
   );
 }
 
-/** For a value that no other control fits. What is not JSON is kept as it is typed, and told. */
+/** For values that no other control supports. Invalid JSON is kept as typed and reported. */
 export function JsonInput({ wired, value, onChange }: InputProps) {
   const t = useMessages(messages);
   const [text, setText] = useTyped(wired.place, value, jsonWritten, (typed) => jsonIn(typed).value);
@@ -287,11 +287,11 @@ export function JsonInput({ wired, value, onChange }: InputProps) {
 
 interface ReadJson {
   value: Json | undefined;
-  /** Why it is no JSON. */
+  /** The parse error. */
   why?: string;
-  /** A number in it that would become another one. */
+  /** A number in it that would be changed. */
   inexact?: string;
-  /** Whether there is a number in it that no JavaScript number comes near to: it would become `null`. */
+  /** Whether it contains a number beyond the range of JavaScript, which would become `null`. */
   tooLarge?: boolean;
 }
 

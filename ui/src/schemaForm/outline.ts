@@ -1,9 +1,9 @@
-/** What a value looks like, in a line: for who writes it as JSON, where no field fits. */
+/** A one-line outline of a value, for JSON input. */
 import { jsonText } from "../lib/exactJson";
 import { type Schema, same } from "./json";
 import { isParts, type Parts, resolved, text } from "./references";
 
-/** One kind of value that is taken. */
+/** One accepted kind of value. */
 export interface Taken {
   /** Such as `{"amount": number, "note"?: string}`. */
   outline: string;
@@ -15,7 +15,7 @@ const DEEPEST = 2;
 const MOST_MEMBERS = 8;
 const MORE = "…";
 
-/** The alternatives of a schema, or the one kind of value that it takes; none: nothing is known of it. */
+/** The alternatives of a schema, or its only kind of value; empty: unknown. */
 export function takenBy(parts: Parts, root: Schema): Taken[] {
   const alternatives = (parts.oneOf ?? parts.anyOf) as Schema[] | undefined;
   if (!alternatives?.length) {

@@ -1,9 +1,9 @@
-/** The parts of a schema, with what its references lead to. */
+/** The parts of a schema with resolved references. */
 import { isObject, type Schema } from "./json";
 
 export type Parts = Record<string, unknown>;
 
-/** With what its references and its only `allOf` say; what is said here counts more. */
+/** With its references and its only `allOf` merged; its own keywords take precedence. */
 export function resolved(schema: Schema, root: Schema, seen: readonly string[] = []): Parts {
   if (typeof schema === "boolean") return {};
   let parts: Parts = schema;
@@ -15,11 +15,11 @@ export function resolved(schema: Schema, root: Schema, seen: readonly string[] =
     const { allOf, ...own } = parts as { allOf: Schema[] } & Parts;
     parts = { ...resolved(allOf[0] ?? true, root, seen), ...own };
   }
-  // What cannot be merged by laying one over the other is left to JSON.
+  // What cannot be merged is left to JSON input.
   return parts.allOf ? { title: parts.title, description: parts.description } : parts;
 }
 
-/** What a reference within the schema leads to. */
+/** Resolves a reference within the schema. */
 export function at(root: Schema, reference: string): Schema {
   let found: unknown = root;
   for (const part of reference.replace(/^#\/?/, "").split("/").filter(Boolean)) {

@@ -1,14 +1,14 @@
-/** A text that stands for a value: what is typed stays as it is typed, whatever value it means. */
+/** Keeps typed text as it is, whatever value it stands for. */
 import { createContext, useContext, useState } from "react";
 import { type Json, same } from "./json";
 
-/** Texts by the place of their field: who comes back to a form finds what was no value yet, too. */
+/** Typed texts by field path: invalid input survives when the form is opened again. */
 export interface TypedTexts {
   get: (place: string) => string | undefined;
   set: (place: string, text: string) => void;
 }
 
-/** Where texts outlive their field; without it, they go with it. */
+/** Where texts outlive their field; default: they do not. */
 export const KeptTexts = createContext<TypedTexts>({ get: () => undefined, set: () => undefined });
 
 export function useTyped(
@@ -20,9 +20,9 @@ export function useTyped(
   const kept = useContext(KeptTexts);
   const [text, setText] = useState(() => kept.get(place) ?? written(value));
   const meant = read(text);
-  // What is no value yet is null where there must be one, such as in a list.
+  // Invalid input is null where a value is required, such as in a list.
   const isOwn = same(meant, value) || (meant === undefined && value === null);
-  // The value came from elsewhere: a default, or another entry that moved up.
+  // The value was changed from outside: a default, or another entry that moved up.
   if (!isOwn) {
     const fresh = written(value);
     if (fresh !== text) setText(fresh);

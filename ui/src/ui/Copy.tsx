@@ -6,7 +6,7 @@ import { messages } from "./messages";
 
 const SHOWN_MS = 1_500;
 
-/** Copies a text, and says that it has. */
+/** A button that copies a text and confirms it. */
 export function CopyButton({ text }: { text: string }) {
   const t = useMessages(messages);
   const [copied, setCopied] = useState(false);

@@ -1,6 +1,6 @@
-/** A modal dialog: the browser's own, which keeps the focus inside and the rest of the page out of reach.
+/** A modal dialog: the native one, which traps the focus.
  *
- * The usual libraries put a <style> into the page to stop it from scrolling, which our policy forbids.
+ * Common libraries add a <style> to the page to stop scrolling, which our policy forbids.
  */
 
 import { X } from "lucide-react";
@@ -16,10 +16,10 @@ interface DialogProps {
   onClose: () => void;
   title: string;
   children: ReactNode;
-  /** The buttons at its foot. */
+  /** The buttons at the bottom. */
   actions?: ReactNode;
   width?: number;
-  /** Without head: the content shows its own. The title is still read out. */
+  /** Without a header: the content shows its own. The title is still announced. */
   bare?: boolean;
   className?: string;
 }
@@ -40,12 +40,12 @@ function OpenDialog({
   const t = useMessages(messages);
   const ref = useRef<HTMLDialogElement>(null);
   const titleId = useId();
-  // Before the dialog leaves the page, not a moment later: the focus would be taken from who types elsewhere by then.
+  // Before the dialog leaves the page: later, the focus may already be elsewhere.
   useLayoutEffect(() => {
     const dialog = ref.current;
     const before = document.activeElement;
     dialog?.showModal();
-    // The browser would choose the button that closes it.
+    // The browser would focus the close button.
     (dialog?.querySelector<HTMLElement>("input, textarea, select") ?? dialog)?.focus();
     return () => {
       dialog?.close();

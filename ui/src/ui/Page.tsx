@@ -1,4 +1,4 @@
-/** The frame of every screen: its heading, which is the tab's title too, its actions, and its content. */
+/** The frame of every screen: heading (also the title of the tab), actions and content. */
 
 import { type ReactNode, useEffect } from "react";
 import { visible } from "../lib/visible";
@@ -8,11 +8,11 @@ import { UserText } from "./UserText";
 
 interface PageProps {
   title: string;
-  /** Beside the heading: a count, or what it is about. */
+  /** Next to the heading, such as a count. */
   note?: ReactNode;
   actions?: ReactNode;
   children: ReactNode;
-  /** As high as the window: something inside scrolls, and not the page. */
+  /** As high as the window: a part inside scrolls, not the page. */
   full?: boolean;
 }
 

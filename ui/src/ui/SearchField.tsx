@@ -1,4 +1,4 @@
-/** The field that `/` goes to. What is in it holds after Enter; with `live`, at every letter. */
+/** The search field, focused by `/`. It applies after Enter or, with `live`, on every keystroke. */
 import { Search } from "lucide-react";
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { useShortcut } from "../app/shortcuts";
@@ -8,9 +8,9 @@ import styles from "./SearchField.module.css";
 interface SearchFieldProps {
   label: string;
   placeholder: string;
-  /** What is looked for now. */
+  /** The current search. */
   value: string;
-  /** Answers what stays in the field. */
+  /** Returns the text that stays in the field. */
   onSearch: (text: string) => string;
   live?: boolean;
 }

@@ -2,7 +2,7 @@ import { visible } from "../lib/visible";
 import styles from "./Tags.module.css";
 import { UserText } from "./UserText";
 
-/** Words that people gave to something, such as the tags of a worker. */
+/** Short labels, such as the tags of a worker. */
 export function Tags({ tags }: { tags: readonly string[] }) {
   if (tags.length === 0) return null;
   return (

@@ -1,4 +1,4 @@
 import { visible } from "../lib/visible";
 
-/** A name or a message that people or programs gave: it does not reorder the page, and hides nothing. */
+/** Text of people or programs: it cannot reorder the page or hide characters. */
 export const UserText = ({ text }: { text: string }) => <bdi>{visible(text)}</bdi>;

@@ -1,4 +1,4 @@
-/** Buttons, inputs and what else is operated. */
+/** Buttons, inputs and other controls. */
 import type { ComponentProps, ReactNode } from "react";
 import { useId } from "react";
 import styles from "./controls.module.css";
@@ -20,7 +20,7 @@ export function Button({ kind = "normal", className, type = "button", ...rest }:
 }
 
 interface IconButtonProps extends Omit<ButtonProps, "children"> {
-  /** Read out, and shown when the mouse rests on it. */
+  /** Announced, and shown on hover. */
   label: string;
   icon: ReactNode;
 }
@@ -46,7 +46,7 @@ export function IconButton({
   );
 }
 
-/** A link that looks like a button, since it leads somewhere. */
+/** A link that looks like a button. */
 export function ButtonLink({ kind = "normal", className, ...rest }: ComponentProps<"a"> & { kind?: Kind }) {
   return <a className={buttonClass(kind, false, className)} {...rest} />;
 }
@@ -67,11 +67,11 @@ interface FieldProps {
   label: string;
   hint?: ReactNode;
   error?: string | null;
-  /** The control; it gets the id and what describes it. */
+  /** The control; receives the id and the ids of its descriptions. */
   children: (wired: { id: string; "aria-describedby"?: string; "aria-invalid"?: boolean }) => ReactNode;
 }
 
-/** A control with its label, and with a hint or what is wrong with its value. */
+/** A control with its label, and a hint or an error. */
 export function Field({ label, hint, error, children }: FieldProps) {
   const id = useId();
   const note = error || hint ? `${id}-note` : undefined;
@@ -103,7 +103,7 @@ interface SegmentsProps<T extends string> {
   onChange: (value: T) => void;
 }
 
-/** One of a few, all of them in sight. */
+/** One of a few visible choices. */
 export function Segments<T extends string>({ label, value, options, onChange }: SegmentsProps<T>) {
   const name = useId();
   return (

@@ -1,4 +1,4 @@
-/** What a screen says when there is nothing to see, not yet, or when something went wrong. */
+/** Empty, loading and error states. */
 
 import { CircleAlert, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
@@ -13,7 +13,6 @@ import { UserText } from "./UserText";
 interface EmptyStateProps {
   icon: LucideIcon;
   title: string;
-  /** What to do next. */
   children?: ReactNode;
   actions?: ReactNode;
 }
@@ -32,12 +31,12 @@ export function EmptyState({ icon: Icon, title, children, actions }: EmptyStateP
 }
 
 interface ProblemBoxProps {
-  /** Whatever was thrown. */
+  /** Anything that was thrown. */
   problem: unknown;
   onRetry?: () => void;
 }
 
-/** A failure in the gateway's own words, with the id that the documentation knows it by. */
+/** An error of the gateway, with its id. */
 export function ProblemBox({ problem: thrown, onRetry }: ProblemBoxProps) {
   const t = useMessages(messages);
   const problem = Problem.from(thrown);
@@ -70,7 +69,7 @@ export function ProblemBox({ problem: thrown, onRetry }: ProblemBoxProps) {
   );
 }
 
-/** In place of a text that is still on its way. */
+/** A placeholder while text is loading. */
 export function Skeleton({ width = "60%" }: { width?: string | number }) {
   return <span className={styles.skeleton} style={{ width }} aria-hidden />;
 }

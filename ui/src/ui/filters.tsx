@@ -1,4 +1,4 @@
-/** What narrows a list: a row of controls, and a chip for each filter that is set. */
+/** A filter bar, with a chip per active filter. */
 import { X } from "lucide-react";
 import type { ReactNode } from "react";
 import { type QueryPatch, useQueryState } from "../app/router";
@@ -16,13 +16,13 @@ export interface Chip {
   key: string;
   name: string;
   value: string;
-  /** What the address is without it. */
+  /** The URL without it. */
   without: QueryPatch;
 }
 
 interface FilterChipsProps {
   chips: readonly Chip[];
-  /** What the address is without any filter. */
+  /** The URL without any filter. */
   none: QueryPatch;
 }
 

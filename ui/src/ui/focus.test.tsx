@@ -1,4 +1,4 @@
-/** What opens over the page gives the focus back, but never takes it from who has gone on meanwhile. */
+/** An overlay returns the focus, but does not take it from another element. */
 import { act, cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { createRoot } from "react-dom/client";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -72,7 +72,7 @@ describe("a dialog", () => {
   });
 
   it("has given the focus back when it is gone, and not later", async () => {
-    // Without `act`, as when an answer of the gateway closes it: effects then come after the browser has drawn.
+    // Without `act`, as when a response closes it: effects then run after the browser has painted.
     vi.stubGlobal("IS_REACT_ACT_ENVIRONMENT", false);
     const box = document.body.appendChild(document.createElement("div"));
     const root = createRoot(box);

@@ -1,15 +1,15 @@
-/** Menus that open at a button, by Radix: arrows, letters, Escape and the roles are theirs. */
+/** Menus by Radix. */
 import * as Dropdown from "@radix-ui/react-dropdown-menu";
 import { Check } from "lucide-react";
 import { createContext, type ReactNode, useContext, useRef } from "react";
 import { joined } from "./controls";
 import styles from "./menus.module.css";
 
-/** What is chosen is done once the menu is gone and its button has the focus: a dialog gives it back there. */
+/** The action runs when the menu is closed and its button has the focus, so that a dialog returns it there. */
 const Chosen = createContext<(act: () => void) => void>((act) => act());
 
 interface MenuProps {
-  /** The button, which must take a ref and further props. */
+  /** The button, which must accept a ref and further props. */
   trigger: ReactNode;
   children: ReactNode;
   align?: "start" | "end";
@@ -20,7 +20,7 @@ export function Menu({ trigger, children, align = "start" }: MenuProps) {
   const button = useRef<HTMLButtonElement>(null);
   const leftByClick = useRef(false);
   const onGone = (event: Event) => {
-    // Radix says so a moment after the menu is gone, and would take the focus from whoever types elsewhere by now.
+    // Radix reports this after the menu is gone, and would take the focus from another element.
     event.preventDefault();
     if (!leftByClick.current && hasNoFocusElsewhere(event.target)) button.current?.focus();
     leftByClick.current = false;
@@ -29,7 +29,7 @@ export function Menu({ trigger, children, align = "start" }: MenuProps) {
     if (act) queueMicrotask(act);
   };
   return (
-    // Not modal: what is modal puts a style into the page, which the page's policy forbids.
+    // Not modal: modal menus add a style to the page, which the policy forbids.
     <Dropdown.Root modal={false}>
       <Dropdown.Trigger ref={button} asChild>
         {trigger}
@@ -58,7 +58,7 @@ export function Menu({ trigger, children, align = "start" }: MenuProps) {
   );
 }
 
-/** Whether the focus went with the menu: then it is nowhere, which for a browser is the page's body. */
+/** Whether the focus was lost with the menu: then it is on the body. */
 function hasNoFocusElsewhere(menu: EventTarget | null): boolean {
   const { activeElement } = document;
   return !activeElement || activeElement === document.body || (menu as Node).contains(activeElement);
@@ -98,7 +98,7 @@ export function MenuCheck({
       className={styles.item}
       checked={checked}
       onSelect={(event) => {
-        // Several are usually chosen in one go.
+        // Several are usually chosen at once.
         event.preventDefault();
         onChange();
       }}

@@ -1,4 +1,4 @@
-/** `j` and `k` walk through the rows of a list by moving the focus, so that Enter does what it does anyway. */
+/** `j` and `k` move the focus between the rows of a list, so that Enter works as usual. */
 import { type RefObject, useRef } from "react";
 import { useShortcut } from "../app/shortcuts";
 

@@ -1,4 +1,4 @@
-/** What state a run or a task is in: a colour, a shape and a word, since a colour alone is not for everybody. */
+/** The status of a run or a task as colour, shape and word, since colour alone is not accessible. */
 import {
   Ban,
   CircleCheck,

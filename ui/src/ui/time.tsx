@@ -1,4 +1,4 @@
-/** A moment as people say it, with the exact one on hover; and how long something takes. */
+/** Relative times with the exact time on hover, and durations. */
 import { useLanguage } from "../i18n/language";
 import { useMessages } from "../i18n/messages";
 import { duration, exactTime, relativeTime } from "../i18n/time";
@@ -17,7 +17,7 @@ export function Ago({ at }: { at: number | null | undefined }) {
   );
 }
 
-/** From a moment to another, or to now while it goes on. */
+/** From one moment to another, or to now. */
 export function Duration({ from, to }: { from: number | null | undefined; to?: number | null }) {
   if (from == null) return <span aria-hidden>–</span>;
   return to == null ? <Growing from={from} /> : <span>{duration(Math.max(0, to - from))}</span>;

@@ -1,4 +1,4 @@
-/** Short notes about what was done, or could not be. */
+/** Short messages about results of actions. */
 import type { Problem } from "../api/problem";
 import { createStore } from "../lib/store";
 
@@ -7,7 +7,7 @@ export interface Toast {
   tone: "good" | "bad";
   title: string;
   detail?: string;
-  /** Where to look at it. */
+  /** A link to the result. */
   link?: { href: string; label: string };
 }
 
@@ -20,7 +20,7 @@ let lastId = 0;
 export function showToast(toast: Omit<Toast, "id">): void {
   lastId += 1;
   const id = lastId;
-  // The same word twice is one word.
+  // The same message twice is shown once.
   const others = toasts.get().filter((each) => each.title !== toast.title || each.detail !== toast.detail);
   toasts.set([...others, { ...toast, id }].slice(-4));
   setTimeout(() => dismissToast(id), toast.tone === "bad" ? BAD_MS : GOOD_MS);

@@ -1,4 +1,4 @@
-/** Replay or delete every letter that matches: the gateway counts first, and does it only after a yes. */
+/** Replay or delete all matching letters: counted first, then confirmed. */
 import { useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
 import { queryClient } from "../../api/queries";

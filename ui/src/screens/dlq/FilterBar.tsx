@@ -1,4 +1,4 @@
-/** Which letters are shown: text, words such as `flow:etl`, reasons, and a time. */
+/** The filters of letters: text, words such as `flow:etl`, reasons and time. */
 import { ChevronDown } from "lucide-react";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";

@@ -1,4 +1,4 @@
-/** One letter with all that it says, its run as it is now, and what can be done. */
+/** One letter in full, its run, and its actions. */
 
 import { useRef, useState } from "react";
 import { Attempt } from "../../api/attempt";
@@ -110,7 +110,7 @@ interface ActionsProps {
   onDelete: () => void;
 }
 
-/** A letter that is deleted is gone: it takes a second click. */
+/** Deleting a letter needs a confirmation. */
 function Actions({ replayable, busy, onReplay, onDelete }: ActionsProps) {
   const t = useMessages(messages);
   const [sure, setSure] = useState(false);
@@ -198,7 +198,7 @@ function Facts({ letter }: { letter: Letter }) {
   );
 }
 
-/** The run of the letter: it may have been repeated or removed since. */
+/** The run of the letter, which may have been rerun or removed since. */
 function RunNow({ id }: { id: string }) {
   const t = useMessages(messages);
   const { data, error } = useRead(["run", id, "brief"], (signal) =>

@@ -10,7 +10,7 @@ import type { Letter } from "./letters";
 import { messages } from "./messages";
 import { useReasonWord } from "./reasons";
 
-/** One row for each letter; a click opens it. */
+/** One row per letter. */
 export function LetterTable({ letters }: { letters: readonly Letter[] }) {
   const t = useMessages(messages);
   const reason = useReasonWord();

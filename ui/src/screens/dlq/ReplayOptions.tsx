@@ -14,7 +14,7 @@ interface ReplayOptionsProps {
   deleteLabel: string;
 }
 
-/** From where a run is repeated, and what becomes of its letter. */
+/** Where a replay starts, and whether the letter is deleted. */
 export function ReplayOptions({ how, onChange, deleteLabel }: ReplayOptionsProps) {
   const t = useMessages(messages);
   return (

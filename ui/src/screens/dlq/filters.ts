@@ -1,4 +1,4 @@
-/** What the address says about which dead letters are shown. */
+/** The filters of dead letters in the URL. */
 import type { QueryPatch } from "../../app/router";
 
 export const REASONS = [
@@ -15,7 +15,7 @@ export const REASONS = [
 export type Reason = (typeof REASONS)[number];
 export const isReason = (word: string): word is Reason => REASONS.some((each) => each === word);
 
-/** Filters with one value each, which can be written into the search field: `flow:etl`. */
+/** Filters with one value, which can be typed into the search field: `flow:etl`. */
 export const WORDS = ["flow", "tag", "worker", "run_id"] as const;
 export type Word = (typeof WORDS)[number];
 const isWord = (name: string): name is Word => WORDS.some((each) => each === name);
@@ -28,7 +28,7 @@ export function spanOf(query: URLSearchParams): Span | null {
   return (Object.keys(SPANS) as Span[]).find((each) => each === given) ?? null;
 }
 
-/** A filter as the API takes it; `since` is relative in the address, so that it means the same tomorrow. */
+/** A filter for the API; `since` is relative in the URL, so that it means the same tomorrow. */
 export interface LetterFilter {
   reason?: string;
   flow?: string;
@@ -52,7 +52,7 @@ export function apiFilter(query: URLSearchParams, now: number): LetterFilter {
   return filter;
 }
 
-/** What was typed: words such as `flow:etl` become filters of their own, the rest is looked for. */
+/** Typed words such as `flow:etl` become filters, the rest is a text search. */
 export function parseTyped(text: string): QueryPatch {
   const patch: QueryPatch = {};
   const rest = text.replace(/(?:^|\s)(\w+):(?:"([^"]+)"|(\S+))/g, (whole, name: string, quoted, plain) => {
@@ -63,7 +63,7 @@ export function parseTyped(text: string): QueryPatch {
     else return whole;
     return " ";
   });
-  // Another filter has other pages.
+  // A changed filter starts at the first page.
   return { ...patch, q: rest.trim().replace(/\s+/g, " ") || null, cursor: null };
 }
 

@@ -1,4 +1,4 @@
-/** Dead letters: what ended badly and why, found by its address, replayed or put away. */
+/** The dead letters. */
 import { Layers, MailCheck, SearchX } from "lucide-react";
 import { useMemo, useState } from "react";
 import { useRead } from "../../api/queries";
@@ -27,7 +27,7 @@ export default function DlqScreen() {
   const { data, error, isPending, refetch } = useRead(
     ["dlq", "list", key],
     (signal) => readLetters(filter, cursor, signal),
-    // Letters come at the front; a page further back stays as it is.
+    // New letters appear on the first page; later pages do not change.
     { keep: true, every: cursor === null ? EVERY_MS : undefined },
   );
   const letters = data?.items ?? [];
@@ -83,7 +83,7 @@ export default function DlqScreen() {
   );
 }
 
-/** The filter of the address. A time such as "the last hour" is taken anew only when the address changes. */
+/** The filter of the URL. A relative time is resolved only when the URL changes. */
 function useFilter(query: URLSearchParams) {
   const filtering = new URLSearchParams(query);
   filtering.delete("seq");

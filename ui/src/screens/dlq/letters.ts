@@ -1,4 +1,4 @@
-/** Reading dead letters, a page at a time. */
+/** Reads pages of dead letters. */
 import { api, type Schemas } from "../../api/client";
 import type { LetterFilter } from "./filters";
 
@@ -6,7 +6,7 @@ export type Letter = Schemas["LetterView"];
 type Page = Schemas["LettersView"];
 
 export const PAGE = 50;
-// One answer covers a part of the stream; so many of them without a letter are enough for one wait.
+// One response covers a part of the stream; after this many without a match, stop.
 const MOST_EMPTY = 20;
 
 type Ask = (cursor: string | null, limit: number) => Promise<Page>;

@@ -2,7 +2,7 @@ import { useMessages } from "../../i18n/messages";
 import { isReason } from "./filters";
 import { messages } from "./messages";
 
-/** Why a letter was written, for people. A reason of a newer gateway is shown as it is. */
+/** The text of a reason. An unknown reason is shown as it is. */
 export function useReasonWord(): (reason: string) => string {
   const t = useMessages(messages);
   return (reason) => (isReason(reason) ? t(`reason.${reason}`) : reason);

@@ -1,4 +1,4 @@
-/** How runs ended over time: one bar for each stretch of the window, and each bar leads to its runs. */
+/** Ended runs over time: one bar per interval, linked to its runs. */
 import { type KeyboardEvent, useRef, useState } from "react";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
@@ -30,7 +30,7 @@ export function EndedChart({ overview }: { overview: Overview }) {
   const language = useLanguage();
   const narrow = useNarrow();
   const { ended, stretch_sec: stretchSec, window } = overview;
-  // The bar that somebody points at; else all of them. By its time, since bars move on with the clock.
+  // The hovered or focused bar, else all. Identified by time, since bars move.
   const [pointedAt, setPointedAt] = useState<number | null>(null);
   const stretch = ended.find(({ at }) => at === pointedAt);
   const top = roundedUp(Math.max(...ended.map(countOf)));
@@ -97,7 +97,7 @@ function Legend({ counts, time, to }: LegendProps) {
 
 interface BarsProps {
   overview: Overview;
-  /** What a bar of full height stands for. */
+  /** The value of a full bar. */
   top: number;
   onPoint: (at: number | null) => void;
 }
@@ -106,7 +106,7 @@ function Bars({ overview, top, onPoint }: BarsProps) {
   const t = useMessages(messages);
   const language = useLanguage();
   const { ended, stretch_sec: stretchSec } = overview;
-  // One stop for the Tab key, and the arrows from there on.
+  // One tab stop; arrow keys move between bars.
   const [stopAt, setStopAt] = useState<number | null>(null);
   const known = ended.findIndex(({ at }) => at === stopAt);
   const stop = known < 0 ? ended.length - 1 : known;

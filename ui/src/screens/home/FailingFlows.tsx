@@ -1,4 +1,4 @@
-/** The flows that failed most within the window, with the newest error of each. */
+/** The flows with the most failures in the window, with their latest error. */
 
 import { href, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";

@@ -1,4 +1,4 @@
-/** The few numbers that say how things are, each a link to what it counts. */
+/** The main figures, each linked to what it counts. */
 import type { ReactNode } from "react";
 import type { Schemas } from "../../api/client";
 import { href } from "../../app/router";
@@ -80,7 +80,7 @@ const share = (part: number, language: string): string =>
 interface FigureProps {
   to: string;
   label: string;
-  /** Whose colour it has; none: that of text. */
+  /** The status whose colour it has; default: text colour. */
   status?: string;
   count: number | undefined;
   children: ReactNode;

@@ -1,4 +1,4 @@
-/** A server that has never had a run: what to do first. */
+/** First steps on a server without runs. */
 import { CircleCheck } from "lucide-react";
 import { href } from "../../app/router";
 import { useMessages } from "../../i18n/messages";

@@ -1,4 +1,4 @@
-/** What waits for a worker, tag by tag. */
+/** Waiting jobs by tag. */
 import { href } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";

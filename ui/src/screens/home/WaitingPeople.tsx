@@ -1,4 +1,4 @@
-/** The questions that people are to answer next. */
+/** The next questions to answer. */
 
 import type { Schemas } from "../../api/client";
 import { href, pathTo } from "../../app/router";

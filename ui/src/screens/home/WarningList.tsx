@@ -1,4 +1,4 @@
-/** What needs attention, each with the next thing to do; or the good word that nothing does. */
+/** Warnings with their next action, or a note that there are none. */
 import { CircleCheck, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import { href } from "../../app/router";
@@ -12,7 +12,7 @@ import styles from "./Home.module.css";
 import { messages } from "./messages";
 import type { Warning } from "./warnings";
 
-/** More names than this are a number. */
+/** Names beyond this number are only counted. */
 const NAMED = 3;
 
 export function WarningList({ warnings }: { warnings: readonly Warning[] }) {
@@ -40,7 +40,7 @@ export function WarningList({ warnings }: { warnings: readonly Warning[] }) {
   );
 }
 
-/** What tells two of a kind apart. */
+/** Distinguishes warnings of one kind. */
 const keyOf = (warning: Warning) => [
   warning.kind,
   "tag" in warning && warning.tag,
@@ -127,7 +127,7 @@ function NextLink({ to, children }: { to: string; children: string }) {
   );
 }
 
-/** Something to type into a terminal. */
+/** A command for a terminal. */
 export function Command({ text }: { text: string }) {
   return (
     <span className={styles.command}>

@@ -1,11 +1,11 @@
-/** The numbers behind the chart of ended runs: its scale, its labels, and what each bar leads to. */
+/** Scale, labels and links of the chart of ended runs. */
 import { href } from "../../app/router";
 import type { Language } from "../../i18n/language";
 import type { Overview } from "./warnings";
 
 export type Window = Overview["window"];
 export type Stretch = Overview["ended"][number];
-/** From the ground up. */
+/** From bottom to top. */
 export const ENDS = ["completed", "cancelled", "failed"] as const;
 export type End = (typeof ENDS)[number];
 
@@ -25,7 +25,7 @@ export function roundedUp(most: number): number {
   return step * power;
 }
 
-/** Where along the axis a time is written: about `wanted` of them, at round times. */
+/** The labels of the time axis: about `wanted` of them, at round times. */
 export function labelled(stretches: readonly Stretch[], stretchSec: number, wanted: number): number[] {
   const span = stretches.length * stretchSec;
   const steps = [300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800];
@@ -50,11 +50,11 @@ export function stretchLabel(stretch: Stretch, stretchSec: number, language: Lan
 
 const STATUS_OF = { completed: "COMPLETED", cancelled: "CANCELLED", failed: "FAILED" } as const;
 
-/** The runs that ended this way within the window. */
+/** The runs with this end in the window. */
 export const endedHref = (window: Window, end: End, flow?: string): string =>
   href("/runs", { status: STATUS_OF[end], since: window, flow });
 
-/** The runs that ended within one bar, those in this way if there is a way. */
+/** The runs that ended in one bar, optionally with one kind of end. */
 export function stretchHref(stretch: Stretch, stretchSec: number, end?: End): string {
   return href("/runs", {
     status: end ? STATUS_OF[end] : ["COMPLETED", "FAILED", "CANCELLED"],

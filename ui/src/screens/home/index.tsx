@@ -1,4 +1,4 @@
-/** Health at a glance: what needs attention, how runs end, who waits for whom. */
+/** The home screen. */
 import { Play } from "lucide-react";
 import { apiKey } from "../../api/apiKey";
 import { href, useQueryState } from "../../app/router";

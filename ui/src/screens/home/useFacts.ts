@@ -1,4 +1,4 @@
-/** All that the first page is made of, read again every few seconds. */
+/** The data of the home screen, polled. */
 import { api } from "../../api/client";
 import { readAhead, useRead } from "../../api/queries";
 import { useNow } from "../../lib/clock";

@@ -1,4 +1,4 @@
-/** What needs somebody's attention, the most urgent first. Each kind knows where to go next. */
+/** What needs attention, the most urgent first. */
 import type { Schemas } from "../../api/client";
 import type { Problem } from "../../api/problem";
 
@@ -22,28 +22,28 @@ export type Warning =
 
 export interface Facts {
   health: Health | undefined;
-  /** Why there is no health. */
+  /** The error, if there is no health. */
   noHealth: Problem | null;
   overview: Overview | undefined;
   workers: readonly Worker[];
-  /** Open ones, the next deadline first. */
+  /** Open questions, the next deadline first. */
   waits: readonly Wait[];
-  /** Of the last two hours, newest first, and whether there are more. */
+  /** Of the last two hours, newest first. */
   letters: readonly Letter[];
   moreLetters: boolean;
   /** Unix seconds. */
   now: number;
 }
 
-/** Only who has read everything, and just now, can say that nothing is the matter. */
+/** "All well" may be shown only if all data is current. */
 export const isAllKnown = (reads: readonly { data: unknown; error: unknown }[]): boolean =>
   reads.every(({ data, error }) => data !== undefined && !error);
 
-/** A queue that is served, and waits longer than this, has too few workers. */
+/** A served queue with a longer wait has too few workers. */
 const SLOW_SEC = 300;
 const EXPIRING_SEC = 3_600;
 const HOUR_SEC = 3_600;
-/** Fewer dead letters than this are single failures, which the failing flows tell already. */
+/** Fewer dead letters are single failures, which the failing flows show. */
 const SEVERAL_LETTERS = 5;
 
 export function findWarnings(facts: Facts): Warning[] {
@@ -92,7 +92,7 @@ function ofWorkers(workers: readonly Worker[]): Warning[] {
   ];
 }
 
-/** Dead letters that become more: several within the hour, and more than in the hour before. */
+/** An increase of dead letters: several in the last hour, and more than in the hour before. */
 function ofLetters({ letters, moreLetters, now }: Facts): Warning[] {
   const count = letters.filter(({ timestamp }) => timestamp > now - HOUR_SEC).length;
   const before = letters.length - count;

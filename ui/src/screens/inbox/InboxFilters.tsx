@@ -1,4 +1,4 @@
-/** The filters of the inbox. They are part of the address. */
+/** The filters of the inbox, in the URL. */
 import { useQueryState } from "../../app/router";
 import type { HumanWait } from "../../human-waits";
 import { useMessages } from "../../i18n/messages";

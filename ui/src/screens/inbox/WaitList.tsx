@@ -1,4 +1,4 @@
-/** The open questions, the next deadline first. Only those in sight are in the page. */
+/** The open questions, the next deadline first. Only visible rows are rendered. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { FileDiff, Users } from "lucide-react";
@@ -31,7 +31,7 @@ export function WaitList({ waits, selected, hrefOf }: WaitListProps) {
     overscan: 6,
   });
   const place = waits.findIndex(({ wait_id }) => wait_id === selected);
-  // Who comes back finds the list as it was, even if the chosen one is out of sight there.
+  // Back restores the list, even if the selected question is not visible there.
   const settled = useRef(useKeptScroll("inbox", () => box.current) === undefined ? null : selected);
   useEffect(() => {
     if (place < 0 || settled.current === selected) return;

@@ -1,4 +1,4 @@
-/** Which of the open questions are shown: the address says it. */
+/** The filters of open questions in the URL. */
 import type { QueryPatch } from "../../app/router";
 import type { HumanWait } from "../../human-waits";
 import { folded } from "../../lib/folding";
@@ -35,6 +35,6 @@ export function matching(waits: readonly HumanWait[], query: URLSearchParams, no
 const textOf = ({ message, flow_name, task, name, tag, run_id, assignees }: HumanWait): string =>
   folded([message, flow_name, task, name, tag, run_id, ...assignees].join("\n"));
 
-/** What there is to choose from, with whatever the address has chosen already. */
+/** The options, including the selected one. */
 export const choices = (given: readonly string[], chosen: string | null): string[] =>
   [...new Set(chosen ? [...given, chosen] : given)].sort((a, b) => a.localeCompare(b));

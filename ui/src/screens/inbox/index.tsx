@@ -1,4 +1,4 @@
-/** What people are asked: a list that keeps itself up to date, and the question that is being answered. */
+/** The inbox: a live list, and the selected question. */
 import { Inbox as InboxIcon, Maximize2, MousePointerClick, SearchX } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { queryClient } from "../../api/queries";
@@ -33,7 +33,7 @@ export default function InboxScreen() {
     const next = shown[Math.min(Math.max(place + by, 0), shown.length - 1)];
     if (next) change({ wait: next.wait_id }, { replace: true });
   };
-  // The one behind takes the place of the one that is answered.
+  // After an answer the next question is selected.
   const goOn = () => {
     const place = shown.findIndex(({ wait_id }) => wait_id === selected);
     const next = shown[place + 1] ?? shown[place - 1];
@@ -132,14 +132,14 @@ function Side({ inbox, selected, onStep, onAnswered }: SideProps) {
   );
 }
 
-/** Of the answer itself, rather than of how it is given. */
+/** Keys of the answer itself. */
 function firstControl(side: HTMLElement | null) {
   const control = ":is(input, textarea, select)";
   const find = (selector: string) => side?.querySelector<HTMLElement>(selector);
   return find(`form [data-field] ${control}`) ?? find(`form ${control}`);
 }
 
-/** The most urgent one is opened for who has chosen none; and it stays, whatever becomes more urgent. */
+/** The most urgent question is selected by default, and stays selected. */
 function useFirstSelected(shown: readonly HumanWait[], selected: string | null, narrow: boolean) {
   const [query] = useQueryState();
   const first = shown[0]?.wait_id;
@@ -149,7 +149,7 @@ function useFirstSelected(shown: readonly HumanWait[], selected: string | null, 
   }, [narrow, selected, first, query]);
 }
 
-/** The number in the navigation is read now and then; here it is known at once. */
+/** Updates the polled number in the navigation at once. */
 function useCountInNavigation({ ready, waits }: Inbox) {
   const count = waits.length;
   useEffect(() => {

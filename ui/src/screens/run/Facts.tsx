@@ -1,4 +1,4 @@
-/** The run at a glance: when, how long, by whom, for whom. */
+/** The run in brief: times, worker, tag. */
 
 import type { ReactNode } from "react";
 import { api } from "../../api/client";
@@ -93,7 +93,7 @@ export function RunLink({ id }: { id: string }) {
   );
 }
 
-/** The runs that repeat this one; only one that has ended can be repeated. */
+/** The reruns of this run; only an ended run can have any. */
 function useRepeats(run: Run): string[] {
   const found = useRead(
     ["reruns", run.run_id],

@@ -1,4 +1,4 @@
-/** A part of the screen with a heading of its own. */
+/** A part of the screen with a heading. */
 import type { LucideIcon } from "lucide-react";
 import { type ReactNode, useId } from "react";
 import { joined } from "../../ui/controls";

@@ -1,4 +1,4 @@
-/** What can be done with the run: stop it, answer it, repeat it. */
+/** The actions of a run: cancel, answer, rerun. */
 import { ChevronDown, CircleStop, MessageSquareReply, RotateCcw, Undo2 } from "lucide-react";
 import { useRef, useState } from "react";
 import { Attempt } from "../../api/attempt";
@@ -19,7 +19,7 @@ import type { Run } from "./run";
 interface ActionsProps {
   run: Run;
   selected: string | null;
-  /** The run goes on although it had ended. */
+  /** The run continues although it had ended. */
   onRevived: () => void;
 }
 
@@ -79,7 +79,7 @@ export function RunActions({ run, selected, onRevived }: ActionsProps) {
   );
 }
 
-/** Repeats a run, and goes to the new one. */
+/** Reruns a run, and opens the new one. */
 export function useRerun(id: string) {
   const t = useMessages(messages);
   const attempt = useRef(new Attempt());

@@ -1,4 +1,4 @@
-/** Why the run is as it is, and what can be done about it: the gateway's own explanation. */
+/** The explanation of the gateway. */
 
 import { ChevronRight, CircleHelp, Info, TriangleAlert } from "lucide-react";
 import { useState } from "react";
@@ -17,7 +17,7 @@ import { type Run, withoutCall } from "./run";
 
 type Finding = Schemas["FindingView"];
 const EVERY_MS = 5_000;
-// Nothing to wonder about.
+// Findings that need no explanation.
 const PLAIN = new Set(["completed", "executing", "between_tasks"]);
 
 export function Why({ run }: { run: Run }) {

@@ -1,4 +1,4 @@
-/** One run: what it does, why it is as it is, and what can be done. Its parts show the same task. */
+/** The screen of one run. Its parts show the same selected task. */
 import { SearchX } from "lucide-react";
 import { memo, useCallback, useMemo, useState } from "react";
 import { href, navigate, parseHash, patched, useQueryState } from "../../app/router";
@@ -24,7 +24,7 @@ import { Why } from "./Why";
 
 export default function Screen({ params }: ScreenProps) {
   const id = params.id ?? "";
-  // An ended run that goes on is followed anew, and so is another one.
+  // Another run, or an ended run that continues, is followed again.
   const [round, setRound] = useState(0);
   return <RunScreen key={`${id} ${round}`} id={id} onRevived={() => setRound(round + 1)} />;
 }
@@ -58,7 +58,7 @@ function RunScreen({ id, onRevived }: RunScreenProps) {
   );
 }
 
-// A run of a thousand tasks is told anew many times a second: what is not about the change is left as it is.
+// A run of a thousand tasks changes many times a second: skip parts that did not change.
 const Flow = memo(FlowCard);
 const Log = memo(LogCard);
 
@@ -102,7 +102,7 @@ function Shown({ run, live, removed, onRevived }: ShownProps) {
   );
 }
 
-/** The task that graph, timeline, log and details are about: it is part of the address. */
+/** The selected task, in the URL. */
 function useSelectedTask(tasks: readonly Task[]) {
   const t = useMessages(messages);
   const [query] = useQueryState();

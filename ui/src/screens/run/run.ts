@@ -1,7 +1,7 @@
-/** A run as this screen sees it: its snapshot, and its tasks in the order of the flow. */
+/** A run for this screen: its snapshot, and its tasks in the order of the flow. */
 import type { Schemas } from "../../api/client";
 
-/** What is known of a task; while the run lasts only the fields above the line. See docs/http-api.md. */
+/** A task record; while the run executes only the fields above the line. See docs/http-api.md. */
 export interface TaskRecord {
   after?: string[];
   started_at?: number | null;
@@ -42,7 +42,7 @@ export function tasksOf(run: Run): Task[] {
 const OVER = new Set<string>(["SUCCEEDED", "FAILED", "CANCELLED"]);
 export const isOver = (state: string): boolean => OVER.has(state);
 
-/** How many of the tasks are in which state, in the order in which a reader wants to know. */
+/** The number of tasks by state, most important state first. */
 export function counted(tasks: readonly Task[]): [Task["state"], number][] {
   const order: Task["state"][] = ["FAILED", "WAITING", "RUNNING", "SUCCEEDED", "CANCELLED", "PENDING"];
   return order
@@ -50,7 +50,7 @@ export function counted(tasks: readonly Task[]): [Task["state"], number][] {
     .filter(([, count]) => count > 0);
 }
 
-/** Those right before a task, and those right behind it. */
+/** The direct predecessors and successors of a task. */
 export function neighbours(tasks: readonly Task[], name: string | null): ReadonlySet<string> {
   if (name === null) return new Set();
   const before = tasks.find((each) => each.name === name)?.record.after ?? [];
@@ -58,6 +58,6 @@ export function neighbours(tasks: readonly Task[], name: string | null): Readonl
   return new Set([...before, ...behind]);
 }
 
-/** The error of an expired question ends with what callers of the API can do; here is a button for it. */
+/** The error of an expired question ends with an API call; this screen has a button instead. */
 export const withoutCall = (message: string): string =>
   message.replace(/ POST \/runs\/[^/\s]+\/retry asks again\.?$/, "");

@@ -1,4 +1,4 @@
-/** One run, followed from its newest snapshot to its end. */
+/** One run, followed to its end. */
 import { useState } from "react";
 import { useEventStream } from "../../api/eventStream";
 import type { Problem } from "../../api/problem";
@@ -8,7 +8,7 @@ import type { Run } from "./run";
 export interface LiveRun {
   run: Run | null;
   problem: Problem | null;
-  /** Whether the stream is there, or not needed any more. */
+  /** Whether the stream is connected, or no longer needed. */
   live: boolean;
   removed: boolean;
 }

@@ -1,4 +1,4 @@
-/** Cancel or rerun everything that matches: the gateway counts first, and does it only after a yes. */
+/** Cancel or rerun all matching runs: counted first, then confirmed. */
 
 import { useEffect, useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
@@ -21,7 +21,6 @@ interface Wish {
 
 interface BulkDialogProps {
   action: BulkAction | null;
-  /** As the API takes it. */
   filter: string;
   onClose: () => void;
 }
@@ -33,7 +32,7 @@ export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
 function post(action: BulkAction, filter: string, wish: Wish, how: Asked, key?: string) {
   const given = new URLSearchParams(filter);
   const query = Object.fromEntries([...new Set(given.keys())].map((name) => [name, given.getAll(name)]));
-  // The parameters are those of the list, which the address was checked for.
+  // The parameters of the list, which were validated.
   const params = { query: query as never, header: { "Idempotency-Key": key } };
   if (action === "rerun")
     return api.POST("/bulk/rerun", {
@@ -143,7 +142,7 @@ function Question({ action, counted, wish, onWish }: QuestionProps) {
 
 const POLL_MS = 400;
 
-/** How far it is. It goes on when the dialog is closed. */
+/** The progress. The operation continues when the dialog is closed. */
 export function Operation({ begun }: { begun: Schemas["BulkRecord"] }) {
   const t = useMessages(messages);
   const path = { bulk_id: begun.bulk_id };

@@ -1,4 +1,4 @@
-/** Which runs are shown: text, words such as `flow:etl`, statuses with their counts, and a time. */
+/** The filters of runs: text, words such as `flow:etl`, statuses with counts, and time. */
 import { type QueryPatch, useQueryState } from "../../app/router";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
@@ -82,7 +82,7 @@ function StatusChips({ counts }: { counts: Counts | undefined }) {
   );
 }
 
-/** What the address says beyond the controls above: words, and what a link has brought along. */
+/** Filters of the URL that have no control above. */
 function WordChips() {
   const t = useMessages(messages);
   const language = useLanguage();

@@ -1,4 +1,4 @@
-/** A run in the space of a phone: two lines in place of columns. */
+/** A run on a narrow screen: two lines instead of columns. */
 
 import { StatusBadge } from "../../ui/status";
 import { Ago } from "../../ui/time";

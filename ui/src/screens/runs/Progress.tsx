@@ -5,7 +5,7 @@ import { messages } from "./messages";
 import styles from "./Runs.module.css";
 import type { Run } from "./runList";
 
-/** How many of a run's tasks are over. */
+/** The share of finished tasks. */
 export function Progress({ run }: { run: Run }) {
   const t = useMessages(messages);
   const { tasks_over: over, tasks_total: total } = run;

@@ -1,4 +1,4 @@
-/** The rows. Only those in sight are in the page, however many there are. */
+/** The rows. Only visible ones are rendered. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
 import { type CSSProperties, memo, type ReactNode, type RefObject, useEffect, useState } from "react";
@@ -17,18 +17,18 @@ import { newCount, type Run, type RunList } from "./runList";
 
 const ROW_PX = 35;
 const NARROW_ROW_PX = 62;
-// The next page is asked for while this many rows are still ahead.
+// The next page is loaded when fewer rows than this remain.
 const AHEAD = 60;
 
 interface TableProps {
   list: RunList;
-  /** The box of the rows. */
+  /** The scroll container. */
   scroller: RefObject<HTMLDivElement | null>;
   selected: ReadonlySet<string>;
   onToggle: (id: string) => void;
   onStill: (still: boolean) => void;
   onNearEnd: () => void;
-  /** In place of rows. */
+  /** Instead of rows. */
   empty: ReactNode;
 }
 
@@ -78,7 +78,7 @@ export function RunsTable({ list, scroller, selected, onToggle, onStill, onNearE
       >
         <div
           className={styles.table}
-          // Rows that are placed one by one cannot be those of a <table>.
+          // Absolutely positioned rows cannot be those of a <table>.
           role="table"
           aria-label={t("title")}
           aria-rowcount={list.cursor === null ? list.order.length + 1 : -1}
@@ -214,13 +214,13 @@ function HeadRow({ names }: { names: readonly ColumnName[] }) {
   );
 }
 
-/** The same column again turns the order around. */
+/** The same column again reverses the order. */
 function nextOrder(now: Ordering, sort: Sort): { sort: string; order: string } {
   const ascending = now.sort === sort ? !now.ascending : sort === "flow_name" || sort === "status";
   return { sort, order: ascending ? "asc" : "desc" };
 }
 
-/** The row that `j` and `k` move, and `Enter` and `x` are about. It stays with its run when rows move. */
+/** The row of `j`, `k`, `Enter` and `x`. It stays with its run when rows move. */
 function useActiveRow(
   list: RunList,
   scrollTo: (index: number) => void,

@@ -1,4 +1,4 @@
-/** What can be done with the runs that are marked. */
+/** The actions on selected runs. */
 import { X } from "lucide-react";
 import { useState } from "react";
 import { api, body, type Schemas } from "../../api/client";
@@ -118,7 +118,7 @@ function CancelDialog({ count, onCancel, onClose }: CancelDialogProps) {
   );
 }
 
-/** Some at a time; the failures of those that failed. */
+/** A few at a time; returns the failures. */
 async function forEach<T>(items: T[], act: (item: T) => Promise<unknown>): Promise<Problem[]> {
   const failures: Problem[] = [];
   const worker = async () => {

@@ -1,4 +1,4 @@
-/** Views: filters and an order with a name. Some are there, others are kept in this browser. */
+/** Views: named filters and orders, built in or saved in this browser. */
 
 import { Bookmark, Trash2 } from "lucide-react";
 import { type FormEvent, useState } from "react";

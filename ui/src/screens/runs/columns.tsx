@@ -1,4 +1,4 @@
-/** The columns of the table: which there are, how wide they are, and what is in them. */
+/** The columns of the table. */
 
 import type { ReactNode } from "react";
 import { storedValue } from "../../lib/store";

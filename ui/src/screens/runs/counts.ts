@@ -1,4 +1,4 @@
-/** How many runs match, in all and by status. */
+/** The number of matching runs, in total and by status. */
 import { type Schemas, send } from "../../api/client";
 import { queryClient, useRead } from "../../api/queries";
 import { RUN_STATUSES, type RunStatus } from "../../ui/status";
@@ -43,14 +43,14 @@ async function countAll(filter: string, signal: AbortSignal): Promise<{ data: Co
   return { data: { matching, byStatus: Object.fromEntries(entries) as Counts["byStatus"] } };
 }
 
-/** Not before the list itself is there (`after`), which matters more. */
+/** After the list itself (`after`), which is more important. */
 export function useCounts(filter: string, after: boolean): Counts | undefined {
   return useRead([KEY, filter], (signal) => countAll(filter, signal), { keep: true, enabled: after }).data;
 }
 
 let counting: ReturnType<typeof setTimeout> | undefined;
 
-/** Count again soon, and not for each of many changes. */
+/** Count again soon, but not for each of many changes. */
 export function refreshCounts(): void {
   if (counting !== undefined) return;
   counting = setTimeout(() => {

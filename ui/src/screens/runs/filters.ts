@@ -1,10 +1,10 @@
-/** What the address says about which runs are shown, and how. */
+/** The filters and the order of the list in the URL. */
 import type { QueryPatch } from "../../app/router";
 
-/** Filters with one value each, which can be written into the search field: `flow:etl`. */
+/** Filters with one value, which can be typed into the search field: `flow:etl`. */
 export const WORDS = ["flow", "tag", "worker", "origin"] as const;
 export type Word = (typeof WORDS)[number];
-/** Further filters of the API that a link may bring along. */
+/** Further filters of the API that a link may contain. */
 export const FURTHER = ["workflow_yaml_sha256"] as const;
 export const MOMENTS = ["updated_after", "updated_before", "submitted_after", "submitted_before"] as const;
 export const SORTS = [
@@ -38,7 +38,7 @@ export function spanOf(query: URLSearchParams): Span | null {
   return isOneOf(Object.keys(SPANS) as Span[], span) ? span : null;
 }
 
-/** The filters as the API takes them. `since` is relative, so that a saved view means the same tomorrow. */
+/** The filters for the API. `since` is relative, so that a saved view means the same tomorrow. */
 export function apiFilter(query: URLSearchParams, now: number): URLSearchParams {
   const filter = new URLSearchParams();
   for (const name of ["status", ...WORDS, ...FURTHER, ...MOMENTS, "q"])
@@ -48,7 +48,7 @@ export function apiFilter(query: URLSearchParams, now: number): URLSearchParams 
   return filter;
 }
 
-/** What was typed: words such as `flow:etl` become filters of their own, the rest is looked for. */
+/** Typed words such as `flow:etl` become filters, the rest is a text search. */
 export function parseTyped(text: string): QueryPatch {
   const patch: QueryPatch = {};
   const rest = text.replace(/(?:^|\s)(\w+):(?:"([^"]+)"|(\S+))/g, (whole, name: string, quoted, plain) => {
@@ -61,7 +61,7 @@ export function parseTyped(text: string): QueryPatch {
   return { ...patch, q: rest.trim().replace(/\s+/g, " ") || null };
 }
 
-/** The part of an address that a saved view keeps, in one order, so that two can be compared. */
+/** The part of a URL that a saved view keeps, in a canonical order for comparison. */
 export function viewOf(query: URLSearchParams): string {
   const kept = new URLSearchParams(query);
   kept.sort();

@@ -1,4 +1,4 @@
-/** The list of runs: live, filtered by its address, and as long as it needs to be. */
+/** The list of runs: live, filtered by the URL, with infinite scrolling. */
 import { Activity, Columns3, Layers, SearchX } from "lucide-react";
 import { useMemo, useRef, useState } from "react";
 import { useAtEnd, useKept, useScrolledTo } from "../../app/keptPlaces";
@@ -26,10 +26,10 @@ import { ViewsMenu } from "./ViewsMenu";
 
 export { begin } from "./pages";
 
-/** "The last hour" is another moment with every look at it, and the same filter. */
+/** A relative time changes with every evaluation, but is the same filter. */
 const SAME_MOMENT = 0;
 
-/** For who comes back: the one is of no use without the other. */
+/** List and scroll position are restored together. */
 interface Left {
   list: RunList;
   scrolled: number;

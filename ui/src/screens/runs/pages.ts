@@ -1,4 +1,4 @@
-/** Pages of the list. The first one of all is asked for as soon as this code is there, before anything is drawn. */
+/** Pages of the list. The first one is requested when this module loads, before the first render. */
 import { apiKey } from "../../api/apiKey";
 import { type Schemas, send } from "../../api/client";
 import { wantsApiKey } from "../../app/served";
@@ -13,7 +13,6 @@ export function begin(query: URLSearchParams): void {
   if (wantsApiKey && !apiKey.get()) return;
   const url = urlOf(apiFilter(query, Date.now() / 1000).toString(), orderingOf(query), null);
   const answer = send(request(url));
-  // Who takes it is told.
   answer.catch(() => undefined);
   begun = { url, answer };
 }

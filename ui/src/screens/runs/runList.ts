@@ -1,4 +1,4 @@
-/** The runs on the screen: pages that were read, and what was told about them since. Pure, for its tests. */
+/** The rows on the screen: loaded pages and changes since. Pure functions. */
 import type { Schemas } from "../../api/client";
 import type { Ordering, Sort } from "./filters";
 
@@ -8,13 +8,13 @@ export type Change = { run: Run } | { removed: string };
 export interface RunList {
   readonly rows: ReadonlyMap<string, Run>;
   readonly order: readonly string[];
-  /** Told meanwhile, and not shown where they belong until the reader is back at the top. */
+  /** Pending changes, applied when the reader is back at the top. */
   readonly held: ReadonlyMap<string, Run>;
-  /** More was told than is held: who comes back to the top needs the list anew. */
+  /** Too many pending changes: the list must be loaded again. */
   readonly overflowed: boolean;
-  /** Where the next page begins; null: all are there. */
+  /** The cursor of the next page; null: all are loaded. */
   readonly cursor: string | null;
-  /** The place in the stream of changes that it stands for; null: it is not known. */
+  /** The position in the stream of changes; null: unknown. */
   readonly position: string | null;
 }
 
@@ -27,7 +27,7 @@ export const EMPTY: RunList = {
   position: null,
 };
 
-/** Somebody may read further down all day long. */
+/** Bounds the pending changes of a list that is never scrolled to its top. */
 export const MOST_HELD = 2_000;
 
 const VALUES: Record<Sort, (run: Run) => string | number | null> = {
@@ -40,7 +40,7 @@ const VALUES: Record<Sort, (run: Run) => string | number | null> = {
   status: (run) => run.status,
 };
 
-/** The order of the list; a run without the value is smaller than every other, as in the API. */
+/** The order of the list; a missing value is the smallest, as in the API. */
 export function comparison({ sort, ascending }: Ordering): (a: Run, b: Run) => number {
   const value = VALUES[sort];
   const sign = ascending ? 1 : -1;
@@ -61,7 +61,7 @@ export function withPage(list: RunList, items: readonly Run[], cursor: string | 
   return { ...list, rows, order: [...list.order, ...fresh.map((run) => run.run_id)], cursor };
 }
 
-/** The list after these changes. While it is held still, no row moves; rows that are there change in place. */
+/** The list after these changes. While it is frozen no row moves; rows change in place. */
 export function withChanges(
   list: RunList,
   changes: readonly Change[],
@@ -87,7 +87,7 @@ export function withChanges(
   return still ? next : released(next, ordering);
 }
 
-/** The list with everything where it belongs. */
+/** The list with all pending changes applied. */
 export function released(list: RunList, ordering: Ordering): RunList {
   if (list.held.size === 0) return list;
   const by = comparison(ordering);
@@ -96,7 +96,7 @@ export function released(list: RunList, ordering: Ordering): RunList {
   const last = rows.get(staying.at(-1) ?? "");
   const moving: Run[] = [];
   for (const run of list.held.values()) {
-    // What belongs behind the pages that were read comes with a later one.
+    // Rows after the loaded pages come with a later page.
     if (list.cursor !== null && last && by(run, last) > 0) rows.delete(run.run_id);
     else {
       rows.set(run.run_id, run);
@@ -125,6 +125,6 @@ function merged(
   return [...order, ...moving.slice(at).map((run) => run.run_id)];
 }
 
-/** How many runs are new since the list was held still; if it has overflowed, there may be more. */
+/** The number of new runs since the list was frozen; after an overflow there may be more. */
 export const newCount = (list: RunList): number =>
   [...list.held.keys()].filter((id) => !list.rows.has(id)).length;

@@ -11,7 +11,7 @@ const wrapper = ({ children }: { children: ReactNode }) => (
   <QueryClientProvider client={queryClient}>{children}</QueryClientProvider>
 );
 
-/** A gateway that counts these, one after the other, and begins only what was counted last. */
+/** A gateway that returns these counts in turn, and accepts only the last one. */
 function gateway(...counts: number[]) {
   const asked: Asked[] = [];
   const post = async (how: Asked) => {

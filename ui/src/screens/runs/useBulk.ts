@@ -1,4 +1,4 @@
-/** A bulk operation: counted first, begun after a yes, and counted again when the number has changed meanwhile. */
+/** A bulk operation: counted, confirmed, started, and counted again if the count has changed. */
 import { useEffect, useRef, useState } from "react";
 import { Attempt } from "../../api/attempt";
 import type { Schemas } from "../../api/client";
@@ -10,7 +10,7 @@ export type Asked = { dry_run: true } | { expected_count: number };
 
 type Post = (asked: Asked, key?: string) => Promise<{ data?: Schemas["BulkAnswer"] }>;
 
-/** `content` is what is asked for, beside the count: a second try with the same is the same operation. */
+/** `content` is the request without the count: a retry with the same content is the same operation. */
 export function useBulk(post: Post, content: string) {
   const attempt = useRef(new Attempt());
   const [refused, setRefused] = useState<number | null>(null);
@@ -34,7 +34,7 @@ export function useBulk(post: Post, content: string) {
     });
   };
   const recounting = refused !== null && count.isPending;
-  // How many there were when it was refused, if they are others now: a refusal for another reason is told as such.
+  // The previous count, if the count has changed; a refusal for another reason is an error.
   const before = refused !== null && count.data && count.data.matched !== refused ? refused : null;
   return {
     counted: count.data,

@@ -1,4 +1,4 @@
-/** The runs that match, as they are now: a page of them, and a stream of what changes from there on. */
+/** The matching runs, live: a page, and a stream of changes from there on. */
 import { useCallback, useEffect, useRef, useState } from "react";
 import type { ServerEvent } from "../../api/eventParser";
 import { type StreamState, useEventStream } from "../../api/eventStream";
@@ -9,29 +9,29 @@ import { type Change, EMPTY, type Run, type RunList, released, withChanges, with
 
 const RETRY_MS = 1_500;
 const MOST_AT_TOP = 2_000;
-// Changes are drawn together: soon enough for the eye, and seldom enough for a thousand of them a second.
+// Changes are batched: fast enough for the eye, and slow enough for a thousand per second.
 const GATHER_MS = 60;
 
 interface Options {
-  /** The filters as the API takes them; another text is another list. */
+  /** The filters for the API; a changed text is another list. */
   filter: string;
   ordering: Ordering;
-  /** Whether rows may not move, since somebody reads them. */
+  /** Whether rows must not move, because somebody reads them. */
   still: boolean;
-  /** The list that whoever comes back has left. */
+  /** The list to restore on Back. */
   left: RunList | undefined;
-  /** Called after changes were drawn. */
+  /** Called after changes were rendered. */
   onChanged: () => void;
 }
 
 export interface LiveRuns {
   list: RunList;
-  /** Whether the first page is there. */
+  /** Whether the first page is loaded. */
   ready: boolean;
-  /** Whether the list is that of the filter and the order. */
+  /** Whether the list belongs to the current filter and order. */
   settled: boolean;
   problem: Problem | null;
-  /** `connecting` only for the first time. */
+  /** `connecting` only the first time. */
   stream: StreamState;
   loadMore: () => void;
   reload: () => void;
@@ -85,7 +85,7 @@ export function useLiveRuns({ filter, ordering, still, left, onChanged }: Option
 
   const reload = useCallback(() => setRound((before) => before + 1), []);
   const gathered = useGathered<Told>((all) => {
-    // What was told for another filter, a moment ago, is not for this list.
+    // Ignore late changes of another filter.
     const told = all.filter(({ from }) => from === watched);
     if (told.length === 0) return;
     const changes = told.flatMap(({ change }) => change ?? []);
@@ -100,13 +100,13 @@ export function useLiveRuns({ filter, ordering, still, left, onChanged }: Option
       reload();
       return "end";
     }
-    // Also without a change: who comes back later need not hear again what was for others.
+    // Also without a change, so that a reconnect does not repeat changes of others.
     const change = changeOf(event);
     if (change || event.id) gathered({ change, position: event.id, from: watched });
     return undefined;
   });
 
-  // A page that is open all day does not keep all of its runs: who is at the top gets the first page anew.
+  // An open page does not keep all runs of the day: at the top the first page is loaded again.
   const tooLong = !still && (list.order.length > MOST_AT_TOP || list.overflowed);
   useEffect(() => {
     if (tooLong) reload();
@@ -141,10 +141,10 @@ export function useLiveRuns({ filter, ordering, still, left, onChanged }: Option
 }
 
 interface Told {
-  /** Null: only the position has moved on. */
+  /** Null: only the position has changed. */
   change: Change | null;
   position: string | undefined;
-  /** The stream that told it. */
+  /** The stream it came from. */
   from: string | null;
 }
 
@@ -154,7 +154,7 @@ function changeOf({ event, data }: ServerEvent): Change | null {
   return null;
 }
 
-/** Hands on what comes within a moment together. */
+/** Batches what arrives within a moment. */
 function useGathered<T>(onGathered: (items: T[]) => void): (item: T) => void {
   const latest = useRef(onGathered);
   const items = useRef<T[]>([]);

@@ -1,4 +1,4 @@
-/** The runs that are marked. They are marked in what is shown: with another filter, none is. */
+/** The selected runs. Another filter clears the selection. */
 import { useCallback, useState } from "react";
 
 const NONE: ReadonlySet<string> = new Set();

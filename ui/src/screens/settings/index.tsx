@@ -1,4 +1,4 @@
-/** Colours, language, and the API key of this tab. */
+/** Theme, language, and the API key of this tab. */
 import { Monitor, Moon, Sun } from "lucide-react";
 import { apiKey } from "../../api/apiKey";
 import { api } from "../../api/client";
@@ -15,7 +15,7 @@ import { Card, Page } from "../../ui/Page";
 import { messages } from "./messages";
 import styles from "./Settings.module.css";
 
-// Each in its own words, so that whoever cannot read the page finds the way out.
+// Each in its own language, for a reader who cannot read the current one.
 const LANGUAGES = { en: "English", ja: "日本語" } as const;
 
 export default function SettingsScreen() {

@@ -1,7 +1,7 @@
-/** An editor for YAML and JSON with marks at what is wrong.
+/** An editor for YAML and JSON with error markers.
  *
- * It lives in a shadow root: there its styles are adopted style sheets, which the page's policy allows, and not
- * <style> elements, which it does not.
+ * It is in a shadow root: its styles are adopted style sheets there, which the page's policy allows, and not
+ * <style> elements, which it forbids.
  */
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { json } from "@codemirror/lang-json";
@@ -20,7 +20,7 @@ export interface EditorHandle {
 
 interface CodeEditorProps {
   label: string;
-  /** Of the whole life of the editor. */
+  /** Fixed for the life of the editor. */
   language: "yaml" | "json";
   value: string;
   marks: readonly Mark[];
@@ -82,7 +82,7 @@ const colours = HighlightStyle.define([
   { tag: [tags.punctuation, tags.separator, tags.squareBracket, tags.brace], color: "var(--text-soft)" },
 ]);
 
-/** Typing over what is selected: Chromium would keep its look by styles of its own, which the policy refuses. */
+/** Typing over a selection: Chromium would keep its style inline, which the policy forbids. */
 const typingOver = EditorView.domEventHandlers({
   beforeinput: (event, view) => {
     const isOverNothing = view.state.selection.main.empty;
@@ -181,7 +181,7 @@ export default function CodeEditor(props: CodeEditorProps) {
   return <div ref={host} className={className} />;
 }
 
-/** From the place to the end of its word, or at least one character, or the whole line if that is empty. */
+/** From the position to the end of the word, at least one character, or the whole line if it is empty. */
 function diagnostic(text: Text, { line, column, message }: Mark): Diagnostic {
   const at = text.line(Math.min(Math.max(line, 1), text.lines));
   const from = Math.min(at.from + Math.max(column, 1) - 1, at.to);

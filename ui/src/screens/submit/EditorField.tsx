@@ -1,4 +1,4 @@
-/** The editor as a field of the form: with its label, what can be done with its text, and what is wrong. */
+/** The editor as a form field, with label, actions and errors. */
 import type { ReactNode, Ref } from "react";
 import { loadPart, usePart } from "../../app/loading";
 import { joined } from "../../ui/controls";
@@ -7,7 +7,7 @@ import type { EditorHandle } from "./CodeEditor";
 import styles from "./Submit.module.css";
 import type { Mark } from "./submission";
 
-// It is heavier than all the rest of the screen, which therefore does not wait for it.
+// The editor is larger than the rest of the screen, which does not wait for it.
 const loadEditor = () => import("./CodeEditor");
 loadPart(loadEditor).catch(() => undefined);
 
@@ -33,7 +33,7 @@ export function EditorField(props: EditorFieldProps) {
   return (
     <div className={styles.editorField}>
       <div className={styles.editorHead}>
-        {/* The editor names itself: a label cannot point into it. */}
+        {/* The editor labels itself: a label cannot point into it. */}
         <span className={styles.label} aria-hidden>
           {label}
         </span>

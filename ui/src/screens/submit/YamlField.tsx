@@ -1,4 +1,4 @@
-/** A flow.yaml, with what the gateway found wrong at its lines. */
+/** A flow.yaml, with errors at their lines. */
 import { FileUp } from "lucide-react";
 import { type ChangeEvent, useRef } from "react";
 import { useMessages } from "../../i18n/messages";
@@ -19,7 +19,7 @@ export function YamlField({ marks, onSubmit }: { marks: readonly Mark[]; onSubmi
   const open = async ({ target }: ChangeEvent<HTMLInputElement>) => {
     const chosen = target.files?.[0];
     if (!chosen) return;
-    // So that the same file can be chosen again after it was changed.
+    // So that the same file can be chosen again.
     const text = await chosen.text();
     target.value = "";
     const name = chosen.name.replace(/\.ya?ml$/i, "");

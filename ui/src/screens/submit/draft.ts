@@ -1,4 +1,4 @@
-/** What is being written, kept for the tab: who looks something up, or reloads the page, finds it again. */
+/** The draft of a submission, kept for the tab. */
 import { storedValue } from "../../lib/store";
 
 export interface Draft {
@@ -10,7 +10,7 @@ export interface Draft {
   timeoutSec: string;
 }
 
-/** A whole flow that needs no code on the worker, so that the first try works: it asks whoever tries it. */
+/** A flow that needs no code on the worker, so that a first try works. */
 export const EXAMPLE_YAML = `version: 1
 flow:
   graph: ask

@@ -1,4 +1,4 @@
-/** A run from the name of a flow and its params, or from a flow.yaml. */
+/** Submits a run by flow name and params, or with a flow.yaml. */
 import { Play } from "lucide-react";
 import { type KeyboardEvent, useEffect } from "react";
 import { useQueryState } from "../../app/router";
@@ -21,7 +21,7 @@ export default function SubmitScreen() {
   const kind = query.get("kind") === "yaml" ? "yaml" : "flow";
   const [flow, tag] = [query.get("flow"), query.get("tag")];
   useEffect(() => {
-    // A link may say what is to be run.
+    // A link may contain initial values.
     if (flow !== null) change({ flowName: flow });
     if (tag !== null) change({ tag });
   }, [flow, tag]);

@@ -1,4 +1,4 @@
-/** Where a text stops being JSON: browsers differ in what they tell of it, and some tell nothing. */
+/** The position of a JSON syntax error: browsers differ in reporting it. */
 
 // biome-ignore-start lint/suspicious/noControlCharactersInRegex: what JSON does not allow in a string.
 const SPACE = /[ \t\n\r]*/y;
@@ -12,7 +12,7 @@ class Stop extends Error {
   }
 }
 
-/** The position of the first character that cannot be there; null if all of it is JSON. */
+/** The position of the first invalid character; null if the text is valid JSON. */
 export function wrongPosition(text: string): number | null {
   let at = 0;
 

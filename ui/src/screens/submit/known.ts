@@ -1,4 +1,4 @@
-/** What can be suggested: flows that ran lately, and tags that workers serve. */
+/** Suggestions: recently run flows, and tags of workers. */
 import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
 import { jsonText, parseJson } from "../../lib/exactJson";
@@ -15,7 +15,7 @@ export function useKnownFlows(): string[] {
 
 export interface ServedTags {
   tags: string[];
-  /** Whether it is known. */
+  /** Whether it is loaded. */
   known: boolean;
 }
 
@@ -29,7 +29,7 @@ export function useServedTags(): ServedTags {
   };
 }
 
-/** The params of the newest run of a flow, as a text; null: there is none. */
+/** The params of the newest run of a flow, as text; null: there is none. */
 export async function lastParams(flow: string): Promise<string | null> {
   const query = { flow, limit: 1, include: ["full"] as "full"[] };
   const { data } = await api.GET("/runs", { params: { query }, parseAs: "text" });

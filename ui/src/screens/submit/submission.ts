@@ -1,9 +1,9 @@
-/** From what was typed to a request, and from the gateway's words back to the place they speak of. */
+/** Builds requests from typed text, and maps errors of the gateway to fields. */
 import type { FieldProblem, Problem } from "../../api/problem";
 import type { Draft } from "./draft";
 import { wrongPosition } from "./jsonPosition";
 
-/** A run without its params, which are sent as they were typed. */
+/** A run without its params, which are sent as typed. */
 export interface RunBody {
   flow_name: string;
   tag?: string;
@@ -11,7 +11,7 @@ export interface RunBody {
   timeout_sec?: number;
 }
 
-/** A place in a text, counted from 1. */
+/** A position in a text, counted from 1. */
 export interface Place {
   line: number;
   column: number;
@@ -21,10 +21,10 @@ export interface Mark extends Place {
   message: string;
 }
 
-/** The params as they were typed, or where they stop being JSON (null: they are, but no object). */
+/** The params as typed, or the position of a syntax error (null: valid JSON, but not an object). */
 export type Parsed = { json: string } | { place: Place | null };
 
-/** Params have to be a JSON object; nothing at all is an empty one. */
+/** Params must be a JSON object; empty text is an empty object. */
 export function parseParams(text: string): Parsed {
   if (text.trim() === "") return { json: "{}" };
   const wrong = wrongPosition(text);
@@ -55,7 +55,7 @@ export function runBody(draft: Draft): RunBody {
   };
 }
 
-/** The request: a number in the params is the number that was typed, however long it is. */
+/** The request; numbers in params are sent as typed, however long. */
 export const runJson = (draft: Draft, params: string): string =>
   `${JSON.stringify(runBody(draft)).slice(0, -1)},"params":${params}}`;
 
@@ -72,15 +72,15 @@ export const FIELDS = ["flow_name", "tag", "tags", "timeout_sec", "params"] as c
 export type FieldName = (typeof FIELDS)[number];
 
 export interface Sorted {
-  /** What is wrong with each field of the form. */
+  /** Errors by form field. */
   fields: Partial<Record<FieldName, string>>;
-  /** What is wrong at a place of the flow.yaml. */
+  /** Errors at positions of the flow.yaml. */
   marks: Mark[];
-  /** What belongs to neither. */
+  /** Other errors. */
   rest: FieldProblem[];
 }
 
-/** Each thing that the gateway found wrong, to where it is shown. */
+/** Maps each error of the gateway to where it is shown. */
 export function sorted(problem: Problem | null): Sorted {
   const found: Sorted = { fields: {}, marks: [], rest: [] };
   for (const each of problem?.fields ?? []) {

@@ -1,4 +1,4 @@
-/** One submission: checked here as far as it can be, then sent; what is wrong goes to its place in the form. */
+/** One submission: validated, sent, and its errors mapped to the form. */
 import { useMemo, useRef, useState } from "react";
 import { Attempt } from "../../api/attempt";
 import { api, type Schemas, send } from "../../api/client";
@@ -46,7 +46,7 @@ const sendRun = (run: RunBody, json: string, key: string) =>
     bodySerializer: () => json,
   });
 
-/** What the gateway answered about this text; it does not hold for another. */
+/** The errors of the gateway for this text only. */
 interface Answered {
   content: string;
   problem: Problem;
@@ -59,7 +59,7 @@ export function useSubmission(kind: Kind) {
   const written = useStore(draft);
   const content = contentOf(kind, written);
   const attempt = useRef(new Attempt());
-  // Nobody is told that something is missing before having tried.
+  // Missing fields are reported only after the first try.
   const [tried, setTried] = useState<string | null>(null);
   const [answered, setAnswered] = useState<Answered | null>(null);
   const own = useOwnFindings(kind, written, tried === kind);
@@ -82,7 +82,7 @@ export function useSubmission(kind: Kind) {
   );
   const submit = () => {
     setTried(kind);
-    // Who clicks twice means one run.
+    // A double click is one run.
     if (act.isPending || own.isWrong) return;
     setAnswered(null);
     act.mutate(undefined, { onError: (problem) => setAnswered({ content, problem }) });
@@ -98,7 +98,7 @@ export function useSubmission(kind: Kind) {
   return { wrong, problem: isShownInPlace ? null : problem, isPending: act.isPending, submit };
 }
 
-/** What can be seen without the gateway. */
+/** Validation without the gateway. */
 function useOwnFindings(kind: Kind, written: Draft, tried: boolean) {
   const t = useMessages(messages);
   const { flowName, timeoutSec, params } = written;

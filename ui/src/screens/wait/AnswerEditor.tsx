@@ -1,4 +1,4 @@
-/** Where an answer is written: in a form from its schema, or as JSON. */
+/** Input of an answer: a form from its schema, or JSON. */
 import { useMemo } from "react";
 import { useMessages } from "../../i18n/messages";
 import { visible } from "../../lib/visible";
@@ -17,15 +17,15 @@ import { messages } from "./messages";
 type Mode = "form" | "text" | "yesNo" | "json";
 
 interface AnswerEditorProps {
-  /** Null: any JSON is an answer. */
+  /** Null: any JSON is valid. */
   schema: Schema | null;
   value: Json | undefined;
   problems: Problems;
   onChange: (value: Json | undefined) => void;
-  /** How it is written, if somebody chose. */
+  /** The chosen mode. */
   mode: string | undefined;
   onMode: (mode: string) => void;
-  /** Where what is typed is kept. */
+  /** Where typed text is stored. */
   texts: TypedTexts;
 }
 
@@ -33,7 +33,6 @@ const AS_JSON: Field = { shape: { kind: "json" }, nullable: false };
 const AS_TEXT: Field = { shape: { kind: "text", as: "multiline" }, nullable: false };
 const AS_YES_NO: Field = { shape: { kind: "boolean" }, nullable: false };
 
-/** The answer as a form, where its schema says something about it, and as JSON. */
 export function waysToWrite(schema: Schema | null): { form: Field | null; json: Field } {
   if (schema === null || schema === true) return { form: null, json: AS_JSON };
   const form = fieldOf(schema);
@@ -56,7 +55,7 @@ export function AnswerEditor({ schema, value, problems, onChange, mode, onMode, 
   };
   const choose = (mode: Mode) => {
     onMode(mode);
-    // A text is no yes, and a yes is no text; as JSON, each of them is what it is.
+    // A text is not a yes, and a yes is not a text; JSON keeps either.
     if (form === null && mode !== "json") onChange(undefined);
   };
   const unplaced = [...problems].filter(([place]) => !isShown(fields[chosen], place));
@@ -88,7 +87,7 @@ export function AnswerEditor({ schema, value, problems, onChange, mode, onMode, 
   );
 }
 
-/** Whether a form has a field at this place, which then says what is wrong there. */
+/** Whether a form has a field at this path, which then shows the error. */
 export function isShown(field: Field, place: string): boolean {
   if (place === "") return true;
   const [name = "", ...rest] = place.split(".");

@@ -1,4 +1,4 @@
-/** What an edit makes of a proposal, before it is sent and afterwards. */
+/** The changes of an edited proposal. */
 
 import { useMemo } from "react";
 import { useMessages } from "../../i18n/messages";

@@ -1,4 +1,4 @@
-/** How long a question may still be answered: it counts down, and its colour says when to hurry. */
+/** The remaining time of a question, coloured by urgency. */
 import { Clock } from "lucide-react";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";

@@ -1,4 +1,4 @@
-/** A JSON value for people: names and values, tables for lists of alike things, and texts with their lines. */
+/** A readable JSON value: names and values, tables for uniform lists, multi-line texts. */
 import { jsonText } from "../../lib/exactJson";
 import { visibleJson } from "../../lib/visible";
 import { isObject, type Json, type JsonObject } from "../../schemaForm/json";
@@ -88,7 +88,7 @@ function Table({ rows, columns }: { rows: JsonObject[]; columns: string[] }) {
 
 const isDeep = (value: Json) => typeof value === "object" && value !== null;
 
-/** The columns of a list of flat objects with mostly the same names; null for any other list. */
+/** The columns of a list of similar flat objects; null for any other list. */
 export function columnsOf(items: unknown[]): string[] | null {
   if (!items.every((item) => isObject(item) && !Object.values(item).some(isDeep))) return null;
   const names = [...new Set(items.flatMap((item) => Object.keys(item as JsonObject)))];

@@ -1,4 +1,4 @@
-/** What became of a question. */
+/** The result of a question. */
 
 import { Ban, CircleCheck, CircleX, Clock, PencilLine, RotateCcw } from "lucide-react";
 import { api } from "../../api/client";
@@ -69,7 +69,7 @@ function Given({ wait }: { wait: Wait }) {
   );
 }
 
-/** Puts the question again: with a new id, and as much time as it had. */
+/** Asks the question again: with a new id and the same timeout. */
 function AskAgain({ runId }: { runId: string }) {
   const t = useMessages(messages);
   const retry = useAct(() => api.POST("/runs/{run_id}/retry", { params: { path: { run_id: runId } } }), {

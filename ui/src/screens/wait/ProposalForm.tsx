@@ -1,4 +1,4 @@
-/** A proposal: approve it as it is shown, send another one in its place, or reject it. */
+/** A proposal: approve, edit or reject it. */
 import { Check, PencilLine, X } from "lucide-react";
 import { useMemo, useRef } from "react";
 import { useLanguage } from "../../i18n/language";
@@ -40,7 +40,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
   const submit = () => {
     const wrong = decision === "edited" ? problemsOf(value, schema, language) : new Map<string, string>();
     if (wrong.size > 0) return setProblems(wrong);
-    // The digest says which proposal was on the screen: another one is not approved by mistake.
+    // The digest of the proposal on the screen: a changed one is not approved by mistake.
     const answer = { decision, digest: wait.proposal_digest, note: note.trim() };
     if (!sending) void send(decision === "edited" ? { ...answer, value } : answer);
   };

@@ -1,4 +1,4 @@
-/** What happened to a question, and who did it: nothing of it is ever changed. */
+/** The history of a question. */
 import { Ban, CircleCheck, Clock, type LucideIcon, MessageCircleQuestion, ShieldX } from "lucide-react";
 import { useMessages } from "../../i18n/messages";
 import { Ago } from "../../ui/time";

@@ -1,4 +1,4 @@
-/** One question: what is asked and until when, and its form, or what became of it. */
+/** One question: its text, deadline, and form or result. */
 
 import { Activity, TriangleAlert, Users } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
@@ -28,10 +28,10 @@ import { nameOf, type Wait } from "./wait";
 interface WaitPanelProps {
   id: string;
   respond: Respond;
-  /** Whether it is among the open ones, as far as that is known: who loses it from there looks again. */
+  /** Whether it is open, as far as known: when it is closed, it is read again. */
   isOpen: boolean | null;
   onAnswered?: () => void;
-  /** Beside the question. */
+  /** Next to the question. */
   actions?: ReactNode;
 }
 
@@ -63,7 +63,7 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
       detail: wait.message,
       link: { href: href(pathTo("/runs/:id", { id: receipt.run_id })), label: t("showRun") },
     });
-    // Not before the form is gone: whoever looks at it would see it empty for a moment.
+    // Only after the form is removed: it would be shown empty for a moment.
     void queryClient.invalidateQueries({ queryKey: ["waits"] }).then(() => forgetDraft(id));
     onAnswered?.();
   };
@@ -79,7 +79,7 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
       {wait.state === "open" ? (
         <>
           <Form
-            // Another proposal is another form: what was decided about the one before does not hold.
+            // Another proposal resets the form.
             key={wait.proposal_digest}
             wait={wait}
             respond={respond}
@@ -131,7 +131,7 @@ function Question({ wait, actions }: { wait: Wait; actions?: ReactNode }) {
   );
 }
 
-/** That an answer did not count is said in plain words, with who was first and when. */
+/** Explains why an answer was not accepted. */
 function Refused({ refusal, wait }: { refusal: Refusal; wait: Wait }) {
   const t = useMessages(messages);
   const who = nameOf(wait.decided_by ?? null) ?? t("somebody");

@@ -1,11 +1,11 @@
-/** What differs between two JSON values: one entry for each place, and lines for long texts. */
+/** The differences of two JSON values: one entry per path, and lines for long texts. */
 import { isObject, type Path, same } from "../../schemaForm/json";
 
 export interface Change {
   path: Path;
-  /** Not there: it was added. */
+  /** Missing: added. */
   before?: unknown;
-  /** Not there: it was taken away. */
+  /** Missing: removed. */
   after?: unknown;
 }
 
@@ -36,10 +36,10 @@ export interface Line {
   text: string;
 }
 
-// Beyond this, the table of the comparison would be too large for what it is worth.
+// Above this, the comparison table would be too large.
 const MOST_LINES = 400;
 
-/** Lines that stay, go and come: the longest common part stays. */
+/** A line diff by longest common subsequence. */
 export function linesOf(before: string, after: string): Line[] {
   const old = before.split("\n");
   const fresh = after.split("\n");

@@ -1,5 +1,5 @@
-/** An answer that is being written, kept for the tab and by its question: who looks elsewhere, or reloads the page,
- * finds it again. It goes when the question is closed, and with the key that it was written with.
+/** The draft of an answer, kept per question for the tab. It is removed when the question is closed or the
+ * key changes.
  */
 import { useMemo, useState } from "react";
 import { ANSWERS, apiKey } from "../../api/apiKey";
@@ -10,19 +10,19 @@ import type { TypedTexts } from "../../schemaForm/typed";
 import type { Wait } from "./wait";
 
 export interface Draft {
-  /** Of the proposal it is about: another one is another matter. */
+  /** Of its proposal: a changed proposal invalidates the draft. */
   digest: string | null;
   value?: Json;
-  /** How the answer is written, as long as nobody chose: the first way. */
+  /** The mode of input; default: the first. */
   mode?: string;
   decision?: Decision;
   note?: string;
-  /** What was typed into fields, which may be no value yet. */
+  /** Typed text of fields, which may be invalid. */
   texts: Record<string, string>;
 }
 type Drafts = Record<string, Draft>;
 
-/** Questions that were begun and never finished must not fill the browser's storage. */
+/** Limits the drafts in the browser's storage. */
 const MOST = 50;
 
 const isDrafts = (kept: unknown): kept is Drafts =>
@@ -41,13 +41,13 @@ function keep(waitId: string, draft: Draft): void {
   drafts.set(Object.fromEntries([...Object.entries(others).slice(1 - MOST), [waitId, draft]]));
 }
 
-/** The draft of a question, which begins with a value, and a way to change parts of it. */
+/** The draft of a question with its initial value, and a function that changes parts of it. */
 export function useDraft(wait: Pick<Wait, "wait_id" | "proposal_digest">, begin: () => Json | undefined) {
   const { wait_id: id, proposal_digest: digest } = wait;
   useStore(drafts);
   const [blank] = useState<Draft>(() => ({ digest, value: begin(), texts: {} }));
   return useMemo(() => {
-    // Read anew each time: several parts may change at once.
+    // Read again each time: several parts may change at once.
     const now = () => {
       const kept = drafts.get()[id];
       return kept?.digest === digest ? kept : blank;

@@ -1,4 +1,4 @@
-/** The hook for questions to people, at the gateway that this page came from and with the key of this tab. */
+/** The hook for questions, with the gateway and the key of this tab. */
 import { send } from "../../api/client";
 import { type HumanWait, type HumanWaits, useHumanWaits } from "../../human-waits";
 
@@ -14,7 +14,7 @@ export function useInbox(): Inbox {
   return { ...inbox, waits };
 }
 
-/** Whether a question is among the open ones; null as long as that is not known. */
+/** Whether a question is open; null while unknown. */
 export function isOpenIn({ state, waits }: Inbox, id: string): boolean | null {
   const isKnown = state === "live" || state === "polling";
   return isKnown ? waits.some(({ wait_id }) => wait_id === id) : null;

@@ -1,4 +1,4 @@
-/** One question on a page of its own: where a notification's link leads. Opening it decides nothing. */
+/** One question on its own page, the target of notification links. Opening it decides nothing. */
 import { Inbox as InboxIcon, Link as LinkIcon } from "lucide-react";
 import { href } from "../../app/router";
 import type { ScreenProps } from "../../app/screens";

@@ -1,4 +1,4 @@
-/** Ctrl or Cmd and Enter sends the form that one is in, and no other: an answer cannot be taken back. */
+/** Ctrl or Cmd with Enter submits only the focused form: an answer cannot be undone. */
 import type { KeyboardEvent } from "react";
 
 export const SEND_KEYS = "Control+Enter Meta+Enter";

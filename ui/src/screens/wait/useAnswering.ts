@@ -1,10 +1,10 @@
-/** Sending an answer, and what comes back if it does not count. */
+/** Sends an answer, and handles its rejection. */
 import { useState } from "react";
 import { Problem } from "../../api/problem";
 import type { Receipt, Respond } from "../../human-waits";
 import { NO_PROBLEMS, type Problems } from "../../schemaForm/checking";
 
-/** Why an answer did not count, where the question itself has changed meanwhile. */
+/** Why an answer was rejected although it was valid. */
 export type Refusal = "conflict" | "expired" | "changed";
 
 const REFUSALS: Record<number, Refusal> = { 409: "conflict", 410: "expired", 412: "changed" };
@@ -40,7 +40,7 @@ export function useAnswering({ waitId, respond, onAnswered, onRefused }: Options
   return { send, sending, problem, problems, setProblems };
 }
 
-/** The gateway names a place in the whole request: `payload.amount`. */
+/** The gateway reports paths of the whole request: `payload.amount`. */
 export function atTheirFields({ fields }: Problem): Problems {
   return new Map(fields.map(({ field, message }) => [field.replace(/^payload(\.|$)/, ""), message]));
 }

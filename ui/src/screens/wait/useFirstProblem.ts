@@ -1,4 +1,4 @@
-/** Whoever sends something that is wrong is taken to the first place where it is. */
+/** Focuses the first invalid field. */
 import { type RefObject, useEffect } from "react";
 import type { Problems } from "../../schemaForm/checking";
 

@@ -1,4 +1,4 @@
-/** A question with all of it, and what its form needs. */
+/** A question in full, and what its form needs. */
 import type { Schemas } from "../../api/client";
 import type { Actor, Receipt, Respond } from "../../human-waits";
 import type { Schema } from "../../schemaForm/json";
@@ -14,6 +14,6 @@ export interface Answerable {
 
 export const schemaOf = ({ schema }: Wait): Schema | null => schema as Schema | null;
 
-/** Whoever it was, by the best name that is known. */
+/** The best known name of a person. */
 export const nameOf = (actor: Actor | null): string | null =>
   actor?.name ?? actor?.api_key_id ?? actor?.ip ?? null;

@@ -11,7 +11,7 @@ import type { Wheel } from "./wheelName";
 
 interface DeleteDialogProps {
   wheel: Wheel;
-  /** Whether none of its package is left then. */
+  /** Whether it is the last wheel of its package. */
   last: boolean;
   onClose: () => void;
 }

@@ -1,4 +1,4 @@
-/** Who uploaded and deleted what, the newest first. */
+/** Uploads and deletions, newest first. */
 import { History as HistoryIcon, X } from "lucide-react";
 import { api, type Schemas } from "../../api/client";
 import { useRead } from "../../api/queries";

@@ -1,4 +1,4 @@
-/** The registered wheels, package by package. */
+/** The registered wheels by package. */
 
 import { Boxes, Download, History, SearchX, Trash2, Upload } from "lucide-react";
 import { useState } from "react";
@@ -96,7 +96,7 @@ export function Registry({ wheels, onUpload }: { wheels: readonly Wheel[]; onUpl
   );
 }
 
-/** Not for keys that may not read workers: then nothing is said about it. */
+/** Not shown to keys that may not read workers. */
 function useRollout(): Rollout | null {
   const { data } = useRead(["workers", "active"], (signal) => api.GET("/workers", { signal }), {
     every: WORKERS_EVERY_MS,

@@ -1,4 +1,4 @@
-/** Register a wheel: the file, who it is for, and how far the upload is. */
+/** Uploads a wheel, with tags and progress. */
 
 import { FileArchive } from "lucide-react";
 import { type DragEvent, type FormEvent, useEffect, useRef, useState } from "react";
@@ -97,7 +97,7 @@ export function UploadDialog({ wheels, onClose }: UploadDialogProps) {
   );
 }
 
-/** One upload at a time. It ends with the dialog, since nobody would see what became of it. */
+/** One upload at a time; it is aborted when the dialog closes. */
 function useUpload(onDone: (wheel: string) => void) {
   const [sent, setSent] = useState<number | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -133,7 +133,7 @@ interface FileFieldProps {
   onChoose: (file: File | null) => void;
 }
 
-/** The browser's own field for files, with a place to drop one around it. */
+/** The browser's file input with a drop area. */
 function FileField({ file, wheels, error, disabled, onChoose }: FileFieldProps) {
   const t = useMessages(messages);
   const [over, setOver] = useState(false);
@@ -202,7 +202,7 @@ function Progress({ part, size }: { part: number; size: number }) {
       : t("checking");
   return (
     <div className={styles.upload}>
-      {/* Without a value it moves to and fro: how long the checking takes, nobody knows. */}
+      {/* Indeterminate: the duration of the check is unknown. */}
       <progress max={1} value={part < 1 ? part : undefined} aria-label={t("uploadTitle")} />
       <span role="status">{word}</span>
     </div>

@@ -5,7 +5,7 @@ import { showProblem } from "../../ui/toasts";
 
 const KEPT_MS = 60_000;
 
-/** Hands a wheel to the browser's downloads. A link cannot carry the key: then the file is fetched first. */
+/** Downloads a wheel. A link cannot carry the key, so the file is fetched first. */
 export async function downloadWheel(name: string): Promise<void> {
   const path = `/wheels/${encodeURIComponent(name)}`;
   if (!apiKey.get()) return save(path, name);
@@ -13,7 +13,7 @@ export async function downloadWheel(name: string): Promise<void> {
     const answer = await send(new Request(new URL(path, location.origin)));
     const fetched = URL.createObjectURL(await answer.blob());
     save(fetched, name);
-    // The browser needs it until it has begun to save.
+    // The browser needs the URL until it has started to save.
     setTimeout(() => URL.revokeObjectURL(fetched), KEPT_MS);
   } catch (error) {
     showProblem(Problem.from(error));

@@ -1,4 +1,4 @@
-/** The wheels that workers install: what is registered, what was done, and a way to add one. */
+/** The wheels screen: registry, history and upload. */
 import { Upload } from "lucide-react";
 import { useState } from "react";
 import { api } from "../../api/client";

@@ -1,4 +1,4 @@
-/** An upload that tells how far it is, which `fetch` cannot do. */
+/** An upload with progress, which `fetch` does not support. */
 import { requestHeaders, type Schemas } from "../../api/client";
 import { Problem } from "../../api/problem";
 
@@ -14,11 +14,11 @@ export interface Transfer {
 
 export class UploadAborted extends Error {}
 
-/** `onProgress` gets the part that was sent, from 0 to 1. */
+/** `onProgress` receives the share sent, from 0 to 1. */
 export function uploadWheel({ file, tags, replace }: Parcel, onProgress: (part: number) => void): Transfer {
   const request = new XMLHttpRequest();
   const form = new FormData();
-  // The fields first: the gateway refuses a bad one without having read the whole file.
+  // The fields first: the gateway rejects an invalid one without reading the file.
   form.set("tags", tags);
   form.set("replace", String(replace));
   form.set("wheel", file);
@@ -44,14 +44,14 @@ export function uploadWheel({ file, tags, replace }: Parcel, onProgress: (part: 
 export interface FormProblems {
   wheel: string | null;
   tags: string | null;
-  /** What belongs to no field. */
+  /** Errors without a field. */
   other: Problem | null;
 }
 
-/** The gateway's objections, each where it belongs. */
+/** Maps errors of the gateway to fields. */
 export function formProblems(problem: Problem | null): FormProblems {
   const at = (field: string) => problem?.fields.find((each) => each.field === field)?.message ?? null;
-  // A version that is not newer and a file that is too large are about the file as a whole.
+  // A version that is not newer and a file that is too large belong to the file.
   const aboutFile = problem && (problem.status === 409 || problem.status === 413);
   const found = {
     wheel: at("wheel") ?? (aboutFile ? `${problem.title}: ${problem.detail}` : null),

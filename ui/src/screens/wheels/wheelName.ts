@@ -1,4 +1,4 @@
-/** What the name of a wheel says: `mypackage-1.2.0-cp311-cp311-linux_x86_64.whl`. */
+/** Parses the name of a wheel: `mypackage-1.2.0-cp311-cp311-linux_x86_64.whl`. */
 import type { Schemas } from "../../api/client";
 import { folded } from "../../lib/folding";
 
@@ -7,17 +7,17 @@ export type Wheel = Schemas["WheelView"];
 export interface WheelName {
   package: string;
   version: string;
-  /** For which Python and system; null: for all. */
+  /** Python and system; null: all. */
   platform: string | null;
 }
 
-/** Package, version, perhaps a build number, then Python, ABI and system. */
+/** Package, version, optional build number, Python, ABI and system. */
 const PATTERN = /^([^-]+)-([^-]+)(?:-\d[^-]*)?-([^-]+)-([^-]+)-([^-]+)\.whl$/;
 
 export function parseWheelName(file: string): WheelName | null {
   const [, name, version, python, abi, system] = PATTERN.exec(file) ?? [];
   if (!name || !version || !python) return null;
-  // As Python packages compare names.
+  // Normalised as Python packages are.
   const normal = name.replace(/[-_.]+/g, "-").toLowerCase();
   const everywhere = /^py[23](\.py3)?$/.test(python) && abi === "none" && system === "any";
   return { package: normal, version, platform: everywhere ? null : `${python}-${abi}-${system}` };
@@ -25,11 +25,11 @@ export function parseWheelName(file: string): WheelName | null {
 
 export interface Package {
   name: string;
-  /** The newest first. */
+  /** Newest first. */
   wheels: Wheel[];
 }
 
-/** The gateway lists them by package and version, the oldest first. */
+/** The gateway lists them by package and version, oldest first. */
 export function byPackage(wheels: readonly Wheel[], text = ""): Package[] {
   const packages = new Map<string, Wheel[]>();
   const wanted = folded(text.trim());
@@ -47,7 +47,7 @@ export function newestVersion(wheels: readonly Wheel[], name: string): string | 
   return parseWheelName(found?.wheels[0]?.name ?? "")?.version ?? null;
 }
 
-/** How many wheels of the same package there are, this one included. */
+/** The number of wheels of the same package, including this one. */
 export function versionsOf(wheels: readonly Wheel[], { nuid }: Wheel): number {
   const found = byPackage(wheels).find((each) => each.wheels.some((wheel) => wheel.nuid === nuid));
   return found?.wheels.length ?? 0;
@@ -55,7 +55,7 @@ export function versionsOf(wheels: readonly Wheel[], { nuid }: Wheel): number {
 
 export type Rollout = ReadonlyMap<string, number>;
 
-/** On how many of the workers that are here each upload is installed, by its nuid. */
+/** The number of online workers that have each upload installed, by nuid. */
 export function rolloutOf(workers: readonly Schemas["WorkerView"][]): Rollout {
   const installed = new Map<string, number>();
   for (const worker of workers)

@@ -10,7 +10,7 @@ import type { RunsById } from "./useWorkers";
 import styles from "./Workers.module.css";
 import { isOnline, unnamedRuns, type Worker } from "./workers";
 
-// More boxes than that say no more than the number does.
+// More boxes than this are no more readable than the number.
 const MOST_BOXES = 16;
 const SHOWN_RUNS = 3;
 

@@ -1,4 +1,4 @@
-/** The state of a worker, and what was asked of it: a colour, a shape and a word. */
+/** The state of a worker, as colour, shape and text. */
 import { CircleDot, EyeOff, LoaderCircle, LogOut, type LucideIcon, Pause, Power, Unplug } from "lucide-react";
 import { useMessages } from "../../i18n/messages";
 import { joined } from "../../ui/controls";
@@ -7,7 +7,7 @@ import { messages } from "./messages";
 import styles from "./Workers.module.css";
 import type { Worker } from "./workers";
 
-// The tones are those of the runs with a like meaning.
+// The colours of run statuses with a similar meaning.
 const LOOKS: Record<Worker["state"], { tone: string; icon: LucideIcon; loud: boolean }> = {
   RUNNING: { tone: "RUNNING", icon: LoaderCircle, loud: true },
   IDLE: { tone: "COMPLETED", icon: CircleDot, loud: false },

@@ -1,4 +1,4 @@
-/** Which wheels a worker has, and how the last synchronisation went. */
+/** The wheels of a worker, and its last sync. */
 
 import type { ReactNode } from "react";
 import { useMessages } from "../../i18n/messages";
@@ -72,7 +72,7 @@ export function WheelSync({ sync }: { sync: Worker["wheel_sync"] }) {
 interface WheelListProps {
   title: string;
   children: ReactNode[];
-  /** Said when there are none; without it, nothing is. */
+  /** The text for an empty list; default: nothing. */
   empty?: string;
 }
 

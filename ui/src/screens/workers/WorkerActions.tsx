@@ -1,4 +1,4 @@
-/** Pause, drain and hide. What cannot be taken back is asked about first. */
+/** Pause, drain and hide. Drain needs a confirmation. */
 import { Ellipsis, Eye, EyeOff, LogOut, Pause, Play } from "lucide-react";
 import { useState } from "react";
 import { api, body, type Schemas } from "../../api/client";

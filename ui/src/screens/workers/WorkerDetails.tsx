@@ -1,4 +1,4 @@
-/** Everything that a worker says about itself. */
+/** The details of a worker. */
 import type { ReactNode } from "react";
 import { href, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";

@@ -1,4 +1,4 @@
-/** One worker in a row: its state, its slots and what they do, when it was last heard of. */
+/** One worker: state, slots, runs, last heartbeat. */
 
 import { ChevronRight, CircleAlert, Package, PackageX } from "lucide-react";
 import { useId } from "react";

@@ -1,4 +1,4 @@
-/** The workers: who is there, what each does, and what an operator may want of it. */
+/** The workers screen. */
 import { SearchX, Server, ServerOff } from "lucide-react";
 import type { ReactNode } from "react";
 import { useQueryState } from "../../app/router";
@@ -71,7 +71,7 @@ export default function WorkersScreen() {
   );
 }
 
-/** Who stopped and who is hidden are left out until somebody wants to see them. */
+/** Stopped and hidden workers are shown on demand. */
 function Toggles({ summary }: { summary: Summary }) {
   const t = useMessages(messages);
   const [query, change] = useQueryState();

@@ -1,4 +1,4 @@
-/** The workers and what they execute, read again every other second. */
+/** The workers and their runs, polled every other second. */
 import { useMemo } from "react";
 import { api, type Schemas } from "../../api/client";
 import { useRead } from "../../api/queries";
@@ -22,7 +22,7 @@ export function useWorkers() {
   );
 }
 
-/** Names and times of the runs under way. Of more than that many, the rest is shown by its id. */
+/** Names and times of running runs; beyond this number only ids are shown. */
 export function useRunsUnderWay(enabled: boolean): RunsById {
   const { data } = useRead(
     ["runs", "under-way"],

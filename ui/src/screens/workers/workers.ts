@@ -1,4 +1,4 @@
-/** Which workers are shown, and what their slots do. */
+/** Filters and totals of workers. */
 import type { Schemas } from "../../api/client";
 import { folded } from "../../lib/folding";
 
@@ -13,7 +13,7 @@ export interface Wish {
 export const isOnline = (worker: Worker): boolean => worker.state === "RUNNING" || worker.state === "IDLE";
 export const hasStopped = (worker: Worker): boolean => worker.state === "STOPPED_GRACEFUL";
 
-/** Who went without a word is always shown, since somebody should look after it; who said goodbye is not. */
+/** Disconnected workers are always shown, gracefully stopped ones are not. */
 export function shownWorkers(workers: readonly Worker[], wish: Wish): Worker[] {
   const text = folded(wish.text.trim());
   return workers.filter(
@@ -46,6 +46,6 @@ export function summaryOf(workers: readonly Worker[]): Summary {
   };
 }
 
-/** Runs of other tenants keep a slot busy, but are not named. */
+/** Runs of other tenants occupy slots without being named. */
 export const unnamedRuns = (worker: Worker): number =>
   Math.max(0, worker.slots_busy - worker.current_run_ids.length);

@@ -1,4 +1,4 @@
-/** What is known of the chosen task, of the run, and of what happened to it: one of them at a time. */
+/** Details of the selected task, the run, and its events. */
 import { X } from "lucide-react";
 import { type KeyboardEvent, useId } from "react";
 import { useQueryState } from "../../../app/router";

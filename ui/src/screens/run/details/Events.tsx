@@ -18,10 +18,10 @@ interface EventsProps {
   onSelect: (name: string | null) => void;
 }
 
-/** What happened, oldest first. */
+/** The events of a run, oldest first. */
 export function Events({ run, tasks, onSelect }: EventsProps) {
   const waits = useRead(
-    // Waits open and close with the status, and with what the run says of them.
+    // Waits change with the status and the waits of the run.
     ["waits", run.run_id, run.status, run.generation, run.open_waits?.length ?? 0],
     (signal) =>
       api.GET("/waits", {

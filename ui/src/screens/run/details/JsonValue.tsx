@@ -1,4 +1,4 @@
-/** A value as JSON that people can read, with a way to copy it. */
+/** Formatted JSON with a copy button. */
 import { useMessages } from "../../../i18n/messages";
 import { fileSize } from "../../../i18n/size";
 import { jsonText } from "../../../lib/exactJson";
@@ -14,7 +14,7 @@ interface JsonValueProps {
 }
 
 const TOKEN = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
-// Colours are for what one reads; more would be thousands of elements.
+// Only short values are highlighted: long ones would need thousands of elements.
 const MOST_COLOURED = 20_000;
 
 export function JsonValue({ value, label }: JsonValueProps) {

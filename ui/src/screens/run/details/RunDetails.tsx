@@ -1,4 +1,4 @@
-/** The run itself: what it was given, and how it failed. */
+/** Params and error of the run. */
 
 import { useMessages } from "../../../i18n/messages";
 import { CopyButton } from "../../../ui/Copy";
@@ -97,7 +97,7 @@ export function RunDetails({ run, tasks, onSelect }: RunDetailsProps) {
   );
 }
 
-/** What the last tasks returned: mostly that is the result of the run. */
+/** The outputs of the last tasks, usually the result of the run. */
 function lastOutputs(tasks: readonly Task[]): Task[] {
   const followed = new Set(tasks.flatMap((each) => each.record.after ?? []));
   return tasks

@@ -1,4 +1,4 @@
-/** One task: what it got, what it gave, and what went wrong. */
+/** Inputs, output and error of one task. */
 
 import { RotateCcw } from "lucide-react";
 import type { ReactNode } from "react";

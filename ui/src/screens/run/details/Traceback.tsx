@@ -6,7 +6,7 @@ import { messages } from "../messages";
 import styles from "./Details.module.css";
 import { ownPieces, piecesOf } from "./traceback";
 
-/** The frames of the user's own code, the others on demand; the last line is what it was. */
+/** The frames of the user's code, the others on demand. */
 export function Traceback({ text }: { text: string }) {
   const t = useMessages(messages);
   const [whole, setWhole] = useState(false);

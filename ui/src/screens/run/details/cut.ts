@@ -1,10 +1,10 @@
-/** A value that was too long for the run's record: its size, and how it begins. */
+/** A truncated value: its size and its beginning. */
 export interface Cut {
   bytes: number;
   preview: string;
 }
 
-/** What the gateway put in the place of a long value, or null for a value that is whole. */
+/** The placeholder of a truncated value, or null for a complete one. */
 export function cutOf(value: unknown): Cut | null {
   if (typeof value !== "object" || value === null || Object.keys(value).length !== 3) return null;
   const { truncated, bytes, preview } = value as Record<string, unknown>;

@@ -1,4 +1,4 @@
-/** What happened to a run, oldest first, put together from all that is stored of it. */
+/** The events of a run, oldest first, derived from its stored data. */
 import type { Schemas } from "../../../api/client";
 import { isOver, type Run, type Task } from "../run";
 
@@ -20,7 +20,7 @@ export type EventKind =
 
 export interface RunEvent {
   kind: EventKind;
-  /** Null: it is not known when. */
+  /** Null if unknown. */
   at: number | null;
   tone: string;
   task?: string;
@@ -44,11 +44,11 @@ export function eventsOf(run: Run, tasks: readonly Task[], waits: readonly Wait[
       tone: "RUNNING",
       who: run.attempt > 1 ? null : run.worker_id,
     });
-  // Of later attempts, the run keeps only how many there were.
+  // Of later attempts only the number is stored.
   if (run.attempt > 1)
     events.push({ kind: "restarted", at: null, tone: "RUNNING", who: run.worker_id, number: run.attempt });
   for (const { name, state, record } of tasks) {
-    // The last one of a task that is over was not tried again.
+    // The last call of an ended task was not retried.
     for (const call of record.latest_calls?.slice(0, isOver(state) ? -1 : undefined) ?? [])
       if (call.error !== undefined)
         events.push({ kind: "retried", at: call.ended_at, tone: "CANCELLING", task: name, text: call.error });
@@ -95,7 +95,7 @@ function eventsOfWait(wait: Wait): RunEvent[] {
   ];
 }
 
-/** By time; what has none stays behind what it was put after. */
+/** By time; events without a time stay after their predecessor. */
 function inOrder(events: RunEvent[]): RunEvent[] {
   let last = 0;
   return events

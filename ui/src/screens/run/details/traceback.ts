@@ -1,4 +1,4 @@
-/** A Python traceback in pieces: what the engine did to come to the task is seldom what one looks for. */
+/** A Python traceback split into frames. */
 const FRAME = /^ {2}File "/;
 const FOREIGN =
   /^ {2}File "(<frozen |.*([/\\](site|dist)-packages[/\\]|[/\\]pyoco_server[/\\]|[/\\]lib[/\\]python3))/;
@@ -19,7 +19,7 @@ export function piecesOf(text: string): Piece[] {
   return pieces;
 }
 
-/** Without the frames that are not the user's, unless there are no others. */
+/** Without the frames of libraries, unless there are no others. */
 export function ownPieces(pieces: readonly Piece[]): readonly Piece[] {
   return pieces.some((each) => each.kind === "own")
     ? pieces.filter((each) => each.kind !== "foreign")

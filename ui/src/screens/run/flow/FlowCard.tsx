@@ -1,4 +1,4 @@
-/** How the tasks hang together, and in which state each of them is. */
+/** The graph of the flow with the states of its tasks. */
 import { Workflow } from "lucide-react";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
@@ -11,9 +11,9 @@ import styles from "./Flow.module.css";
 import { Graph } from "./Graph";
 import { Mosaic } from "./Mosaic";
 
-// A picture of more is neither quick to make nor good to read.
+// Larger graphs are slow to lay out and hard to read.
 const MOST_IN_GRAPH = 100;
-// Tasks beside each other, without a line between them.
+// Parallel tasks without edges.
 const MOST_IN_COLUMN = 12;
 
 interface FlowCardProps {

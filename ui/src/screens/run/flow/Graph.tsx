@@ -1,4 +1,4 @@
-/** The flow as a picture: each task behind those it follows, moved and zoomed by hand, read by the keyboard. */
+/** The flow as a graph, with zoom, pan and keyboard navigation. */
 import { Maximize, Minus, Plus, Repeat2 } from "lucide-react";
 import {
   memo,
@@ -30,10 +30,10 @@ const SMALLEST = 0.3;
 const LARGEST = 1.6;
 const READABLE = 0.72;
 const TALLEST_PX = 330;
-// Below the picture, so that they cover nothing of it.
+// Below the graph, so that they cover nothing.
 const TOOLS_PX = 34;
 const EDGE_PX = 120;
-// A press that moves less is a click.
+// A shorter movement is a click.
 const MOVED_PX = 4;
 
 interface GraphProps {
@@ -202,7 +202,7 @@ const Node = memo(
     before.tabStop === now.tabStop,
 );
 
-/** Where to move the picture along one side, so that a task is in sight with some of what is around it. */
+/** The scroll offset along one axis that shows a task with some margin. */
 function into(moved: number, at: number, size: number, picture: number, room: number): number {
   if (picture <= room && moved >= 0 && moved + picture <= room) return moved;
   const edge = Math.min(EDGE_PX, (room - size) / 3);
@@ -210,7 +210,7 @@ function into(moved: number, at: number, size: number, picture: number, room: nu
   return Math.min(Math.max(seen - at, Math.min(room - picture, 0)), 0);
 }
 
-/** What part of the picture is in sight, and how large. */
+/** The visible part of the graph, and the zoom. */
 function useView(frame: RefObject<HTMLDivElement | null>, layout: Layout) {
   const [view, setView] = useState<View>({ x: 0, y: 0, scale: 1 });
   const grip = useRef<{ x: number; y: number; view: View; moved: boolean } | null>(null);
@@ -221,7 +221,7 @@ function useView(frame: RefObject<HTMLDivElement | null>, layout: Layout) {
     const scale = Math.max(Math.min(room.width / layout.width, TALLEST_PX / layout.height, 1), READABLE);
     return { x: Math.max((room.width - layout.width * scale) / 2, 0), y: 0, scale };
   };
-  // Before anything moves it: a picture that is opened at a task is shown whole, too, where it fits.
+  // Initially the whole graph is shown, if it fits.
   // biome-ignore lint/correctness/useExhaustiveDependencies: another picture is shown whole.
   useLayoutEffect(() => setView(fitted()), [layout]);
 
@@ -238,7 +238,7 @@ function useView(frame: RefObject<HTMLDivElement | null>, layout: Layout) {
       };
     });
 
-  /** Move the picture as little as needed to have the task in it. */
+  /** Move as little as needed to show the task. */
   const show = (name: string) => {
     const node = layout.nodes.find((each) => each.name === name);
     const room = frame.current?.getBoundingClientRect();

@@ -1,4 +1,4 @@
-/** Very many tasks: one small tile each, in the order of the flow, with the neighbours of the chosen one marked. */
+/** Very many tasks: one tile each, in the order of the flow, with the neighbours of the selected one marked. */
 import { type CSSProperties, type KeyboardEvent, memo, useEffect, useRef } from "react";
 import { useMessages } from "../../../i18n/messages";
 import { visible } from "../../../lib/visible";
@@ -8,7 +8,7 @@ import { messages } from "../messages";
 import type { Task } from "../run";
 import styles from "./Flow.module.css";
 
-// With the gap beside it.
+// Including the gap.
 const TILE_PX = 17;
 const SMALL_TILE_PX = 14;
 const MANY = 500;
@@ -47,7 +47,7 @@ export function Mosaic({ tasks, selected, near, onSelect }: MosaicProps) {
       aria-activedescendant={at < 0 ? undefined : `tile-${at}`}
       tabIndex={0}
       onKeyDown={onKeyDown}
-      // One listener for all of them.
+      // One listener for all tiles.
       onClick={({ target }) => {
         const name = target instanceof HTMLElement ? target.dataset.task : undefined;
         if (name !== undefined) onSelect(name === selected ? null : name);

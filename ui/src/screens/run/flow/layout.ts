@@ -1,17 +1,17 @@
-/** Where the tasks of a flow are drawn: from left to right, each behind those it follows. */
+/** The layout of a graph from left to right. */
 import { Graph, layout } from "@dagrejs/dagre";
 import type { Task } from "../run";
 
 export const NODE_HEIGHT = 36;
 const NARROWEST = 96;
 const WIDEST = 196;
-// The icon, and the space around it.
+// The icon and its padding.
 const BESIDE_NAME = 54;
 const LETTER = 7.4;
 const MARGIN = 12;
-// Its point is at the end of the line.
+// The arrow head is at the end of the edge.
 const ARROW = 2;
-// A better order takes longer than a reader waits, from here on.
+// Above this, a better order takes too long.
 const CAREFUL = 60;
 
 interface Point {
@@ -31,13 +31,12 @@ export interface Line {
 export interface Layout {
   width: number;
   height: number;
-  /** Of each task. */
   nodeWidth: number;
   nodes: Placed[];
   lines: Line[];
 }
 
-/** The same text for the same graph: states and times do not move anything. */
+/** The same text for the same graph: states and times change nothing. */
 export const shapeOf = (tasks: readonly Task[]): string =>
   JSON.stringify(tasks.map(({ name, record }) => [name, record.after ?? []]));
 
@@ -67,7 +66,7 @@ export function laidOut(shape: string): Layout {
   const lines = graph.edges().map(({ v, w }) => {
     const { points } = graph.edge({ v, w }) as { points: Point[] };
     const [from, to] = [graph.node(v) as Point, graph.node(w) as Point];
-    // Out of the right side and into the left one; in between as it was laid around other tasks.
+    // From the right side to the left side of tasks; in between as laid out.
     const between = points.length > 3 ? points.slice(1, -1) : [];
     const ends = [
       { x: from.x + nodeWidth / 2, y: from.y },
@@ -78,13 +77,13 @@ export function laidOut(shape: string): Layout {
   return { width, height, nodeWidth, nodes, lines };
 }
 
-/** All tasks are as wide as the longest name wants, within reason; a Japanese letter takes two places. */
+/** All tasks have the width of the longest name, within bounds; a Japanese character counts twice. */
 function widthFor(names: readonly string[]): number {
   const places = names.map((name) => [...name].reduce((sum, each) => sum + (each > "\u2e7f" ? 1.8 : 1), 0));
   return Math.min(Math.max(Math.max(...places) * LETTER + BESIDE_NAME, NARROWEST), WIDEST);
 }
 
-/** A smooth line that leaves and arrives flat. */
+/** A smooth curve that starts and ends horizontally. */
 function curve(points: readonly Point[]): string {
   const [first, ...rest] = points;
   if (!first) return "";
@@ -100,7 +99,7 @@ function curve(points: readonly Point[]): string {
 
 export type Direction = "ArrowLeft" | "ArrowRight" | "ArrowUp" | "ArrowDown";
 
-/** The task that an arrow key leads to: the nearest in that direction. */
+/** The task that an arrow key selects: the nearest in that direction. */
 export function beside({ nodes, nodeWidth }: Layout, from: string, direction: Direction): string | null {
   const here = nodes.find((each) => each.name === from);
   if (!here) return nodes[0]?.name ?? null;

@@ -1,4 +1,4 @@
-/** What is shown of the log, and how. */
+/** The filters of the log. */
 import { Download, Filter, Search, WrapText } from "lucide-react";
 import { useRef } from "react";
 import { useAct } from "../../../api/queries";
@@ -18,9 +18,9 @@ const LEVELS = ["other", "warning", "error"] as const;
 interface LogBarProps {
   id: string;
   lines: readonly LogLine[];
-  /** How many earlier lines the page does not have. */
+  /** The number of earlier lines that are not loaded. */
   leftOut: number;
-  /** The last line that the page has, whether it is shown or not. */
+  /** The last loaded line, visible or not. */
   newest: string | undefined;
   filter: LogFilter;
   selected: string | null;
@@ -28,7 +28,7 @@ interface LogBarProps {
   wrap: boolean;
   search: string;
   onSearch: (text: string) => void;
-  /** The search is over: it may become part of the address. */
+  /** The search is finished: it may go into the URL. */
   onSearched: () => void;
   onChange: (patch: QueryPatch) => void;
   onWrap: () => void;

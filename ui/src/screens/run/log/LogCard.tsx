@@ -1,4 +1,4 @@
-/** What the run prints, as it prints it: of all tasks or of the chosen one, searched, narrowed, taken away. */
+/** The log of the run: live, by task, with search and download. */
 import { ArrowDown, ScrollText } from "lucide-react";
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { useQueryState } from "../../../app/router";

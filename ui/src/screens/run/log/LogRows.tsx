@@ -1,4 +1,4 @@
-/** The lines in sight. */
+/** The visible lines. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type Ref, useEffect, useImperativeHandle, useRef } from "react";
@@ -26,7 +26,7 @@ interface LogRowsProps {
   search: string;
   selected: string | null;
   onSelect: (name: string | null) => void;
-  /** Whether the last line is in sight, which is when new ones are followed. */
+  /** Whether the last line is visible: then new lines are followed. */
   onAtEnd: (atEnd: boolean) => void;
 }
 

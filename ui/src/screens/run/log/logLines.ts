@@ -1,4 +1,4 @@
-/** What a run printed: which lines are shown, how serious each is, and the text to take away. */
+/** Filters, levels and text of log lines. */
 import type { Schemas } from "../../../api/client";
 import { folded } from "../../../lib/folding";
 
@@ -10,19 +10,19 @@ export type Stream = (typeof STREAMS)[number];
 export interface LogFilter {
   task: string | null;
   streams: ReadonlySet<string>;
-  /** The least serious that is shown. */
+  /** The lowest level shown. */
   level: Level;
   search: string;
 }
 
-/** The lines that a page keeps: enough to read, and not so many that the browser gives up. */
+/** The number of lines that a page keeps. */
 export const MOST_LINES = 50_000;
-// They go by the thousand, since whoever reads sees the lines move up.
+// Removed by the thousand, since removal moves the visible lines.
 const SLACK = 5_000;
 
 export interface KeptLines {
   lines: readonly LogLine[];
-  /** How many earlier ones are not there any more. */
+  /** The number of earlier lines that were dropped. */
   leftOut: number;
 }
 
@@ -34,7 +34,7 @@ export function withMore({ lines, leftOut }: KeptLines, more: readonly LogLine[]
 
 const ERROR = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback \(most recent|^(\w+\.)*\w*(Error|Exception)\b:/;
 const WARNING = /\bWARN(ING)?\b|Warning:/;
-// A level is said at the beginning of a line, not in the middle of a long text.
+// A level is at the beginning of a line.
 const BEGINNING = 120;
 
 export function levelOf({ text, stream }: Pick<LogLine, "text" | "stream">): Level {
@@ -58,7 +58,7 @@ export function shown(lines: readonly LogLine[], filter: LogFilter): readonly Lo
   );
 }
 
-/** Why no line is shown: none was printed, or none matches. Those that were left out may. */
+/** Why no line is shown: no output, or no match. Dropped lines may match. */
 export function nothingIn({ lines, leftOut }: KeptLines, task: string | null, complete: boolean) {
   if (leftOut > 0) return "matchesHere";
   if (lines.length === 0) return complete ? "ofRun" : "yet";
@@ -66,16 +66,15 @@ export function nothingIn({ lines, leftOut }: KeptLines, task: string | null, co
   return complete ? "ofTask" : "ofTaskYet";
 }
 
-// Colours (CSI), titles and links (OSC), and the short ones: they are for a terminal.
+// ANSI sequences: colours (CSI), titles and links (OSC), and short ones.
 const ESCAPES =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what is looked for.
   /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\^-~])/g;
 
-/** The line as people read it. */
 export const readable = (line: LogLine): LogLine =>
   line.text.includes("\x1b") ? { ...line, text: line.text.replace(ESCAPES, "") } : line;
 
-/** The text cut where it was searched for: every second piece is what was found. */
+/** The text split at the search term: every second piece is a match. */
 export function pieces(text: string, search: string): string[] {
   const wanted = folded(search);
   if (!wanted) return [text];
@@ -93,7 +92,7 @@ export function pieces(text: string, search: string): string[] {
   }
 }
 
-/** The folded text, and where in the text each of its characters is from: one may become several. */
+/** The folded text, and the index of each of its characters in the text: one may become several. */
 function foldedWithOrigin(text: string) {
   const whole = folded(text);
   if (whole.length === text.length) return { whole, origin: (index: number, after = 0) => index + after };
@@ -116,7 +115,7 @@ function foldedWithOrigin(text: string) {
   };
 }
 
-/** As a file: the moment, the stream, the task and the text of each line. */
+/** As a file: time, stream, task and text of each line. */
 export const asText = (lines: readonly LogLine[]): string =>
   lines
     .map(

@@ -1,11 +1,11 @@
-/** All that a run has printed, and what it prints from now on. Drawn once per frame, however many lines come. */
+/** All output of a run, live. Rendered once per frame. */
 import { useEffect, useRef, useState } from "react";
 import { useEventStream } from "../../../api/eventStream";
 import type { Problem } from "../../../api/problem";
 import { type KeptLines, type LogLine, readable, withMore } from "./logLines";
 
 export interface Log extends KeptLines {
-  /** Whether nothing follows any more. */
+  /** Whether the log is complete. */
   complete: boolean;
   problem: Problem | null;
 }

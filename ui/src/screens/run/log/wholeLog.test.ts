@@ -4,7 +4,7 @@ import { wholeLog } from "./wholeLog";
 
 const ALL: LogFilter = { task: null, streams: new Set(STREAMS), level: "other", search: "" };
 
-/** A run that has printed one more line whenever somebody asks. */
+/** A run that prints one more line per request. */
 function chatty() {
   const asked: (string | null)[] = [];
   vi.stubGlobal("fetch", async (request: Request) => {

@@ -1,11 +1,11 @@
-/** The log as a file, with the lines that the page has left out. */
+/** The log as a file, including lines that the page has dropped. */
 import { api, type Schemas } from "../../../api/client";
 import { asText, type LogFilter, readable, shown } from "./logLines";
 
-// The most that one answer has.
+// The maximum of one response.
 const LIMIT = 5_000;
 
-/** Every line up to the newest of the page that passes the filter: a run may print faster than it can be read. */
+/** Every line that passes the filter, up to the newest of the page: a run may print faster than it can be read. */
 export async function wholeLog(id: string, filter: LogFilter, newest?: string): Promise<string[]> {
   const texts: string[] = [];
   let after: string | null = null;
@@ -14,14 +14,14 @@ export async function wholeLog(id: string, filter: LogFilter, newest?: string): 
     const answer = await api.GET("/runs/{run_id}/logs", { params: { path: { run_id: id }, query } });
     const data = answer.data as Schemas["LogsView"] | undefined;
     texts.push(asText(shown((data?.lines ?? []).map(readable), filter)));
-    // The same place again: nothing more for now.
+    // The same position again: no more lines for now.
     if (!data || data.complete || data.next_after === after) return texts;
     after = data.next_after;
     if (newest !== undefined && after !== null && isAtOrBehind(after, newest)) return texts;
   }
 }
 
-/** The id of a line is its place in the log, such as `12-0`. */
+/** The id of a line is its position in the log, such as `12-0`. */
 function isAtOrBehind(place: string, other: string): boolean {
   const [block = 0, line = 0] = place.split("-").map(Number);
   const [otherBlock = 0, otherLine = 0] = other.split("-").map(Number);

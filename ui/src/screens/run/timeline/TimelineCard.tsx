@@ -1,4 +1,4 @@
-/** When each task ran, and how long: a row for each, with a bar for each time that it was executed. */
+/** A row per task, with a bar per execution. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ChartGantt, History, Repeat2 } from "lucide-react";
 import { memo, useEffect, useMemo, useRef, useState } from "react";
@@ -117,7 +117,7 @@ interface RowProps {
   start: number;
   scale: Scale;
   end: number;
-  /** What ended before was not done by this run. */
+  /** Finished before this run. */
   before: number;
   selected: boolean;
   onSelect: (name: string | null) => void;
@@ -195,7 +195,7 @@ const BarMark = memo(function BarMark({ bar, scale, end, replayed }: BarProps) {
   );
 });
 
-/** Beside the last bar, on whichever side has room; else in it. */
+/** Next to the last bar, on the side with room; else inside. */
 function Took({ bar, scale, end, text }: { bar?: Bar; scale: Scale; end: number; text: string }) {
   if (!bar) return null;
   const right = place(bar.to ?? end, scale);
@@ -217,7 +217,7 @@ function Took({ bar, scale, end, text }: { bar?: Bar; scale: Scale; end: number;
   );
 }
 
-/** Unix seconds, often enough for a bar that grows. */
+/** Unix seconds, updated often enough for a growing bar. */
 function useMoment(moving: boolean): number {
   const [now, setNow] = useState(() => Date.now() / 1000);
   useEffect(() => {

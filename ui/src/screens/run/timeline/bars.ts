@@ -1,9 +1,9 @@
-/** When what happened: the bars of the timeline, and the scale they are drawn on. */
+/** Bars and scale of the timeline. */
 import { isOver, type Run, type Task } from "../run";
 
 export interface Bar {
   from: number;
-  /** Null while it goes on. */
+  /** Null while it executes. */
   to: number | null;
   state: string;
   error?: string;
@@ -12,7 +12,7 @@ export interface Row {
   name: string;
   state: string;
   bars: Bar[];
-  /** Done before this run, or by an earlier attempt. */
+  /** Finished before this run, or by an earlier attempt. */
   replayed: boolean;
   calls: number;
 }
@@ -21,7 +21,7 @@ export interface Scale {
   to: number;
 }
 
-/** The tasks as they began; those that have not come last, in the order of the flow. */
+/** The tasks in order of their start; pending ones last, in the order of the flow. */
 export function rowsOf(tasks: readonly Task[]): Row[] {
   const began = (task: Task) =>
     task.record.latest_calls?.[0]?.started_at ?? task.record.started_at ?? Number.POSITIVE_INFINITY;
@@ -37,7 +37,7 @@ export function rowsOf(tasks: readonly Task[]): Row[] {
     }));
 }
 
-/** A bar for each call; behind them the one that goes on, which is not among them yet. */
+/** A bar per call, and one for the current call, which is not recorded yet. */
 function barsOf({ state, record }: Task): Bar[] {
   const from = record.started_at;
   if (from == null) return [];
@@ -51,7 +51,7 @@ function barsOf({ state, record }: Task): Bar[] {
   return [...bars, { from: Math.max(from, last?.to ?? from), to: null, state }];
 }
 
-/** From the submission to the end; a run under way gets some room ahead, so that it does not jump. */
+/** From the submission to the end; a running run gets some room, so that the scale does not jump. */
 export function scaleOf(run: Run, now: number): Scale {
   const from = run.submitted_at ?? run.start_time ?? run.updated_at;
   const end = run.end_time ?? now;
@@ -59,7 +59,7 @@ export function scaleOf(run: Run, now: number): Scale {
   return { from, to: from + took * (run.end_time == null ? 1.08 : 1.01) };
 }
 
-/** Where a moment is, in percent. */
+/** The position of a moment, in percent. */
 export const place = (at: number, { from, to }: Scale): number =>
   Math.min(Math.max((100 * (at - from)) / (to - from), 0), 100);
 
@@ -68,7 +68,7 @@ const STEPS = [
   3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800,
 ];
 
-/** Round moments, in seconds since the beginning; not more than so many. */
+/** Round moments, in seconds since the start; at most this many. */
 export function ticksOf({ from, to }: Scale, most: number): number[] {
   const step = STEPS.find((each) => (to - from) / each <= most) ?? STEPS.at(-1) ?? 1;
   return Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, index) => index * step);
