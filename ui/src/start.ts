@@ -6,7 +6,7 @@ import "./styles/tokens.css";
 import "./styles/base.css";
 import { parseHash } from "./app/router";
 import { findScreen } from "./app/routes";
-import { startAgain, started } from "./unstarted";
+import { reloadOnce, started } from "./startRecovery";
 
 const { path, query } = parseHash(location.hash);
 // Failures are retried and reported where the result is used (app/loading.ts).
@@ -15,6 +15,6 @@ findScreen(path)
   .then((part) => part.begin?.(query))
   .catch(() => undefined);
 void import("./main").then(started, (error: unknown) => {
-  startAgain();
+  reloadOnce();
   throw error;
 });

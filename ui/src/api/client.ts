@@ -1,6 +1,6 @@
 /** The gateway's API, typed by its OpenAPI document. Failures are thrown as a `Problem`. */
 import createClient from "openapi-fetch";
-import { apiKeyHeader } from "../app/served";
+import { apiKeyHeader } from "../app/pageConfig";
 import { currentLanguage } from "../i18n/language";
 import { apiKey } from "./apiKey";
 import { Problem } from "./problem";

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { apiKey } from "./apiKey";
 import type { ServerEvent } from "./eventParser";
 import { followEvents, type StreamState } from "./eventStream";
-import * as streamPlaces from "./streamPlaces";
+import * as streamSlots from "./streamSlots";
 
 function answering(...answers: (string | Response | Error)[]) {
   const requests: Request[] = [];
@@ -87,7 +87,7 @@ describe("following a stream", () => {
 
   it("without a place of its own, hears what is new in turns and stays live", async () => {
     vi.useFakeTimers();
-    const places = vi.spyOn(streamPlaces, "withPlace").mockImplementation((_, use) => use("turn"));
+    const slots = vi.spyOn(streamSlots, "withSlot").mockImplementation((_, use) => use("turn"));
     const open = new ReadableStream({
       start: (body) => body.enqueue(new TextEncoder().encode("id: 7\nevent: line\ndata: 1\n\n")),
     });
@@ -100,7 +100,7 @@ describe("following a stream", () => {
       vi.useRealTimers();
     }
     expect(requests[1]?.headers.get("Last-Event-ID")).toBe("7");
-    expect(places).toHaveBeenCalledTimes(2);
+    expect(slots).toHaveBeenCalledTimes(2);
   });
 
   it("sends the key of the tab", async () => {

@@ -4,7 +4,7 @@ import { send } from "./client";
 import { eventParser, type ServerEvent } from "./eventParser";
 import { Problem } from "./problem";
 import { queryClient } from "./queries";
-import { withPlace } from "./streamPlaces";
+import { withSlot } from "./streamSlots";
 
 export type StreamState = "connecting" | "live" | "reconnecting" | "ended" | "failed";
 
@@ -18,7 +18,7 @@ export interface StreamHandlers {
 const SILENCE_MS = 45_000;
 // A hidden tab closes its connections, but not if it is hidden only briefly.
 const HIDDEN_MS = 1_000;
-// A stream without a slot of its own (streamPlaces.ts) reads in turns.
+// A stream without a slot of its own (streamSlots.ts) reads in turns.
 // A turn ends when nothing arrives for a moment, or after its maximum time.
 const TURN_MS = 1_000;
 const QUIET_MS = 200;
@@ -43,7 +43,7 @@ export async function followEvents(
     await seen(signal);
     let problem: Problem | undefined;
     try {
-      const left = await withPlace(signal, async (kind) => {
+      const left = await withSlot(signal, async (kind) => {
         const answer = await connect(url, lastId, signal);
         handlers.onState?.("live");
         pause = FIRST_PAUSE_MS;

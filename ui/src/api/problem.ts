@@ -1,5 +1,5 @@
 /** A failed request (application/problem+json). */
-import { say } from "../i18n/messages";
+import { currentMessages } from "../i18n/messages";
 import { messages } from "./messages";
 import type { components } from "./schema";
 
@@ -36,19 +36,19 @@ export class Problem extends Error {
       return new Problem(title, detail ?? "", answer.status, err_id ?? null, errors ?? []);
     } catch {
       // The response came from something else, such as a proxy.
-      const t = say(messages);
+      const t = currentMessages(messages);
       return new Problem(t("notFromGateway"), `${answer.status} ${answer.statusText}`, answer.status, null);
     }
   }
 
   static unreachable(): Problem {
-    const t = say(messages);
+    const t = currentMessages(messages);
     return new Problem(t("unreachable"), t("unreachableCure"), 0, "ERR-PYOCO-0001");
   }
 
   /** Converts anything that was thrown. */
   static from(thrown: unknown): Problem {
     if (thrown instanceof Problem) return thrown;
-    return new Problem(say(messages)("unexpected"), String(thrown), 0, null);
+    return new Problem(currentMessages(messages)("unexpected"), String(thrown), 0, null);
   }
 }

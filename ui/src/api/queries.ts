@@ -47,7 +47,7 @@ export function useRead<T>(
 }
 
 /** Prefetches what `useRead` will read under the same key. */
-export function readAhead<T>(key: QueryKey, read: (signal: AbortSignal) => Promise<Answer<T>>): void {
+export function prefetch<T>(key: QueryKey, read: (signal: AbortSignal) => Promise<Answer<T>>): void {
   void queryClient.prefetchQuery({
     queryKey: key,
     queryFn: async ({ signal }) => (await read(signal)).data as T,

@@ -1,7 +1,7 @@
 /** An error in one screen does not affect the rest of the page. */
 import { Component, type ReactNode } from "react";
 import { Problem } from "../api/problem";
-import { say } from "../i18n/messages";
+import { currentMessages } from "../i18n/messages";
 import { ProblemBox } from "../ui/feedback";
 import { Page } from "../ui/Page";
 import { messages } from "./messages";
@@ -16,7 +16,7 @@ export class ErrorBoundary extends Component<{ children: ReactNode }, { thrown: 
   override render() {
     if (this.state.thrown === null) return this.props.children;
     return (
-      <Page title={say(messages)("broken")}>
+      <Page title={currentMessages(messages)("broken")}>
         <ProblemBox
           problem={Problem.from(this.state.thrown)}
           onRetry={() => this.setState({ thrown: null })}

@@ -9,7 +9,7 @@ import { ProblemBox } from "../ui/feedback";
 import { KeyForm } from "./KeyForm";
 import styles from "./KeyForm.module.css";
 import { messages } from "./messages";
-import { wantsApiKey } from "./served";
+import { wantsApiKey } from "./pageConfig";
 
 export function KeyGate({ children }: { children: ReactNode }) {
   return wantsApiKey ? <AskForKey>{children}</AskForKey> : children;

@@ -7,11 +7,11 @@ import { Dialog } from "../ui/Dialog";
 import { useHealth } from "./health";
 import { keyNames } from "./keyNames";
 import { messages } from "./messages";
+import { useOpenQuestionCount } from "./openQuestionCount";
+import { version } from "./pageConfig";
 import { href, usePlace } from "./router";
 import styles from "./Shell.module.css";
 import { findScreen, NAVIGATION, type NavEntry } from "./screens";
-import { version } from "./served";
-import { useWaitingCount } from "./waitingCount";
 
 interface ShellProps {
   onSearch: () => void;
@@ -105,7 +105,7 @@ function Side({ onSearch }: { onSearch: () => void }) {
 
 function NavLink({ entry, current }: { entry: NavEntry; current: boolean }) {
   const t = useMessages(messages);
-  const waiting = useWaitingCount();
+  const waiting = useOpenQuestionCount();
   return (
     <a className={styles.link} href={href(entry.path)} aria-current={current ? "page" : undefined}>
       <entry.icon size={16} aria-hidden />

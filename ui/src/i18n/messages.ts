@@ -1,9 +1,9 @@
-/** Texts in both languages, with keys and placeholders that the compiler checks. Each screen has its own. */
+/** Texts in both languages, with type-checked keys and placeholders. Each screen has its own. */
 import { useMemo } from "react";
 import { isolated } from "../lib/visible";
 import { currentLanguage, type Language, useLanguage } from "./language";
 
-/** A text, or two where the number `count` decides: English has a plural, Japanese has none. */
+/** A text, or singular and plural by `count`. Japanese has no plural. */
 export type Message = string | { one: string; other: string };
 type Texts = Record<string, Message>;
 type Placeholders<M> = M extends { other: infer S }
@@ -22,7 +22,7 @@ export type Translate<E extends Texts> = <K extends keyof E & string>(
   ...values: Values<E[K]>
 ) => string;
 
-/** Declares the texts of one part of the page: what English has, Japanese must have. */
+/** Declares the texts of one part of the page; Japanese must have every key. */
 export function defineMessages<const E extends Texts>(messages: Messages<E>): Messages<E> {
   return messages;
 }
@@ -31,8 +31,8 @@ export function translator<E extends Texts>(messages: Messages<E>, language: Lan
   return (key, ...values) => fill(messages[language][key], language, values[0]);
 }
 
-/** The texts in the language of the moment, for what is not drawn by React. */
-export function say<E extends Texts>(messages: Messages<E>): Translate<E> {
+/** The texts in the current language, outside of React. */
+export function currentMessages<E extends Texts>(messages: Messages<E>): Translate<E> {
   return translator(messages, currentLanguage());
 }
 
@@ -45,10 +45,10 @@ export function useMessages<E extends Texts>(messages: Messages<E>): Translate<E
 export const listText = (items: readonly string[], language: Language = currentLanguage()): string =>
   items.join(language === "ja" ? "、" : ", ");
 
-// Made once: making one takes longer than all that a list has to say.
+// Cached: creating a formatter is slower than formatting a whole list.
 const numbers = { en: new Intl.NumberFormat("en"), ja: new Intl.NumberFormat("ja") };
 
-/** Small whole numbers, most of them by far, look the same everywhere. */
+/** Fast path: small integers look the same in every language. */
 const written = (value: number, language: Language): string =>
   Number.isInteger(value) && value >= 0 && value < 1000 ? String(value) : numbers[language].format(value);
 

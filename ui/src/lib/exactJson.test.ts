@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ExactNumber, jsonText, parseJson, tidied } from "./exactJson";
+import { ExactNumber, formattedJson, jsonText, parseJson } from "./exactJson";
 
 const LONG = "12345678901234567890";
 
@@ -26,7 +26,7 @@ describe("a whole number beyond 2^53", () => {
 describe("tidying up", () => {
   it("moves values, and changes none", () => {
     const text = `{"id":${LONG} ,"x":1.0,"s":"a, {b}: [c]","l":[ ],"o":{"p":[1e5,null]}}`;
-    expect(tidied(text).split("\n")).toEqual([
+    expect(formattedJson(text).split("\n")).toEqual([
       "{",
       `  "id": ${LONG},`,
       '  "x": 1.0,',

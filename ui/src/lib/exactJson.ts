@@ -57,7 +57,7 @@ export function jsonText(value: unknown, indent?: number): string {
 const TOKEN = /"(?:\\.|[^"\\])*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
 /** The same JSON with one value per line. Values are not changed. */
-export function tidied(json: string): string {
+export function formattedJson(json: string): string {
   let depth = 0;
   let text = "";
   let before = "";

@@ -5,13 +5,13 @@ import { listText, useMessages } from "../i18n/messages";
 import { visible } from "../lib/visible";
 import { Button, IconButton, joined } from "../ui/controls";
 import { UserText } from "../ui/UserText";
-import type { Problems } from "./checking";
 import { type Field, initialOf, type NamedField, type Shape } from "./fields";
 import { BooleanInput, ChoiceInput, JsonInput, NumberInput, SeveralInput, TextInput } from "./inputs";
 import { dotted, isObject, type Json, type Path, withMember } from "./json";
 import { messages } from "./messages";
-import type { Taken } from "./outline";
+import type { ValueKind } from "./outline";
 import styles from "./SchemaForm.module.css";
+import type { Problems } from "./validation";
 
 export interface FieldViewProps {
   field: Field;
@@ -203,7 +203,7 @@ function Note({ id, problem, hint }: { id?: string; problem?: string; hint?: Rea
 }
 
 /** The description of a field, and the expected form of its JSON. */
-function Hint({ words, takes = [] }: { words: string; takes?: readonly Taken[] }) {
+function Hint({ words, takes = [] }: { words: string; takes?: readonly ValueKind[] }) {
   const t = useMessages(messages);
   return (
     <>

@@ -1,11 +1,11 @@
 /** A form for a JSON Schema, as a controlled component. */
 import { useMessages } from "../i18n/messages";
-import type { Problems } from "./checking";
 import { FieldView } from "./FieldView";
 import type { Field } from "./fields";
 import type { Json } from "./json";
 import { messages } from "./messages";
 import styles from "./SchemaForm.module.css";
+import type { Problems } from "./validation";
 
 interface SchemaFormProps {
   field: Field;

@@ -1,7 +1,7 @@
 /** Converts a JSON Schema to form fields, with JSON input for what no field supports. */
 import { ExactNumber, jsonText } from "../lib/exactJson";
 import { isObject, type Json, type Schema } from "./json";
-import { type Taken, takenBy } from "./outline";
+import { type ValueKind, valueKinds } from "./outline";
 import { isParts, type Parts, resolved, text } from "./references";
 
 export interface Choice {
@@ -23,7 +23,7 @@ export type Shape =
   | { kind: "several"; choices: Choice[] }
   | { kind: "list"; item: Field; most?: number }
   | { kind: "object"; fields: NamedField[] }
-  | { kind: "json"; takes?: Taken[] };
+  | { kind: "json"; takes?: ValueKind[] };
 
 export interface Field {
   shape: Shape;
@@ -69,7 +69,7 @@ export function fieldOf(schema: Schema, root: Schema = schema, depth = 0): Field
 
 /** The expected form of the JSON. */
 function withOutline(shape: Shape, parts: Parts, root: Schema): Shape {
-  const takes = shape.kind === "json" ? takenBy(parts, root) : [];
+  const takes = shape.kind === "json" ? valueKinds(parts, root) : [];
   return takes.length > 0 ? { kind: "json", takes } : shape;
 }
 

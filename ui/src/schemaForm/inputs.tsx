@@ -9,9 +9,9 @@ import type { Choice, Shape } from "./fields";
 import { exactIn, hasInfinite, type Json, jsonWritten, same } from "./json";
 import { messages } from "./messages";
 import styles from "./SchemaForm.module.css";
-import { useTyped } from "./typed";
+import { useTyped } from "./typedText";
 
-export interface Wired {
+export interface ControlProps {
   id: string;
   /** The path of its value and its kind: the key of the typed text. */
   place: string;
@@ -23,12 +23,12 @@ export interface Wired {
 }
 
 interface InputProps {
-  wired: Wired;
+  wired: ControlProps;
   value: Json | undefined;
   onChange: (value: Json | undefined) => void;
 }
 
-const attributes = ({ id, note, invalid, required }: Wired) => ({
+const attributes = ({ id, note, invalid, required }: ControlProps) => ({
   id,
   "aria-describedby": note,
   "aria-invalid": invalid || undefined,

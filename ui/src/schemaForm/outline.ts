@@ -4,7 +4,7 @@ import { type Schema, same } from "./json";
 import { isParts, type Parts, resolved, text } from "./references";
 
 /** One accepted kind of value. */
-export interface Taken {
+export interface ValueKind {
   /** Such as `{"amount": number, "note"?: string}`. */
   outline: string;
   title?: string;
@@ -16,7 +16,7 @@ const MOST_MEMBERS = 8;
 const MORE = "…";
 
 /** The alternatives of a schema, or its only kind of value; empty: unknown. */
-export function takenBy(parts: Parts, root: Schema): Taken[] {
+export function valueKinds(parts: Parts, root: Schema): ValueKind[] {
   const alternatives = (parts.oneOf ?? parts.anyOf) as Schema[] | undefined;
   if (!alternatives?.length) {
     const outline = outlineOf(parts, root);

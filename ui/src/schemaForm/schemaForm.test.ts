@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { ExactNumber, parseJson } from "../lib/exactJson";
-import { problemsOf } from "./checking";
 import { fieldOf, initialOf, schemaLike } from "./fields";
 import { jsonIn, momentIn, numberIn } from "./inputs";
 import { type Json, type Schema, same, withMember } from "./json";
+import { problemsOf } from "./validation";
 
 const PAYMENT = {
   // As Pydantic writes it.

@@ -48,7 +48,7 @@ const isKnown = (status: string): status is Status => status in LOOKS;
 export const toneClass = (status: string): string =>
   styles[LOOKS[isKnown(status) ? status : "PENDING"].tone] ?? "";
 
-export function useStatusWord(): (status: string) => string {
+export function useStatusText(): (status: string) => string {
   const t = useMessages(messages);
   return (status) => (isKnown(status) ? t(`status.${status}`) : status);
 }
@@ -66,7 +66,7 @@ export function StatusIcon({ status, size = 13 }: { status: string; size?: numbe
 }
 
 export function StatusBadge({ status }: { status: string }) {
-  const word = useStatusWord();
+  const word = useStatusText();
   return (
     <span
       className={joined(styles.badge, toneClass(status), QUIET.has(status) && styles.quiet)}

@@ -7,11 +7,11 @@ import { Button } from "../../ui/controls";
 import { Dialog } from "../../ui/Dialog";
 import { ProblemBox } from "../../ui/feedback";
 import { Operation } from "../runs/BulkDialog";
-import { type Asked, useBulk } from "../runs/useBulk";
+import { type BulkRequest, useBulk } from "../runs/useBulk";
 import styles from "./Dlq.module.css";
 import type { LetterFilter } from "./filters";
 import { messages } from "./messages";
-import { type How, ReplayOptions } from "./ReplayOptions";
+import { type ReplayChoice, ReplayOptions } from "./ReplayOptions";
 
 export type BulkAction = "replay" | "delete";
 
@@ -21,7 +21,7 @@ interface BulkDialogProps {
   onClose: () => void;
 }
 
-function post(action: BulkAction, query: LetterFilter, how: How, what: Asked, key?: string) {
+function post(action: BulkAction, query: LetterFilter, how: ReplayChoice, what: BulkRequest, key?: string) {
   const params = { query, header: { "Idempotency-Key": key } };
   if (action === "delete")
     return api.POST("/dlq/delete", { params, body: body<Schemas["BulkRequest"]>(what) });
@@ -33,7 +33,7 @@ function post(action: BulkAction, query: LetterFilter, how: How, what: Asked, ke
 
 export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
   const t = useMessages(messages);
-  const [how, setHow] = useState<How>({ mode: "start", delete: true });
+  const [how, setHow] = useState<ReplayChoice>({ mode: "start", delete: true });
   const bulk = useBulk((asked, key) => post(action, filter, how, asked, key), JSON.stringify(how));
   const { matched, operation } = bulk;
   const isReplay = action === "replay";

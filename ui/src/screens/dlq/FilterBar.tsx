@@ -8,7 +8,7 @@ import { Menu, MenuCheck } from "../../ui/menus";
 import { SearchField } from "../../ui/SearchField";
 import { NO_FILTERS, parseTyped, REASONS, SPANS, type Span, spanOf, WORDS } from "./filters";
 import { messages } from "./messages";
-import { useReasonWord } from "./reasons";
+import { useReasonText } from "./reasons";
 
 export function FilterBar() {
   const t = useMessages(messages);
@@ -47,7 +47,7 @@ export function FilterBar() {
 
 function ReasonMenu() {
   const t = useMessages(messages);
-  const word = useReasonWord();
+  const word = useReasonText();
   const [query, change] = useQueryState();
   const chosen = query.getAll("reason");
   const toggle = (reason: string) =>
@@ -74,7 +74,7 @@ const without = (words: readonly string[], word: string) => words.filter((each) 
 
 function Chips() {
   const t = useMessages(messages);
-  const reasonWord = useReasonWord();
+  const reasonWord = useReasonText();
   const [query] = useQueryState();
   const reasons = query.getAll("reason");
   const set = [

@@ -1,8 +1,8 @@
 /** One letter in full, its run, and its actions. */
 
 import { useRef, useState } from "react";
-import { Attempt } from "../../api/attempt";
 import { api, body, type Schemas } from "../../api/client";
+import { Attempt } from "../../api/idempotencyKey";
 import type { Problem } from "../../api/problem";
 import { useAct, useRead } from "../../api/queries";
 import { href, pathTo } from "../../app/router";
@@ -21,8 +21,8 @@ import { UserText } from "../../ui/UserText";
 import styles from "./Dlq.module.css";
 import type { Letter } from "./letters";
 import { messages } from "./messages";
-import { type How, ReplayOptions } from "./ReplayOptions";
-import { useReasonWord } from "./reasons";
+import { type ReplayChoice, ReplayOptions } from "./ReplayOptions";
+import { useReasonText } from "./reasons";
 
 interface LetterDialogProps {
   seq: string;
@@ -33,7 +33,7 @@ const REFRESH = [["dlq"]];
 
 export function LetterDialog({ seq, onClose }: LetterDialogProps) {
   const t = useMessages(messages);
-  const [how, setHow] = useState<How>({ mode: "start", delete: true });
+  const [how, setHow] = useState<ReplayChoice>({ mode: "start", delete: true });
   const params = { path: { seq } };
   const letter = useRead(["dlq", "one", seq], (signal) => api.GET("/dlq/{seq}", { params, signal }));
   const { replay, remove } = useLetterActions(seq, how, onClose);
@@ -71,7 +71,7 @@ export function LetterDialog({ seq, onClose }: LetterDialogProps) {
   );
 }
 
-function useLetterActions(seq: string, how: How, onClose: () => void) {
+function useLetterActions(seq: string, how: ReplayChoice, onClose: () => void) {
   const t = useMessages(messages);
   const params = { path: { seq } };
   const attempt = useRef(new Attempt());
@@ -139,7 +139,7 @@ function Actions({ replayable, busy, onReplay, onDelete }: ActionsProps) {
 function Facts({ letter }: { letter: Letter }) {
   const t = useMessages(messages);
   const language = useLanguage();
-  const reason = useReasonWord();
+  const reason = useReasonText();
   return (
     <>
       <p className={styles.headline}>

@@ -1,4 +1,4 @@
-import { useKeptScroll } from "../../app/keptPlaces";
+import { useRestoredScroll } from "../../app/restoredState";
 import { useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { visible } from "../../lib/visible";
@@ -8,15 +8,15 @@ import { UserText } from "../../ui/UserText";
 import styles from "./Dlq.module.css";
 import type { Letter } from "./letters";
 import { messages } from "./messages";
-import { useReasonWord } from "./reasons";
+import { useReasonText } from "./reasons";
 
 /** One row per letter. */
 export function LetterTable({ letters }: { letters: readonly Letter[] }) {
   const t = useMessages(messages);
-  const reason = useReasonWord();
+  const reason = useReasonText();
   const [, change] = useQueryState();
   const body = useRowKeys<HTMLTableSectionElement>({ next: t("nextLetter"), previous: t("previousLetter") });
-  useKeptScroll("dlq", () => body.current?.closest("main"));
+  useRestoredScroll("dlq", () => body.current?.closest("main"));
   return (
     <div className={styles.frame}>
       <table className={styles.table}>

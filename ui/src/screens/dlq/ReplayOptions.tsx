@@ -3,14 +3,14 @@ import { Segments } from "../../ui/controls";
 import styles from "./Dlq.module.css";
 import { messages } from "./messages";
 
-export interface How {
+export interface ReplayChoice {
   mode: "start" | "failed";
   delete: boolean;
 }
 
 interface ReplayOptionsProps {
-  how: How;
-  onChange: (how: How) => void;
+  how: ReplayChoice;
+  onChange: (how: ReplayChoice) => void;
   deleteLabel: string;
 }
 

@@ -3,7 +3,7 @@ import { isReason } from "./filters";
 import { messages } from "./messages";
 
 /** The text of a reason. An unknown reason is shown as it is. */
-export function useReasonWord(): (reason: string) => string {
+export function useReasonText(): (reason: string) => string {
   const t = useMessages(messages);
   return (reason) => (isReason(reason) ? t(`reason.${reason}`) : reason);
 }

@@ -11,11 +11,11 @@ import {
   ENDS,
   type End,
   endedHref,
+  type Interval,
+  intervalHref,
+  intervalLabel,
   labelled,
   roundedUp,
-  type Stretch,
-  stretchHref,
-  stretchLabel,
   sumOf,
   timeLabel,
 } from "./chart";
@@ -29,10 +29,10 @@ export function EndedChart({ overview }: { overview: Overview }) {
   const t = useMessages(messages);
   const language = useLanguage();
   const narrow = useNarrow();
-  const { ended, stretch_sec: stretchSec, window } = overview;
+  const { ended, stretch_sec: intervalSec, window } = overview;
   // The hovered or focused bar, else all. Identified by time, since bars move.
   const [pointedAt, setPointedAt] = useState<number | null>(null);
-  const stretch = ended.find(({ at }) => at === pointedAt);
+  const interval = ended.find(({ at }) => at === pointedAt);
   const top = roundedUp(Math.max(...ended.map(countOf)));
   const isQuiet = ended.every((each) => countOf(each) === 0);
   return (
@@ -40,9 +40,9 @@ export function EndedChart({ overview }: { overview: Overview }) {
       title={t("chart")}
       actions={
         <Legend
-          counts={stretch ?? sumOf(ended)}
-          time={stretch ? stretchLabel(stretch, stretchSec, language) : t(`within.${window}`)}
-          to={(end) => (stretch ? stretchHref(stretch, stretchSec, end) : endedHref(window, end))}
+          counts={interval ?? sumOf(ended)}
+          time={interval ? intervalLabel(interval, intervalSec, language) : t(`within.${window}`)}
+          to={(end) => (interval ? intervalHref(interval, intervalSec, end) : endedHref(window, end))}
         />
       }
     >
@@ -59,7 +59,7 @@ export function EndedChart({ overview }: { overview: Overview }) {
           {isQuiet && <p className={styles.quiet}>{t("quiet", { within: t(`within.${window}`) })}</p>}
         </div>
         <div className={styles.times} aria-hidden>
-          {labelled(ended, stretchSec, narrow ? 5 : 9).map((number) => (
+          {labelled(ended, intervalSec, narrow ? 5 : 9).map((number) => (
             <span key={number} style={{ left: `${(number / ended.length) * 100}%` }}>
               {timeLabel(ended[number]?.at ?? 0, window, language)}
             </span>
@@ -105,7 +105,7 @@ interface BarsProps {
 function Bars({ overview, top, onPoint }: BarsProps) {
   const t = useMessages(messages);
   const language = useLanguage();
-  const { ended, stretch_sec: stretchSec } = overview;
+  const { ended, stretch_sec: intervalSec } = overview;
   // One tab stop; arrow keys move between bars.
   const [stopAt, setStopAt] = useState<number | null>(null);
   const known = ended.findIndex(({ at }) => at === stopAt);
@@ -118,21 +118,21 @@ function Bars({ overview, top, onPoint }: BarsProps) {
     const next = Math.min(ended.length - 1, Math.max(0, stop + by));
     list.current?.children[next]?.querySelector("a")?.focus();
   };
-  const label = (stretch: Stretch) =>
-    t("barLabel", { ...stretch, time: stretchLabel(stretch, stretchSec, language) });
+  const label = (interval: Interval) =>
+    t("barLabel", { ...interval, time: intervalLabel(interval, intervalSec, language) });
   return (
     <ol ref={list} className={styles.bars} aria-label={t("chartLabel")} onMouseLeave={() => onPoint(null)}>
-      {ended.map((stretch, number) => (
-        <li key={stretch.at}>
+      {ended.map((interval, number) => (
+        <li key={interval.at}>
           <a
-            href={stretchHref(stretch, stretchSec)}
+            href={intervalHref(interval, intervalSec)}
             className={styles.bar}
-            aria-label={label(stretch)}
+            aria-label={label(interval)}
             tabIndex={number === stop ? 0 : -1}
-            onMouseEnter={() => onPoint(stretch.at)}
+            onMouseEnter={() => onPoint(interval.at)}
             onFocus={() => {
-              setStopAt(stretch.at);
-              onPoint(stretch.at);
+              setStopAt(interval.at);
+              onPoint(interval.at);
             }}
             onBlur={() => onPoint(null)}
             onKeyDown={step}
@@ -141,11 +141,11 @@ function Bars({ overview, top, onPoint }: BarsProps) {
               .reverse()
               .map(
                 (end) =>
-                  stretch[end] > 0 && (
+                  interval[end] > 0 && (
                     <span
                       key={end}
                       className={joined(styles.part, styles[end], toneClass(STATUS_OF[end]))}
-                      style={{ height: `${(stretch[end] / top) * 100}%` }}
+                      style={{ height: `${(interval[end] / top) * 100}%` }}
                     />
                   ),
               )}

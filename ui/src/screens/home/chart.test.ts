@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { labelled, roundedUp, type Stretch, stretchHref, sumOf } from "./chart";
+import { type Interval, intervalHref, labelled, roundedUp, sumOf } from "./chart";
 
-const stretch = (at: number, completed = 0, failed = 0, cancelled = 0): Stretch => ({
+const interval = (at: number, completed = 0, failed = 0, cancelled = 0): Interval => ({
   at,
   completed,
   failed,
@@ -23,7 +23,7 @@ describe("the chart of ended runs", () => {
   ])("has a scale for %d that ends at %d", (most, top) => expect(roundedUp(most)).toBe(top));
 
   it("adds up", () => {
-    expect(sumOf([stretch(0, 3, 1), stretch(60, 2, 0, 4)])).toEqual({
+    expect(sumOf([interval(0, 3, 1), interval(60, 2, 0, 4)])).toEqual({
       completed: 5,
       failed: 1,
       cancelled: 4,
@@ -31,7 +31,7 @@ describe("the chart of ended runs", () => {
   });
 
   it("writes few times, at round ones, in the zone of the reader", () => {
-    const halfHours = Array.from({ length: 49 }, (_, number) => stretch(1_759_968_000 + number * 1_800));
+    const halfHours = Array.from({ length: 49 }, (_, number) => interval(1_759_968_000 + number * 1_800));
     const at = labelled(halfHours, 1_800, 9).map((number) => new Date((halfHours[number]?.at ?? 0) * 1000));
     expect(at.length).toBeGreaterThanOrEqual(6);
     expect(at.length).toBeLessThanOrEqual(9);
@@ -39,7 +39,7 @@ describe("the chart of ended runs", () => {
   });
 
   it("leads from a bar to the runs in it", () => {
-    expect(stretchHref(stretch(1_800), 1_800, "failed")).toBe(
+    expect(intervalHref(interval(1_800), 1_800, "failed")).toBe(
       "#/runs?status=FAILED&updated_after=1800&updated_before=3600",
     );
   });

@@ -1,8 +1,8 @@
 /** The home screen. */
 import { Play } from "lucide-react";
 import { apiKey } from "../../api/apiKey";
+import { wantsApiKey } from "../../app/pageConfig";
 import { href, useQueryState } from "../../app/router";
-import { wantsApiKey } from "../../app/served";
 import { useMessages } from "../../i18n/messages";
 import { ButtonLink, Segments } from "../../ui/controls";
 import { Loading, ProblemBox } from "../../ui/feedback";
@@ -14,9 +14,9 @@ import { Figures } from "./Figures";
 import { FirstSteps } from "./FirstSteps";
 import styles from "./Home.module.css";
 import { messages } from "./messages";
+import { OpenQuestions } from "./OpenQuestions";
 import { Queues } from "./Queues";
-import { beginFacts, useFacts } from "./useFacts";
-import { WaitingPeople } from "./WaitingPeople";
+import { prefetchHomeData, useHomeData } from "./useHomeData";
 import { WarningList } from "./WarningList";
 
 const WINDOWS: readonly Window[] = ["1h", "24h", "7d"];
@@ -25,14 +25,14 @@ const windowOf = (query: URLSearchParams): Window =>
   WINDOWS.find((each) => each === query.get("window")) ?? "24h";
 
 export function begin(query: URLSearchParams): void {
-  if (!wantsApiKey || apiKey.get()) beginFacts(windowOf(query));
+  if (!wantsApiKey || apiKey.get()) prefetchHomeData(windowOf(query));
 }
 
 export default function HomeScreen() {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
   const window = windowOf(query);
-  const { overview, waits, warnings, isAllKnown, problem } = useFacts(window);
+  const { overview, waits, warnings, isAllKnown, problem } = useHomeData(window);
   const found = overview.data;
   const isFresh = found !== undefined && Object.values(found.statuses).every((count) => count === 0);
   return (
@@ -72,7 +72,7 @@ export default function HomeScreen() {
               <FailingFlows overview={found} />
               <div className={styles.column}>
                 <Queues overview={found} />
-                <WaitingPeople waits={waits} />
+                <OpenQuestions waits={waits} />
               </div>
             </div>
           </>

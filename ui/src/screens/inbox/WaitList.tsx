@@ -3,7 +3,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { FileDiff, Users } from "lucide-react";
 import { useEffect, useRef } from "react";
-import { useKeptScroll } from "../../app/keptPlaces";
+import { useRestoredScroll } from "../../app/restoredState";
 import type { HumanWait } from "../../human-waits";
 import { listText, useMessages } from "../../i18n/messages";
 import { Ago } from "../../ui/time";
@@ -32,7 +32,7 @@ export function WaitList({ waits, selected, hrefOf }: WaitListProps) {
   });
   const place = waits.findIndex(({ wait_id }) => wait_id === selected);
   // Back restores the list, even if the selected question is not visible there.
-  const settled = useRef(useKeptScroll("inbox", () => box.current) === undefined ? null : selected);
+  const settled = useRef(useRestoredScroll("inbox", () => box.current) === undefined ? null : selected);
   useEffect(() => {
     if (place < 0 || settled.current === selected) return;
     settled.current = null;

@@ -1,8 +1,8 @@
 /** The actions of a run: cancel, answer, rerun. */
 import { ChevronDown, CircleStop, MessageSquareReply, RotateCcw, Undo2 } from "lucide-react";
 import { useRef, useState } from "react";
-import { Attempt } from "../../api/attempt";
 import { api, body, type Schemas } from "../../api/client";
+import { Attempt } from "../../api/idempotencyKey";
 import { useAct } from "../../api/queries";
 import { href, navigate, pathTo } from "../../app/router";
 import { useMessages } from "../../i18n/messages";

@@ -13,7 +13,7 @@ import { UserText } from "../../ui/UserText";
 import { JsonValue } from "./details/JsonValue";
 import { messages } from "./messages";
 import styles from "./Run.module.css";
-import { type Run, withoutCall } from "./run";
+import { type Run, withoutApiCall } from "./run";
 
 type Finding = Schemas["FindingView"];
 const EVERY_MS = 5_000;
@@ -44,7 +44,7 @@ export function Why({ run }: { run: Run }) {
       >
         <Icon size={16} aria-hidden />
         <span className={joined(styles.whyText, !open && styles.clamped)}>
-          <UserText text={withoutCall(first.message)} />
+          <UserText text={withoutApiCall(first.message)} />
         </span>
         <span className={styles.whyMore}>
           {t("whyMore")}
@@ -68,7 +68,7 @@ function FindingItem({ finding, repeated }: { finding: Finding; repeated: boolea
     <li className={styles.finding}>
       {!repeated && (
         <p className={styles.findingText}>
-          <UserText text={withoutCall(finding.message)} />
+          <UserText text={withoutApiCall(finding.message)} />
         </p>
       )}
       <p>

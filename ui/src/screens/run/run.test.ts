@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { cutOf } from "./details/cut";
 import { eventsOf, type Wait } from "./details/events";
 import { ownPieces, piecesOf } from "./details/traceback";
-import { beside, laidOut, shapeOf } from "./flow/layout";
+import { truncatedValueOf } from "./details/truncated";
+import { beside, layoutOf, shapeOf } from "./flow/layout";
 import {
   asText,
   type LogFilter,
   type LogLine,
   levelOf,
-  MOST_LINES,
+  MAX_LINES,
   nothingIn,
   pieces,
   readable,
@@ -16,7 +16,7 @@ import {
   shown,
   withMore,
 } from "./log/logLines";
-import { counted, neighbours, type Run, type Task, type TaskRecord, tasksOf, withoutCall } from "./run";
+import { counted, neighbours, type Run, type Task, type TaskRecord, tasksOf, withoutApiCall } from "./run";
 import { place, rowsOf, scaleOf, ticksOf } from "./timeline/bars";
 
 const task = (name: string, state: Task["state"], record: TaskRecord = {}): Task => ({ name, state, record });
@@ -66,7 +66,7 @@ describe("tasks", () => {
 });
 
 describe("the graph", () => {
-  const layout = laidOut(shapeOf(DIAMOND));
+  const layout = layoutOf(shapeOf(DIAMOND));
 
   it("goes from left to right, and states do not move it", () => {
     const x = Object.fromEntries(layout.nodes.map((node) => [node.name, node.x]));
@@ -78,7 +78,7 @@ describe("the graph", () => {
   });
 
   it("leaves out lines to tasks that are not there", () => {
-    expect(laidOut(shapeOf([task("only", "RUNNING", { after: ["gone"] })])).lines).toEqual([]);
+    expect(layoutOf(shapeOf([task("only", "RUNNING", { after: ["gone"] })])).lines).toEqual([]);
   });
 
   it("is walked by arrows", () => {
@@ -199,10 +199,10 @@ describe("the log", () => {
   ])("has no escape sequences: %j", (text, read) => expect(readable(line(text)).text).toBe(read));
 
   it("is as long as a page can keep, and says how much it left out", () => {
-    const many = withMore({ lines: [], leftOut: 3 }, Array(MOST_LINES).fill(line("old")));
-    expect(many).toMatchObject({ leftOut: 3, lines: { length: MOST_LINES } });
+    const many = withMore({ lines: [], leftOut: 3 }, Array(MAX_LINES).fill(line("old")));
+    expect(many).toMatchObject({ leftOut: 3, lines: { length: MAX_LINES } });
     const more = withMore(many, Array(20_000).fill(line("new")));
-    expect(more).toMatchObject({ leftOut: 20_003, lines: { length: MOST_LINES } });
+    expect(more).toMatchObject({ leftOut: 20_003, lines: { length: MAX_LINES } });
     expect(more.lines.at(-1)?.text).toBe("new");
   });
 
@@ -281,19 +281,19 @@ describe("what is said of a run", () => {
   it("is for people, who have a button", () => {
     const said =
       "The run has failed: nobody answered in time: task pay asked 'Pay?' (ok) until noon. POST /runs/ab12/retry asks again";
-    expect(withoutCall(said)).toBe(
+    expect(withoutApiCall(said)).toBe(
       "The run has failed: nobody answered in time: task pay asked 'Pay?' (ok) until noon.",
     );
-    expect(withoutCall("The time limit was exceeded: 3 s")).toBe("The time limit was exceeded: 3 s");
+    expect(withoutApiCall("The time limit was exceeded: 3 s")).toBe("The time limit was exceeded: 3 s");
   });
 
   it("is a first part where it was cut", () => {
-    expect(cutOf({ truncated: true, bytes: 163_000, preview: "[1," })).toEqual({
+    expect(truncatedValueOf({ truncated: true, bytes: 163_000, preview: "[1," })).toEqual({
       bytes: 163_000,
       preview: "[1,",
     });
-    expect(cutOf({ truncated: true, bytes: 1, preview: "x", more: 1 })).toBeNull();
-    expect(cutOf([1, 2, 3])).toBeNull();
-    expect(cutOf(null)).toBeNull();
+    expect(truncatedValueOf({ truncated: true, bytes: 1, preview: "x", more: 1 })).toBeNull();
+    expect(truncatedValueOf([1, 2, 3])).toBeNull();
+    expect(truncatedValueOf(null)).toBeNull();
   });
 });

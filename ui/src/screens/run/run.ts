@@ -59,5 +59,5 @@ export function neighbours(tasks: readonly Task[], name: string | null): Readonl
 }
 
 /** The error of an expired question ends with an API call; this screen has a button instead. */
-export const withoutCall = (message: string): string =>
+export const withoutApiCall = (message: string): string =>
   message.replace(/ POST \/runs\/[^/\s]+\/retry asks again\.?$/, "");

@@ -10,11 +10,11 @@ import { ProblemBox } from "../../ui/feedback";
 import { UserText } from "../../ui/UserText";
 import styles from "./BulkDialog.module.css";
 import { messages } from "./messages";
-import { type Asked, useBulk } from "./useBulk";
+import { type BulkRequest, useBulk } from "./useBulk";
 
 export type BulkAction = "cancel" | "rerun";
 type Mode = "start" | "failed";
-interface Wish {
+interface WorkerFilter {
   reason: string;
   mode: Mode;
 }
@@ -29,7 +29,7 @@ export function BulkDialog({ action, filter, onClose }: BulkDialogProps) {
   return action && <OpenBulkDialog action={action} filter={filter} onClose={onClose} />;
 }
 
-function post(action: BulkAction, filter: string, wish: Wish, how: Asked, key?: string) {
+function post(action: BulkAction, filter: string, wish: WorkerFilter, how: BulkRequest, key?: string) {
   const given = new URLSearchParams(filter);
   const query = Object.fromEntries([...new Set(given.keys())].map((name) => [name, given.getAll(name)]));
   // The parameters of the list, which were validated.
@@ -47,7 +47,7 @@ function post(action: BulkAction, filter: string, wish: Wish, how: Asked, key?: 
 
 function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action: BulkAction }) {
   const t = useMessages(messages);
-  const [wish, setWish] = useState<Wish>({ reason: "", mode: "start" });
+  const [wish, setWish] = useState<WorkerFilter>({ reason: "", mode: "start" });
   const bulk = useBulk((asked, key) => post(action, filter, wish, asked, key), JSON.stringify(wish));
   const { matched, operation } = bulk;
   const isCancel = action === "cancel";
@@ -94,8 +94,8 @@ function OpenBulkDialog({ action, filter, onClose }: BulkDialogProps & { action:
 interface QuestionProps {
   action: BulkAction;
   counted: Schemas["BulkAnswer"];
-  wish: Wish;
-  onWish: (wish: Wish) => void;
+  wish: WorkerFilter;
+  onWish: (wish: WorkerFilter) => void;
 }
 
 function Question({ action, counted, wish, onWish }: QuestionProps) {

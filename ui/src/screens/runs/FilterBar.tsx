@@ -6,7 +6,7 @@ import { exactTime } from "../../i18n/time";
 import { joined, Select } from "../../ui/controls";
 import { FilterChips, FilterRow } from "../../ui/filters";
 import { SearchField } from "../../ui/SearchField";
-import { RUN_STATUSES, StatusIcon, toneClass, useStatusWord } from "../../ui/status";
+import { RUN_STATUSES, StatusIcon, toneClass, useStatusText } from "../../ui/status";
 import type { Counts } from "./counts";
 import styles from "./FilterBar.module.css";
 import { FURTHER, isOneOf, MOMENTS, parseTyped, SPANS, type Span, spanOf, WORDS } from "./filters";
@@ -51,7 +51,7 @@ export function FilterBar({ counts }: { counts: Counts | undefined }) {
 
 function StatusChips({ counts }: { counts: Counts | undefined }) {
   const t = useMessages(messages);
-  const word = useStatusWord();
+  const word = useStatusText();
   const [query, change] = useQueryState();
   const chosen = query.getAll("status");
   const toggle = (status: string) =>

@@ -1,7 +1,7 @@
 /** The list of runs: live, filtered by the URL, with infinite scrolling. */
 import { Activity, Columns3, Layers, SearchX } from "lucide-react";
 import { useMemo, useRef, useState } from "react";
-import { useAtEnd, useKept, useScrolledTo } from "../../app/keptPlaces";
+import { useAtEnd, useRestored, useScrollTo } from "../../app/restoredState";
 import { href, useQueryState } from "../../app/router";
 import { useMessages } from "../../i18n/messages";
 import { useNarrow } from "../../lib/media";
@@ -41,7 +41,7 @@ export default function RunsScreen() {
   const filter = useMemo(() => apiFilter(query, Date.now() / 1000).toString(), [query]);
   const narrow = useNarrow();
   const scroller = useRef<HTMLDivElement>(null);
-  const { found: left, keep } = useKept<Left>("runs");
+  const { found: left, keep } = useRestored<Left>("runs");
   const [still, setStill] = useState((left?.scrolled ?? 0) > 0);
   const [bulk, setBulk] = useState<BulkAction | null>(null);
   const [selected, toggle, clear] = useSelection(apiFilter(query, SAME_MOMENT).toString());
@@ -52,7 +52,7 @@ export default function RunsScreen() {
     left: left?.list,
     onChanged: refreshCounts,
   });
-  useScrolledTo(left?.scrolled, () => scroller.current);
+  useScrollTo(left?.scrolled, () => scroller.current);
   useAtEnd(() => {
     if (runs.settled) keep({ list: runs.list, scrolled: scroller.current?.scrollTop ?? 0 });
   });

@@ -1,7 +1,7 @@
 /** Pages of the list. The first one is requested when this module loads, before the first render. */
 import { apiKey } from "../../api/apiKey";
 import { type Schemas, send } from "../../api/client";
-import { wantsApiKey } from "../../app/served";
+import { wantsApiKey } from "../../app/pageConfig";
 import { apiFilter, type Ordering, orderingOf } from "./filters";
 
 const FIRST = 100;

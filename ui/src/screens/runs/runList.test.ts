@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Ordering } from "./filters";
 import {
   EMPTY,
-  MOST_HELD,
+  MAX_PENDING,
   newCount,
   type Run,
   type RunList,
@@ -64,19 +64,19 @@ describe("a list of runs", () => {
   it("holds only so many, and knows that there were more", () => {
     const told = (from: number, count: number) =>
       [...Array(count).keys()].map((at) => ({ run: run(`n${from + at}`, from + at) }));
-    const full = withChanges(listed(null, run("a", 1)), told(2, MOST_HELD), NEWEST_FIRST, { still: true });
+    const full = withChanges(listed(null, run("a", 1)), told(2, MAX_PENDING), NEWEST_FIRST, { still: true });
     expect(full.overflowed).toBe(false);
     const again = withChanges(full, told(2, 1), NEWEST_FIRST, { still: true });
     expect(again.overflowed).toBe(false);
-    const over = withChanges(full, [...told(MOST_HELD + 2, 3), { run: run("a", 9_000) }], NEWEST_FIRST, {
+    const over = withChanges(full, [...told(MAX_PENDING + 2, 3), { run: run("a", 9_000) }], NEWEST_FIRST, {
       still: true,
     });
     expect(over.overflowed).toBe(true);
-    expect(newCount(over)).toBe(MOST_HELD);
+    expect(newCount(over)).toBe(MAX_PENDING);
     expect(over.rows.get("a")?.updated_at).toBe(9_000);
-    const moving = withChanges(EMPTY, told(0, MOST_HELD + 1), NEWEST_FIRST, { still: false });
+    const moving = withChanges(EMPTY, told(0, MAX_PENDING + 1), NEWEST_FIRST, { still: false });
     expect(moving.overflowed).toBe(false);
-    expect(moving.order).toHaveLength(MOST_HELD + 1);
+    expect(moving.order).toHaveLength(MAX_PENDING + 1);
   });
 
   it("forgets what was removed, whether it had it or not", () => {

@@ -28,7 +28,7 @@ export const EMPTY: RunList = {
 };
 
 /** Bounds the pending changes of a list that is never scrolled to its top. */
-export const MOST_HELD = 2_000;
+export const MAX_PENDING = 2_000;
 
 const VALUES: Record<Sort, (run: Run) => string | number | null> = {
   updated_at: (run) => run.updated_at,
@@ -78,7 +78,7 @@ export function withChanges(
       continue;
     }
     const { run } = change;
-    if (still && held.size >= MOST_HELD && !held.has(run.run_id)) overflowed = true;
+    if (still && held.size >= MAX_PENDING && !held.has(run.run_id)) overflowed = true;
     else held.set(run.run_id, run);
     if (rows.has(run.run_id)) rows.set(run.run_id, run);
   }

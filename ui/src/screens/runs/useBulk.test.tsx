@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { Schemas } from "../../api/client";
 import { Problem } from "../../api/problem";
 import { queryClient } from "../../api/queries";
-import { type Asked, useBulk } from "./useBulk";
+import { type BulkRequest, useBulk } from "./useBulk";
 
 const wrapper = ({ children }: { children: ReactNode }) => (
   <QueryClientProvider client={queryClient}>{children}</QueryClientProvider>
@@ -13,8 +13,8 @@ const wrapper = ({ children }: { children: ReactNode }) => (
 
 /** A gateway that returns these counts in turn, and accepts only the last one. */
 function gateway(...counts: number[]) {
-  const asked: Asked[] = [];
-  const post = async (how: Asked) => {
+  const asked: BulkRequest[] = [];
+  const post = async (how: BulkRequest) => {
     asked.push(how);
     if ("dry_run" in how) {
       const matched = counts.length > 1 ? counts.shift() : counts[0];
@@ -42,7 +42,7 @@ describe("a bulk operation", () => {
 
   it("has the same key when it is sent again, and another one for something else", async () => {
     const keys: (string | undefined)[] = [];
-    const post = async (how: Asked, key?: string) => {
+    const post = async (how: BulkRequest, key?: string) => {
       if ("dry_run" in how) return { data: { matched: 3 } as Schemas["BulkAnswer"] };
       keys.push(key);
       throw new Problem("away", "", 503, "ERR-PYOCO-0003");
@@ -64,7 +64,7 @@ describe("a bulk operation", () => {
   });
 
   it("tells a refusal that has another reason", async () => {
-    const post = async (how: Asked) => {
+    const post = async (how: BulkRequest) => {
       if ("dry_run" in how) return { data: { matched: 3 } as Schemas["BulkAnswer"] };
       throw new Problem("refused", "", 409, "ERR-PYOCO-0030");
     };

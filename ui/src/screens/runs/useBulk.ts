@@ -1,14 +1,14 @@
 /** A bulk operation: counted, confirmed, started, and counted again if the count has changed. */
 import { useEffect, useRef, useState } from "react";
-import { Attempt } from "../../api/attempt";
 import type { Schemas } from "../../api/client";
+import { Attempt } from "../../api/idempotencyKey";
 import { useAct } from "../../api/queries";
 
 const REFUSED = "ERR-PYOCO-0030";
 
-export type Asked = { dry_run: true } | { expected_count: number };
+export type BulkRequest = { dry_run: true } | { expected_count: number };
 
-type Post = (asked: Asked, key?: string) => Promise<{ data?: Schemas["BulkAnswer"] }>;
+type Post = (asked: BulkRequest, key?: string) => Promise<{ data?: Schemas["BulkAnswer"] }>;
 
 /** `content` is the request without the count: a retry with the same content is the same operation. */
 export function useBulk(post: Post, content: string) {

@@ -1,6 +1,6 @@
 import { act, renderHook } from "@testing-library/react";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { MOST_HELD, type Run } from "./runList";
+import { MAX_PENDING, type Run } from "./runList";
 import { useLiveRuns } from "./useLiveRuns";
 
 const NEWEST_FIRST = { sort: "updated_at", ascending: false } as const;
@@ -81,7 +81,7 @@ describe("a live list", () => {
     const { result, rerender, unmount } = shown();
     await pass(10);
     rerender({ filter: "flow=a", still: true });
-    const many = [...Array(MOST_HELD + 1).keys()];
+    const many = [...Array(MAX_PENDING + 1).keys()];
     tell("a", ...many.map((at) => snapshot(`b-${at + 2}`, run(`r${at}`, at))));
     await pass(200);
     expect(result.current.list.overflowed).toBe(true);

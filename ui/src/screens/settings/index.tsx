@@ -4,7 +4,7 @@ import { apiKey } from "../../api/apiKey";
 import { api } from "../../api/client";
 import { useRead } from "../../api/queries";
 import { KeyForm } from "../../app/KeyForm";
-import { apiKeyHeader, version, wantsApiKey } from "../../app/served";
+import { apiKeyHeader, version, wantsApiKey } from "../../app/pageConfig";
 import { type Theme, theme } from "../../app/theme";
 import { type LanguageChoice, languageChoice, serverLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";

@@ -2,15 +2,15 @@
 
 import { useAct } from "../../api/queries";
 import { useMessages } from "../../i18n/messages";
-import { tidied } from "../../lib/exactJson";
+import { formattedJson } from "../../lib/exactJson";
 import { useStore } from "../../lib/store";
 import { Button } from "../../ui/controls";
 import { showToast } from "../../ui/toasts";
 import { change, draft } from "./draft";
 import { EditorField } from "./EditorField";
-import { lastParams } from "./known";
 import { messages } from "./messages";
 import { type Mark, parseParams } from "./submission";
+import { lastParams } from "./suggestions";
 
 interface ParamsFieldProps {
   error: string | undefined;
@@ -44,7 +44,7 @@ export function ParamsField({ error, marks, onSubmit }: ParamsFieldProps) {
           <Button
             kind="plain"
             disabled={!("json" in parsed)}
-            onClick={() => "json" in parsed && change({ params: tidied(parsed.json) })}
+            onClick={() => "json" in parsed && change({ params: formattedJson(parsed.json) })}
           >
             {t("tidy")}
           </Button>

@@ -8,10 +8,10 @@ import { Button, Field, Input, Segments } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
 import { Card, Page } from "../../ui/Page";
 import { change, draft } from "./draft";
-import { useKnownFlows, useServedTags } from "./known";
 import { messages } from "./messages";
 import { ParamsField } from "./ParamsField";
 import styles from "./Submit.module.css";
+import { useFlowSuggestions, useServedTags } from "./suggestions";
 import { useSubmission } from "./useSubmission";
 import { YamlField } from "./YamlField";
 
@@ -106,7 +106,7 @@ export default function SubmitScreen() {
 function FlowField({ hint, error }: { hint: string; error: string | undefined }) {
   const t = useMessages(messages);
   const { flowName } = useStore(draft);
-  const known = useKnownFlows();
+  const known = useFlowSuggestions();
   return (
     <Field label={t("flowName")} hint={hint} error={error}>
       {(wired) => (

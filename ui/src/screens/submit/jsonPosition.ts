@@ -13,7 +13,7 @@ class Stop extends Error {
 }
 
 /** The position of the first invalid character; null if the text is valid JSON. */
-export function wrongPosition(text: string): number | null {
+export function errorPosition(text: string): number | null {
   let at = 0;
 
   const take = (pattern: RegExp): boolean => {

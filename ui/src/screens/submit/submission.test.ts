@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { Attempt } from "../../api/attempt";
+import { Attempt } from "../../api/idempotencyKey";
 import { Problem } from "../../api/problem";
-import { wrongPosition } from "./jsonPosition";
+import { errorPosition } from "./jsonPosition";
 import { parseParams, runBody, runJson, sorted, tagsIn, yamlForm } from "./submission";
 
 const draft = { flowName: " etl ", params: "{}", yaml: "version: 1\n", tag: "", tags: "", timeoutSec: "" };
@@ -28,14 +28,14 @@ describe("params", () => {
     ["[01]", 2],
   ])("stop being JSON in %s at %d", (text, position) => {
     expect(() => JSON.parse(text)).toThrow();
-    expect(wrongPosition(text)).toBe(position);
+    expect(errorPosition(text)).toBe(position);
   });
 
   it.each(['{"a": [1, -2.5e3, {"b": "\\u00e9"}], "c": {}}', " [ ] ", '"x"', "true"])(
     "are JSON in %s",
     (text) => {
       expect(JSON.parse(text)).toBeDefined();
-      expect(wrongPosition(text)).toBeNull();
+      expect(errorPosition(text)).toBeNull();
     },
   );
 });

@@ -1,7 +1,7 @@
 /** Builds requests from typed text, and maps errors of the gateway to fields. */
 import type { FieldProblem, Problem } from "../../api/problem";
 import type { Draft } from "./draft";
-import { wrongPosition } from "./jsonPosition";
+import { errorPosition } from "./jsonPosition";
 
 /** A run without its params, which are sent as typed. */
 export interface RunBody {
@@ -27,7 +27,7 @@ export type Parsed = { json: string } | { place: Place | null };
 /** Params must be a JSON object; empty text is an empty object. */
 export function parseParams(text: string): Parsed {
   if (text.trim() === "") return { json: "{}" };
-  const wrong = wrongPosition(text);
+  const wrong = errorPosition(text);
   if (wrong !== null) return { place: placeAt(text, wrong) };
   const value: unknown = JSON.parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) return { place: null };

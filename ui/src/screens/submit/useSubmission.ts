@@ -1,7 +1,7 @@
 /** One submission: validated, sent, and its errors mapped to the form. */
 import { useMemo, useRef, useState } from "react";
-import { Attempt } from "../../api/attempt";
 import { api, type Schemas, send } from "../../api/client";
+import { Attempt } from "../../api/idempotencyKey";
 import type { Problem } from "../../api/problem";
 import { useAct } from "../../api/queries";
 import { href, navigate, pathTo } from "../../app/router";

@@ -2,13 +2,13 @@
 import { useMemo } from "react";
 import { useMessages } from "../../i18n/messages";
 import { visible } from "../../lib/visible";
-import type { Problems } from "../../schemaForm/checking";
 import { type Field, fieldOf } from "../../schemaForm/fields";
 import type { Json, Schema } from "../../schemaForm/json";
-import { takenBy } from "../../schemaForm/outline";
+import { valueKinds } from "../../schemaForm/outline";
 import { resolved } from "../../schemaForm/references";
 import { SchemaForm } from "../../schemaForm/SchemaForm";
-import { KeptTexts, type TypedTexts } from "../../schemaForm/typed";
+import { KeptTexts, type TypedTexts } from "../../schemaForm/typedText";
+import type { Problems } from "../../schemaForm/validation";
 import { Segments } from "../../ui/controls";
 import { UserText } from "../../ui/UserText";
 import styles from "./Answer.module.css";
@@ -33,17 +33,17 @@ const AS_JSON: Field = { shape: { kind: "json" }, nullable: false };
 const AS_TEXT: Field = { shape: { kind: "text", as: "multiline" }, nullable: false };
 const AS_YES_NO: Field = { shape: { kind: "boolean" }, nullable: false };
 
-export function waysToWrite(schema: Schema | null): { form: Field | null; json: Field } {
+export function inputModes(schema: Schema | null): { form: Field | null; json: Field } {
   if (schema === null || schema === true) return { form: null, json: AS_JSON };
   const form = fieldOf(schema);
   if (form.shape.kind === "json") return { form, json: form };
-  const takes = takenBy(resolved(schema, schema), schema);
+  const takes = valueKinds(resolved(schema, schema), schema);
   return { form, json: { shape: { kind: "json", takes }, description: form.description, nullable: false } };
 }
 
 export function AnswerEditor({ schema, value, problems, onChange, mode, onMode, texts }: AnswerEditorProps) {
   const t = useMessages(messages);
-  const { form, json } = useMemo(() => waysToWrite(schema), [schema]);
+  const { form, json } = useMemo(() => inputModes(schema), [schema]);
   const modes: Mode[] =
     form === null ? ["text", "yesNo", "json"] : form.shape.kind === "json" ? ["json"] : ["form", "json"];
   const chosen = modes.find((each) => each === mode) ?? modes[0] ?? "json";

@@ -2,15 +2,15 @@
 import { useRef } from "react";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
-import { problemsOf } from "../../schemaForm/checking";
 import { fieldOf, initialOf } from "../../schemaForm/fields";
+import { problemsOf } from "../../schemaForm/validation";
 import { Button } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
 import styles from "./Answer.module.css";
 import { AnswerEditor } from "./AnswerEditor";
 import { useDraft } from "./draft";
 import { messages } from "./messages";
-import { onSendKey, SEND_KEYS } from "./sendKey";
+import { onSendShortcut, SEND_KEYS } from "./sendShortcut";
 import { useAnswering } from "./useAnswering";
 import { useFirstProblem } from "./useFirstProblem";
 import type { Answerable, Wait } from "./wait";
@@ -38,7 +38,7 @@ export function AnswerForm({ wait, ...handlers }: { wait: Wait } & Answerable) {
       ref={form}
       className={styles.form}
       noValidate
-      onKeyDown={onSendKey(submit)}
+      onKeyDown={onSendShortcut(submit)}
       onSubmit={(event) => {
         event.preventDefault();
         submit();

@@ -4,9 +4,9 @@ import { useMemo, useRef } from "react";
 import { useLanguage } from "../../i18n/language";
 import { useMessages } from "../../i18n/messages";
 import { visible } from "../../lib/visible";
-import { problemsOf } from "../../schemaForm/checking";
 import { schemaLike } from "../../schemaForm/fields";
 import type { Json } from "../../schemaForm/json";
+import { problemsOf } from "../../schemaForm/validation";
 import { Button, Field, Segments, TextArea } from "../../ui/controls";
 import { ProblemBox } from "../../ui/feedback";
 import { UserText } from "../../ui/UserText";
@@ -16,7 +16,7 @@ import { Changes } from "./Changes";
 import { useDraft } from "./draft";
 import { JsonView } from "./JsonView";
 import { messages } from "./messages";
-import { onSendKey, SEND_KEYS } from "./sendKey";
+import { onSendShortcut, SEND_KEYS } from "./sendShortcut";
 import { useAnswering } from "./useAnswering";
 import { useFirstProblem } from "./useFirstProblem";
 import { type Answerable, schemaOf, type Wait } from "./wait";
@@ -50,7 +50,7 @@ export function ProposalForm({ wait, ...handlers }: { wait: Wait } & Answerable)
       ref={form}
       className={styles.form}
       noValidate
-      onKeyDown={onSendKey(submit)}
+      onKeyDown={onSendShortcut(submit)}
       onSubmit={(event) => {
         event.preventDefault();
         submit();

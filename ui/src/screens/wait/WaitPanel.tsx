@@ -20,9 +20,9 @@ import { JsonView } from "./JsonView";
 import { messages } from "./messages";
 import { Outcome } from "./Outcome";
 import { ProposalForm } from "./ProposalForm";
-import { Trail } from "./Trail";
 import type { Refusal } from "./useAnswering";
 import styles from "./Wait.module.css";
+import { WaitHistory } from "./WaitHistory";
 import { nameOf, type Wait } from "./wait";
 
 interface WaitPanelProps {
@@ -91,7 +91,7 @@ export function WaitPanel({ id, respond, isOpen, onAnswered, actions }: WaitPane
       ) : (
         <Outcome wait={wait} />
       )}
-      <Trail events={wait.events} />
+      <WaitHistory events={wait.events} />
     </article>
   );
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { Problem } from "../../api/problem";
 import { fieldOf } from "../../schemaForm/fields";
-import { isShown, waysToWrite } from "./AnswerEditor";
+import { inputModes, isShown } from "./AnswerEditor";
 import { columnsOf } from "./JsonView";
-import { atTheirFields } from "./useAnswering";
+import { errorsByField } from "./useAnswering";
 import { nameOf } from "./wait";
 
 describe("what the gateway finds wrong", () => {
@@ -13,7 +13,7 @@ describe("what the gateway finds wrong", () => {
       { field: "payload", message: "not this" },
       { field: "note", message: "too long" },
     ];
-    const told = atTheirFields(new Problem("", "", 422, null, fields));
+    const told = errorsByField(new Problem("", "", 422, null, fields));
     expect(Object.fromEntries(told)).toEqual({
       "lines.0.amount": "too much",
       "": "not this",
@@ -34,13 +34,13 @@ describe("what the gateway finds wrong", () => {
 describe("an answer as JSON", () => {
   it("is told what it may look like, also behind a reference", () => {
     const Pay = { type: "object", properties: { amount: { type: "number" } }, required: ["amount"] };
-    const { form, json } = waysToWrite({ $ref: "#/$defs/Pay", $defs: { Pay } });
+    const { form, json } = inputModes({ $ref: "#/$defs/Pay", $defs: { Pay } });
     expect(form?.shape.kind).toBe("object");
     expect(json.shape).toEqual({ kind: "json", takes: [{ outline: '{"amount": number}' }] });
   });
 
   it("may be anything without a schema", () =>
-    expect(waysToWrite(null)).toMatchObject({ form: null, json: { shape: { kind: "json" } } }));
+    expect(inputModes(null)).toMatchObject({ form: null, json: { shape: { kind: "json" } } }));
 });
 
 describe("a list is a table", () => {

@@ -37,14 +37,14 @@ export interface Line {
 }
 
 // Above this, the comparison table would be too large.
-const MOST_LINES = 400;
+const MAX_LINES = 400;
 
 /** A line diff by longest common subsequence. */
 export function linesOf(before: string, after: string): Line[] {
   const old = before.split("\n");
   const fresh = after.split("\n");
   const all = (kind: Line["kind"], lines: string[]) => lines.map((text) => ({ kind, text }));
-  if (old.length > MOST_LINES || fresh.length > MOST_LINES)
+  if (old.length > MAX_LINES || fresh.length > MAX_LINES)
     return [...all("removed", old), ...all("added", fresh)];
   const common = Array.from({ length: old.length + 1 }, () => new Array<number>(fresh.length + 1).fill(0));
   const at = (i: number, j: number) => common[i]?.[j] ?? 0;

@@ -6,7 +6,7 @@ import { ANSWERS, apiKey } from "../../api/apiKey";
 import type { Decision } from "../../human-waits";
 import { storedValue, useStore } from "../../lib/store";
 import { isObject, type Json } from "../../schemaForm/json";
-import type { TypedTexts } from "../../schemaForm/typed";
+import type { TypedTexts } from "../../schemaForm/typedText";
 import type { Wait } from "./wait";
 
 export interface Draft {

@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { Problem } from "../../api/problem";
 import type { Receipt, Respond } from "../../human-waits";
-import { NO_PROBLEMS, type Problems } from "../../schemaForm/checking";
+import { NO_PROBLEMS, type Problems } from "../../schemaForm/validation";
 
 /** Why an answer was rejected although it was valid. */
 export type Refusal = "conflict" | "expired" | "changed";
@@ -31,7 +31,7 @@ export function useAnswering({ waitId, respond, onAnswered, onRefused }: Options
       const what = Problem.from(thrown);
       const refusal = REFUSALS[what.status];
       if (refusal) onRefused(refusal);
-      else if (what.status === 422 && what.fields.length > 0) setProblems(atTheirFields(what));
+      else if (what.status === 422 && what.fields.length > 0) setProblems(errorsByField(what));
       else setProblem(what);
     } finally {
       setSending(false);
@@ -41,6 +41,6 @@ export function useAnswering({ waitId, respond, onAnswered, onRefused }: Options
 }
 
 /** The gateway reports paths of the whole request: `payload.amount`. */
-export function atTheirFields({ fields }: Problem): Problems {
+export function errorsByField({ fields }: Problem): Problems {
   return new Map(fields.map(({ field, message }) => [field.replace(/^payload(\.|$)/, ""), message]));
 }

@@ -1,6 +1,6 @@
 /** Focuses the first invalid field. */
 import { type RefObject, useEffect } from "react";
-import type { Problems } from "../../schemaForm/checking";
+import type { Problems } from "../../schemaForm/validation";
 
 export function useFirstProblem(form: RefObject<HTMLFormElement | null>, problems: Problems): void {
   useEffect(() => {

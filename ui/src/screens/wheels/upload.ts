@@ -2,7 +2,7 @@
 import { requestHeaders, type Schemas } from "../../api/client";
 import { Problem } from "../../api/problem";
 
-export interface Parcel {
+export interface WheelUpload {
   file: File;
   tags: string;
   replace: boolean;
@@ -15,7 +15,10 @@ export interface Transfer {
 export class UploadAborted extends Error {}
 
 /** `onProgress` receives the share sent, from 0 to 1. */
-export function uploadWheel({ file, tags, replace }: Parcel, onProgress: (part: number) => void): Transfer {
+export function uploadWheel(
+  { file, tags, replace }: WheelUpload,
+  onProgress: (part: number) => void,
+): Transfer {
   const request = new XMLHttpRequest();
   const form = new FormData();
   // The fields first: the gateway rejects an invalid one without reading the file.

@@ -26,7 +26,7 @@ export function StateBadge({ state }: { state: Worker["state"] }) {
   );
 }
 
-export function Wishes({ worker }: { worker: Worker }) {
+export function WorkerFilters({ worker }: { worker: Worker }) {
   const t = useMessages(messages);
   const marks: [boolean, LucideIcon, string, string][] = [
     [worker.draining, LogOut, t("draining"), "CANCELLING"],

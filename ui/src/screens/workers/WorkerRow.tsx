@@ -2,7 +2,7 @@
 
 import { ChevronRight, CircleAlert, Package, PackageX } from "lucide-react";
 import { useId } from "react";
-import { version as gatewayVersion } from "../../app/served";
+import { version as gatewayVersion } from "../../app/pageConfig";
 import { useMessages } from "../../i18n/messages";
 import { joined } from "../../ui/controls";
 import { Tags } from "../../ui/Tags";
@@ -10,7 +10,7 @@ import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import { Slots } from "./Slots";
-import { StateBadge, Wishes } from "./StateBadge";
+import { StateBadge, WorkerFilters } from "./StateBadge";
 import type { RunsById } from "./useWorkers";
 import { WorkerActions } from "./WorkerActions";
 import { WorkerDetails } from "./WorkerDetails";
@@ -49,7 +49,7 @@ export function WorkerRow({ worker, runs, open, onToggle }: RowProps) {
             </button>
           </h2>
           <div className={styles.marks}>
-            <Wishes worker={worker} />
+            <WorkerFilters worker={worker} />
             <Tags tags={worker.tags} />
           </div>
           <OtherVersion worker={worker} />

@@ -11,7 +11,7 @@ import { Page } from "../../ui/Page";
 import { useRowKeys } from "../../ui/rowKeys";
 import { SearchField } from "../../ui/SearchField";
 import { messages } from "./messages";
-import { MOST_WORKERS, useRunsUnderWay, useWorkers } from "./useWorkers";
+import { MAX_WORKERS, useRunningRuns, useWorkers } from "./useWorkers";
 import { WorkerRow } from "./WorkerRow";
 import styles from "./Workers.module.css";
 import { type Summary, shownWorkers, summaryOf, type Worker } from "./workers";
@@ -64,8 +64,8 @@ export default function WorkersScreen() {
       ) : (
         !error && <Nobody known={workers.length > 0} searching={query.has("q")} />
       )}
-      {workers.length === MOST_WORKERS && (
-        <p className={styles.tooMany}>{t("tooMany", { count: MOST_WORKERS })}</p>
+      {workers.length === MAX_WORKERS && (
+        <p className={styles.tooMany}>{t("tooMany", { count: MAX_WORKERS })}</p>
       )}
     </Page>
   );
@@ -100,7 +100,7 @@ function WorkerList({ workers }: { workers: readonly Worker[] }) {
   const t = useMessages(messages);
   const [query, change] = useQueryState();
   const list = useRowKeys<HTMLUListElement>({ next: t("nextWorker"), previous: t("previousWorker") });
-  const runs = useRunsUnderWay(workers.some((each) => each.current_run_ids.length > 0));
+  const runs = useRunningRuns(workers.some((each) => each.current_run_ids.length > 0));
   const opened = query.get("worker");
   return (
     <ul ref={list} className={styles.list} aria-label={t("list")}>

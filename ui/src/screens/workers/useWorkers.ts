@@ -7,15 +7,15 @@ export type RunSummary = Schemas["RunPage"]["items"][number];
 export type RunsById = ReadonlyMap<string, RunSummary>;
 
 const EVERY_MS = 2_000;
-export const MOST_WORKERS = 500;
-const MOST_RUNS = 200;
+export const MAX_WORKERS = 500;
+const MAX_RUNS = 200;
 
 export function useWorkers() {
   return useRead(
     ["workers", "all"],
     (signal) =>
       api.GET("/workers", {
-        params: { query: { scope: "all", include_hidden: true, limit: MOST_WORKERS } },
+        params: { query: { scope: "all", include_hidden: true, limit: MAX_WORKERS } },
         signal,
       }),
     { every: EVERY_MS },
@@ -23,12 +23,12 @@ export function useWorkers() {
 }
 
 /** Names and times of running runs; beyond this number only ids are shown. */
-export function useRunsUnderWay(enabled: boolean): RunsById {
+export function useRunningRuns(enabled: boolean): RunsById {
   const { data } = useRead(
     ["runs", "under-way"],
     (signal) =>
       api.GET("/runs", {
-        params: { query: { status: ["RUNNING", "CANCELLING"], limit: MOST_RUNS, paged: true } },
+        params: { query: { status: ["RUNNING", "CANCELLING"], limit: MAX_RUNS, paged: true } },
         signal,
       }),
     { every: EVERY_MS, enabled },

@@ -4,7 +4,7 @@ import { folded } from "../../lib/folding";
 
 export type Worker = Schemas["WorkerView"];
 
-export interface Wish {
+export interface WorkerFilter {
   text: string;
   stopped: boolean;
   hidden: boolean;
@@ -14,7 +14,7 @@ export const isOnline = (worker: Worker): boolean => worker.state === "RUNNING" 
 export const hasStopped = (worker: Worker): boolean => worker.state === "STOPPED_GRACEFUL";
 
 /** Disconnected workers are always shown, gracefully stopped ones are not. */
-export function shownWorkers(workers: readonly Worker[], wish: Wish): Worker[] {
+export function shownWorkers(workers: readonly Worker[], wish: WorkerFilter): Worker[] {
   const text = folded(wish.text.trim());
   return workers.filter(
     (worker) =>

@@ -5,8 +5,8 @@ import { jsonText } from "../../../lib/exactJson";
 import { visible, visibleJson } from "../../../lib/visible";
 import { CopyButton } from "../../../ui/Copy";
 import { messages } from "../messages";
-import { cutOf } from "./cut";
 import styles from "./Details.module.css";
+import { truncatedValueOf } from "./truncated";
 
 interface JsonValueProps {
   value: unknown;
@@ -19,7 +19,7 @@ const MOST_COLOURED = 20_000;
 
 export function JsonValue({ value, label }: JsonValueProps) {
   const t = useMessages(messages);
-  const cut = cutOf(value);
+  const cut = truncatedValueOf(value);
   const text = cut ? visible(cut.preview) : visibleJson(jsonText(value, 2));
   return (
     <>

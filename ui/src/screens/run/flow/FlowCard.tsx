@@ -3,7 +3,7 @@ import { Workflow } from "lucide-react";
 import { useLanguage } from "../../../i18n/language";
 import { useMessages } from "../../../i18n/messages";
 import { joined } from "../../../ui/controls";
-import { StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
+import { StatusIcon, toneClass, useStatusText } from "../../../ui/status";
 import { messages } from "../messages";
 import { Panel } from "../Panel";
 import { counted, neighbours, type Task } from "../run";
@@ -36,7 +36,7 @@ export function FlowCard({ tasks, selected, onSelect }: FlowCardProps) {
 
 function Counts({ tasks }: { tasks: readonly Task[] }) {
   const language = useLanguage();
-  const word = useStatusWord();
+  const word = useStatusText();
   return (
     <ul className={styles.counts}>
       {counted(tasks).map(([state, count]) => (

@@ -14,12 +14,12 @@ import {
 import { useMessages } from "../../../i18n/messages";
 import { visible } from "../../../lib/visible";
 import { IconButton, joined } from "../../../ui/controls";
-import { StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
+import { StatusIcon, toneClass, useStatusText } from "../../../ui/status";
 import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import type { Task } from "../run";
 import styles from "./Flow.module.css";
-import { beside, type Direction, type Layout, laidOut, NODE_HEIGHT, type Placed, shapeOf } from "./layout";
+import { beside, type Direction, type Layout, layoutOf, NODE_HEIGHT, type Placed, shapeOf } from "./layout";
 
 interface View {
   x: number;
@@ -46,7 +46,7 @@ interface GraphProps {
 export function Graph({ tasks, selected, near, onSelect }: GraphProps) {
   const t = useMessages(messages);
   const shape = shapeOf(tasks);
-  const layout = useMemo(() => laidOut(shape), [shape]);
+  const layout = useMemo(() => layoutOf(shape), [shape]);
   const frame = useRef<HTMLDivElement>(null);
   const arrow = useId();
   const { view, zoom, fit, drag, show } = useView(frame, layout);
@@ -153,7 +153,7 @@ interface NodeProps {
 const Node = memo(
   function Node({ node, width, state, calls, selected, dimmed, tabStop, onSelect, onWalk }: NodeProps) {
     const t = useMessages(messages);
-    const word = useStatusWord();
+    const word = useStatusText();
     return (
       <button
         type="button"

@@ -3,7 +3,7 @@ import { type CSSProperties, type KeyboardEvent, memo, useEffect, useRef } from 
 import { useMessages } from "../../../i18n/messages";
 import { visible } from "../../../lib/visible";
 import { joined } from "../../../ui/controls";
-import { toneClass, useStatusWord } from "../../../ui/status";
+import { toneClass, useStatusText } from "../../../ui/status";
 import { messages } from "../messages";
 import type { Task } from "../run";
 import styles from "./Flow.module.css";
@@ -22,7 +22,7 @@ interface MosaicProps {
 
 export function Mosaic({ tasks, selected, near, onSelect }: MosaicProps) {
   const t = useMessages(messages);
-  const word = useStatusWord();
+  const word = useStatusText();
   const box = useRef<HTMLDivElement>(null);
   const tile = tasks.length > MANY ? SMALL_TILE_PX : TILE_PX;
   const at = tasks.findIndex((each) => each.name === selected);

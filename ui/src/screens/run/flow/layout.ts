@@ -40,7 +40,7 @@ export interface Layout {
 export const shapeOf = (tasks: readonly Task[]): string =>
   JSON.stringify(tasks.map(({ name, record }) => [name, record.after ?? []]));
 
-export function laidOut(shape: string): Layout {
+export function layoutOf(shape: string): Layout {
   const tasks = JSON.parse(shape) as [string, string[]][];
   const names = new Set(tasks.map(([name]) => name));
   const nodeWidth = widthFor([...names]);

@@ -16,20 +16,20 @@ export interface LogFilter {
 }
 
 /** The number of lines that a page keeps. */
-export const MOST_LINES = 50_000;
+export const MAX_LINES = 50_000;
 // Removed by the thousand, since removal moves the visible lines.
 const SLACK = 5_000;
 
-export interface KeptLines {
+export interface LoadedLines {
   lines: readonly LogLine[];
   /** The number of earlier lines that were dropped. */
   leftOut: number;
 }
 
-export function withMore({ lines, leftOut }: KeptLines, more: readonly LogLine[]): KeptLines {
+export function withMore({ lines, leftOut }: LoadedLines, more: readonly LogLine[]): LoadedLines {
   const all = lines.concat(more);
-  if (all.length <= MOST_LINES + SLACK) return { lines: all, leftOut };
-  return { lines: all.slice(-MOST_LINES), leftOut: leftOut + all.length - MOST_LINES };
+  if (all.length <= MAX_LINES + SLACK) return { lines: all, leftOut };
+  return { lines: all.slice(-MAX_LINES), leftOut: leftOut + all.length - MAX_LINES };
 }
 
 const ERROR = /\b(ERROR|CRITICAL|FATAL)\b|^Traceback \(most recent|^(\w+\.)*\w*(Error|Exception)\b:/;
@@ -59,7 +59,7 @@ export function shown(lines: readonly LogLine[], filter: LogFilter): readonly Lo
 }
 
 /** Why no line is shown: no output, or no match. Dropped lines may match. */
-export function nothingIn({ lines, leftOut }: KeptLines, task: string | null, complete: boolean) {
+export function nothingIn({ lines, leftOut }: LoadedLines, task: string | null, complete: boolean) {
   if (leftOut > 0) return "matchesHere";
   if (lines.length === 0) return complete ? "ofRun" : "yet";
   if (task === null || lines.some((line) => line.task === task)) return "matches";

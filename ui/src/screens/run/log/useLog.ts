@@ -2,9 +2,9 @@
 import { useEffect, useRef, useState } from "react";
 import { useEventStream } from "../../../api/eventStream";
 import type { Problem } from "../../../api/problem";
-import { type KeptLines, type LogLine, readable, withMore } from "./logLines";
+import { type LoadedLines, type LogLine, readable, withMore } from "./logLines";
 
-export interface Log extends KeptLines {
+export interface Log extends LoadedLines {
   /** Whether the log is complete. */
   complete: boolean;
   problem: Problem | null;

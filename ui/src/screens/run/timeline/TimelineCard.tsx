@@ -8,7 +8,7 @@ import { duration, exactTime } from "../../../i18n/time";
 import { useNarrow } from "../../../lib/media";
 import { visible } from "../../../lib/visible";
 import { joined } from "../../../ui/controls";
-import { isTerminal, StatusIcon, toneClass, useStatusWord } from "../../../ui/status";
+import { isTerminal, StatusIcon, toneClass, useStatusText } from "../../../ui/status";
 import { UserText } from "../../../ui/UserText";
 import { messages } from "../messages";
 import { Panel } from "../Panel";
@@ -125,7 +125,7 @@ interface RowProps {
 
 function TimelineRow({ row, start, scale, end, before, selected, onSelect }: RowProps) {
   const t = useMessages(messages);
-  const word = useStatusWord();
+  const word = useStatusText();
   const own = row.bars.filter((bar) => bar.to === null || bar.to >= before);
   const reused = row.replayed && own.length === 0;
   const took = own.reduce((sum, bar) => sum + Math.max(0, (bar.to ?? end) - bar.from), 0);

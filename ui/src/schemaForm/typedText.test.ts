@@ -2,7 +2,7 @@ import { act, renderHook } from "@testing-library/react";
 import { describe, expect, it } from "vitest";
 import { jsonIn } from "./inputs";
 import { type Json, jsonWritten } from "./json";
-import { useTyped } from "./typed";
+import { useTyped } from "./typedText";
 
 const field = (value: Json | undefined) =>
   renderHook((now: Json | undefined) => useTyped("json 0", now, jsonWritten, (text) => jsonIn(text).value), {

@@ -13,7 +13,7 @@ const kept = new Map<string, unknown>();
 apiKey.subscribe(() => kept.clear());
 
 /** The state stored under a name for this history entry, and a function to store it. */
-export function useKept<T>(name: string): { found: T | undefined; keep: (value: T) => void } {
+export function useRestored<T>(name: string): { found: T | undefined; keep: (value: T) => void } {
   const key = `${name} ${useEntry()}`;
   const [found] = useState(() => kept.get(key) as T | undefined);
   const shown = useRef(key);
@@ -33,15 +33,15 @@ export function useKept<T>(name: string): { found: T | undefined; keep: (value: 
 type FindBox = () => Element | null | undefined;
 
 /** Store and restore the scroll position of a box. */
-export function useKeptScroll(name: string, find: FindBox): number | undefined {
-  const { found, keep } = useKept<number>(name);
-  useScrolledTo(found, find);
+export function useRestoredScroll(name: string, find: FindBox): number | undefined {
+  const { found, keep } = useRestored<number>(name);
+  useScrollTo(found, find);
   useAtEnd(() => keep(find()?.scrollTop ?? 0));
   return found;
 }
 
 /** Restore the scroll position of a box. Its content must be rendered with the component. */
-export function useScrolledTo(top: number | undefined, find: FindBox): void {
+export function useScrollTo(top: number | undefined, find: FindBox): void {
   const box = useRef(find);
   // After the shell, which scrolls a new screen to its top.
   useEffect(() => {

@@ -11,7 +11,7 @@ import { messages } from "./messages";
 
 const SHOWN = 4;
 
-export function WaitingPeople({ waits }: { waits: Schemas["WaitPage"] | undefined }) {
+export function OpenQuestions({ waits }: { waits: Schemas["WaitPage"] | undefined }) {
   const t = useMessages(messages);
   if (!waits) return null;
   return (

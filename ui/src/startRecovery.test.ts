@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { browser, startAgain, started } from "./unstarted";
+import { browser, reloadOnce, started } from "./startRecovery";
 
 describe("a page whose code does not come", () => {
   const root = document.createElement("div");
@@ -16,10 +16,10 @@ describe("a page whose code does not come", () => {
   });
 
   it("is loaded once more, and then says in both languages that it is not there", () => {
-    startAgain();
+    reloadOnce();
     expect(browser.reload).toHaveBeenCalledOnce();
     expect(root.textContent).toBe("");
-    startAgain();
+    reloadOnce();
     expect(browser.reload).toHaveBeenCalledOnce();
     expect(root.querySelector("[role=alert]")?.textContent).toMatch(
       /could not be loaded.*読み込めませんでした/,
@@ -27,9 +27,9 @@ describe("a page whose code does not come", () => {
   });
 
   it("is loaded once more again after it has been there", () => {
-    startAgain();
+    reloadOnce();
     started();
-    startAgain();
+    reloadOnce();
     expect(browser.reload).toHaveBeenCalledTimes(2);
   });
 
@@ -37,7 +37,7 @@ describe("a page whose code does not come", () => {
     vi.spyOn(Storage.prototype, "getItem").mockImplementation(() => {
       throw new DOMException("forbidden", "SecurityError");
     });
-    startAgain();
+    reloadOnce();
     expect(browser.reload).not.toHaveBeenCalled();
     expect(root.textContent).toContain("could not be loaded");
   });

@@ -1,6 +1,6 @@
 /** The data of the home screen, polled. */
 import { api } from "../../api/client";
-import { readAhead, useRead } from "../../api/queries";
+import { prefetch, useRead } from "../../api/queries";
 import { useNow } from "../../lib/clock";
 import type { Window } from "./chart";
 import { type Facts, findWarnings, isAllKnown } from "./warnings";
@@ -16,9 +16,9 @@ const overviewOf = (window: Window) =>
     (signal: AbortSignal) => api.GET("/overview", { params: { query: { window } }, signal }),
   ] as const;
 
-export const beginFacts = (window: Window): void => readAhead(...overviewOf(window));
+export const prefetchHomeData = (window: Window): void => prefetch(...overviewOf(window));
 
-export function useFacts(window: Window) {
+export function useHomeData(window: Window) {
   const now = useNow();
   const overview = useRead(...overviewOf(window), { every: OFTEN_MS, keep: true });
   const health = useRead(["health"], (signal) => api.GET("/health", { signal }), { every: OFTEN_MS });

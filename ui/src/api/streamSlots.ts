@@ -5,7 +5,7 @@
 const PLACES = 3;
 
 /** `use` gets a slot of its own, or a turn that it should end soon. */
-export async function withPlace<T>(
+export async function withSlot<T>(
   signal: AbortSignal,
   use: (kind: "own" | "turn") => Promise<T>,
 ): Promise<T> {

@@ -3,7 +3,7 @@ import type { KeyboardEvent } from "react";
 
 export const SEND_KEYS = "Control+Enter Meta+Enter";
 
-export const onSendKey = (send: () => void) => (event: KeyboardEvent) => {
+export const onSendShortcut = (send: () => void) => (event: KeyboardEvent) => {
   const isSend = event.key === "Enter" && (event.ctrlKey || event.metaKey);
   if (!isSend || event.nativeEvent.isComposing || event.defaultPrevented) return;
   event.preventDefault();

@@ -5,7 +5,7 @@ import { jsonText, parseJson } from "../../lib/exactJson";
 
 const RECENT = 200;
 
-export function useKnownFlows(): string[] {
+export function useFlowSuggestions(): string[] {
   const { data } = useRead(["runs", "known-flows"], (signal) =>
     api.GET("/runs", { params: { query: { limit: RECENT, sort: "submitted_at" } }, signal }),
   );

@@ -12,7 +12,7 @@ const WORDS = {
 export const browser = { reload: () => location.reload() };
 
 /** Reloads the page once, then shows an error. */
-export function startAgain(): void {
+export function reloadOnce(): void {
   if (isFirstTime()) browser.reload();
   else tell();
 }

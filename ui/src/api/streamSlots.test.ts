@@ -1,5 +1,5 @@
 import { afterEach, expect, it, vi } from "vitest";
-import { withPlace } from "./streamPlaces";
+import { withSlot } from "./streamSlots";
 
 /** A minimal implementation of the browser's locks. */
 function fakeLocks() {
@@ -30,13 +30,13 @@ it("gives three streams a place of their own, and one at a time a turn", async (
     got.push(kind);
     return new Promise<void>((resolve) => leave.push(resolve));
   };
-  const all = [1, 2, 3, 4, 5].map(() => withPlace(signal, stay));
+  const all = [1, 2, 3, 4, 5].map(() => withSlot(signal, stay));
   await vi.waitFor(() => expect(got).toEqual(["own", "own", "own", "turn"]));
   leave[3]?.();
   await vi.waitFor(() => expect(got).toEqual(["own", "own", "own", "turn", "turn"]));
   leave[0]?.();
   await all[0];
-  const next = withPlace(signal, stay);
+  const next = withSlot(signal, stay);
   await vi.waitFor(() => expect(got.at(-1)).toBe("own"));
   for (const each of leave) each();
   await Promise.all([...all, next]);
@@ -44,5 +44,5 @@ it("gives three streams a place of their own, and one at a time a turn", async (
 
 it("does without where the browser has no locks", async () => {
   vi.stubGlobal("navigator", {});
-  expect(await withPlace(new AbortController().signal, async (kind) => kind)).toBe("own");
+  expect(await withSlot(new AbortController().signal, async (kind) => kind)).toBe("own");
 });

@@ -7,7 +7,7 @@ import { useRead } from "../api/queries";
 
 const EVERY_MS = 10_000;
 
-export function useWaitingCount(): number {
+export function useOpenQuestionCount(): number {
   const { data } = useRead(
     ["waits", "count"],
     (signal) => api.GET("/waits", { params: { query: { limit: 1 } }, signal }),

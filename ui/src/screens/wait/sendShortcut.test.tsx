@@ -1,6 +1,6 @@
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, expect, it, vi } from "vitest";
-import { onSendKey } from "./sendKey";
+import { onSendShortcut } from "./sendShortcut";
 
 afterEach(cleanup);
 
@@ -9,7 +9,7 @@ it("sends the form that one is in, and not while one types elsewhere", () => {
   render(
     <>
       <input aria-label="search" />
-      <form onKeyDown={onSendKey(send)}>
+      <form onKeyDown={onSendShortcut(send)}>
         <textarea aria-label="note" />
       </form>
     </>,

@@ -25,7 +25,7 @@ const WORDS = [
   "proposal_changed",
 ] as const;
 
-export function Trail({ events }: { events: readonly WaitEvent[] }) {
+export function WaitHistory({ events }: { events: readonly WaitEvent[] }) {
   const t = useMessages(messages);
   if (events.length === 0) return null;
   return (
