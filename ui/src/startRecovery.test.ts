@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { browser, reloadOnce, started } from "./startRecovery";
 
-describe("a page whose code does not come", () => {
+describe("a page whose code cannot be loaded", () => {
   const root = document.createElement("div");
   root.id = "root";
   beforeEach(() => {
@@ -15,7 +15,7 @@ describe("a page whose code does not come", () => {
     started();
   });
 
-  it("is loaded once more, and then says in both languages that it is not there", () => {
+  it("is reloaded once, then shows an error in both languages", () => {
     reloadOnce();
     expect(browser.reload).toHaveBeenCalledOnce();
     expect(root.textContent).toBe("");
@@ -26,14 +26,14 @@ describe("a page whose code does not come", () => {
     );
   });
 
-  it("is loaded once more again after it has been there", () => {
+  it("is reloaded again after a successful start", () => {
     reloadOnce();
     started();
     reloadOnce();
     expect(browser.reload).toHaveBeenCalledTimes(2);
   });
 
-  it("is not loaded for ever where nothing is remembered", () => {
+  it("is not reloaded for ever without storage", () => {
     vi.spyOn(Storage.prototype, "getItem").mockImplementation(() => {
       throw new DOMException("forbidden", "SecurityError");
     });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { eventParser } from "./eventParser";
 
-describe("a stream of events", () => {
-  it("is read whatever pieces it comes in", () => {
+describe("an event stream", () => {
+  it("is parsed from any chunks", () => {
     const text =
       'id: 7\nevent: line\ndata: {"text":"日本"}\n\n: keepalive\n\nevent: end\ndata: {"a":\ndata: 1}\n\n';
     for (const size of [1, 3, 10, text.length]) {
@@ -16,7 +16,7 @@ describe("a stream of events", () => {
     }
   });
 
-  it("keeps what is not complete", () => {
+  it("keeps an incomplete event", () => {
     const parse = eventParser();
     expect(parse("event: a\ndata: 1\n")).toEqual([]);
     expect(parse("\n")).toEqual([{ id: undefined, event: "a", data: 1 }]);

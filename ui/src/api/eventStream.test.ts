@@ -37,7 +37,7 @@ const END = "event: end\ndata: {}\n\n";
 describe("following a stream", () => {
   beforeEach(() => apiKey.set(""));
 
-  it("takes it up again behind the last event, after a cut and after an outage", async () => {
+  it("resumes after the last event, after a cut and after an outage", async () => {
     const unavailable = new Response("{}", { status: 503 });
     const requests = answering("id: 4\nevent: line\ndata: 1\n\n", new TypeError("cut"), unavailable, END);
     const { events, states } = await follow();
@@ -54,7 +54,7 @@ describe("following a stream", () => {
     ]);
   });
 
-  it("gives its connection back as soon as nobody looks, and takes it up again behind the last event", async () => {
+  it("closes the connection of a hidden tab, and resumes after the last event", async () => {
     vi.useFakeTimers();
     const hidden = vi.spyOn(document, "hidden", "get");
     const show = (shown: boolean) => {
@@ -85,7 +85,7 @@ describe("following a stream", () => {
     expect(requests[1]?.headers.get("Last-Event-ID")).toBe("7");
   });
 
-  it("without a place of its own, hears what is new in turns and stays live", async () => {
+  it("without a slot, reads in turns and stays live", async () => {
     vi.useFakeTimers();
     const slots = vi.spyOn(streamSlots, "withSlot").mockImplementation((_, use) => use("turn"));
     const open = new ReadableStream({
@@ -110,7 +110,7 @@ describe("following a stream", () => {
     expect(requests[0]?.headers.get("X-API-Key")).toBe("secret");
   });
 
-  it("gives up where asking again does not help", async () => {
+  it("does not retry a permanent failure", async () => {
     answering(new Response(JSON.stringify({ title: "no", status: 403, detail: "" }), { status: 403 }));
     expect((await follow()).states).toEqual(["connecting", "failed"]);
   });

@@ -21,7 +21,7 @@ function fakeLocks() {
 
 afterEach(() => vi.unstubAllGlobals());
 
-it("gives three streams a place of their own, and one at a time a turn", async () => {
+it("gives three streams a slot, and the others turns", async () => {
   vi.stubGlobal("navigator", { locks: fakeLocks() });
   const { signal } = new AbortController();
   const got: string[] = [];
@@ -42,7 +42,7 @@ it("gives three streams a place of their own, and one at a time a turn", async (
   await Promise.all([...all, next]);
 });
 
-it("does without where the browser has no locks", async () => {
+it("works without locks", async () => {
   vi.stubGlobal("navigator", {});
   expect(await withSlot(new AbortController().signal, async (kind) => kind)).toBe("own");
 });

@@ -19,12 +19,12 @@ afterEach(() => {
   apiKey.set("");
 });
 
-it("takes a key, without the spaces around it", () => {
+it("trims a key", () => {
   enter(" pyoco_abc-123 ");
   expect(apiKey.get()).toBe("pyoco_abc-123");
 });
 
-it.each(["キー", "pyoco–abc", "two words"])("says at the field that no header can carry %s", (key) => {
+it.each(["キー", "pyoco–abc", "two words"])("rejects %s, which no header can carry", (key) => {
   enter(key);
   expect(apiKey.get()).toBe("");
   expect(field().getAttribute("aria-invalid")).toBe("true");

@@ -49,12 +49,12 @@ describe("a part of the page", () => {
     vi.unstubAllGlobals();
   });
 
-  it("is shown when it has come", async () => {
+  it("is shown when it is loaded", async () => {
     show(async () => "here it is");
     expect(await screen.findByText("here it is")).toBeTruthy();
   });
 
-  it("leaves the page as it is while the gateway is away, and comes with a new page when it is back", async () => {
+  it("keeps the page while the gateway is unreachable, and reloads when it is back", async () => {
     serving(null);
     show(() => missing());
     expect(await screen.findByText(/gateway is not responding|ゲートウェイが応答しません/)).toBeTruthy();
@@ -66,14 +66,14 @@ describe("a part of the page", () => {
     await vi.waitFor(() => expect(reload).toHaveBeenCalledOnce());
   });
 
-  it("that the same build does not have is no reason for the same page again", async () => {
+  it("does not reload for a part that is missing in the same build", async () => {
     serving("/static/assets/index-old.js");
     show(() => missing());
     expect(await screen.findByText(/dynamically imported/)).toBeTruthy();
     expect(reload).not.toHaveBeenCalled();
   });
 
-  it("of another build comes with its page, which is asked for only once", async () => {
+  it("reloads once for another build", async () => {
     serving("/static/assets/index-new.js");
     show(() => missing());
     await vi.waitFor(() => expect(reload).toHaveBeenCalledOnce());
@@ -83,7 +83,7 @@ describe("a part of the page", () => {
     expect(reload).toHaveBeenCalledOnce();
   });
 
-  it("is drawn, too, when it comes between the first drawing and its effects", async () => {
+  it("is rendered when it is loaded between render and effects", async () => {
     vi.stubGlobal("IS_REACT_ACT_ENVIRONMENT", false);
     let arrive: (part: string) => void = () => undefined;
     const arriving = new Promise<string>((resolve) => {

@@ -32,7 +32,7 @@ describe("keys", () => {
     for (const dialog of document.querySelectorAll("dialog")) dialog.remove();
   });
 
-  it("are left to who types, all but the one of the palette", () => {
+  it("are ignored in inputs, except that of the palette", () => {
     const { taken, find } = show("mod+Enter", "mod+k", "j");
     for (const key of ["Enter", "k"]) fireEvent.keyDown(find("input"), { key, ctrlKey: true });
     fireEvent.keyDown(find("input"), { key: "j" });
@@ -41,7 +41,7 @@ describe("keys", () => {
     expect(taken["mod+k"]).toHaveBeenCalledOnce();
   });
 
-  it("do nothing behind a dialog, all but the one of the palette", () => {
+  it("are ignored behind a dialog, except that of the palette", () => {
     const { taken } = show("mod+Enter", "mod+k");
     document.body.append(Object.assign(document.createElement("dialog"), { open: true }));
     for (const key of ["Enter", "k"]) fireEvent.keyDown(document.body, { key, ctrlKey: true });
@@ -49,7 +49,7 @@ describe("keys", () => {
     expect(taken["mod+k"]).toHaveBeenCalledOnce();
   });
 
-  it("leave Enter to the link that has the focus", () => {
+  it("leave Enter to the focused link", () => {
     const { taken, find } = show("Enter");
     expect(fireEvent.keyDown(find("a span"), { key: "Enter" })).toBe(true);
     expect(taken.Enter).not.toHaveBeenCalled();
@@ -57,7 +57,7 @@ describe("keys", () => {
     expect(taken.Enter).toHaveBeenCalledOnce();
   });
 
-  it("are a sequence before they are a key of their own", () => {
+  it("prefer a sequence to a single key", () => {
     const { taken } = show("w", "g w");
     fireEvent.keyDown(document.body, { key: "g" });
     fireEvent.keyDown(document.body, { key: "w" });

@@ -6,11 +6,11 @@ import { aWait } from "./testing";
 
 const ids = (waits: ReturnType<typeof openWaits>) => [...waits.keys()];
 
-describe("what is open", () => {
+describe("open waits", () => {
   const first = aWait("r1.a", { deadline_at: 200 });
   const second = aWait("r2.b", { deadline_at: 100 });
 
-  it("is replaced, added to and taken from by events", () => {
+  it("are replaced, added and removed by events", () => {
     let open = withEvents(openWaits([]), [{ event: "open", data: { waits: [first] } }]);
     open = withEvents(open, [{ event: "opened", data: { wait: second } }]);
     expect(ids(open)).toEqual(["r1.a", "r2.b"]);
@@ -21,7 +21,7 @@ describe("what is open", () => {
     expect(ids(withEvents(open, [{ event: "open", data: { waits: [] } }]))).toEqual([]);
   });
 
-  it("is told by run, with the next deadline first", () => {
+  it("are grouped by run, the next deadline first", () => {
     const third = aWait("r1.c", { deadline_at: 50, message: "soonest" });
     const runs = runsOf(openWaits([first, second, third]));
     expect(runs.map(({ id }) => id)).toEqual(["r1", "r2"]);
@@ -31,7 +31,7 @@ describe("what is open", () => {
 });
 
 describe("an event", () => {
-  it("is read from its lines", () =>
+  it("is parsed from its lines", () =>
     expect(eventIn('id: 1a-2\r\nevent: opened\r\ndata: {"a":\r\ndata: 1}')).toEqual({
       event: "opened",
       id: "1a-2",
@@ -43,7 +43,7 @@ describe("an event", () => {
 describe("an answer", () => {
   it("is the payload", () => expect(bodyFor(aWait("r.a"), false)).toEqual({ payload: false }));
 
-  it("to a proposal says which one was shown", () => {
+  it("to a proposal has the digest of the one shown", () => {
     const wait = aWait("r.a", { proposal_digest: "d1" });
     expect(bodyFor(wait, { decision: "approved" })).toEqual({ decision: "approved", digest: "d1" });
     expect(bodyFor(wait, { decision: "edited", value: null, digest: "d0" })).toEqual({

@@ -24,7 +24,7 @@ const receipt = { success: true, run_id: "r1", wait_id: "r1.a", repeated: false 
 afterEach(cleanup);
 
 describe("useHumanWaits", () => {
-  it("follows the stream, and takes it up behind the last event", async () => {
+  it("follows the stream, and resumes after the last event", async () => {
     const streams = [eventStream(), eventStream()];
     let next = 0;
     const { result, asked } = atGateway(() => (streams[next++] ?? eventStream()).answer);
@@ -39,7 +39,7 @@ describe("useHumanWaits", () => {
     await waitFor(() => expect(shown(result)).toEqual(["r2"]));
   });
 
-  it("reads the list where no stream gets through", async () => {
+  it("polls the list if no stream gets through", async () => {
     let waits = [aWait("r1.a")];
     const { result } = atGateway((request) =>
       isWatch(request) ? json({}, 404) : json({ items: waits, next_cursor: null }),
@@ -50,7 +50,7 @@ describe("useHumanWaits", () => {
     await waitFor(() => expect(shown(result)).toEqual(["r2"]));
   });
 
-  it("says that it is refused, and asks again only when told to", async () => {
+  it("reports a refusal, and retries only on reload", async () => {
     let allowed = false;
     const { result, asked } = atGateway((request) => {
       if (!allowed) return json({ title: "No key", err_id: "ERR-PYOCO-0014" }, 401);
@@ -64,7 +64,7 @@ describe("useHumanWaits", () => {
     expect(shown(result)).toEqual(["r1"]);
   });
 
-  it("sends a double click once, and an answer that got lost under the same name", async () => {
+  it("sends a double click once, and retries a lost answer with the same id", async () => {
     const bodies: Record<string, unknown>[] = [];
     const stream = eventStream();
     let lost = true;
@@ -92,7 +92,7 @@ describe("useHumanWaits", () => {
     expect(shown(result)).toEqual([]);
   });
 
-  it("tells a refusal in the gateway's words, and keeps the question", async () => {
+  it("reports the error of the gateway, and keeps the question", async () => {
     const stream = eventStream();
     const refusal = { error: "already_decided", message: "it was answered by ada", title: "Too late" };
     const { result } = atGateway((request) => (isWatch(request) ? stream.answer : json(refusal, 409)));
@@ -109,7 +109,7 @@ describe("useHumanWaits", () => {
     expect(shown(result)).toEqual(["r1", "r2"]);
   });
 
-  it("leaves a run that it does not know to the gateway", async () => {
+  it("sends an answer for an unknown run to the gateway", async () => {
     const stream = eventStream();
     const { result, asked } = atGateway((request) =>
       isWatch(request) ? stream.answer : json({ runId: "r9", success: true }),

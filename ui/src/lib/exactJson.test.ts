@@ -4,7 +4,7 @@ import { ExactNumber, formattedJson, jsonText, parseJson } from "./exactJson";
 const LONG = "12345678901234567890";
 
 describe("a whole number beyond 2^53", () => {
-  it("stays the number it is, and is written so", () => {
+  it("is parsed and written exactly", () => {
     const text = `{"a":[${LONG},-${LONG}],"b":{"c":9007199254740991,"d":0.30000000000000004,"e":1e20}}`;
     const value = parseJson(text) as { a: unknown[]; b: unknown };
     expect(value.a).toEqual([new ExactNumber(LONG), new ExactNumber(`-${LONG}`)]);
@@ -17,14 +17,14 @@ describe("a whole number beyond 2^53", () => {
     expect(parseJson(text)).toEqual(JSON.parse(text)),
   );
 
-  it("is no excuse for what is no JSON", () => {
+  it("does not make invalid JSON valid", () => {
     for (const text of [`{${LONG}}`, `[${LONG}`, `{${LONG}: 1}`, `0${LONG}`])
       expect(() => parseJson(text)).toThrow(SyntaxError);
   });
 });
 
-describe("tidying up", () => {
-  it("moves values, and changes none", () => {
+describe("formatting", () => {
+  it("changes no value", () => {
     const text = `{"id":${LONG} ,"x":1.0,"s":"a, {b}: [c]","l":[ ],"o":{"p":[1e5,null]}}`;
     expect(formattedJson(text).split("\n")).toEqual([
       "{",

@@ -3,7 +3,7 @@ import { storedValue } from "./store";
 
 const isText = (value: unknown): value is string => typeof value === "string";
 
-it("a value is remembered by the storage, if it is one", () => {
+it("a valid value is stored", () => {
   sessionStorage.setItem("test.value", "5");
   const store = storedValue(() => sessionStorage, "test.value", "first", isText);
   expect(store.get()).toBe("first");
@@ -12,7 +12,7 @@ it("a value is remembered by the storage, if it is one", () => {
   sessionStorage.removeItem("test.value");
 });
 
-it("a value holds for the page where the browser forbids even to name the storage", () => {
+it("without storage a value is kept in memory", () => {
   const forbidden = (): Storage => {
     throw new DOMException("forbidden", "SecurityError");
   };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { isolated, visible, visibleJson } from "./visible";
 
-describe("what nobody would see", () => {
+describe("invisible characters", () => {
   it.each([
     ["invoice\u202Egnp.exe", "invoice⟨U+202E⟩gnp.exe"],
     ["a\u2066b\u2069", "a⟨U+2066⟩b⟨U+2069⟩"],
@@ -13,7 +13,7 @@ describe("what nobody would see", () => {
     ["a\rb", "a⟨U+000D⟩b"],
   ])("is shown in %j", (text, shown) => expect(visible(text)).toBe(shown));
 
-  it("and all else stays", () => {
+  it("other characters stay", () => {
     for (const text of [
       "日本語 と English",
       "حساب",
@@ -25,23 +25,23 @@ describe("what nobody would see", () => {
       expect(visible(text)).toBe(text);
   });
 
-  it("is escaped in JSON, which means the same", () => {
+  it("are escaped in JSON", () => {
     const json = JSON.stringify({ a: "x\u202Ey\u{E0041}", b: [1, "ok"] }, null, 2);
     expect(visibleJson(json)).toContain("x\\u202ey\\udb40\\udc41");
     expect(JSON.parse(visibleJson(json))).toEqual(JSON.parse(json));
   });
 });
 
-it("a text with another direction is on its own", () => {
+it("a text with another direction is isolated", () => {
   expect(isolated("حساب")).toBe("\u2068حساب\u2069");
   expect(isolated("plain")).toBe("plain");
 });
 
-it("a sentence that was made visible stays as it is", () => {
+it("is idempotent", () => {
   const sentence = `Cancel ${isolated("حساب\u202E")}?`;
   expect(sentence).toBe("Cancel \u2068حساب⟨U+202E⟩\u2069?");
   expect(visible(sentence)).toBe(sentence);
   expect(isolated(sentence)).toBe(sentence);
 });
 
-it("a line may end as on Windows", () => expect(visible("one\r\ntwo\r\n")).toBe("one\ntwo\n"));
+it("accepts CRLF", () => expect(visible("one\r\ntwo\r\n")).toBe("one\ntwo\n"));

@@ -34,7 +34,7 @@ const PAYMENT = {
 const shapeIn = (schema: Schema) => fieldOf(schema).shape;
 
 describe("a schema becomes fields", () => {
-  it("of an object, with what its references say", () => {
+  it("of an object with references", () => {
     const { shape } = fieldOf(PAYMENT);
     if (shape.kind !== "object") throw new Error(shape.kind);
     const kinds = shape.fields.map(({ name, required, shape: { kind } }) => [name, required, kind]);
@@ -77,13 +77,13 @@ describe("a schema becomes fields", () => {
     ],
   ])("%s", (_, schema, shape) => expect(shapeIn(schema)).toMatchObject(shape as object));
 
-  it("as deep as a person can follow", () => {
+  it("up to a maximum depth", () => {
     const node: Schema = { type: "object", properties: { next: { $ref: "#" } } };
     expect(JSON.stringify(fieldOf(node)).length).toBeLessThan(5_000);
     expect(shapeIn({ $ref: "#" })).toEqual({ kind: "json" });
   });
 
-  it("and begins with its defaults", () => {
+  it("with its defaults", () => {
     expect(initialOf(fieldOf(PAYMENT))).toEqual({ urgency: "low", lines: [] });
     expect(initialOf(fieldOf({ type: "boolean" }))).toBeUndefined();
     const nested: Schema = { type: "object", required: ["a"], properties: { a: PAYMENT, b: PAYMENT } };
@@ -91,8 +91,8 @@ describe("a schema becomes fields", () => {
   });
 });
 
-describe("what only JSON fits", () => {
-  it("says what it may look like, each alternative with its own words", () => {
+describe("JSON input", () => {
+  it("shows an outline of each alternative", () => {
     const card = {
       title: "Card",
       description: "charged at once",
@@ -134,18 +134,18 @@ describe("what only JSON fits", () => {
   ])("%j", (schema, outline) => expect(shapeIn(schema)).toEqual({ kind: "json", takes: [{ outline }] }));
 });
 
-describe("the only value there may be", () => {
+describe("a constant", () => {
   const offer: Schema = {
     properties: { kind: { const: "gift" }, wrap: { const: true } },
     required: ["kind"],
   };
 
-  it("is there without a choice if it must be, and else only if it is chosen", () =>
+  it("is set if required, and offered otherwise", () =>
     expect(initialOf(fieldOf(offer))).toEqual({ kind: "gift" }));
 });
 
 describe("a value without a schema", () => {
-  it("is edited as what it is", () => {
+  it("is edited by its type", () => {
     const value = { title: "x", body: "a\nb", count: 2, ok: true, tags: ["a"], mixed: [1, "a"], none: null };
     const { shape } = fieldOf(schemaLike(value));
     if (shape.kind !== "object") throw new Error(shape.kind);
@@ -155,11 +155,11 @@ describe("a value without a schema", () => {
   });
 });
 
-describe("what is wrong is told at its place", () => {
+describe("errors are reported at their path", () => {
   const told = (value: Json | undefined, schema: Schema | null = PAYMENT) =>
     Object.fromEntries(problemsOf(value, schema, "en"));
 
-  it("for what is missing and what does not fit", () => {
+  it("for missing and invalid values", () => {
     expect(told({ amount: 20_000, account: "49", lines: [{ text: "a", amount: 0 }, { text: 1 }] })).toEqual({
       amount: "At most 10,000.",
       account: "Must match ^\\d{4}$.",
@@ -180,7 +180,7 @@ describe("what is wrong is told at its place", () => {
   it("in the reader's language", () =>
     expect(problemsOf(0, { type: "integer", minimum: 1 }, "ja").get("")).toBe("1 以上にしてください。"));
 
-  it("not for what is right, and not for what only the gateway can tell", () => {
+  it("not for valid values, and not for what only the gateway checks", () => {
     expect(told({ amount: 1, account: "4930", due: null, lines: [{ text: "a", amount: 1 }] })).toEqual({});
     expect(told(false, { type: "boolean" })).toEqual({});
     expect(told("x", { type: "string", pattern: "(?P<a>x)" })).toEqual({});
@@ -209,21 +209,21 @@ describe("numbers longer than JavaScript's, where the browser can send them", ()
     expect(told(2, `{"enum": [${LONG}, 1]}`)).toEqual({ "": "Not one of the allowed values." });
   });
 
-  it("are not refused for what only rounding makes of them", () => {
+  it("are not rejected because of rounding", () => {
     expect(told([LONG, NEXT], '{"uniqueItems": true}')).toEqual({});
     expect(told(NEXT, `{"exclusiveMinimum": ${LONG}}`)).toEqual({});
     expect(told(LONG, '{"multipleOf": 10}')).toEqual({});
     expect(told([1, 1], '{"uniqueItems": true}')).toEqual({ "": "Entries must be unique." });
   });
 
-  it("are bounds, and told as they are", () => {
+  it("are bounds, and reported exactly", () => {
     const schema = `{"type": "integer", "minimum": -${LONG}, "maximum": ${LONG}}`;
     expect(shapeIn(parseJson(schema) as Schema)).toMatchObject({ min: `-${LONG}`, max: `${LONG}` });
     expect(told(new ExactNumber("99999999999999999999"), schema)).toEqual({ "": `At most ${LONG}.` });
   });
 });
 
-describe("what is typed", () => {
+describe("typed values", () => {
   it.each([
     ["", undefined],
     [" 12 ", 12],
@@ -242,7 +242,7 @@ describe("what is typed", () => {
     expect(jsonIn("-1e400").tooLarge).toBe(true);
   });
 
-  it("as a moment, or the text itself where it is none", () => {
+  it("as a timestamp, or as text if invalid", () => {
     expect(momentIn("")).toBeUndefined();
     expect(momentIn("2026-11-15T10:00")).toBe(new Date("2026-11-15T10:00").toISOString());
     expect(momentIn("12345-01-01T00:00")).toBe("12345-01-01T00:00");
@@ -250,7 +250,7 @@ describe("what is typed", () => {
     expect(told.get("")).toBe("Must be in the format date-time.");
   });
 
-  it("never as another number than was typed", () => {
+  it("never as a rounded number", () => {
     expect(numberIn("9007199254740991")).toBe(Number.MAX_SAFE_INTEGER);
     expect(numberIn("9007199254740993")).toBe("9007199254740993");
     expect(jsonIn('{"id": [12345678901234567890]}')).toEqual({

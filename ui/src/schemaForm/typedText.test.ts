@@ -9,8 +9,8 @@ const field = (value: Json | undefined) =>
     initialProps: value,
   });
 
-describe("what is typed", () => {
-  it("stays while it is no value yet, also where that is null, as in a list", () => {
+describe("typed text", () => {
+  it("stays while it is invalid, also as null in a list", () => {
     const { result, rerender, unmount } = field(null);
     act(() => result.current[1]("{"));
     rerender(null);
@@ -18,7 +18,7 @@ describe("what is typed", () => {
     unmount();
   });
 
-  it("gives way to a value from elsewhere", () => {
+  it("is replaced by a value from outside", () => {
     const { result, rerender, unmount } = field(null);
     act(() => result.current[1]("{"));
     rerender({ a: 1 });

@@ -29,13 +29,13 @@ describe("a menu", () => {
     expect(screen.queryByRole("menu")).toBeNull();
   };
 
-  it("gives the focus back to its button", async () => {
+  it("returns the focus to its button", async () => {
     const { button } = await opened();
     leave();
     await waitFor(() => expect(document.activeElement).toBe(button));
   });
 
-  it("leaves it to who types elsewhere by then, and still does what was chosen", async () => {
+  it("does not take the focus from another field, and still runs the action", async () => {
     const { search } = await opened();
     leave();
     search.focus();
@@ -49,7 +49,7 @@ describe("a menu", () => {
     expect(document.activeElement).toBe(search);
   });
 
-  it("leaves it where the click outside went, and only for that time", async () => {
+  it("keeps the focus where an outside click put it, once", async () => {
     const { button } = await opened();
     await aMoment();
     fireEvent.pointerDown(document.body, { button: 0 });
@@ -71,7 +71,7 @@ describe("a dialog", () => {
     HTMLDialogElement.prototype.close ??= vi.fn();
   });
 
-  it("has given the focus back when it is gone, and not later", async () => {
+  it("returns the focus when it is removed, not later", async () => {
     // Without `act`, as when a response closes it: effects then run after the browser has painted.
     vi.stubGlobal("IS_REACT_ACT_ENVIRONMENT", false);
     const box = document.body.appendChild(document.createElement("div"));

@@ -3,7 +3,7 @@ import { apiFilter, parseTyped, spanOf } from "./filters";
 
 const of = (query: string) => apiFilter(new URLSearchParams(query), 1_000_000.7);
 
-describe("the address", () => {
+describe("the URL", () => {
   it("is the filter of the API", () =>
     expect(of("reason=timeout&reason=invalid_job&flow=etl&run_id=9b&q=row+7&seq=3&cursor=9")).toEqual({
       reason: "timeout,invalid_job",
@@ -11,16 +11,16 @@ describe("the address", () => {
       run_id: "9b",
       q: "row 7",
     }));
-  it("has times that go with the clock", () => {
+  it("has relative times", () => {
     expect(of("since=1h")).toEqual({ since: 996_400 });
     expect(of("since=yesterday")).toEqual({});
     expect(spanOf(new URLSearchParams("since=toString"))).toBeNull();
   });
-  it("may say nothing", () => expect(of("")).toEqual({}));
+  it("may be empty", () => expect(of("")).toEqual({}));
 });
 
-describe("what is typed", () => {
-  it("has words that are filters, and begins at the first page", () =>
+describe("typed text", () => {
+  it("has words that become filters, and resets the page", () =>
     expect(parseTyped('flow:"my etl" run:9b1d reason:timeout,invalid_job  lost  row')).toEqual({
       flow: "my etl",
       run_id: "9b1d",
@@ -28,6 +28,6 @@ describe("what is typed", () => {
       q: "lost row",
       cursor: null,
     }));
-  it("leaves other words alone", () =>
+  it("keeps other words as text", () =>
     expect(parseTyped("ValueError: x http://a")).toEqual({ q: "ValueError: x http://a", cursor: null }));
 });

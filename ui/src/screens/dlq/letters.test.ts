@@ -4,7 +4,7 @@ import { fullPage, type Letter, PAGE } from "./letters";
 const some = (count: number) => Array.from({ length: count }, (_, seq) => ({ seq }) as Letter);
 
 describe("a page", () => {
-  it("goes on where one answer had few letters or none", async () => {
+  it("continues after responses with few or no letters", async () => {
     const ask = vi
       .fn()
       .mockResolvedValueOnce({ items: [], next_cursor: "90" })
@@ -26,7 +26,7 @@ describe("a page", () => {
     expect(ask).toHaveBeenCalledTimes(1);
   });
 
-  it("ends after a while, and can be taken up again", async () => {
+  it("ends after a while, and can be continued", async () => {
     const ask = vi.fn().mockResolvedValue({ items: [], next_cursor: "7" });
     expect(await fullPage(ask, null)).toEqual({ items: [], next_cursor: "7" });
     expect(ask.mock.calls.length).toBeLessThan(50);

@@ -30,7 +30,7 @@ describe("the chart of ended runs", () => {
     });
   });
 
-  it("writes few times, at round ones, in the zone of the reader", () => {
+  it("labels few round times, in the local time zone", () => {
     const halfHours = Array.from({ length: 49 }, (_, number) => interval(1_759_968_000 + number * 1_800));
     const at = labelled(halfHours, 1_800, 9).map((number) => new Date((halfHours[number]?.at ?? 0) * 1000));
     expect(at.length).toBeGreaterThanOrEqual(6);
@@ -38,7 +38,7 @@ describe("the chart of ended runs", () => {
     for (const time of at) expect([time.getHours() % 4, time.getMinutes()]).toEqual([0, 0]);
   });
 
-  it("leads from a bar to the runs in it", () => {
+  it("links a bar to its runs", () => {
     expect(intervalHref(interval(1_800), 1_800, "failed")).toBe(
       "#/runs?status=FAILED&updated_after=1800&updated_before=3600",
     );

@@ -41,8 +41,8 @@ const facts = (over: Partial<Facts>): Facts => ({
 
 const kinds = (over: Partial<Facts>) => findWarnings(facts(over)).map(({ kind }) => kind);
 
-describe("what needs attention", () => {
-  it("is nothing when all is well", () => {
+describe("warnings", () => {
+  it("are empty when all is well", () => {
     const overview = queue({});
     const workers = [worker("a", "RUNNING"), worker("b", "STOPPED_GRACEFUL", "error")];
     expect(
@@ -50,13 +50,13 @@ describe("what needs attention", () => {
     ).toEqual([]);
   });
 
-  it("is the gateway, NATS or the index, whichever comes first", () => {
+  it("report the gateway, NATS or the index, in this order", () => {
     expect(kinds({ health: undefined, noHealth: Problem.unreachable() })).toEqual(["unreachable"]);
     expect(kinds({ health: health(false, false) })).toEqual(["nats"]);
     expect(kinds({ health: health(true, false) })).toEqual(["index"]);
   });
 
-  it("is a queue that nobody serves, that nobody may serve, or that is served too slowly", () => {
+  it("report an unserved, paused or slow queue", () => {
     expect(findWarnings(facts({ overview: queue({ workers: 0 }) }))).toEqual([
       { kind: "noWorker", tag: "gpu", waiting: 3, oldestSec: 9 },
     ]);
@@ -65,13 +65,13 @@ describe("what needs attention", () => {
     expect(kinds({ overview: queue({ waiting: 0, workers: 0, oldest_sec: 900 }) })).toEqual([]);
   });
 
-  it("is a wait that ends within the hour", () => {
+  it("report a wait that expires within an hour", () => {
     expect(findWarnings(facts({ waits: [wait(60), wait(3_000), wait(4_000)] }))).toEqual([
       { kind: "expiring", count: 2, deadline: NOW + 60 },
     ]);
   });
 
-  it("is a worker that is gone, or whose wheels cannot be installed", () => {
+  it("report a disconnected worker, and failed wheels", () => {
     const workers = [worker("a", "DISCONNECTED", "error"), worker("b", "IDLE", "error")];
     expect(findWarnings(facts({ workers }))).toEqual([
       { kind: "disconnected", workers: ["a"] },
@@ -79,7 +79,7 @@ describe("what needs attention", () => {
     ]);
   });
 
-  it("is dead letters that become more, not that there are some", () => {
+  it("report an increase of dead letters", () => {
     expect(kinds({ letters: letters(1, 2, 3, 4, 5, 4_000) })).toEqual(["letters"]);
     expect(kinds({ letters: letters(1, 2, 3, 4) })).toEqual([]);
     expect(kinds({ letters: letters(1, 2, 3, 4, 5, 4_000, 4_001, 4_002, 4_003, 4_004) })).toEqual([]);
@@ -89,11 +89,11 @@ describe("what needs attention", () => {
 describe("all is known", () => {
   const read = { data: [], error: null };
 
-  it("when every read has an answer", () => {
+  it("when every read has data", () => {
     expect(isAllKnown([read, read])).toBe(true);
   });
 
-  it("not while one is to come, or after one has failed", () => {
+  it("not while one is pending or failed", () => {
     expect(isAllKnown([read, { data: undefined, error: null }])).toBe(false);
     expect(isAllKnown([read, { data: [], error: new Problem("gone", "", 0, null) }])).toBe(false);
   });

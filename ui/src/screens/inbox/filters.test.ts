@@ -11,7 +11,7 @@ const WAITS = [
 const found = (address: string) =>
   matching(WAITS, new URLSearchParams(address), 0).map(({ run_id }) => run_id);
 
-describe("the address says which questions are shown", () => {
+describe("the URL filters the questions", () => {
   it.each([
     ["", ["r1", "r2", "r3"]],
     ["q=PAY+ada", ["r1"]],
@@ -24,11 +24,11 @@ describe("the address says which questions are shown", () => {
     ["assignee=bob", []],
   ])("%s", (address, runs) => expect(found(address)).toEqual(runs));
 
-  it("and whether any are left out", () => {
+  it("reports hidden questions", () => {
     expect(isFiltered(new URLSearchParams("wait=r1.a"))).toBe(false);
     expect(isFiltered(new URLSearchParams("flow=news"))).toBe(true);
   });
 
-  it("and offers what it has chosen, even if nothing has it", () =>
+  it("offers the selected value, even without a match", () =>
     expect(choices(["b", "a", "b"], "c")).toEqual(["a", "b", "c"]));
 });

@@ -50,7 +50,7 @@ describe("tasks", () => {
     expect(tasks).toEqual([task("a", "RUNNING", { calls: 2 }), task("b", "PENDING")]);
   });
 
-  it("are counted by state, what matters most first", () => {
+  it("are counted by state, the most important first", () => {
     expect(counted(DIAMOND)).toEqual([
       ["FAILED", 1],
       ["RUNNING", 1],
@@ -59,7 +59,7 @@ describe("tasks", () => {
     ]);
   });
 
-  it("know who is before and behind them", () => {
+  it("have predecessors and successors", () => {
     expect([...neighbours(DIAMOND, "left")].sort()).toEqual(["end", "start"]);
     expect(neighbours(DIAMOND, null).size).toBe(0);
   });
@@ -77,11 +77,11 @@ describe("the graph", () => {
     expect(shapeOf(DIAMOND.map((each) => ({ ...each, state: "SUCCEEDED" })))).toBe(shapeOf(DIAMOND));
   });
 
-  it("leaves out lines to tasks that are not there", () => {
+  it("omits edges to unknown tasks", () => {
     expect(layoutOf(shapeOf([task("only", "RUNNING", { after: ["gone"] })])).lines).toEqual([]);
   });
 
-  it("is walked by arrows", () => {
+  it("is navigated by arrow keys", () => {
     expect(["left", "right"]).toContain(beside(layout, "start", "ArrowRight"));
     expect(beside(layout, "end", "ArrowRight")).toBeNull();
     const other = beside(layout, "left", "ArrowDown") ?? beside(layout, "left", "ArrowUp");
@@ -90,7 +90,7 @@ describe("the graph", () => {
 });
 
 describe("the timeline", () => {
-  it("has the tasks as they began, and those that have not at the end", () => {
+  it("has the tasks in order of their start, pending ones last", () => {
     const rows = rowsOf([
       task("later", "RUNNING", { started_at: 5 }),
       task("never", "PENDING"),
@@ -109,7 +109,7 @@ describe("the timeline", () => {
     expect(row?.bars.map((bar) => bar.state)).toEqual(["FAILED", "SUCCEEDED"]);
   });
 
-  it("has the try that goes on behind those that have failed", () => {
+  it("has the current try after the failed ones", () => {
     const latest_calls = [{ started_at: 1, ended_at: 2, error: "no" }];
     const [row] = rowsOf([task("t", "RUNNING", { started_at: 1, calls: 2, latest_calls })]);
     expect(row?.bars).toEqual([
@@ -118,7 +118,7 @@ describe("the timeline", () => {
     ]);
   });
 
-  it("reaches from the submission to the end, or a little ahead of now", () => {
+  it("spans from the submission to the end, or past now", () => {
     expect(scaleOf(run({ end_time: 110 }), 500).to).toBeCloseTo(110.1);
     expect(scaleOf(run(), 110).to).toBeCloseTo(110.8);
   });
@@ -145,7 +145,7 @@ describe("the log", () => {
   });
   const all: LogFilter = { task: null, streams: new Set(STREAMS), level: "other", search: "" };
 
-  it("knows how serious a line is", () => {
+  it("finds the level of a line", () => {
     expect(levelOf(line("2026-11-15 ERROR it broke"))).toBe("error");
     expect(levelOf(line("ValueError: bad row"))).toBe("error");
     expect(levelOf(line("UserWarning: old"))).toBe("warning");
@@ -153,7 +153,7 @@ describe("the log", () => {
     expect(levelOf(line("no errors were found"))).toBe("other");
   });
 
-  it("is narrowed by task, stream, level and text", () => {
+  it("is filtered by task, stream, level and text", () => {
     const lines = [
       line("Hello", { task: "a" }),
       line("WARNING world", { stream: "stderr" }),
@@ -168,7 +168,7 @@ describe("the log", () => {
     expect(texts({ search: "hEL" })).toEqual(["Hello"]);
   });
 
-  it("is cut where it was searched for", () => {
+  it("is split at matches", () => {
     expect(pieces("a Bc b", "b")).toEqual(["a ", "B", "c ", "b", ""]);
     expect(pieces("text", "")).toEqual(["text"]);
     expect(pieces("die Straße", "STRASSE")).toEqual(["die ", "Straße", ""]);
@@ -198,7 +198,7 @@ describe("the log", () => {
     ["[31m is text", "[31m is text"],
   ])("has no escape sequences: %j", (text, read) => expect(readable(line(text)).text).toBe(read));
 
-  it("is as long as a page can keep, and says how much it left out", () => {
+  it("is bounded, and counts dropped lines", () => {
     const many = withMore({ lines: [], leftOut: 3 }, Array(MAX_LINES).fill(line("old")));
     expect(many).toMatchObject({ leftOut: 3, lines: { length: MAX_LINES } });
     const more = withMore(many, Array(20_000).fill(line("new")));
@@ -206,13 +206,13 @@ describe("the log", () => {
     expect(more.lines.at(-1)?.text).toBe("new");
   });
 
-  it("can be taken away", () => {
+  it("can be downloaded", () => {
     expect(asText([line("Hello")])).toBe("1970-01-01T00:00:00.000Z stdout t | Hello\n");
   });
 });
 
-describe("what happened", () => {
-  it("is told in order, with tries, questions and the end", () => {
+describe("events", () => {
+  it("are in order, with tries, questions and the end", () => {
     const latest_calls = [
       { started_at: 102, ended_at: 103, error: "no luck" },
       { started_at: 104, ended_at: 105 },
@@ -262,7 +262,7 @@ describe("a traceback", () => {
 ValueError: bad row
 `;
 
-  it("shows the frames of the flow, and what it was", () => {
+  it("shows the frames of the flow, and the error", () => {
     const shown = ownPieces(piecesOf(text))
       .flatMap((each) => each.lines)
       .join("\n");
@@ -271,14 +271,14 @@ ValueError: bad row
     expect(shown).not.toContain("engine.py");
   });
 
-  it("is whole where no frame is the flow's own", () => {
+  it("is complete if no frame belongs to the flow", () => {
     const foreign = text.replace("/home/me/flows.py", "/x/lib/python3.11/json/decoder.py");
     expect(ownPieces(piecesOf(foreign))).toEqual(piecesOf(foreign));
   });
 });
 
-describe("what is said of a run", () => {
-  it("is for people, who have a button", () => {
+describe("texts of a run", () => {
+  it("omit the API call of an expired question", () => {
     const said =
       "The run has failed: nobody answered in time: task pay asked 'Pay?' (ok) until noon. POST /runs/ab12/retry asks again";
     expect(withoutApiCall(said)).toBe(
@@ -287,7 +287,7 @@ describe("what is said of a run", () => {
     expect(withoutApiCall("The time limit was exceeded: 3 s")).toBe("The time limit was exceeded: 3 s");
   });
 
-  it("is a first part where it was cut", () => {
+  it("show the beginning of a truncated value", () => {
     expect(truncatedValueOf({ truncated: true, bytes: 163_000, preview: "[1," })).toEqual({
       bytes: 163_000,
       preview: "[1,",

@@ -27,12 +27,12 @@ const change = (list: RunList, ...runs: Run[]) =>
   );
 
 describe("a list of runs", () => {
-  it("puts a change to its place", () => {
+  it("moves a changed run to its place", () => {
     const list = change(listed(null, run("c", 3), run("b", 2), run("a", 1)), run("a", 2.5));
     expect(list.order).toEqual(["c", "a", "b"]);
   });
 
-  it("takes new runs in, in their order", () => {
+  it("inserts new runs in order", () => {
     expect(change(listed(null, run("b", 2)), run("d", 4), run("a", 1), run("c", 3)).order).toEqual([
       "d",
       "c",
@@ -41,13 +41,13 @@ describe("a list of runs", () => {
     ]);
   });
 
-  it("leaves what belongs behind its pages to the next page", () => {
+  it("leaves later rows to the next page", () => {
     const list = change(listed("more", run("c", 3), run("b", 2)), run("a", 1));
     expect(list.order).toEqual(["c", "b"]);
     expect(withPage(list, [run("b", 2), run("a", 1)], null).order).toEqual(["c", "b", "a"]);
   });
 
-  it("holds still while somebody reads further down, but shows what changed in its rows", () => {
+  it("is frozen while scrolled, and updates rows in place", () => {
     const before = listed(null, run("b", 2), run("a", 1));
     const still = withChanges(
       before,
@@ -61,7 +61,7 @@ describe("a list of runs", () => {
     expect(released(still, NEWEST_FIRST).order).toEqual(["n", "a", "b"]);
   });
 
-  it("holds only so many, and knows that there were more", () => {
+  it("bounds pending changes, and reports an overflow", () => {
     const told = (from: number, count: number) =>
       [...Array(count).keys()].map((at) => ({ run: run(`n${from + at}`, from + at) }));
     const full = withChanges(listed(null, run("a", 1)), told(2, MAX_PENDING), NEWEST_FIRST, { still: true });
@@ -79,13 +79,13 @@ describe("a list of runs", () => {
     expect(moving.order).toHaveLength(MAX_PENDING + 1);
   });
 
-  it("forgets what was removed, whether it had it or not", () => {
+  it("drops removed runs", () => {
     const list = listed(null, run("b", 2), run("a", 1));
     const after = withChanges(list, [{ removed: "a" }, { removed: "x" }], NEWEST_FIRST, { still: true });
     expect(after.order).toEqual(["b"]);
   });
 
-  it("keeps a run that was removed and came back", () => {
+  it("keeps a run that was restored", () => {
     const after = withChanges(
       listed(null, run("a", 1)),
       [{ removed: "a" }, { run: run("a", 2) }],

@@ -27,7 +27,7 @@ function gateway(...counts: number[]) {
 }
 
 describe("a bulk operation", () => {
-  it("counts again when the number has changed, says so, and can go on", async () => {
+  it("counts again when the count has changed", async () => {
     const { asked, post } = gateway(3, 5);
     const { result } = renderHook(() => useBulk(post, ""), { wrapper });
     await waitFor(() => expect(result.current.matched).toBe(3));
@@ -40,7 +40,7 @@ describe("a bulk operation", () => {
     expect(asked.at(-1)).toEqual({ expected_count: 5 });
   });
 
-  it("has the same key when it is sent again, and another one for something else", async () => {
+  it("has the same key for a retry, and another one for other content", async () => {
     const keys: (string | undefined)[] = [];
     const post = async (how: BulkRequest, key?: string) => {
       if ("dry_run" in how) return { data: { matched: 3 } as Schemas["BulkAnswer"] };
@@ -63,7 +63,7 @@ describe("a bulk operation", () => {
     expect(keys[2]).not.toBe(keys[0]);
   });
 
-  it("tells a refusal that has another reason", async () => {
+  it("reports a refusal for another reason", async () => {
     const post = async (how: BulkRequest) => {
       if ("dry_run" in how) return { data: { matched: 3 } as Schemas["BulkAnswer"] };
       throw new Problem("refused", "", 409, "ERR-PYOCO-0030");

@@ -47,7 +47,7 @@ describe("a live list", () => {
     vi.unstubAllGlobals();
   });
 
-  it("has nothing of what was told for the filter before", async () => {
+  it("ignores changes of the previous filter", async () => {
     const { tell } = gateway();
     const { result, rerender, unmount } = shown();
     await pass(10);
@@ -64,7 +64,7 @@ describe("a live list", () => {
     unmount();
   });
 
-  it("knows how far it is without a change, too", async () => {
+  it("advances its position without a change", async () => {
     const { tell } = gateway();
     const { result, unmount } = shown();
     await pass(10);
@@ -76,7 +76,7 @@ describe("a live list", () => {
     unmount();
   });
 
-  it("is read anew at the top, after more was told than it holds", async () => {
+  it("is loaded again at the top after an overflow", async () => {
     const { read, tell } = gateway();
     const { result, rerender, unmount } = shown();
     await pass(10);

@@ -9,7 +9,7 @@ const marked = (filter: string) => {
 };
 
 describe("the selection", () => {
-  it("marks, and takes the mark away", () => {
+  it("selects and deselects", () => {
     const { ids, toggle } = marked("");
     toggle("a");
     toggle("b");
@@ -17,7 +17,7 @@ describe("the selection", () => {
     expect(ids()).toEqual(["b"]);
   });
 
-  it("is empty after the filter has changed, also when the filter comes back", () => {
+  it("is cleared by another filter", () => {
     const { ids, toggle, rerender } = marked("status=FAILED");
     toggle("a");
     rerender("status=FAILED");

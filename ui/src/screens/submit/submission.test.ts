@@ -13,7 +13,7 @@ describe("params", () => {
     for (const other of ["[1]", "null", "3"]) expect(parseParams(other)).toEqual({ place: null });
   });
 
-  it("are marked where they are no JSON", () => {
+  it("have the position of a syntax error", () => {
     expect(parseParams('{\n  "a": x\n}')).toEqual({ place: { line: 2, column: 8 } });
     expect(parseParams("{")).toEqual({ place: { line: 1, column: 2 } });
   });
@@ -60,8 +60,8 @@ describe("a request", () => {
   it("splits tags at commas", () => expect(tagsIn(" a ,,b ")).toEqual(["a", "b"]));
 });
 
-describe("what the gateway found wrong", () => {
-  it("goes to its place", () => {
+describe("an error of the gateway", () => {
+  it("is mapped to its field", () => {
     const problem = new Problem("Not valid", "", 422, "ERR-PYOCO-0002", [
       { field: "tag", message: "wanted letters" },
       { field: "params.rows", message: "too deep" },
@@ -82,7 +82,7 @@ describe("what the gateway found wrong", () => {
 });
 
 describe("the key of a submission", () => {
-  it("stays while the same is sent, and changes with the content and after a run", () => {
+  it("is the same for a retry, and changes with the content and after success", () => {
     const attempt = new Attempt();
     const first = attempt.keyFor("a");
     expect(attempt.keyFor("a")).toBe(first);

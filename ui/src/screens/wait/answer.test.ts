@@ -6,8 +6,8 @@ import { columnsOf } from "./JsonView";
 import { errorsByField } from "./useAnswering";
 import { nameOf } from "./wait";
 
-describe("what the gateway finds wrong", () => {
-  it("is told at the field of the form", () => {
+describe("an error of the gateway", () => {
+  it("is shown at its field", () => {
     const fields = [
       { field: "payload.lines.0.amount", message: "too much" },
       { field: "payload", message: "not this" },
@@ -21,7 +21,7 @@ describe("what the gateway finds wrong", () => {
     });
   });
 
-  it("or above it, if the form has no such field", () => {
+  it("or above the form, without such a field", () => {
     const line = { type: "object", properties: { amount: { type: "number" } } };
     const form = fieldOf({ type: "object", properties: { lines: { type: "array", items: line } } });
     expect(isShown(form, "")).toBe(true);
@@ -32,7 +32,7 @@ describe("what the gateway finds wrong", () => {
 });
 
 describe("an answer as JSON", () => {
-  it("is told what it may look like, also behind a reference", () => {
+  it("has an outline, also behind a reference", () => {
     const Pay = { type: "object", properties: { amount: { type: "number" } }, required: ["amount"] };
     const { form, json } = inputModes({ $ref: "#/$defs/Pay", $defs: { Pay } });
     expect(form?.shape.kind).toBe("object");
@@ -44,7 +44,7 @@ describe("an answer as JSON", () => {
 });
 
 describe("a list is a table", () => {
-  it("if its entries are alike and flat", () => {
+  it("if its entries are similar and flat", () => {
     expect(columnsOf([{ a: 1, b: 2 }, { a: 3 }])).toEqual(["a", "b"]);
     expect(columnsOf([{ a: [1] }])).toBeNull();
     expect(columnsOf([{ a: 1 }, 2])).toBeNull();
@@ -53,8 +53,8 @@ describe("a list is a table", () => {
   });
 });
 
-describe("whoever did it", () => {
-  it("is called by the best name there is", () => {
+describe("a person", () => {
+  it("has the best known name", () => {
     expect(nameOf({ name: "ada", api_key_id: "k1", ip: "10.0.0.1" })).toBe("ada");
     expect(nameOf({ name: null, api_key_id: null, ip: "10.0.0.1" })).toBe("10.0.0.1");
     expect(nameOf(null)).toBeNull();

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { changesOf, linesOf } from "./changes";
 
-describe("what differs between a proposal and its edit", () => {
-  it("is told place by place", () => {
+describe("the changes of a proposal", () => {
+  it("are listed by path", () => {
     const before = { amount: 1250, account: "4930", lines: [{ text: "a" }, { text: "b" }], gone: null };
     const after = { amount: 1000, account: "4930", lines: [{ text: "a" }, { text: "c" }, 3], fresh: [] };
     expect(changesOf(before, after)).toEqual([
@@ -14,7 +14,7 @@ describe("what differs between a proposal and its edit", () => {
     ]);
   });
 
-  it("is nothing for the same value, and all of it for another kind", () => {
+  it("are empty for an equal value, and whole for another type", () => {
     expect(changesOf({ a: 1, b: [2] }, { b: [2], a: 1 })).toEqual([]);
     expect(changesOf([1], { 0: 1 })).toEqual([{ path: [], before: [1], after: { 0: 1 } }]);
     expect(changesOf(null, false)).toEqual([{ path: [], before: null, after: false }]);

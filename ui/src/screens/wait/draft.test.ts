@@ -4,7 +4,7 @@ import { drafts } from "./draft";
 
 afterEach(() => apiKey.set(""));
 
-it("an answer that is being written goes with the key", () => {
+it("drafts are removed with the key", () => {
   apiKey.set("one");
   drafts.set({ "wait-1": { digest: null, value: "yes", texts: {} } });
   apiKey.set("one");

@@ -4,7 +4,7 @@ import { onSendShortcut } from "./sendShortcut";
 
 afterEach(cleanup);
 
-it("sends the form that one is in, and not while one types elsewhere", () => {
+it("submits the focused form only", () => {
   const send = vi.fn();
   render(
     <>

@@ -25,23 +25,23 @@ const NOTHING = { text: "", stopped: false, hidden: false };
 const names = (wish: Partial<typeof NOTHING>) =>
   shownWorkers(WORKERS, { ...NOTHING, ...wish }).map((each) => each.worker_id);
 
-describe("who is shown", () => {
-  it("leaves out who said goodbye and who is hidden, and never who was lost", () =>
+describe("the list of workers", () => {
+  it("hides stopped and hidden workers, never disconnected ones", () =>
     expect(names({})).toEqual(["gpu-1", "cpu-1", "lost"]));
   it("shows them on demand", () => {
     expect(names({ stopped: true })).toContain("done");
     expect(names({ hidden: true })).toContain("shy");
   });
-  it("looks for text in names and tags", () => {
+  it("is searched by name and tag", () => {
     expect(names({ text: " GPU" })).toEqual(["gpu-1"]);
     expect(names({ text: "default" })).toEqual(["cpu-1", "lost"]);
   });
 });
 
-it("counts the slots of those that are here", () =>
+it("counts the slots of online workers", () =>
   expect(summaryOf(WORKERS)).toEqual({ online: 3, slots: 8, busy: 3, stopped: 1, hidden: 1 }));
 
-it("knows of runs that it may not name", () => {
+it("counts runs of other tenants", () => {
   expect(unnamedRuns(worker("a", { slots_busy: 3, current_run_ids: ["x"] }))).toBe(2);
   // A record may be read between two of its changes.
   expect(unnamedRuns(worker("a", { slots_busy: 0, current_run_ids: ["x"] }))).toBe(0);

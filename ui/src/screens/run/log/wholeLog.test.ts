@@ -21,7 +21,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-it("the whole log ends with the newest line of the page, however much is printed meanwhile", async () => {
+it("the whole log ends with the newest line of the page", async () => {
   const asked = chatty();
   const texts = await wholeLog("r", ALL, "10-0");
   expect(asked).toEqual([null, "9-0"]);
