@@ -1,6 +1,6 @@
-"""kill -9 of a gateway behind each write of a bulk operation, a replay and a retry.
+"""A gateway killed (SIGKILL) after each write of a bulk operation, a replay and a retry.
 
-The gateway starts again and the client repeats its request, as clients do. Then each thing was done once.
+The gateway starts again and the client repeats its request. Each item is executed once.
 """
 
 import time
@@ -30,7 +30,7 @@ IN_BULK = [
     ("part of a bulk operation", 1),
     ("bulk operation", 1),
     ("key accepted", 1),
-    # It has begun: the gateway dies behind its answer from here on, between the writes of its items.
+    # From here on the gateway crashes after its response, between the writes of the items.
     ("progress of a bulk operation", 1),
     ("run created", 1),
     ("job", 2),
@@ -41,8 +41,8 @@ IN_BULK = [
 IN_RETRY = [("run replaced", 1), ("wait event", 1), ("wait", 1), ("letter deleted", 1)]
 
 
-class Product:
-    """The product, as its clients see it."""
+class Deployment:
+    """The deployment, as its clients see it."""
 
     def __init__(self, stack: Stack, http: httpx.AsyncClient) -> None:
         self.stack = stack
@@ -50,7 +50,7 @@ class Product:
         self.letters = DeadLetters(stack.connection)
 
     async def answer(self, method: str, path: str, **request: Any) -> Any:
-        """The answer to a request that is made until there is one."""
+        """The response to a request that is repeated until there is one."""
 
         async def answered() -> httpx.Response | None:
             try:
@@ -63,32 +63,32 @@ class Product:
         assert response.status_code == 200, response.text
         return response.json()
 
-    async def killed_and_repeated(self, crash_point: str, count: int, path: str, **request: Any) -> Any:
-        """The answer to the repetition of a request whose gateway kills itself at this crash point."""
+    async def crash_and_retry(self, crash_point: str, count: int, path: str, **request: Any) -> Any:
+        """Send a request to a gateway that kills itself at the crash point; return the reply to the retry."""
         gateway = self.stack.gateways["g1"]
         gateway.kill()
-        dying = self.stack.crashing_gateway(crash_point, count)
+        crashing = self.stack.crashing_gateway(crash_point, count)
         try:
-            await dying.start()
+            await crashing.start()
             await self._send_once(path, **request)
-            await dying.killed_itself()
+            await crashing.killed_itself()
         finally:
-            dying.kill()
+            crashing.kill()
         await gateway.start()
         return await self.answer("POST", path, **request)
 
     async def _send_once(self, path: str, **request: Any) -> None:
-        """As soon as the gateway is ready: a 503 has not come so far that it could die."""
+        """Retry a 503: the gateway was not ready yet, and has not reached the crash point."""
 
-        async def heard() -> bool:
+        async def received() -> bool:
             try:
                 return (await self.http.post(path, **request)).status_code == 200
             except httpx.TransportError:
                 return True
 
-        await eventually(heard, describe=f"POST {path} is heard")
+        await eventually(received, describe=f"POST {path} is received")
 
-    async def letter_of_an_ended_run(self) -> tuple[int, str]:
+    async def dead_letter_of_ended_run(self) -> tuple[int, str]:
         run_id = (await self.answer("POST", "/runs", json={"flow_name": "noop"}))["run_id"]
         await self.ends(run_id)
         letter = DeadLetter(timestamp=time.time(), reason="test", error="it broke", run_id=run_id)
@@ -109,69 +109,69 @@ class Product:
         assert Counter(run["origin_run_id"] for run in repeats) == dict.fromkeys(origins, 1)
         for run in repeats:
             await self.ends(run["run_id"])
-        book = read_execution_log(self.stack.execution_log)
-        assert [len(book[run["run_id"]]) for run in repeats] == [1] * len(origins)
+        log = read_execution_log(self.stack.execution_log)
+        assert [len(log[run["run_id"]]) for run in repeats] == [1] * len(origins)
 
 
 @asynccontextmanager
-async def running_product(folder: Path) -> AsyncIterator[Product]:
+async def running_deployment(folder: Path) -> AsyncIterator[Deployment]:
     async with (
         running_stack(folder, SIZE) as stack,
         httpx.AsyncClient(base_url=stack.urls[0], timeout=LIMIT_SEC, verify=False) as http,
     ):
-        yield Product(stack, http)
+        yield Deployment(stack, http)
 
 
 async def test_a_gateway_killed_inside_a_replay_repeats_the_run_once(tmp_path: Path) -> None:
-    async with running_product(tmp_path) as product:
+    async with running_deployment(tmp_path) as deployment:
         for crash_point, count in IN_REPLAY:
-            seq, origin = await product.letter_of_an_ended_run()
+            seq, origin = await deployment.dead_letter_of_ended_run()
             request = {"json": {"delete": True}, "headers": {"Idempotency-Key": f"replay-{seq}"}}
-            answer = await product.killed_and_repeated(crash_point, count, f"/dlq/{seq}/replay", **request)
+            answer = await deployment.crash_and_retry(crash_point, count, f"/dlq/{seq}/replay", **request)
             assert (answer["origin_run_id"], answer["deleted"]) == (origin, True), crash_point
-            await product.repeated_once(origin)
-            assert await product.letters.get(seq) is None, crash_point
-            assert await product.answer("POST", f"/dlq/{seq}/replay", **request) == answer
+            await deployment.repeated_once(origin)
+            assert await deployment.letters.get(seq) is None, crash_point
+            assert await deployment.answer("POST", f"/dlq/{seq}/replay", **request) == answer
 
 
 async def test_a_gateway_killed_inside_a_bulk_operation_does_each_item_once(tmp_path: Path) -> None:
-    async with running_product(tmp_path) as product:
+    async with running_deployment(tmp_path) as deployment:
         for number, (crash_point, count) in enumerate(IN_BULK):
-            letters = [await product.letter_of_an_ended_run() for _ in range(LETTERS)]
+            letters = [await deployment.dead_letter_of_ended_run() for _ in range(LETTERS)]
             request = {
                 "json": {"expected_count": LETTERS, "delete": True},
                 "headers": {"Idempotency-Key": f"bulk-{number}"},
             }
-            answer = await product.killed_and_repeated(crash_point, count, "/dlq/replay", **request)
+            answer = await deployment.crash_and_retry(crash_point, count, "/dlq/replay", **request)
             bulk_id, matched = answer["operation"]["bulk_id"], answer["matched"]
-            record = await _over(product, bulk_id)
+            record = await _finished(deployment, bulk_id)
             assert (record["state"], record["failed"]) == ("COMPLETED", 0), (crash_point, record)
             assert record["done"] + record["skipped"] == matched == LETTERS, (crash_point, record)
-            await product.repeated_once(*(run_id for _, run_id in letters))
-            assert [await product.letters.get(seq) for seq, _ in letters] == [None] * LETTERS, crash_point
-            begun = (await product.answer("GET", "/bulk"))["items"]
+            await deployment.repeated_once(*(run_id for _, run_id in letters))
+            assert [await deployment.letters.get(seq) for seq, _ in letters] == [None] * LETTERS, crash_point
+            begun = (await deployment.answer("GET", "/bulk"))["items"]
             assert len(begun) == number + 1, (crash_point, begun)
 
 
-async def _over(product: Product, bulk_id: str) -> dict[str, Any]:
-    async def over() -> dict[str, Any] | None:
-        record: dict[str, Any] = await product.answer("GET", f"/bulk/{bulk_id}")
+async def _finished(deployment: Deployment, bulk_id: str) -> dict[str, Any]:
+    async def finished() -> dict[str, Any] | None:
+        record: dict[str, Any] = await deployment.answer("GET", f"/bulk/{bulk_id}")
         return None if record["state"] == "RUNNING" else record
 
-    return await eventually(over, describe="the bulk operation is over")
+    return await eventually(finished, describe="the bulk operation is over")
 
 
 async def test_a_gateway_killed_inside_a_retry_asks_once(tmp_path: Path) -> None:
-    async with running_product(tmp_path) as product:
-        connection = product.stack.connection
+    async with running_deployment(tmp_path) as deployment:
+        connection = deployment.stack.connection
         for crash_point, count in IN_RETRY:
             run = await failed_run(connection)
-            answer = await product.killed_and_repeated(crash_point, count, f"/runs/{run.run_id}/retry")
+            answer = await deployment.crash_and_retry(crash_point, count, f"/runs/{run.run_id}/retry")
             assert answer["status"] == "WAITING_HUMAN", crash_point
-            [wanted] = [wait["wait_id"] for wait in answer["open_waits"]]
+            [expected] = [wait["wait_id"] for wait in answer["open_waits"]]
             waits = [wait.record for wait in await WaitStore(connection).of_run_from_leader(run.run_id)]
             opened = [wait.wait_id for wait in waits if wait.state is WaitState.OPEN]
-            assert (opened, len(waits)) == ([wanted], 2), crash_point
-            assert (await product.answer("GET", "/dlq", params={"run_id": run.run_id}))["items"] == [], (
+            assert (opened, len(waits)) == ([expected], 2), crash_point
+            assert (await deployment.answer("GET", "/dlq", params={"run_id": run.run_id}))["items"] == [], (
                 crash_point
             )

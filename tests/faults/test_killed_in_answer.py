@@ -1,7 +1,7 @@
-"""A gateway killed (SIGKILL) inside an answer, at each point between its writes.
+"""A gateway killed (SIGKILL) while it handles an answer, at each point between its writes.
 
-Real processes: the one gateway there is dies at that point, and another one starts when it is dead. The
-answer counts once, the run continues, and the receiver of notifications hears of it.
+The only gateway kills itself at that point, and another one is started then. The answer counts once, the run
+continues, and the notifications are delivered.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 from tests.support.webhooks import WebhookReceiver, webhook_receiver
 
 LIMIT_SEC = 90.0
-DYING = "tests.support.running.crashing_gateway"
+CRASHING_GATEWAY = "tests.support.running.crashing_gateway"
 ANSWER = {"payload": {"ok": True}, "decision_id": "click"}
 
 
@@ -39,8 +39,8 @@ def receiver() -> Iterator[WebhookReceiver]:
 
 
 @dataclass
-class Stage:
-    """NATS, a worker, and gateways one after the other at their own addresses."""
+class Deployment:
+    """NATS, a worker, and gateways one after the other, each at its own address."""
 
     folder: Path
     env: dict[str, str]
@@ -49,9 +49,9 @@ class Stage:
     gateway: Service | None = None
 
     async def start_gateway(self, crash_point: str | None = None) -> None:
-        """One that serves, or that dies at this crash point."""
-        name = f"gateway-{crash_point or 'heir'}".replace(" ", "-")
-        module, *options = (SERVER,) if crash_point is None else (DYING, crash_point, "1")
+        """Start one, which kills itself at the crash point if one is given."""
+        name = f"gateway-{crash_point or 'successor'}".replace(" ", "-")
+        module, *options = (SERVER,) if crash_point is None else (CRASHING_GATEWAY, crash_point, "1")
         self.gateway = Service(name, module, *options, "up", "--port", "0", folder=self.folder, env=self.env)
         self.http.base_url = httpx.URL((await self.gateway.start())["url"])
 
@@ -61,7 +61,7 @@ class Stage:
         await eventually(ready, describe="the gateway is ready")
 
     async def post(self, path: str, body: dict[str, Any], **headers: str) -> Any:
-        """The answer to a request that is repeated while it is answered with 503."""
+        """The response to a request that is repeated while it gets a 503."""
 
         async def answered() -> httpx.Response | None:
             answer = await self.http.post(path, json=body, headers=headers)
@@ -83,8 +83,8 @@ class Stage:
 
         return await eventually(there, describe=f"the run is {' or '.join(statuses)}")
 
-    async def gateway_dies_of(self, path: str, body: dict[str, Any]) -> None:
-        """The client gets no answer, and the gateway is dead."""
+    async def gateway_crashes_on(self, path: str, body: dict[str, Any]) -> None:
+        """The client gets no response, and the gateway has ended."""
         assert self.gateway is not None
         with pytest.raises(httpx.TransportError):
             await self.post(path, body)
@@ -96,7 +96,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def running_stage(folder: Path, receiver: WebhookReceiver) -> AsyncIterator[Stage]:
+async def running_deployment(folder: Path, receiver: WebhookReceiver) -> AsyncIterator[Deployment]:
     nats = NatsServer(folder / "nats")
     nats.start()
     settings = {
@@ -110,17 +110,17 @@ async def running_stage(folder: Path, receiver: WebhookReceiver) -> AsyncIterato
     env = environment(**settings, PYTHONPATH=str(ROOT), PYOCO_INDEX_DIR=str(folder / "index"))
     worker = Service("worker", WORKER, "--flows", str(FLOWS), "--worker-id", "w1", folder=folder, env=env)
     http = httpx.AsyncClient(timeout=LIMIT_SEC, verify=False)
-    stage = Stage(folder, env, connection, http)
+    deployment = Deployment(folder, env, connection, http)
     try:
         await connection.start()
         await connection.wait_ready(LIMIT_SEC)
         await worker.start()
-        yield stage
+        yield deployment
     finally:
         await http.aclose()
         worker.kill()
-        if stage.gateway is not None:
-            stage.gateway.kill()
+        if deployment.gateway is not None:
+            deployment.gateway.kill()
         await connection.close()
         nats.stop()
 
@@ -129,7 +129,7 @@ REPEATED_TWICE = ["answer stored", "repeated"]
 
 
 @pytest.mark.parametrize(
-    ("moments", "path", "client_repeats"),
+    ("crash_points", "path", "client_repeats"),
     [
         (["answer checked"], "respond", True),
         (["answer stored"], "respond", True),
@@ -139,63 +139,63 @@ REPEATED_TWICE = ["answer stored", "repeated"]
         (["answer reported"], "respond", False),
         (["run queued"], "respond", True),
         (["run queued"], "respond", False),
-        # The client repeats its answer, and that gateway dies as well.
+        # The client repeats its answer, and that gateway crashes as well.
         (REPEATED_TWICE, "resume", True),
         (REPEATED_TWICE, "respond", False),
     ],
     ids=lambda value: " then ".join(value) if isinstance(value, list) else str(value),
 )
 async def test_an_answer_counts_once_and_is_reported(
-    tmp_path: Path, receiver: WebhookReceiver, path: str, moments: list[str], client_repeats: bool
+    tmp_path: Path, receiver: WebhookReceiver, path: str, crash_points: list[str], client_repeats: bool
 ) -> None:
     notes = tmp_path / "notes"
-    async with running_stage(tmp_path, receiver) as stage:
-        await stage.start_gateway(moments[0])
-        wish = {"flow_name": "approval", "params": {"notes": str(notes)}}
-        run_id = (await stage.post("/runs", wish, **{"Idempotency-Key": "one-run"}))["run_id"]
-        run = await stage.reaches(run_id, "WAITING_HUMAN")
+    async with running_deployment(tmp_path, receiver) as deployment:
+        await deployment.start_gateway(crash_points[0])
+        submission = {"flow_name": "approval", "params": {"notes": str(notes)}}
+        run_id = (await deployment.post("/runs", submission, **{"Idempotency-Key": "one-run"}))["run_id"]
+        run = await deployment.reaches(run_id, "WAITING_HUMAN")
         wait_id = run["open_waits"][0]["wait_id"]
         url, body = f"/waits/{wait_id}/respond", ANSWER
         if path == "resume":
             url = "/resume"
             body = {"runId": run_id, "payload": ANSWER["payload"], "decisionId": ANSWER["decision_id"]}
 
-        await stage.gateway_dies_of(url, body)
-        for crash_point in moments[1:]:
-            await stage.start_gateway(crash_point)
-            await stage.gateway_dies_of(url, body)
-        decided_before = (await stage.wait(run_id)).record
+        await deployment.gateway_crashes_on(url, body)
+        for crash_point in crash_points[1:]:
+            await deployment.start_gateway(crash_point)
+            await deployment.gateway_crashes_on(url, body)
+        decided_before = (await deployment.wait(run_id)).record
         assert decided_before.state == (
-            WaitState.OPEN if moments == ["answer checked"] else WaitState.ANSWERED
+            WaitState.OPEN if crash_points == ["answer checked"] else WaitState.ANSWERED
         )
 
-        await stage.start_gateway()
+        await deployment.start_gateway()
         if client_repeats:
-            assert (await stage.post(url, body))["success"]
-        ended = await stage.reaches(run_id, "COMPLETED", "FAILED", "CANCELLED")
+            assert (await deployment.post(url, body))["success"]
+        ended = await deployment.reaches(run_id, "COMPLETED", "FAILED", "CANCELLED")
         assert (ended["status"], ended["attempt"]) == ("COMPLETED", 2)
         if client_repeats:
-            # Days later it is the same answer still.
-            assert (await stage.post(f"/waits/{wait_id}/respond", ANSWER))["repeated"]
-        await expect_reported_once(stage, receiver, run_id)
-        decided = (await stage.wait(run_id)).record
+            # A later repetition is recognised too.
+            assert (await deployment.post(f"/waits/{wait_id}/respond", ANSWER))["repeated"]
+        await expect_reported_once(deployment, receiver, run_id)
+        decided = (await deployment.wait(run_id)).record
     assert notes.read_text().split() == ["prepare", "tell", "pay"]
     assert (decided.state, decided.payload) == (WaitState.ANSWERED, ANSWER["payload"])
     if decided_before.state is WaitState.ANSWERED:
         assert decided == decided_before
 
 
-async def expect_reported_once(stage: Stage, receiver: WebhookReceiver, run_id: str) -> None:
+async def expect_reported_once(deployment: Deployment, receiver: WebhookReceiver, run_id: str) -> None:
     """Both events are delivered, each under one id, and nothing is left to be published."""
-    wait_id = (await stage.wait(run_id)).record.wait_id
+    wait_id = (await deployment.wait(run_id)).record.wait_id
     expected = {f"{wait_id}.opened", f"{wait_id}.answered"}
-    await eventually(lambda: set(receiver.ids()) >= expected, describe="the receiver heard of both")
+    await eventually(lambda: set(receiver.ids()) >= expected, describe="both notifications are received")
 
     async def outbox_is_empty() -> bool:
-        return not (await stage.wait(run_id)).outbox
+        return not (await deployment.wait(run_id)).outbox
 
     await eventually(outbox_is_empty, describe="the outbox is empty")
-    await all_done(stage.connection)
+    await all_done(deployment.connection)
     assert set(receiver.ids()) == expected
-    events = await WaitEvents(stage.connection).of_run(run_id)
+    events = await WaitEvents(deployment.connection).of_run(run_id)
     assert [event.kind.value for event in events] == ["opened", "answered"]

@@ -17,15 +17,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import pyoco_server
 from tests.support.places import ROOT
 
 _PRELOADED: Final = (
     *("pyoco_server.cli.server.server_command", "pyoco_server.cli.worker_command"),
-    *("pyoco_server.cli.client_command", "pyoco_server.admin_cli"),
-    *("pyoco_server.http_api.app", "pyoco_server.worker.nats_worker", "uvicorn", "uvloop"),
+    *("pyoco_server.cli.client_command", "pyoco_server.admin_cli", "uvicorn", "uvloop"),
 )
 _MAX_REQUEST: Final = 1 << 20
 _MAX_FILES: Final = 16
@@ -201,7 +202,9 @@ def _run(request: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     for name in _PRELOADED:
-        __import__(name)
+        import_module(name)
+    # The commands import these when they are called.
+    assert all((pyoco_server.create_app, pyoco_server.PyocoNatsWorker))
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
     gc.freeze()
