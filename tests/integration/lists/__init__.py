@@ -1,1 +1,1 @@
-"""Lists, watches, logs and the index behind them."""
+"""Lists, watches, logs and the index."""

@@ -1,4 +1,4 @@
-"""The index of a gateway: kept, shared with nobody, and made anew whatever happens to it."""
+"""The index of a gateway: reused after a restart, rebuilt after any damage."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a list is an old one when the machine stands still for a second."""
+    """On a stalled machine a list would not wait for the feed."""
     monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 8.0)
 
 
@@ -43,7 +43,7 @@ def file(config: NatsBackendConfig) -> Path:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The revisions that were read from the bucket, by all gateways of this test."""
+    """The revisions that all gateways of this test have read."""
     revisions: list[int] = []
     take = RunFeedReader.take
 
@@ -62,9 +62,7 @@ def rebuilds(caplog: pytest.LogCaptureFixture) -> list[str]:
 # Kept over a restart
 
 
-async def test_after_a_restart_only_what_was_written_meanwhile_is_read(
-    config: NatsBackendConfig, taken: list[int]
-) -> None:
+async def test_a_restart_reads_only_new_writes(config: NatsBackendConfig, taken: list[int]) -> None:
     async with running_gateway(config) as gateway:
         old = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
         assert await ids(gateway) == old[::-1]
@@ -79,9 +77,7 @@ async def test_after_a_restart_only_what_was_written_meanwhile_is_read(
         assert taken == [3]
 
 
-async def test_open_runs_are_known_after_a_restart_without_reading_them_again(
-    config: NatsBackendConfig, taken: list[int]
-) -> None:
+async def test_open_runs_are_loaded_from_the_index(config: NatsBackendConfig, taken: list[int]) -> None:
     waiting = snapshot(timeout_sec=7.0)
     async with running_gateway(config) as gateway:
         await write(gateway.inside.runs.store, waiting, ended())
@@ -94,7 +90,7 @@ async def test_open_runs_are_known_after_a_restart_without_reading_them_again(
         assert taken == []
 
 
-# Made anew
+# Rebuilding
 
 
 def delete(file: Path) -> None:
@@ -117,7 +113,7 @@ def age(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [delete, overwrite, cut, age])
-async def test_a_file_that_cannot_be_used_is_made_anew_at_the_start(
+async def test_a_damaged_file_is_rebuilt_at_start(
     config: NatsBackendConfig, file: Path, damage: Callable[[Path], None]
 ) -> None:
     async with running_gateway(config) as gateway:
@@ -128,7 +124,7 @@ async def test_a_file_that_cannot_be_used_is_made_anew_at_the_start(
         assert await ids(gateway) == written[::-1]
 
 
-async def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(
+async def test_a_file_deleted_while_open_is_rebuilt(
     gateway: RunningGateway, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     written = await write(gateway.inside.runs.store, ended(at=1.0))
@@ -141,7 +137,7 @@ async def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(
     assert await ids(gateway) == written[::-1]
 
 
-async def test_a_file_that_breaks_while_it_is_used_is_made_anew(
+async def test_a_file_damaged_while_open_is_rebuilt(
     gateway: RunningGateway, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     written = await write(gateway.inside.runs.store, *(ended(at=float(number)) for number in range(200)))
@@ -151,17 +147,15 @@ async def test_a_file_that_breaks_while_it_is_used_is_made_anew(
     db.close()
 
     async def is_whole() -> bool:
-        answer = await gateway.http.get("/runs", params={"limit": 200})
-        assert answer.status_code in (200, 503), answer.text
-        return answer.status_code == 200 and [run["run_id"] for run in answer.json()] == written[::-1]
+        response = await gateway.http.get("/runs", params={"limit": 200})
+        assert response.status_code in (200, 503), response.text
+        return response.status_code == 200 and [run["run_id"] for run in response.json()] == written[::-1]
 
     assert await eventually(is_whole, describe="all runs are listed again")
     assert rebuilds(caplog)
 
 
-async def test_a_bucket_that_was_replaced_is_read_anew(
-    gateway: RunningGateway, config: NatsBackendConfig
-) -> None:
+async def test_a_replaced_bucket_is_read_again(gateway: RunningGateway, config: NatsBackendConfig) -> None:
     await write(gateway.inside.runs.store, ended(), ended(), ended())
     assert len(await ids(gateway)) == 3
     await jetstream_api.call(gateway.inside.connection, "STREAM.DELETE.KV_pyoco_runs")
@@ -172,7 +166,7 @@ async def test_a_bucket_that_was_replaced_is_read_anew(
     assert await ids(gateway) == written[::-1]
 
 
-async def test_a_bucket_that_was_replaced_while_nobody_looked_is_read_anew(
+async def test_a_bucket_replaced_while_stopped_is_read_again(
     config: NatsBackendConfig, own_nats: NatsServer
 ) -> None:
     config = replace(config, nats_url=own_nats.url)
@@ -189,9 +183,7 @@ async def test_a_bucket_that_was_replaced_while_nobody_looked_is_read_anew(
 # Its folder
 
 
-async def test_gateways_whose_folder_is_deleted_end_up_with_a_file_each_again(
-    config: NatsBackendConfig, file: Path
-) -> None:
+async def test_gateways_recover_from_a_deleted_folder(config: NatsBackendConfig, file: Path) -> None:
     async with running_gateway(config) as first:
         shutil.rmtree(file.parent)
         async with running_gateway(config) as second:
@@ -205,7 +197,7 @@ async def test_gateways_whose_folder_is_deleted_end_up_with_a_file_each_again(
                 assert await eventually(is_right, describe="it lists the run")
 
 
-async def test_two_gateways_with_one_folder_have_a_file_each(config: NatsBackendConfig) -> None:
+async def test_gateways_sharing_a_folder_have_their_own_files(config: NatsBackendConfig) -> None:
     async with running_gateway(config) as first, running_gateway(config) as second:
         written = await write(first.inside.runs.store, ended())
         assert await ids(first) == await ids(second) == written
@@ -214,7 +206,7 @@ async def test_two_gateways_with_one_folder_have_a_file_each(config: NatsBackend
         assert all(path.stat().st_mode & 0o077 == 0 for path in Path(config.index_dir).glob("*.sqlite"))
 
 
-async def test_a_folder_that_cannot_be_used_is_told_with_its_setting(
+async def test_an_unusable_folder_is_reported_with_its_setting(
     config: NatsBackendConfig, tmp_path: Path
 ) -> None:
     (tmp_path / "a-file").touch()
@@ -230,28 +222,26 @@ async def test_a_folder_may_have_any_name(config: NatsBackendConfig) -> None:
         assert await ids(gateway) == written
 
 
-async def test_a_folder_that_cannot_be_used_for_a_while_is_tried_again(
-    gateway: RunningGateway, file: Path
-) -> None:
+async def test_a_temporarily_unusable_folder_is_retried(gateway: RunningGateway, file: Path) -> None:
     written = await write(gateway.inside.runs.store, ended())
     assert await ids(gateway) == written
     shutil.rmtree(file.parent)
     file.parent.touch()
 
     async def tells_of_it() -> bool:
-        answer = await gateway.http.get("/runs")
-        told = answer.json()
-        return answer.status_code == 503 and "PYOCO_INDEX_DIR" in told["detail"]
+        response = await gateway.http.get("/runs")
+        problem = response.json()
+        return response.status_code == 503 and "PYOCO_INDEX_DIR" in problem["detail"]
 
     await eventually(tells_of_it, describe="it says which folder cannot be used")
-    answer = await gateway.http.get("/runs")
-    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
+    response = await gateway.http.get("/runs")
+    assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0031")
     file.parent.unlink()
     await eventually(lambda: gateway.inside.listing.lists.ready, describe="it is filled again")
     assert await ids(gateway) == written
 
 
-async def test_a_file_that_another_program_uses_is_kept(
+async def test_a_locked_file_is_kept(
     gateway: RunningGateway, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = await write(gateway.inside.runs.store, ended(at=1.0))
@@ -271,8 +261,8 @@ async def test_a_file_that_another_program_uses_is_kept(
     other.close()
 
     async def is_right() -> bool:
-        answer = await gateway.http.get("/runs")
-        return answer.status_code == 200 and [run["run_id"] for run in answer.json()] == [*new, *old]
+        response = await gateway.http.get("/runs")
+        return response.status_code == 200 and [run["run_id"] for run in response.json()] == [*new, *old]
 
     await eventually(is_right, describe="it goes on")
     assert rebuilds(caplog) == []
@@ -284,7 +274,7 @@ async def test_a_file_that_another_program_uses_is_kept(
 class Turns(asyncio.Semaphore):
     """One is needed for each batch that is read."""
 
-    # Where each batch that was read began: behind this revision.
+    # The revision after which each batch starts.
     read_behind: list[int]
 
 
@@ -305,9 +295,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
     return allowed
 
 
-async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
-    gateway: RunningGateway, turns: Turns
-) -> None:
+async def test_a_query_waits_for_earlier_writes_only(gateway: RunningGateway, turns: Turns) -> None:
     feed, store = gateway.inside.listing.feed, gateway.inside.runs.store
     await eventually(lambda: gateway.inside.listing.lists.ready, describe="there is an index")
 
@@ -315,7 +303,7 @@ async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
         await write(store, *(ended() for _ in range(count)))
 
     async def is_read_until(reached: Callable[[], bool], describe: str) -> int:
-        """How far, when one batch after the other was read."""
+        """How far each batch was read."""
 
         def another_is_read() -> bool:
             if not reached() and turns._waiters:
@@ -345,7 +333,7 @@ async def test_a_question_waits_for_what_was_stored_before_it_and_no_longer(
         assert await is_read_until(second.done, "the second is answered") >= 16 > turns.read_behind[-1]
 
 
-async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
+async def test_a_lagging_index_serves_what_it_has(
     gateway: RunningGateway, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 0.2)
@@ -353,10 +341,10 @@ async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
     written = await write(gateway.inside.runs.store, ended(at=1.0))
     await eventually(lambda: gateway.inside.listing.index.entries == 1, describe="it is read")
     written += await write(gateway.inside.runs.store, ended(at=2.0))
-    answer = await gateway.http.get("/runs")
-    assert answer.status_code == 200, answer.text
-    assert [run["run_id"] for run in answer.json()] == written[:1]
-    assert answer.headers["x-pyoco-revision"].endswith("-1")
+    response = await gateway.http.get("/runs")
+    assert response.status_code == 200, response.text
+    assert [run["run_id"] for run in response.json()] == written[:1]
+    assert response.headers["x-pyoco-revision"].endswith("-1")
     # The sweep asks the same way, and goes on.
     await gateway.inside.listing.lists.caught_up()
     monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 8.0)
@@ -367,7 +355,7 @@ async def test_an_index_that_cannot_keep_up_answers_as_of_what_it_has(
 # Readiness
 
 
-async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
+async def test_a_list_is_a_503_with_progress_until_filled(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(config) as gateway:
@@ -383,10 +371,10 @@ async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
     monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 0.1)
     async with running_gateway(replace(config, index_dir=config.index_dir + "-new")) as gateway:
         await eventually(lambda: gateway.inside.listing.index.entries == 512, describe="a batch was read")
-        answer = await gateway.http.get("/runs")
-        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
-        assert "512 runs are read, at most 88 are to come" in answer.json()["detail"]
-        assert answer.headers["retry-after"]
+        response = await gateway.http.get("/runs")
+        assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0031")
+        assert "512 runs are read, at most 88 are to come" in response.json()["detail"]
+        assert response.headers["retry-after"]
         health = await gateway.http.get("/health")
         assert health.status_code == 200
         assert health.json()["index"] == {"ready": False, "revision": 512, "behind": 88, "runs": 512}
@@ -398,20 +386,20 @@ async def test_until_it_is_filled_a_list_is_a_503_that_tells_how_far_it_is(
         assert health.json()["index"] == {"ready": True, "revision": 600, "behind": 0, "runs": 600}
 
 
-async def test_a_gateway_without_nats_is_not_ready_and_answers_all_the_same(
+async def test_a_gateway_without_nats_is_not_ready_and_responds(
     config: NatsBackendConfig,
 ) -> None:
     async with running_gateway(replace(config, nats_url="nats://127.0.0.1:1"), ready=False) as gateway:
         assert (await gateway.http.get("/health")).status_code == 200
-        answer = await gateway.http.get("/health", params={"ready": "true"})
-        assert (answer.status_code, answer.json()["nats"]["ready"]) == (503, False)
+        response = await gateway.http.get("/health", params={"ready": "true"})
+        assert (response.status_code, response.json()["nats"]["ready"]) == (503, False)
         assert (await gateway.http.get("/health", params={"ready": "perhaps"})).status_code == 422
 
 
-# What it is told
+# Invalid data
 
 
-async def test_what_is_no_run_is_logged_and_not_listed(
+async def test_invalid_runs_are_logged_and_not_listed(
     gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     overwritten = ended(at=1.0)
@@ -430,10 +418,10 @@ async def test_what_is_no_run_is_logged_and_not_listed(
     assert await ids(gateway) == [*written, other]
 
 
-async def test_the_event_loop_never_waits_for_sqlite(
+async def test_sqlite_never_blocks_the_event_loop(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every statement is executed in another thread than that of the event loop."""
+    """Every statement runs outside the event loop's thread."""
     loop_thread = threading.get_ident()
     threads: set[int] = set()
     connect = sqlite3.connect
@@ -452,12 +440,12 @@ async def test_the_event_loop_never_waits_for_sqlite(
     assert loop_thread not in threads
 
 
-def test_making_an_app_makes_no_file(config: NatsBackendConfig) -> None:
+def test_creating_an_app_creates_no_file(config: NatsBackendConfig) -> None:
     create_app(config)
     assert not Path(config.index_dir).exists()
 
 
-def test_the_command_tells_of_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
+def test_the_command_reports_an_unusable_folder(tmp_path: Path) -> None:
     (tmp_path / "a-file").touch()
     folder = str(tmp_path / "a-file" / "index")
     outcome = run_command(SERVER, "up", "--port", "0", cwd=tmp_path, PYOCO_INDEX_DIR=folder)

@@ -1,4 +1,4 @@
-"""Runs that are removed leave the index, also when nobody has said so."""
+"""Deleted runs leave the index, also without a delete marker."""
 
 import json
 from dataclasses import replace
@@ -17,12 +17,12 @@ from tests.support.waiting import eventually
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a list is an old one when the machine stands still for a second."""
+    """On a stalled machine a list would not wait for the feed."""
     monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", 8.0)
 
 
 async def purge(gateway: RunningGateway, run_id: str) -> None:
-    """Remove a key without a trace, as retention does with a marker some time later."""
+    """Remove a key without a marker."""
     await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", f"$KV.pyoco_runs.{run_id}")
 
 
@@ -45,7 +45,7 @@ async def test_a_deleted_run_is_not_listed_any_more(gateway: RunningGateway) -> 
     assert page["total"] == 1
 
 
-async def test_retention_removes_the_rows_as_well(config: NatsBackendConfig) -> None:
+async def test_retention_removes_the_rows(config: NatsBackendConfig) -> None:
     config = replace(config, run_retention_sec=0.5, sweep_interval_sec=0.1)
     async with running_gateway(config) as gateway, running_gateway(config) as other:
         await write(gateway.inside.runs.store, *(ended() for _ in range(3)))
@@ -58,7 +58,7 @@ async def test_retention_removes_the_rows_as_well(config: NatsBackendConfig) -> 
             await eventually(only_the_open_one, describe="the ended runs are gone")
 
 
-async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_and_removed(
+async def test_runs_that_disappeared_while_stopped_are_removed(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.broker.jetstream.removed_keys._BATCH", 4)
@@ -76,14 +76,14 @@ async def test_rows_of_runs_that_vanished_while_the_gateway_was_away_are_found_a
         async def is_right() -> bool:
             return await ids(gateway) == left
 
-        assert await eventually(is_right, describe="the vanished runs are not listed any more")
+        assert await eventually(is_right, describe="the disappeared runs are not listed any more")
         assert (await listed(gateway, total="true"))["total"] == 6
         # The last message is gone, and yet there is nothing to wait for.
         new = await write(gateway.inside.runs.store, ended(at=99.0))
         assert await ids(gateway) == [*new, *left]
 
 
-async def test_vanished_runs_are_found_among_markers_and_no_marker_is_forgotten_for_them(
+async def test_disappeared_runs_are_found_among_markers(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.broker.jetstream.removed_keys._BATCH", 8)
@@ -101,31 +101,31 @@ async def test_vanished_runs_are_found_among_markers_and_no_marker_is_forgotten_
         async def is_right() -> bool:
             return await ids(gateway) == written[:19:-1]
 
-        assert await eventually(is_right, describe="the vanished runs are not listed any more")
+        assert await eventually(is_right, describe="the disappeared runs are not listed any more")
         assert await gateway.inside.listing.index.markers() == written[10:20]
         assert list(gateway.inside.sweeper._runs.markers) == written[10:20]
 
 
-async def test_a_run_that_vanished_is_found_beside_a_marker_and_the_marker_is_remembered(
+async def test_a_disappeared_run_is_found_and_a_marker_kept(
     gateway: RunningGateway,
 ) -> None:
-    deleted, vanished, left = await write(
+    deleted, disappeared, left = await write(
         gateway.inside.runs.store, ended(at=1.0), ended(at=2.0), ended(at=3.0)
     )
     assert len(await ids(gateway)) == 3
     # As many messages as runs that are known: one of them is a marker.
-    await purge(gateway, vanished)
+    await purge(gateway, disappeared)
     await gateway.inside.runs.store.delete(deleted, revision=1)
 
     async def is_right() -> bool:
         return await ids(gateway) == [left]
 
-    assert await eventually(is_right, describe="the vanished run is not listed any more")
+    assert await eventually(is_right, describe="the disappeared run is not listed any more")
     assert await gateway.inside.listing.index.markers() == [deleted]
     assert list(gateway.inside.sweeper._runs.markers) == [deleted]
 
 
-async def test_a_marker_that_was_removed_out_of_order_is_forgotten(gateway: RunningGateway) -> None:
+async def test_a_marker_removed_out_of_order_is_forgotten(gateway: RunningGateway) -> None:
     written = await write(gateway.inside.runs.store, *(ended(at=float(number)) for number in range(4)))
     for number in (0, 1, 2):
         await gateway.inside.runs.store.delete(written[number], revision=number + 1)
@@ -135,23 +135,23 @@ async def test_a_marker_that_was_removed_out_of_order_is_forgotten(gateway: Runn
     await remembers_markers(gateway, written[:2])
 
 
-async def test_a_watcher_of_the_list_that_comes_back_is_told_of_a_run_that_vanished(
+async def test_a_reconnected_list_watch_reports_a_disappeared_run(
     gateway: RunningGateway,
 ) -> None:
-    vanished, left = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
+    disappeared, left = await write(gateway.inside.runs.store, ended(at=1.0), ended(at=2.0))
     before = (await gateway.http.get("/runs")).headers["X-Pyoco-Revision"]
-    await purge(gateway, vanished)
+    await purge(gateway, disappeared)
 
     async def is_right() -> bool:
         return await ids(gateway) == [left]
 
-    assert await eventually(is_right, describe="the vanished run is not listed any more")
+    assert await eventually(is_right, describe="the disappeared run is not listed any more")
     # Twice: nothing was written since, so that its place has not moved.
     for _ in range(2):
         async with reading_events(gateway.http, "/runs/watch", params={"after": before}) as reading:
             await eventually(lambda: reading.events, describe="the first event")
             first = reading.events[0]
-            assert (first.name, json.loads(first.data)["run_id"]) == ("removed", vanished)
+            assert (first.name, json.loads(first.data)["run_id"]) == ("removed", disappeared)
     # One who wants other runs is not.
     other = {"after": before, "status": "failed"}
     async with reading_events(gateway.http, "/runs/watch", params=other) as reading:
@@ -159,22 +159,22 @@ async def test_a_watcher_of_the_list_that_comes_back_is_told_of_a_run_that_vanis
         assert reading.events[0].name == "heartbeat"
 
 
-async def test_a_run_that_was_written_meanwhile_is_not_gone(gateway: RunningGateway) -> None:
-    rewritten, vanished, removed = ended(at=1.0), ended(at=2.0), ended(at=3.0)
-    await write(gateway.inside.runs.store, rewritten, vanished, removed)
+async def test_a_run_written_meanwhile_is_kept(gateway: RunningGateway) -> None:
+    rewritten, disappeared, removed = ended(at=1.0), ended(at=2.0), ended(at=3.0)
+    await write(gateway.inside.runs.store, rewritten, disappeared, removed)
     await gateway.inside.runs.store.replace(rewritten, revision=1)
-    await purge(gateway, vanished.run_id)
+    await purge(gateway, disappeared.run_id)
     await gateway.inside.runs.store.delete(removed.run_id, revision=3)
-    known = [(1, rewritten.run_id), (2, vanished.run_id), (3, removed.run_id)]
+    known = [(1, rewritten.run_id), (2, disappeared.run_id), (3, removed.run_id)]
     assert await gateway.inside.listing.feed._removed._not_stored(known) == [2]
 
 
-async def test_an_open_run_that_vanished_is_forgotten_by_the_sweep(
+async def test_a_disappeared_open_run_is_forgotten_by_the_sweep(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    vanished, other = await write(gateway.inside.runs.store, snapshot(), snapshot())
+    disappeared, other = await write(gateway.inside.runs.store, snapshot(), snapshot())
     assert len(await ids(gateway)) == 2
-    await purge(gateway, vanished)
+    await purge(gateway, disappeared)
 
     async def is_forgotten() -> bool:
         runs = gateway.inside.sweeper._runs
@@ -187,7 +187,7 @@ async def test_an_open_run_that_vanished_is_forgotten_by_the_sweep(
 # Markers
 
 
-async def test_a_marker_is_remembered_over_a_restart_and_removed_by_whoever_sweeps(
+async def test_a_marker_survives_a_restart_and_is_removed_by_the_sweep(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(config) as gateway:
@@ -215,7 +215,7 @@ async def test_a_marker_is_remembered_over_a_restart_and_removed_by_whoever_swee
         assert await ids(gateway) == [second]
 
 
-async def test_markers_that_another_gateway_removed_are_forgotten(
+async def test_markers_removed_by_another_gateway_are_forgotten(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     runs = [ended(at=float(number)) for number in range(4)]

@@ -1,4 +1,4 @@
-"""Watching a list of runs: what enters, changes and leaves it, from the very position that the list told."""
+"""Watching a list of runs from the position of a list response."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ async def ready(gateway: RunningGateway) -> None:
     await eventually(lambda: gateway.inside.listing.changes.ready, describe="the feed has begun")
 
 
-def told(reading: EventReading) -> list[tuple[str, str]]:
+def received(reading: EventReading) -> list[tuple[str, str]]:
     """What happened to which run: its status, or `removed`."""
     happened = []
     for event in reading.events:
@@ -53,27 +53,27 @@ def names(reading: EventReading) -> list[str]:
     return [event.name for event in reading.events]
 
 
-async def tells(reading: EventReading, *expected: tuple[str, str]) -> None:
-    await eventually(lambda: told(reading) == list(expected), describe=f"told {expected}")
+async def receives(reading: EventReading, *expected: tuple[str, str]) -> None:
+    await eventually(lambda: received(reading) == list(expected), describe=f"received {expected}")
 
 
 async def listed(gateway: RunningGateway, **query: str) -> tuple[Any, str]:
-    answer = await gateway.http.get("/runs", params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json(), answer.headers["X-Pyoco-Revision"]
+    response = await gateway.http.get("/runs", params=query)
+    assert response.status_code == 200, response.text
+    return response.json(), response.headers["X-Pyoco-Revision"]
 
 
-async def test_a_sign_of_life_comes_at_once_then_what_changes(gateway: RunningGateway) -> None:
+async def test_a_heartbeat_comes_first_then_changes(gateway: RunningGateway) -> None:
     old = await written(gateway.inside.connection)
     await listed(gateway)
     async with reading_events(gateway.http, "/runs/watch") as reading:
         assert reading.response.headers["content-type"].startswith("text/event-stream")
-        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a heartbeat")
         new = await written(gateway.inside.connection)
-        await tells(reading, (new.run_id, "PENDING"))
+        await receives(reading, (new.run_id, "PENDING"))
         await old.becomes(COMPLETED)
         await new.becomes(RUNNING)
-        await tells(reading, (new.run_id, "PENDING"), (old.run_id, "COMPLETED"), (new.run_id, "RUNNING"))
+        await receives(reading, (new.run_id, "PENDING"), (old.run_id, "COMPLETED"), (new.run_id, "RUNNING"))
         last = json.loads(reading.events[-1].data)
         [item] = [item for item in (await listed(gateway))[0] if item["run_id"] == new.run_id]
         assert last["snapshot"] == item
@@ -90,9 +90,9 @@ async def test_nothing_is_lost_between_the_list_and_the_watch(gateway: RunningGa
     new = await written(connection)
     await listed(gateway)  # so that the gateway has read them
     async with reading_events(gateway.http, "/runs/watch", params={"after": position}) as reading:
-        await tells(reading, (run.run_id, "COMPLETED"), (new.run_id, "PENDING"))
+        await receives(reading, (run.run_id, "COMPLETED"), (new.run_id, "PENDING"))
         await other.is_removed()
-        await tells(reading, (run.run_id, "COMPLETED"), (new.run_id, "PENDING"), (other.run_id, "removed"))
+        await receives(reading, (run.run_id, "COMPLETED"), (new.run_id, "PENDING"), (other.run_id, "removed"))
 
 
 async def test_a_run_enters_the_list_and_leaves_it(gateway: RunningGateway) -> None:
@@ -102,14 +102,14 @@ async def test_a_run_enters_the_list_and_leaves_it(gateway: RunningGateway) -> N
     _, position = await listed(gateway, status="RUNNING")
     query = {"status": "RUNNING", "after": position}
     async with reading_events(gateway.http, "/runs/watch", params=query) as reading:
-        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a heartbeat")
         run = await written(connection)
         await run.becomes(RUNNING)
-        await tells(reading, (run.run_id, "RUNNING"))
+        await receives(reading, (run.run_id, "RUNNING"))
         await run.becomes(FAILED)
-        await tells(reading, (run.run_id, "RUNNING"), (run.run_id, "removed"))
+        await receives(reading, (run.run_id, "RUNNING"), (run.run_id, "removed"))
         await began_before.becomes(COMPLETED)
-        await tells(
+        await receives(
             reading,
             (run.run_id, "RUNNING"),
             (run.run_id, "removed"),
@@ -117,7 +117,7 @@ async def test_a_run_enters_the_list_and_leaves_it(gateway: RunningGateway) -> N
         )
 
 
-async def test_what_was_never_in_the_list_is_not_told(gateway: RunningGateway) -> None:
+async def test_runs_that_never_match_are_not_reported(gateway: RunningGateway) -> None:
     connection = gateway.inside.connection
     async with (
         reading_events(gateway.http, "/runs/watch", params={"status": "failed,cancelled"}) as failed,
@@ -128,18 +128,18 @@ async def test_what_was_never_in_the_list_is_not_told(gateway: RunningGateway) -
         await run.becomes(COMPLETED)
         last = await written(connection, flow_name="other")
         await last.becomes(CANCELLED)
-        await eventually(lambda: len(told(failed)) > 0, describe="the last one is told")
-        await eventually(lambda: (last.run_id, "CANCELLED") in told(other), describe="here as well")
-        assert told(failed) == [(last.run_id, "CANCELLED")]
-        assert {run_id for run_id, _ in told(other)} == {last.run_id}
+        await eventually(lambda: len(received(failed)) > 0, describe="the last one is told")
+        await eventually(lambda: (last.run_id, "CANCELLED") in received(other), describe="here as well")
+        assert received(failed) == [(last.run_id, "CANCELLED")]
+        assert {run_id for run_id, _ in received(other)} == {last.run_id}
 
 
-async def test_a_client_that_was_cut_off_goes_on_where_it_was(gateway: RunningGateway) -> None:
+async def test_a_reconnected_client_continues_after_its_position(gateway: RunningGateway) -> None:
     connection = gateway.inside.connection
     _, position = await listed(gateway)
     async with reading_events(gateway.http, "/runs/watch", params={"after": position}) as reading:
         first, second = await written(connection), await written(connection)
-        await tells(reading, (first.run_id, "PENDING"), (second.run_id, "PENDING"))
+        await receives(reading, (first.run_id, "PENDING"), (second.run_id, "PENDING"))
         had = reading.events[-1].id
         assert had is not None
     third = await written(connection)
@@ -148,13 +148,13 @@ async def test_a_client_that_was_cut_off_goes_on_where_it_was(gateway: RunningGa
     async with reading_events(
         gateway.http, "/runs/watch", params={"after": position}, headers=headers
     ) as reading:
-        await tells(reading, (third.run_id, "PENDING"))
+        await receives(reading, (third.run_id, "PENDING"))
 
 
-async def test_heartbeats_tell_the_position_too(
+async def test_heartbeats_carry_the_position(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So a client of a quiet list can go on, though many other runs have changed."""
+    """So a client of a quiet list can reconnect, though many other runs have changed."""
     monkeypatch.setattr(sse, "KEEPALIVE_SEC", 0.05)
     async with reading_events(gateway.http, "/runs/watch", params={"flow": "quiet"}) as reading:
         await written(gateway.inside.connection)
@@ -166,7 +166,7 @@ async def test_heartbeats_tell_the_position_too(
         assert set(names(reading)) == {"heartbeat"}
 
 
-async def test_a_position_of_long_ago_is_answered_with_a_reset(gateway: RunningGateway) -> None:
+async def test_an_old_position_gets_a_reset(gateway: RunningGateway) -> None:
     changes = gateway.inside.listing.changes
     position = str(changes.newest)
     for number in range(MAX_RUNS + 1):
@@ -177,16 +177,16 @@ async def test_a_position_of_long_ago_is_answered_with_a_reset(gateway: RunningG
         assert reading.events[0].id is None
 
 
-async def test_a_position_of_another_bucket_is_answered_with_a_reset(gateway: RunningGateway) -> None:
-    answer = await gateway.http.get("/runs/watch", params={"after": "0badcafe-1"})
-    assert (answer.status_code, answer.text.count("event: "), answer.text.count("event: reset")) == (
+async def test_a_position_of_another_bucket_gets_a_reset(gateway: RunningGateway) -> None:
+    response = await gateway.http.get("/runs/watch", params={"after": "0badcafe-1"})
+    assert (response.status_code, response.text.count("event: "), response.text.count("event: reset")) == (
         200,
         1,
         1,
     )
 
 
-async def test_a_client_that_does_not_read_is_told_to_list_again(gateway: RunningGateway) -> None:
+async def test_a_client_that_does_not_read_gets_a_reset(gateway: RunningGateway) -> None:
     changes, revision = gateway.inside.listing.changes, 1000
     async with (
         raw_answer(gateway.http, "/runs/watch", buffer=2**10) as slow,
@@ -206,29 +206,29 @@ async def test_a_client_that_does_not_read_is_told_to_list_again(gateway: Runnin
             assert chunk, "the stream has ended"
             got += chunk
         assert got.count(b"event: snapshot") < 25_000
-    await eventually(lambda: changes.followers == 0, describe="nobody follows")
+    await eventually(lambda: changes.followers == 0, describe="no follower is left")
 
 
-async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway) -> None:
+async def test_a_watch_ends_after_its_timeout(gateway: RunningGateway) -> None:
     async with reading_events(gateway.http, "/runs/watch", params={"timeout_sec": "1"}) as reading:
         await reading.is_over()
         assert set(names(reading)) == {"heartbeat"}
     assert not gateway.inside.listing.changes.has_followers
 
 
-async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGateway) -> None:
+async def test_a_disconnected_client_is_cleaned_up(gateway: RunningGateway) -> None:
     changes, tasks_before = gateway.inside.listing.changes, len(asyncio.all_tasks())
     async with reading_events(gateway.http, "/runs/watch") as reading:
-        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a heartbeat")
         assert (changes.followers, changes.has_list_followers) == (1, True)
-    await eventually(lambda: changes.followers == 0, describe="nobody follows")
+    await eventually(lambda: changes.followers == 0, describe="no follower is left")
     assert not changes.has_followers
     await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
 
 
-async def test_a_gateway_that_is_asked_to_end_ends_its_watches(gateway: RunningGateway) -> None:
+async def test_a_stopping_gateway_ends_its_watches(gateway: RunningGateway) -> None:
     async with reading_events(gateway.http, "/runs/watch") as reading:
-        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a heartbeat")
         gateway.inside.stopping.set()
         await reading.is_over()
 
@@ -247,29 +247,29 @@ async def test_a_gateway_that_is_asked_to_end_ends_its_watches(gateway: RunningG
         ({"folw": "etl"}, "folw"),
     ],
 )
-async def test_a_bad_query_is_a_422_that_names_it(
+async def test_an_invalid_query_is_a_422_with_the_field(
     gateway: RunningGateway, query: dict[str, str], field: str
 ) -> None:
-    answer = await gateway.http.get("/runs/watch", params=query)
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
-    assert answer.json()["errors"][0]["field"] == field
+    response = await gateway.http.get("/runs/watch", params=query)
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert response.json()["errors"][0]["field"] == field
 
 
-async def test_a_wrong_last_event_id_is_a_422(gateway: RunningGateway) -> None:
-    answer = await gateway.http.get("/runs/watch", headers={"Last-Event-ID": "x"})
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
-    assert answer.json()["errors"][0]["field"] == "Last-Event-ID"
+async def test_an_invalid_last_event_id_is_a_422(gateway: RunningGateway) -> None:
+    response = await gateway.http.get("/runs/watch", headers={"Last-Event-ID": "x"})
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert response.json()["errors"][0]["field"] == "Last-Event-ID"
 
 
-async def test_while_the_index_is_being_made_it_is_a_503(
+async def test_a_watch_is_a_503_while_the_index_is_filled(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RunHub, "ready", False)
-    answer = await gateway.http.get("/runs/watch")
-    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0031")
+    response = await gateway.http.get("/runs/watch")
+    assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0031")
 
 
-async def test_without_nats_it_is_a_503_and_a_watch_that_is_there_hears_on_after_the_outage(
+async def test_an_outage_is_a_503_and_open_watches_continue_after_it(
     config: NatsBackendConfig, own_nats: NatsServer
 ) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
@@ -278,15 +278,15 @@ async def test_without_nats_it_is_a_503_and_a_watch_that_is_there_hears_on_after
         async with reading_events(gateway.http, "/runs/watch") as reading:
             own_nats.kill()
             await eventually(lambda: not inside.connection.state.up, describe="it is noticed")
-            answer = await gateway.http.get("/runs/watch")
-            assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+            response = await gateway.http.get("/runs/watch")
+            assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")
             own_nats.start()
             await inside.connection.wait_ready(LIMIT_SEC)
             run = await written(inside.connection)
-            await tells(reading, (run.run_id, "PENDING"))
+            await receives(reading, (run.run_id, "PENDING"))
 
 
-async def test_two_gateways_understand_each_others_positions(
+async def test_positions_are_valid_across_gateways(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with running_gateway(config) as other:
@@ -295,4 +295,4 @@ async def test_two_gateways_understand_each_others_positions(
         _, position = await listed(gateway)
         await run.becomes(RUNNING)
         async with reading_events(other.http, "/runs/watch", params={"after": position}) as reading:
-            await tells(reading, (run.run_id, "RUNNING"))
+            await receives(reading, (run.run_id, "RUNNING"))

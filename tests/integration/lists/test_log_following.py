@@ -1,4 +1,4 @@
-"""Following a log over server-sent events: every line once, at once, to the end; and nothing stays behind."""
+"""Following a log over server-sent events."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ EVENTS = {"Accept": "text/event-stream"}
 
 @pytest.fixture(autouse=True)
 def _no_look_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A follower that has heard nothing reads now and then all the same: that must not hide a lost hint."""
+    """Polling must not hide a lost hint."""
     monkeypatch.setattr(log_following, "_POLL_SEC", NEVER_SEC)
 
 
@@ -53,7 +53,7 @@ def path_of(run: PrintingRun) -> str:
     return f"/runs/{run.run_id}/logs"
 
 
-async def test_what_is_there_comes_first_then_what_is_printed_then_the_end(
+async def test_stored_lines_come_first_then_new_ones_then_the_end(
     gateway: RunningGateway, run: PrintingRun
 ) -> None:
     await run.prints("early", "still early")
@@ -74,21 +74,19 @@ async def test_what_is_there_comes_first_then_what_is_printed_then_the_end(
         assert [event.id for event in reading.events[:-1]] == [line["id"] for line in pages]
 
 
-async def test_the_events_look_as_the_standard_says(gateway: RunningGateway, run: PrintingRun) -> None:
+async def test_events_follow_the_sse_standard(gateway: RunningGateway, run: PrintingRun) -> None:
     await run.prints("a\u2028b")
     await run.ends()
-    answer = await gateway.http.get(path_of(run), params={"follow": "1"})
-    line, end, rest = answer.text.split("\n\n")
+    response = await gateway.http.get(path_of(run), params={"follow": "1"})
+    line, end, rest = response.text.split("\n\n")
     id_, name, data = line.split("\n")
     assert (name, rest) == ("event: line", "")
-    told = json.loads(data.removeprefix("data: "))
-    assert (id_, told["text"]) == (f"id: {told['id']}", "a\u2028b")
+    line = json.loads(data.removeprefix("data: "))
+    assert (id_, line["text"]) == (f"id: {line['id']}", "a\u2028b")
     assert end == 'event: end\ndata: {"status":"COMPLETED"}'
 
 
-async def test_it_goes_on_behind_the_line_that_the_client_had_last(
-    gateway: RunningGateway, run: PrintingRun
-) -> None:
+async def test_a_stream_continues_after_the_last_event_id(gateway: RunningGateway, run: PrintingRun) -> None:
     await run.prints("a", "b", "c")
     await run.ends()
     first, second, _ = [line["id"] for line in (await gateway.http.get(path_of(run))).json()["lines"]]
@@ -108,7 +106,7 @@ async def test_it_goes_on_behind_the_line_that_the_client_had_last(
     assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "Last-Event-ID")
 
 
-async def test_filters_hold_for_what_comes_as_well(gateway: RunningGateway, run: PrintingRun) -> None:
+async def test_filters_apply_to_new_lines(gateway: RunningGateway, run: PrintingRun) -> None:
     await run.prints("one", task="load")
     query = {"task": "save", "search": "x"}
     async with reading_events(gateway.http, path_of(run), params=query, headers=EVENTS) as reading:
@@ -120,7 +118,7 @@ async def test_filters_hold_for_what_comes_as_well(gateway: RunningGateway, run:
         assert reading.texts == ["X"]
 
 
-async def test_a_long_log_is_sent_whole(gateway: RunningGateway, run: PrintingRun) -> None:
+async def test_a_long_log_is_sent_completely(gateway: RunningGateway, run: PrintingRun) -> None:
     expected = [f"{batch}.{number}" for batch in range(6) for number in range(500)]
     for batch in range(6):
         await run.prints(*expected[batch * 500 : (batch + 1) * 500])
@@ -130,7 +128,7 @@ async def test_a_long_log_is_sent_whole(gateway: RunningGateway, run: PrintingRu
         assert reading.texts == expected
 
 
-async def test_silence_is_filled_with_comments(
+async def test_comments_are_sent_while_idle(
     gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse, "KEEPALIVE_SEC", 0.05)
@@ -140,7 +138,7 @@ async def test_silence_is_filled_with_comments(
         await reading.reads("a")
 
 
-async def test_while_nothing_happens_nothing_is_read(
+async def test_nothing_is_read_while_idle(
     gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: Counter[int] = Counter()
@@ -166,7 +164,7 @@ async def test_while_nothing_happens_nothing_is_read(
         assert pages.total() == looks
 
 
-async def test_the_end_waits_for_a_replica_that_lags(
+async def test_the_end_waits_for_a_lagging_replica(
     gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known_to_leader, lags = RunLogs.last_sequence, iter([1, 1, 1])
@@ -183,7 +181,7 @@ async def test_the_end_waits_for_a_replica_that_lags(
         assert next(lags, None) is None
 
 
-async def test_a_hint_that_was_lost_delays_only(
+async def test_a_lost_hint_only_delays(
     gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_deaf(monkeypatch)
@@ -196,7 +194,7 @@ async def test_a_hint_that_was_lost_delays_only(
         assert reading.end == {"status": "COMPLETED"}
 
 
-async def test_a_run_that_is_removed_ends_the_stream(gateway: RunningGateway, run: PrintingRun) -> None:
+async def test_a_deleted_run_ends_the_stream(gateway: RunningGateway, run: PrintingRun) -> None:
     await run.prints("a")
     async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
         await reading.reads("a")
@@ -209,7 +207,7 @@ def subscriptions(gateway: RunningGateway) -> int:
     return len(gateway.inside.connection.client._subs)
 
 
-async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGateway, run: PrintingRun) -> None:
+async def test_a_disconnected_client_is_cleaned_up(gateway: RunningGateway, run: PrintingRun) -> None:
     before, tasks_before = subscriptions(gateway), len(asyncio.all_tasks())
     await run.prints("a")
     async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
@@ -220,7 +218,7 @@ async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGatewa
     await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
 
 
-async def test_a_stream_that_ended_leaves_nothing_behind(gateway: RunningGateway, run: PrintingRun) -> None:
+async def test_an_ended_stream_is_cleaned_up(gateway: RunningGateway, run: PrintingRun) -> None:
     before = subscriptions(gateway)
     await run.ends()
     await gateway.http.get(path_of(run), headers=EVENTS)
@@ -248,9 +246,7 @@ async def test_an_outage_of_nats_loses_nothing(
             assert reading.end == {"status": "COMPLETED"}
 
 
-async def test_a_connection_that_was_made_anew_is_subscribed_again(
-    gateway: RunningGateway, run: PrintingRun
-) -> None:
+async def test_a_reconnect_subscribes_again(gateway: RunningGateway, run: PrintingRun) -> None:
     connection = gateway.inside.connection
     async with reading_events(gateway.http, path_of(run), headers=EVENTS) as reading:
         await eventually(lambda: len(gateway.inside.runs.hints) == 1, describe="it watches")
@@ -263,10 +259,10 @@ async def test_a_connection_that_was_made_anew_is_subscribed_again(
         await reading.is_over()
 
 
-async def test_the_end_that_came_during_an_outage_is_seen_after_it(
+async def test_an_end_during_an_outage_is_seen_after_it(
     config: NatsBackendConfig, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the last lines nor the end were heard of: only the look after the reconnect finds them."""
+    """There is no hint of the last lines and the end: only the read after the reconnect finds them."""
     make_deaf(monkeypatch)
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         run = await begun(gateway.inside.connection)
@@ -281,7 +277,7 @@ async def test_the_end_that_came_during_an_outage_is_seen_after_it(
             assert (reading.texts, reading.end) == (["before", "unheard"], {"status": "COMPLETED"})
 
 
-async def test_a_client_that_does_not_read_is_not_read_ahead_for(
+async def test_a_slow_client_applies_backpressure(
     gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines_read: Counter[int] = Counter()
@@ -311,7 +307,7 @@ async def test_a_client_that_does_not_read_is_not_read_ahead_for(
     await eventually(lambda: len(gateway.inside.runs.hints) == 0, describe="nobody watches")
 
 
-def test_a_gateway_that_is_asked_to_end_ends_its_streams(nats_url: str) -> None:
+def test_a_stopping_gateway_ends_its_streams(nats_url: str) -> None:
     with running(SERVER, "up", "--port", "0", "--nats-url", nats_url) as (program, facts):
         run = SyncPrintingRun(nats_url)
         run.prints("a")
@@ -320,8 +316,8 @@ def test_a_gateway_that_is_asked_to_end_ends_its_streams(nats_url: str) -> None:
         def read() -> None:
             with httpx.stream(
                 "GET", f"{facts['url']}/runs/{run.run_id}/logs?follow=1", timeout=LIMIT_SEC
-            ) as answer:
-                for chunk in answer.iter_raw():
+            ) as response:
+                for chunk in response.iter_raw():
                     rest.append(chunk)
                     begun_reading.set()
 
@@ -337,10 +333,10 @@ def test_a_gateway_that_is_asked_to_end_ends_its_streams(nats_url: str) -> None:
         assert "ERROR" not in program.stdout + program.stderr
 
 
-async def test_a_hint_that_comes_before_its_line_is_stored_delays_only_a_moment(
+async def test_an_early_hint_only_delays(
     gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server tells subscribers before it stores: in a cluster, long before."""
+    """The server publishes to subscribers before it stores: in a cluster, long before."""
     read, early = RunLogs.read, iter([True, True])
 
     async def read_too_early(self: RunLogs, run_id: str, **how: Any) -> list[LogBatch]:
@@ -354,7 +350,7 @@ async def test_a_hint_that_comes_before_its_line_is_stored_delays_only_a_moment(
         await reading.reads("a", "b")
 
 
-async def test_the_second_of_two_lines_comes_soon_though_its_hint_was_heard_with_the_first(
+async def test_a_line_whose_hint_was_merged_comes_soon(
     gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both hints wake the reader once; what it finds is only the first line."""

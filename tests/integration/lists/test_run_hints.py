@@ -1,4 +1,4 @@
-"""What is heard about a run is a hint: a write that was refused is heard as well as one that was stored."""
+"""Messages about a run are hints: refused writes are received like stored ones."""
 
 import asyncio
 from typing import Any
@@ -57,10 +57,10 @@ async def test_a_refused_write_does_not_end_a_followed_log(
         assert reading.end == {"status": "FAILED"}
 
 
-async def test_an_end_that_is_heard_before_it_is_stored_ends_the_log_without_another_hint(
+async def test_an_early_end_hint_ends_the_log(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a cluster, where subscribers hear of a write long before the leader has stored it."""
+    """As in a cluster, where subscribers receive a write long before the leader has stored it."""
     # Nothing but the hint makes it look again within the time that this test waits.
     monkeypatch.setattr(log_following, "_POLL_SEC", NEVER_SEC)
     run = await begun(gateway.inside.connection)
@@ -85,7 +85,7 @@ async def test_an_end_that_is_heard_before_it_is_stored_ends_the_log_without_ano
         assert lagging == 0
 
 
-async def test_a_watch_that_begins_during_a_connect_subscribes_once(
+async def test_a_watch_started_during_a_connect_subscribes_once(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
@@ -118,7 +118,7 @@ async def test_a_watch_that_begins_during_a_connect_subscribes_once(
         assert not [sub for sub in connection.client._subs.values() if run_id in sub.subject]
 
 
-async def test_a_watch_that_ends_during_a_connect_leaves_no_subscription(
+async def test_a_watch_ended_during_a_connect_leaves_no_subscription(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, may_go_on = asyncio.Event(), asyncio.Event()
@@ -133,7 +133,7 @@ async def test_a_watch_that_ends_during_a_connect_leaves_no_subscription(
     async with connected(config) as connection:
         watches, run_id = RunWatches(connection), new_run_id()
         async with asyncio.TaskGroup() as tasks, watches.watching(run_id):
-            # As after a connection that was made anew.
+            # As after a reconnect.
             [subscriptions] = watches._subscriptions.values()
             for subscription in subscriptions:
                 await subscription.end()

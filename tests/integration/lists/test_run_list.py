@@ -1,4 +1,4 @@
-"""`GET /runs` over real HTTP: its filters, its two answer forms, its pages, and what it refuses."""
+"""`GET /runs`: filters, response forms, pages and refusals."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,21 +23,21 @@ SUMMARY = {
 
 
 async def listed(gateway: RunningGateway, **query: Any) -> Any:
-    answer = await gateway.http.get("/runs", params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    response = await gateway.http.get("/runs", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 async def ids(gateway: RunningGateway, **query: Any) -> list[str]:
-    answer = await listed(gateway, **query)
-    return [item["run_id"] for item in (answer["items"] if isinstance(answer, dict) else answer)]
+    response = await listed(gateway, **query)
+    return [item["run_id"] for item in (response["items"] if isinstance(response, dict) else response)]
 
 
 async def refused(gateway: RunningGateway, **query: Any) -> dict[str, dict[str, str]]:
     """What is wrong, by field."""
-    answer = await gateway.http.get("/runs", params=query)
-    assert answer.status_code == 422, answer.text
-    problem = answer.json()
+    response = await gateway.http.get("/runs", params=query)
+    assert response.status_code == 422, response.text
+    problem = response.json()
     assert problem["err_id"] == "ERR-PYOCO-0017"
     return {error["field"]: error for error in problem["errors"]}
 
@@ -45,7 +45,7 @@ async def refused(gateway: RunningGateway, **query: Any) -> dict[str, dict[str, 
 # The two forms
 
 
-async def test_a_fresh_server_answers_with_an_empty_list(gateway: RunningGateway) -> None:
+async def test_a_fresh_server_has_an_empty_list(gateway: RunningGateway) -> None:
     assert await listed(gateway) == []
     empty: dict[str, Any] = {"items": [], "next_cursor": None}
     assert await listed(gateway, updated_after="0") == empty
@@ -54,7 +54,7 @@ async def test_a_fresh_server_answers_with_an_empty_list(gateway: RunningGateway
     assert await listed(gateway, status="failed", q="nothing", sort="duration", include="full") == []
 
 
-async def test_a_run_is_listed_as_soon_as_it_was_submitted_on_every_gateway(
+async def test_a_submitted_run_is_listed_on_every_gateway(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with running_gateway(config) as other:
@@ -63,7 +63,7 @@ async def test_a_run_is_listed_as_soon_as_it_was_submitted_on_every_gateway(
             assert (await ids(gateway, limit=1), await ids(other, limit=1)) == ([run_id], [run_id])
 
 
-async def test_an_item_is_a_summary_and_with_include_the_whole_run(
+async def test_an_item_is_a_summary_or_the_whole_run(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config, worker_id="w1"):
@@ -89,7 +89,7 @@ async def test_an_item_is_a_summary_and_with_include_the_whole_run(
     assert page["items"] == [whole]
 
 
-async def test_an_object_is_answered_when_it_is_asked_for(gateway: RunningGateway) -> None:
+async def test_a_list_object_is_returned_on_request(gateway: RunningGateway) -> None:
     [run_id] = await write(gateway.inside.runs.store, ended(at=500.0))
     for query in ({"updated_after": "499"}, {"paged": "1"}, {"total": "true"}):
         page = await listed(gateway, **query)
@@ -103,7 +103,7 @@ async def test_an_object_is_answered_when_it_is_asked_for(gateway: RunningGatewa
 # Filters, order, pages
 
 
-async def test_every_filter_leaves_what_it_says(gateway: RunningGateway) -> None:
+async def test_every_filter_selects_its_runs(gateway: RunningGateway) -> None:
     origin = ended().run_id
     runs = [
         ended(at=100.0, flow_name="etl", error="KeyError: 'Umsatz'", status=RunStatus.FAILED),
@@ -154,7 +154,7 @@ async def test_every_field_sorts_both_ways(gateway: RunningGateway) -> None:
 
 
 @pytest.mark.parametrize("sort", ["updated_at", "flow_name", "duration"])
-async def test_pages_go_on_where_the_last_one_ended_also_on_another_gateway(
+async def test_cursors_continue_on_another_gateway(
     config: NatsBackendConfig, gateway: RunningGateway, sort: str
 ) -> None:
     # Many share their time, so that their order is up to their revision.
@@ -163,22 +163,22 @@ async def test_pages_go_on_where_the_last_one_ended_also_on_another_gateway(
     whole = await ids(gateway, sort=sort, limit=200)
     assert sorted(whole) == sorted(written)
     async with running_gateway(config) as other:
-        told: list[str] = []
+        listed_ids: list[str] = []
         query = {"sort": sort, "limit": 4, "paged": "true"}
         while True:
-            page = await listed(other if len(told) % 8 else gateway, **query)
-            told += [item["run_id"] for item in page["items"]]
+            page = await listed(other if len(listed_ids) % 8 else gateway, **query)
+            listed_ids += [item["run_id"] for item in page["items"]]
             if page["next_cursor"] is None:
                 break
             query["cursor"] = page["next_cursor"]
-    assert told == whole
+    assert listed_ids == whole
 
 
-async def test_what_changes_while_somebody_pages_leaves_the_rest_in_place(gateway: RunningGateway) -> None:
+async def test_changes_while_paging_do_not_move_other_runs(gateway: RunningGateway) -> None:
     runs = [ended(at=float(number)) for number in range(1, 11)]
     written = await write(gateway.inside.runs.store, *runs)
     page = await listed(gateway, limit=4, paged="true")
-    # One that was told, one that was not, and a new one.
+    # One that was listed, one that was not, and a new one.
     for run in (runs[9], runs[2]):
         stored = await gateway.inside.runs.store.get(run.run_id)
         assert stored is not None
@@ -200,7 +200,7 @@ async def test_the_total_counts_all_pages(gateway: RunningGateway) -> None:
         assert (len(page["items"]), page["total"], page["total_exact"]) == (2, total, True)
 
 
-async def test_a_large_total_with_a_filter_that_takes_counting_is_a_lower_bound(
+async def test_a_large_counted_total_is_a_lower_bound(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.runs.index.run_index.COUNTED", 3)
@@ -242,7 +242,7 @@ async def test_a_large_total_with_a_filter_that_takes_counting_is_a_lower_bound(
         ("stauts", "FAILED", "unknown parameter"),
     ],
 )
-async def test_a_malformed_query_is_refused_with_its_cure(
+async def test_a_malformed_query_is_refused_with_a_hint(
     gateway: RunningGateway, field: str, value: str, expected: str
 ) -> None:
     errors = await refused(gateway, **{field: value})
@@ -251,13 +251,13 @@ async def test_a_malformed_query_is_refused_with_its_cure(
     assert repr(value)[:20] in errors[field]["value"]
 
 
-async def test_everything_that_is_wrong_is_told_at_once(gateway: RunningGateway) -> None:
+async def test_all_problems_are_reported_together(gateway: RunningGateway) -> None:
     errors = await refused(gateway, status="x", limit="x", foo="x", q=["a", "b"])
     assert set(errors) == {"status", "limit", "foo", "q"}
     assert "more than once" in errors["q"]["message"]
 
 
-async def test_a_cursor_is_good_for_its_own_query_only_and_cannot_be_made_up(gateway: RunningGateway) -> None:
+async def test_a_cursor_is_bound_to_its_query_and_signed(gateway: RunningGateway) -> None:
     await write(gateway.inside.runs.store, *(ended(at=float(number)) for number in range(3)))
     cursor = (await listed(gateway, limit=1, paged="true"))["next_cursor"]
     assert len(await ids(gateway, limit=200, cursor=cursor)) == 2
@@ -268,16 +268,16 @@ async def test_a_cursor_is_good_for_its_own_query_only_and_cannot_be_made_up(gat
         assert "exactly" in (await refused(gateway, cursor=forged))["cursor"]["message"]
 
 
-async def test_without_nats_the_answer_is_503_and_a_bad_query_is_still_told(
+async def test_an_invalid_query_is_reported_without_nats(
     config: NatsBackendConfig, own_nats: NatsServer
 ) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         assert await listed(gateway) == []
         own_nats.kill()
         for query in ({}, {"cursor": "abc"}):
-            answer = await gateway.http.get("/runs", params=query)
-            assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
-            assert answer.headers["retry-after"]
+            response = await gateway.http.get("/runs", params=query)
+            assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+            assert response.headers["retry-after"]
         await refused(gateway, limit="x")
         own_nats.start()
         await gateway.inside.connection.wait_ready(LIMIT_SEC)

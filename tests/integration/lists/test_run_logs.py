@@ -1,4 +1,4 @@
-"""`GET /runs/{run_id}/logs`: what a run printed, in pages."""
+"""`GET /runs/{run_id}/logs`: pages of a run's output."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,9 +21,9 @@ async def run(gateway: RunningGateway) -> PrintingRun:
 
 
 async def logs(gateway: RunningGateway, run: PrintingRun, **query: Any) -> dict[str, Any]:
-    answer = await gateway.http.get(f"/runs/{run.run_id}/logs", params=query)
-    assert answer.status_code == 200, answer.text
-    page: dict[str, Any] = answer.json()
+    response = await gateway.http.get(f"/runs/{run.run_id}/logs", params=query)
+    assert response.status_code == 200, response.text
+    page: dict[str, Any] = response.json()
     return page
 
 
@@ -31,9 +31,7 @@ def texts(page: dict[str, Any]) -> list[str]:
     return [line["text"] for line in page["lines"]]
 
 
-async def test_a_line_is_told_with_its_place_its_task_and_its_stream(
-    gateway: RunningGateway, run: PrintingRun
-) -> None:
+async def test_a_line_has_its_id_task_and_stream(gateway: RunningGateway, run: PrintingRun) -> None:
     await run.prints("one", "two")
     await run.prints("lost", task=None, stream="note", attempt=2)
     page = await logs(gateway, run)
@@ -53,16 +51,14 @@ async def test_a_line_is_told_with_its_place_its_task_and_its_stream(
     assert (page["next_after"], page["complete"]) == (third["id"], False)
 
 
-async def test_a_run_that_printed_nothing_is_answered_with_nothing(
-    gateway: RunningGateway, run: PrintingRun
-) -> None:
+async def test_a_silent_run_has_an_empty_log(gateway: RunningGateway, run: PrintingRun) -> None:
     empty: dict[str, Any] = {"run_id": run.run_id, "lines": [], "next_after": None}
     assert await logs(gateway, run) == {**empty, "complete": False}
     await run.ends()
     assert await logs(gateway, run) == {**empty, "complete": True}
 
 
-async def test_pages_go_on_behind_the_line_that_is_named(gateway: RunningGateway, run: PrintingRun) -> None:
+async def test_pages_continue_after_the_given_line(gateway: RunningGateway, run: PrintingRun) -> None:
     await run.prints("a", "b", "c")
     await run.prints("d")
     first = await logs(gateway, run, limit=2)
@@ -75,9 +71,7 @@ async def test_pages_go_on_behind_the_line_that_is_named(gateway: RunningGateway
     assert texts(await logs(gateway, run, after=nothing["next_after"])) == ["e"]
 
 
-async def test_a_log_is_complete_once_the_run_has_ended_and_nothing_is_left(
-    gateway: RunningGateway, run: PrintingRun
-) -> None:
+async def test_a_log_is_complete_after_the_end_of_the_run(gateway: RunningGateway, run: PrintingRun) -> None:
     await run.prints("a", "b")
     await run.prints("c")
     assert not (await logs(gateway, run))["complete"]
@@ -88,7 +82,7 @@ async def test_a_log_is_complete_once_the_run_has_ended_and_nothing_is_left(
     assert not (await logs(gateway, run, limit=1))["complete"]
 
 
-async def test_filters_choose_lines_by_task_stream_and_text(
+async def test_filters_select_lines_by_task_stream_and_text(
     gateway: RunningGateway, run: PrintingRun
 ) -> None:
     await run.prints("Alpha", "beta", task="load")
@@ -104,7 +98,7 @@ async def test_filters_choose_lines_by_task_stream_and_text(
     assert (page["lines"], page["complete"]) == ([], True)
 
 
-async def test_a_search_in_a_long_log_is_answered_in_parts(
+async def test_a_search_in_a_long_log_is_paged(
     gateway: RunningGateway, run: PrintingRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_reading, "MAX_BATCHES", 3)
@@ -120,7 +114,7 @@ async def test_a_search_in_a_long_log_is_answered_in_parts(
     assert (texts(third), third["complete"]) == (["line 7"], True)
 
 
-async def test_the_lines_of_other_runs_are_not_in_between(gateway: RunningGateway, run: PrintingRun) -> None:
+async def test_lines_of_other_runs_are_not_included(gateway: RunningGateway, run: PrintingRun) -> None:
     other = await begun(gateway.inside.connection)
     for number in range(3):
         await run.prints(f"mine {number}")
@@ -129,7 +123,7 @@ async def test_the_lines_of_other_runs_are_not_in_between(gateway: RunningGatewa
     assert texts(await logs(gateway, other)) == ["other 0", "other 1", "other 2"]
 
 
-async def test_what_something_else_wrote_into_the_stream_is_passed_over(
+async def test_foreign_messages_in_the_stream_are_skipped(
     gateway: RunningGateway, run: PrintingRun, caplog: pytest.LogCaptureFixture
 ) -> None:
     await run.prints("before")
@@ -152,12 +146,12 @@ async def test_what_something_else_wrote_into_the_stream_is_passed_over(
     ],
     ids=str,
 )
-async def test_a_bad_query_is_refused_with_the_field_the_value_and_the_cure(
+async def test_an_invalid_log_query_is_refused_with_a_hint(
     gateway: RunningGateway, run: PrintingRun, query: dict[str, str], field: str, value: str, expected: str
 ) -> None:
-    answer = await gateway.http.get(f"/runs/{run.run_id}/logs", params=query)
-    problem = answer.json()
-    assert (answer.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0002")
+    response = await gateway.http.get(f"/runs/{run.run_id}/logs", params=query)
+    problem = response.json()
+    assert (response.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0002")
     (error,) = problem["errors"]
     assert error["field"] == field
     assert error["value"].startswith(value)
@@ -166,14 +160,14 @@ async def test_a_bad_query_is_refused_with_the_field_the_value_and_the_cure(
 
 @pytest.mark.parametrize("run_id", [NO_RUN, "x", "a.b", "*"])
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
-async def test_the_log_of_no_run_is_a_404(gateway: RunningGateway, run_id: str, accept: str) -> None:
-    answer = await gateway.http.get(f"/runs/{run_id}/logs", headers={"Accept": accept})
-    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+async def test_the_log_of_an_unknown_run_is_a_404(gateway: RunningGateway, run_id: str, accept: str) -> None:
+    response = await gateway.http.get(f"/runs/{run_id}/logs", headers={"Accept": accept})
+    assert (response.status_code, response.json()["err_id"]) == (404, "ERR-PYOCO-0005")
 
 
 @pytest.mark.parametrize("accept", ["*/*", "text/event-stream"])
 async def test_without_nats_it_is_a_503(config: NatsBackendConfig, own_nats: NatsServer, accept: str) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         own_nats.stop()
-        answer = await gateway.http.get(f"/runs/{NO_RUN}/logs", headers={"Accept": accept})
-        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+        response = await gateway.http.get(f"/runs/{NO_RUN}/logs", headers={"Accept": accept})
+        assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")

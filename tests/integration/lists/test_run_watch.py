@@ -1,4 +1,4 @@
-"""Watching a run: its newest snapshot at once, each change soon, to its end; and nothing stays behind."""
+"""Watching a run: its newest snapshot, each change, and its end."""
 
 import asyncio
 import json
@@ -40,21 +40,21 @@ def path_of(run: WrittenRun) -> str:
     return f"/runs/{run.run_id}/watch"
 
 
-def told(reading: EventReading) -> list[dict[str, Any]]:
+def received(reading: EventReading) -> list[dict[str, Any]]:
     """The data of each snapshot so far."""
     return [json.loads(event.data) for event in reading.events if event.name == "snapshot"]
 
 
 def statuses(reading: EventReading) -> list[str]:
-    return [data["snapshot"]["status"] for data in told(reading)]
+    return [data["snapshot"]["status"] for data in received(reading)]
 
 
 def names(reading: EventReading) -> list[str]:
     return [event.name for event in reading.events]
 
 
-async def tells(reading: EventReading, *expected: str) -> None:
-    await eventually(lambda: statuses(reading) == list(expected), describe=f"told {expected}")
+async def receives(reading: EventReading, *expected: str) -> None:
+    await eventually(lambda: statuses(reading) == list(expected), describe=f"received {expected}")
 
 
 async def test_the_newest_snapshot_comes_first_then_each_change_then_the_end(
@@ -64,43 +64,43 @@ async def test_the_newest_snapshot_comes_first_then_each_change_then_the_end(
     async with reading_events(gateway.http, path_of(run)) as reading:
         assert reading.response.headers["content-type"].startswith("text/event-stream")
         assert reading.response.headers["cache-control"] == "no-store"
-        await tells(reading, "PENDING")
+        await receives(reading, "PENDING")
         await run.becomes(RUNNING, tasks={"load": "RUNNING"})
-        await tells(reading, "PENDING", "RUNNING")
+        await receives(reading, "PENDING", "RUNNING")
         assert not reading.over
         await run.becomes(COMPLETED)
         await reading.is_over()
         assert statuses(reading) == ["PENDING", "RUNNING", "COMPLETED"]
         assert [event.id for event in reading.events][-1] == str(run.revision)
         stored = await gateway.get(run.run_id)
-        last = told(reading)[-1]
+        last = received(reading)[-1]
         assert last["run_id"] == run.run_id
         assert opened_at <= last["ts"] <= time.time()
         assert last["snapshot"].items() <= stored.items()
         assert "task_records" not in last["snapshot"]
 
 
-async def test_the_events_look_as_the_standard_says(gateway: RunningGateway, run: WrittenRun) -> None:
+async def test_events_follow_the_sse_standard(gateway: RunningGateway, run: WrittenRun) -> None:
     await run.becomes(FAILED, error="a\u2028b")
-    answer = await gateway.http.get(path_of(run))
-    event, rest = answer.text.split("\n\n")
+    response = await gateway.http.get(path_of(run))
+    event, rest = response.text.split("\n\n")
     id_, name, data = event.split("\n")
     assert (id_, name, rest) == (f"id: {run.revision}", "event: snapshot", "")
     assert json.loads(data.removeprefix("data: "))["snapshot"]["error"] == "a\u2028b"
 
 
-async def test_a_change_is_told_without_waiting_for_the_next_look(
+async def test_a_change_is_pushed_without_polling(
     gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     async with reading_events(gateway.http, path_of(run)) as reading:
         for number in range(1, 12):
-            await eventually(lambda: len(told(reading)) >= number, describe="it is told")  # noqa: B023
+            await eventually(lambda: len(received(reading)) >= number, describe="it is sent")  # noqa: B023
             await run.becomes(RUNNING, attempt=number)
-            await eventually(lambda: len(told(reading)) > number, describe="it is told")  # noqa: B023
+            await eventually(lambda: len(received(reading)) > number, describe="it is sent")  # noqa: B023
 
 
-async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
+async def test_a_change_during_the_subscription_is_pushed(
     gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writes = gateway.inside.listing.feed._writes
@@ -112,16 +112,16 @@ async def test_a_change_while_the_gateway_begins_to_listen_is_told_soon(
         return await renew()
 
     await eventually(lambda: gateway.inside.listing.index.entries == 1, describe="all is quiet")
-    # So seldom that a change which is told soon cannot have been found by the usual look.
+    # No polling.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     monkeypatch.setattr(writes, "renew", too_late_to_hear_of_it)
     async with reading_events(gateway.http, path_of(run)) as reading:
-        await eventually(lambda: "RUNNING" in statuses(reading), describe="it is told")
+        await eventually(lambda: "RUNNING" in statuses(reading), describe="it is sent")
 
 
 @pytest.fixture
-async def may_begin(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Until it is set, no index begins to be filled but the one that the gateway has by now."""
+async def may_fill(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """No other index is filled until it is set."""
     await eventually(lambda: gateway.inside.listing.lists.ready, describe="there is an index")
     allowed = asyncio.Event()
     begin = RunFeedReader.begin
@@ -134,45 +134,45 @@ async def may_begin(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) ->
     return allowed
 
 
-async def test_the_end_is_told_that_a_new_index_is_read_with(
-    gateway: RunningGateway, config: NatsBackendConfig, run: WrittenRun, may_begin: asyncio.Event
+async def test_the_end_is_pushed_while_the_index_is_rebuilt(
+    gateway: RunningGateway, config: NatsBackendConfig, run: WrittenRun, may_fill: asyncio.Event
 ) -> None:
     async with reading_events(gateway.http, path_of(run)) as reading:
-        await tells(reading, "PENDING")
+        await receives(reading, "PENDING")
         (Path(config.index_dir) / "runs-1.sqlite").unlink()
         await eventually(lambda: not gateway.inside.listing.lists.ready, describe="it is given up")
         await run.becomes(COMPLETED)
         counted = gateway.inside.listing.changes.newest
-        may_begin.set()
+        may_fill.set()
         await reading.is_over()
         assert statuses(reading) == ["PENDING", "COMPLETED"]
         assert gateway.inside.listing.changes.newest.revision >= counted.revision
 
 
-async def test_the_end_is_told_by_a_gateway_that_has_no_index_yet(
-    gateway: RunningGateway, config: NatsBackendConfig, run: WrittenRun, may_begin: asyncio.Event
+async def test_the_end_is_pushed_by_a_gateway_without_an_index(
+    gateway: RunningGateway, config: NatsBackendConfig, run: WrittenRun, may_fill: asyncio.Event
 ) -> None:
     elsewhere = replace(config, index_dir=config.index_dir + "-new")
     async with (
         running_gateway(elsewhere) as other,
         reading_events(other.http, path_of(run)) as reading,
     ):
-        await tells(reading, "PENDING")
+        await receives(reading, "PENDING")
         assert not other.inside.listing.lists.ready
         await run.becomes(COMPLETED)
-        may_begin.set()
+        may_fill.set()
         await reading.is_over()
         assert statuses(reading) == ["PENDING", "COMPLETED"]
 
 
-async def test_a_run_that_vanishes_without_a_word_ends_its_watch_and_resets_its_lists(
+async def test_a_disappeared_run_ends_its_watch_and_resets_lists(
     gateway: RunningGateway, run: WrittenRun
 ) -> None:
     async with (
         reading_events(gateway.http, path_of(run)) as reading,
         reading_events(gateway.http, "/runs/watch") as of_list,
     ):
-        await tells(reading, "PENDING")
+        await receives(reading, "PENDING")
         await eventually(lambda: gateway.inside.listing.index.entries == 1, describe="it is listed")
         subject = f"$KV.pyoco_runs.{run.run_id}"
         await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_runs", subject)
@@ -197,7 +197,7 @@ async def test_a_run_from_its_submission_to_its_end(
 
 
 @pytest.mark.parametrize("include", ["records", "full", "all"])
-async def test_records_come_where_they_are_wanted(
+async def test_records_are_included_on_request(
     gateway: RunningGateway, run: WrittenRun, include: str
 ) -> None:
     async with (
@@ -207,47 +207,45 @@ async def test_records_come_where_they_are_wanted(
         await run.becomes(COMPLETED, task_records={"load": Raw(b'{"output": 7}')})
         await with_records.is_over()
         await without.is_over()
-        assert told(with_records)[-1]["snapshot"]["task_records"] == {"load": {"output": 7}}
-        assert "task_records" not in told(without)[-1]["snapshot"]
+        assert received(with_records)[-1]["snapshot"]["task_records"] == {"load": {"output": 7}}
+        assert "task_records" not in received(without)[-1]["snapshot"]
 
 
-async def test_since_leaves_out_a_snapshot_that_is_no_newer(gateway: RunningGateway, run: WrittenRun) -> None:
+async def test_since_skips_an_older_snapshot(gateway: RunningGateway, run: WrittenRun) -> None:
     at = (await gateway.get(run.run_id))["updated_at"]
     async with (
         reading_events(gateway.http, path_of(run), params={"since": at}) as same,
         reading_events(gateway.http, path_of(run), params={"since": at - 1}) as older,
     ):
-        await eventually(lambda: names(same) == ["heartbeat"], describe="a sign of life at once")
-        await tells(older, "PENDING")
+        await eventually(lambda: names(same) == ["heartbeat"], describe="a heartbeat")
+        await receives(older, "PENDING")
         await run.becomes(RUNNING)
-        await tells(same, "RUNNING")
-        await tells(older, "PENDING", "RUNNING")
+        await receives(same, "RUNNING")
+        await receives(older, "PENDING", "RUNNING")
 
 
-async def test_it_goes_on_behind_the_snapshot_that_the_client_had_last(
-    gateway: RunningGateway, run: WrittenRun
-) -> None:
+async def test_a_watch_continues_after_the_last_event_id(gateway: RunningGateway, run: WrittenRun) -> None:
     first = str(run.revision)
     async with reading_events(gateway.http, path_of(run), headers={"Last-Event-ID": first}) as reading:
-        await eventually(lambda: names(reading) == ["heartbeat"], describe="a sign of life at once")
+        await eventually(lambda: names(reading) == ["heartbeat"], describe="a heartbeat")
         await run.becomes(RUNNING)
-        await tells(reading, "RUNNING")
+        await receives(reading, "RUNNING")
     async with reading_events(gateway.http, path_of(run), headers={"Last-Event-ID": first}) as reading:
-        await tells(reading, "RUNNING")
+        await receives(reading, "RUNNING")
     async with reading_events(gateway.http, path_of(run), headers={"Last-Event-ID": ""}) as reading:
-        await tells(reading, "RUNNING")
+        await receives(reading, "RUNNING")
 
 
-async def test_the_end_is_always_told(gateway: RunningGateway, run: WrittenRun) -> None:
-    """A client that was cut off does not know whether it has got all of it."""
+async def test_the_end_is_always_sent(gateway: RunningGateway, run: WrittenRun) -> None:
+    """A disconnected client does not know whether it has everything."""
     await run.becomes(COMPLETED)
-    answer = await gateway.http.get(
+    response = await gateway.http.get(
         path_of(run), params={"since": time.time() + 60}, headers={"Last-Event-ID": str(run.revision)}
     )
-    assert answer.text.count("event: ") == answer.text.count("event: snapshot") == 1
+    assert response.text.count("event: ") == response.text.count("event: snapshot") == 1
 
 
-async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway, run: WrittenRun) -> None:
+async def test_a_watch_ends_after_its_timeout(gateway: RunningGateway, run: WrittenRun) -> None:
     began = time.monotonic()
     async with reading_events(gateway.http, path_of(run), params={"timeout_sec": 1}) as reading:
         await reading.is_over()
@@ -256,7 +254,7 @@ async def test_it_ends_after_the_time_that_was_asked_for(gateway: RunningGateway
     assert gateway.inside.listing.changes.followers == 0
 
 
-async def test_silence_is_filled_with_heartbeats(
+async def test_heartbeats_are_sent_while_idle(
     gateway: RunningGateway, run: WrittenRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse, "KEEPALIVE_SEC", 0.05)
@@ -265,34 +263,32 @@ async def test_silence_is_filled_with_heartbeats(
         beat = next(event for event in reading.events if event.name == "heartbeat")
         assert json.loads(beat.data).keys() == {"run_id", "ts"}
         await run.becomes(RUNNING)
-        await tells(reading, "PENDING", "RUNNING")
+        await receives(reading, "PENDING", "RUNNING")
 
 
-async def test_a_run_that_is_removed_ends_the_watch_and_says_so(
-    gateway: RunningGateway, run: WrittenRun
-) -> None:
+async def test_a_deleted_run_ends_the_watch(gateway: RunningGateway, run: WrittenRun) -> None:
     async with reading_events(gateway.http, path_of(run)) as reading:
-        await tells(reading, "PENDING")
+        await receives(reading, "PENDING")
         await run.is_removed()
         await reading.is_over()
         assert names(reading) == ["snapshot", "removed"]
         assert json.loads(reading.events[-1].data)["run_id"] == run.run_id
 
 
-async def test_a_write_that_was_refused_is_never_told(gateway: RunningGateway, run: WrittenRun) -> None:
-    """Who subscribes to the bucket's subjects hears of it like of any other."""
+async def test_a_refused_write_is_never_sent(gateway: RunningGateway, run: WrittenRun) -> None:
+    """Subscribers of the bucket receive it like any other."""
     async with reading_events(gateway.http, path_of(run)) as reading:
-        await tells(reading, "PENDING")
+        await receives(reading, "PENDING")
         await run.becomes(RUNNING)
         await run.loses_a_race(FAILED)
         await run.loses_a_race(RunStatus.CANCELLED)
-        await tells(reading, "PENDING", "RUNNING")
+        await receives(reading, "PENDING", "RUNNING")
         await run.becomes(COMPLETED)
         await reading.is_over()
         assert statuses(reading) == ["PENDING", "RUNNING", "COMPLETED"]
 
 
-async def test_a_change_by_another_gateway_is_told(
+async def test_a_change_by_another_gateway_is_sent(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     run_id = await gateway.submit("chain")
@@ -300,7 +296,7 @@ async def test_a_change_by_another_gateway_is_told(
         running_gateway(config) as other,
         reading_events(gateway.http, f"/runs/{run_id}/watch") as reading,
     ):
-        await tells(reading, "PENDING")
+        await receives(reading, "PENDING")
         assert (await other.http.post(f"/runs/{run_id}/cancel")).status_code == 200
         await reading.is_over()
         assert statuses(reading)[-1] == "CANCELLED"
@@ -308,8 +304,8 @@ async def test_a_change_by_another_gateway_is_told(
 
 @pytest.mark.parametrize("run_id", ["00000000-0000-4000-8000-000000000000", "no-uuid", "a.b", "*"])
 async def test_a_run_that_does_not_exist_is_a_404(gateway: RunningGateway, run_id: str) -> None:
-    answer = await gateway.http.get(f"/runs/{run_id}/watch")
-    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+    response = await gateway.http.get(f"/runs/{run_id}/watch")
+    assert (response.status_code, response.json()["err_id"]) == (404, "ERR-PYOCO-0005")
     assert gateway.inside.listing.changes.followers == 0
 
 
@@ -325,34 +321,34 @@ async def test_a_run_that_does_not_exist_is_a_404(gateway: RunningGateway, run_i
         ({"timeout_sec": "1.5"}, "timeout_sec"),
     ],
 )
-async def test_bad_input_is_a_422_that_names_it(
+async def test_invalid_input_is_a_422_with_the_field(
     gateway: RunningGateway, run: WrittenRun, query: dict[str, str], field: str
 ) -> None:
-    answer = await gateway.http.get(path_of(run), params=query)
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
-    assert answer.json()["errors"][0]["field"] == field
+    response = await gateway.http.get(path_of(run), params=query)
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+    assert response.json()["errors"][0]["field"] == field
 
 
-async def test_a_wrong_last_event_id_is_a_422(gateway: RunningGateway, run: WrittenRun) -> None:
-    answer = await gateway.http.get(path_of(run), headers={"Last-Event-ID": "1-x"})
-    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "Last-Event-ID")
+async def test_an_invalid_last_event_id_is_a_422(gateway: RunningGateway, run: WrittenRun) -> None:
+    response = await gateway.http.get(path_of(run), headers={"Last-Event-ID": "1-x"})
+    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "Last-Event-ID")
 
 
 async def test_without_nats_it_is_a_503(config: NatsBackendConfig, own_nats: NatsServer) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         own_nats.kill()
-        answer = await gateway.http.get(f"/runs/{new_run_id()}/watch")
-        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+        response = await gateway.http.get(f"/runs/{new_run_id()}/watch")
+        assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")
         assert gateway.inside.listing.changes.followers == 0
         own_nats.start()
 
 
-async def test_a_client_that_leaves_leaves_nothing_behind(gateway: RunningGateway, run: WrittenRun) -> None:
+async def test_a_disconnected_client_is_cleaned_up(gateway: RunningGateway, run: WrittenRun) -> None:
     changes, tasks_before = gateway.inside.listing.changes, len(asyncio.all_tasks())
     async with reading_events(gateway.http, path_of(run)) as reading:
-        await tells(reading, "PENDING")
+        await receives(reading, "PENDING")
         assert (changes.followers, changes.has_followers) == (1, True)
-    await eventually(lambda: changes.followers == 0, describe="nobody follows")
+    await eventually(lambda: changes.followers == 0, describe="no follower is left")
     assert not changes.has_followers
     await eventually(lambda: len(asyncio.all_tasks()) <= tasks_before, describe="no task is left")
 
@@ -376,7 +372,7 @@ async def test_a_client_that_does_not_read_costs_one_snapshot(
         while b"id: 20000\n" not in got:
             got += await slow.read(2**20)
         assert 0 < got.count(b"event: snapshot") < 150
-    await eventually(lambda: changes.followers == 0, describe="nobody follows")
+    await eventually(lambda: changes.followers == 0, describe="no follower is left")
 
 
 async def test_an_outage_of_nats_loses_nothing(config: NatsBackendConfig, own_nats: NatsServer) -> None:
@@ -384,25 +380,27 @@ async def test_an_outage_of_nats_loses_nothing(config: NatsBackendConfig, own_na
         connection = gateway.inside.connection
         run = await written(connection)
         async with reading_events(gateway.http, path_of(run)) as reading:
-            await tells(reading, "PENDING")
+            await receives(reading, "PENDING")
             own_nats.kill()
             await eventually(lambda: not connection.state.up, describe="the outage is noticed")
             own_nats.start()
             await connection.wait_ready(LIMIT_SEC)
             await run.becomes(RUNNING)
-            await tells(reading, "PENDING", "RUNNING")
+            await receives(reading, "PENDING", "RUNNING")
             await run.becomes(COMPLETED)
             await reading.is_over()
 
 
-def test_a_gateway_that_is_asked_to_end_ends_its_watches(nats_url: str) -> None:
+def test_a_stopping_gateway_ends_its_watches(nats_url: str) -> None:
     with running(SERVER, "up", "--port", "0", "--nats-url", nats_url) as (program, facts):
         run = SyncPrintingRun(nats_url)
         begun_reading, rest = threading.Event(), list[bytes]()
 
         def read() -> None:
-            with httpx.stream("GET", f"{facts['url']}/runs/{run.run_id}/watch", timeout=LIMIT_SEC) as answer:
-                for chunk in answer.iter_raw():
+            with httpx.stream(
+                "GET", f"{facts['url']}/runs/{run.run_id}/watch", timeout=LIMIT_SEC
+            ) as response:
+                for chunk in response.iter_raw():
                     rest.append(chunk)
                     begun_reading.set()
 

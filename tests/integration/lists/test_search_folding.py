@@ -1,4 +1,4 @@
-"""Searches find a text in whatever case, width or composition it was written."""
+"""Searches ignore case, width and composition."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Markers of deleted keys that were removed from a bucket are forgotten, and no list waits for that."""
+"""Delete markers that were removed from a bucket are forgotten, and no list waits for that."""
 
 from collections import Counter
 from functools import partial
@@ -37,7 +37,7 @@ async def delete_unknown_keys(connection: Connection, bucket: str, keys: list[st
         await publish_acked(connection, f"$KV.{bucket}.{key}", b"", MARKER)
 
 
-def test_the_cost_of_forgetting_a_marker_does_not_grow_with_their_number() -> None:
+def test_forgetting_a_marker_takes_constant_time() -> None:
     runs = OpenRuns()
     markers = [CountedId(number) for number in range(2000)]
     for run_id in markers:
@@ -49,7 +49,7 @@ def test_the_cost_of_forgetting_a_marker_does_not_grow_with_their_number() -> No
     assert CountedId.lookups <= 5 * len(markers)
 
 
-def test_a_marker_that_was_seen_again_is_a_young_one() -> None:
+def test_a_marker_seen_again_is_young() -> None:
     runs = OpenRuns()
     for run_id in ("first", "second"):
         runs.remember_marker(run_id)
@@ -63,7 +63,7 @@ def test_a_marker_that_was_seen_again_is_a_young_one() -> None:
     assert list(runs.markers) == ["first", "second"]
 
 
-async def test_a_list_does_not_wait_until_the_leader_was_asked_for_every_marker(
+async def test_a_list_does_not_wait_for_the_marker_check(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = gateway.inside.connection
@@ -87,7 +87,7 @@ async def test_a_list_does_not_wait_until_the_leader_was_asked_for_every_marker(
     assert len(asked) <= 8
 
 
-async def test_all_markers_that_were_removed_are_forgotten_in_the_end(
+async def test_all_removed_markers_are_forgotten_eventually(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(removed_keys, "_MARKERS", 4)
@@ -104,11 +104,11 @@ async def test_all_markers_that_were_removed_are_forgotten_in_the_end(
 
 
 async def open_names(gateway: RunningGateway) -> set[str]:
-    answer = await gateway.http.get("/waits")
-    return {item["name"] for item in answer.json()["items"]}
+    response = await gateway.http.get("/waits")
+    return {item["name"] for item in response.json()["items"]}
 
 
-async def test_a_wait_that_was_removed_without_a_marker_is_found_beside_markers(
+async def test_a_disappeared_wait_is_found_among_markers(
     gateway: RunningGateway,
 ) -> None:
     connection = gateway.inside.connection
@@ -124,7 +124,7 @@ async def test_a_wait_that_was_removed_without_a_marker_is_found_beside_markers(
     await eventually(is_right, describe="the removed wait is not listed any more")
 
 
-async def test_few_questions_show_that_a_bucket_of_many_markers_has_the_history_that_was_read(
+async def test_history_of_a_bucket_with_many_markers_takes_few_requests(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = gateway.inside.connection

@@ -1,4 +1,4 @@
-"""A watch that is asked for when its gateway has just started: it waits for the index, as a list does."""
+"""A watch requested at the start of a gateway waits for the index."""
 
 import asyncio
 from types import ModuleType
@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
     ("path", "endpoint", "reader"),
     [("/runs/watch", list_watch, RunFeedReader), ("/waits/watch", wait_watch, WaitFeedReader)],
 )
-async def test_it_begins_as_soon_as_the_index_is_made(
+async def test_a_watch_at_start_waits_for_the_index(
     config: NatsBackendConfig,
     monkeypatch: pytest.MonkeyPatch,
     path: str,

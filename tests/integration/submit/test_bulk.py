@@ -1,4 +1,4 @@
-"""Bulk operations: what is counted first, and what is then done with runs and with dead letters."""
+"""Bulk operations: counting, and their effect on runs and dead letters."""
 
 import time
 from typing import Any
@@ -15,7 +15,7 @@ from tests.integration.gateway.test_http_errors import assert_problem
 from tests.integration.gateway.test_outage import stored_run_ids
 from tests.integration.submit.test_dlq import letter, put, seqs
 from tests.integration.submit.test_rerun import entry
-from tests.support.running.bulk_operations import begin, config, counts, dry_run, ended_runs, ends, origins
+from tests.support.running.bulk_operations import config, counts, dry_run, ended_runs, ends, origins, start
 from tests.support.running.gateway import RunningGateway
 
 __all__ = ["config"]
@@ -38,7 +38,7 @@ class TestCounting:
     async def test_nothing_matches(self, gateway: RunningGateway) -> None:
         counted = await dry_run(gateway, "/bulk/cancel", {"flow": "none"})
         assert (counted["matched"], counted["sample"]) == (0, [])
-        operation = await begin(gateway, "/bulk/cancel", {"flow": "none"}, token=counted["token"])
+        operation = await start(gateway, "/bulk/cancel", {"flow": "none"}, token=counted["token"])
         assert counts(operation) == ("COMPLETED", 0, 0, 0)
 
     @pytest.mark.parametrize("guard", ["expected_count", "token"])
@@ -47,15 +47,15 @@ class TestCounting:
         token = (await dry_run(gateway, "/bulk/cancel", {"flow": "etl"}))["token"]
         run_ids.append(await gateway.submit("etl"))
         body = {"token": token} if guard == "token" else {"expected_count": 2}
-        answer = await gateway.http.post("/bulk/cancel", params={"flow": "etl"}, json=body)
-        assert "3 match, and 2 were expected" in assert_problem(answer, 409, 30)["detail"]
+        response = await gateway.http.post("/bulk/cancel", params={"flow": "etl"}, json=body)
+        assert "3 match, and 2 were expected" in assert_problem(response, 409, 30)["detail"]
         assert {(await gateway.get(run_id))["status"] for run_id in run_ids} == {"PENDING"}
 
     async def test_fewer_than_expected_are_taken(self, gateway: RunningGateway) -> None:
         run_ids = [await gateway.submit("etl") for _ in range(2)]
         token = (await dry_run(gateway, "/bulk/cancel", {"flow": "etl", "status": "PENDING"}))["token"]
         await gateway.http.post(f"/runs/{run_ids[0]}/cancel")
-        operation = await begin(gateway, "/bulk/cancel", {"status": "PENDING", "flow": "etl"}, token=token)
+        operation = await start(gateway, "/bulk/cancel", {"status": "PENDING", "flow": "etl"}, token=token)
         assert operation["matched"] == 1
 
     @pytest.mark.parametrize(
@@ -67,16 +67,16 @@ class TestCounting:
             ("/bulk/rerun", {"flow": "etl"}, {}),
         ],
     )
-    async def test_the_token_of_another_wish_is_refused(
+    async def test_the_token_of_another_request_is_refused(
         self, gateway: RunningGateway, path: str, query: dict[str, str], options: dict[str, str]
     ) -> None:
         await gateway.submit("etl")
         token = (await dry_run(gateway, "/bulk/cancel", {"flow": "etl"}))["token"]
-        answer = await gateway.http.post(path, params=query, json={"token": token, **options})
-        assert "not that of a dry run" in assert_problem(answer, 409, 30)["detail"]
+        response = await gateway.http.post(path, params=query, json={"token": token, **options})
+        assert "not that of a dry run" in assert_problem(response, 409, 30)["detail"]
 
     @pytest.mark.parametrize("token", ["x", "1-", "-1", "٣-abc", "9" * 50])
-    async def test_a_token_that_is_none(self, gateway: RunningGateway, token: str) -> None:
+    async def test_an_invalid_token_is_refused(self, gateway: RunningGateway, token: str) -> None:
         assert_problem(await gateway.http.post("/bulk/cancel", json={"token": token}), 409, 30)
 
     async def test_too_many_are_refused(
@@ -85,8 +85,8 @@ class TestCounting:
         monkeypatch.setattr(bulk, "MAX_BULK_ITEMS", 3)
         await ended_runs(gateway, 4)
         for body in ({"dry_run": True}, {"expected_count": 100}):
-            answer = await gateway.http.post("/bulk/rerun", json=body)
-            assert "more than 3 match; narrow the filter" in assert_problem(answer, 409, 30)["detail"]
+            response = await gateway.http.post("/bulk/rerun", json=body)
+            assert "more than 3 match; narrow the filter" in assert_problem(response, 409, 30)["detail"]
 
     @pytest.mark.parametrize(
         ("body", "field"),
@@ -101,7 +101,7 @@ class TestCounting:
             ({"dry_run": True, "reason": "x" * 1001}, "reason"),
         ],
     )
-    async def test_a_body_that_makes_no_sense(
+    async def test_an_invalid_body_is_refused(
         self, gateway: RunningGateway, body: dict[str, Any], field: str
     ) -> None:
         [error] = assert_problem(await gateway.http.post("/bulk/cancel", json=body), 422, 2)["errors"]
@@ -109,8 +109,8 @@ class TestCounting:
 
     @pytest.mark.parametrize("path", ["/bulk/rerun", "/dlq/replay"])
     async def test_no_task_is_common_to_many_runs(self, gateway: RunningGateway, path: str) -> None:
-        answer = await gateway.http.post(path, json={"dry_run": True, "mode": "task"})
-        [error] = assert_problem(answer, 422, 2)["errors"]
+        response = await gateway.http.post(path, json={"dry_run": True, "mode": "task"})
+        [error] = assert_problem(response, 422, 2)["errors"]
         assert (error["field"], "expected start or failed" in error["message"]) == ("mode", True)
 
     @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ class TestCounting:
             ("/dlq/delete", {"reason": ","}, "reason"),
         ],
     )
-    async def test_a_query_that_is_not_understood(
+    async def test_an_invalid_query_is_refused(
         self, gateway: RunningGateway, path: str, query: dict[str, str], field: str
     ) -> None:
-        answer = await gateway.http.post(path, params=query, json={"dry_run": True})
-        [error] = assert_problem(answer, 422, 17)["errors"]
+        response = await gateway.http.post(path, params=query, json={"dry_run": True})
+        [error] = assert_problem(response, 422, 17)["errors"]
         assert error["field"] == field
 
 
@@ -137,7 +137,7 @@ class TestRuns:
         other = await gateway.submit("other")
         asked, asked_at = {"flow": "etl"}, time.time()
         token = (await dry_run(gateway, "/bulk/cancel", asked, reason="a typo"))["token"]
-        operation = await begin(gateway, "/bulk/cancel", asked, token=token, reason="a typo")
+        operation = await start(gateway, "/bulk/cancel", asked, token=token, reason="a typo")
         assert (operation["query"], operation["reason"], operation["matched"]) == (
             {"flow": ["etl"]},
             "a typo",
@@ -152,26 +152,26 @@ class TestRuns:
             assert run["cancel_requested_by"] == f"bulk:{record['bulk_id']}"
         assert (await gateway.get(other))["status"] == "PENDING"
 
-    async def test_what_was_asked_for_already_is_skipped(self, gateway: RunningGateway) -> None:
+    async def test_runs_with_a_cancel_request_are_skipped(self, gateway: RunningGateway) -> None:
         run_ids = [await gateway.submit("etl") for _ in range(3)]
         await gateway.http.post(f"/runs/{run_ids[0]}/cancel")
         await gateway.ends(run_ids[0])
-        record = await ends(gateway, await begin(gateway, "/bulk/cancel", expected_count=3))
+        record = await ends(gateway, await start(gateway, "/bulk/cancel", expected_count=3))
         assert counts(record) == ("COMPLETED", 2, 1, 0)
 
-    async def test_each_run_is_repeated_once(self, gateway: RunningGateway) -> None:
+    async def test_each_run_is_rerun_once(self, gateway: RunningGateway) -> None:
         run_ids = await ended_runs(gateway, 70)
         record = await ends(
-            gateway, await begin(gateway, "/bulk/rerun", {"status": "FAILED"}, expected_count=70)
+            gateway, await start(gateway, "/bulk/rerun", {"status": "FAILED"}, expected_count=70)
         )
         assert counts(record) == ("COMPLETED", 70, 0, 0)
         repeated = await origins(gateway, await stored_run_ids(gateway))
         assert repeated == dict.fromkeys(run_ids, 1)
 
-    async def test_what_cannot_be_repeated_is_told(self, gateway: RunningGateway) -> None:
+    async def test_runs_that_cannot_be_rerun_are_reported(self, gateway: RunningGateway) -> None:
         ended = await ended_runs(gateway, 1)
         open_run = await gateway.submit("chain")
-        record = await ends(gateway, await begin(gateway, "/bulk/rerun", {"flow": "chain"}, expected_count=2))
+        record = await ends(gateway, await start(gateway, "/bulk/rerun", {"flow": "chain"}, expected_count=2))
         assert counts(record) == ("COMPLETED", 1, 0, 1)
         [error] = record["errors"]
         assert (error["item"], error["err_id"]) == (open_run, "ERR-PYOCO-0025")
@@ -181,18 +181,18 @@ class TestRuns:
     async def test_only_the_first_errors_are_kept(self, gateway: RunningGateway) -> None:
         for _ in range(25):
             await gateway.submit("etl")
-        record = await ends(gateway, await begin(gateway, "/bulk/rerun", expected_count=25))
+        record = await ends(gateway, await start(gateway, "/bulk/rerun", expected_count=25))
         assert (counts(record), len(record["errors"])) == (("COMPLETED", 0, 0, 25), 20)
 
     async def test_a_rerun_from_what_failed(self, gateway: RunningGateway) -> None:
         [origin] = await ended_runs(gateway, 1, tasks={"load": "SUCCEEDED", "store": "FAILED"})
         await Journal(gateway.inside.connection).append(origin, entry("load"))
-        await ends(gateway, await begin(gateway, "/bulk/rerun", expected_count=1, mode="failed"))
+        await ends(gateway, await start(gateway, "/bulk/rerun", expected_count=1, mode="failed"))
         [run_id] = await stored_run_ids(gateway) - {origin}
         assert (await gateway.get(run_id))["rerun_mode"] == "failed"
         assert [each.task for each in await Journal(gateway.inside.connection).entries(run_id)] == ["load"]
 
-    async def test_taken_again_it_leaves_no_second_journal(self, gateway: RunningGateway) -> None:
+    async def test_a_repeated_step_leaves_no_second_journal(self, gateway: RunningGateway) -> None:
         [origin] = await ended_runs(gateway, 1, tasks={"load": "SUCCEEDED", "store": "FAILED"})
         journal = Journal(gateway.inside.connection)
         await journal.append(origin, entry("load"))
@@ -218,18 +218,18 @@ class TestLetters:
         await put(gateway, *(letter(tag="gpu" if number % 2 else "cpu") for number in range(10)))
         counted = await dry_run(gateway, "/dlq/delete", {"tag": "gpu"})
         assert (counted["matched"], counted["sample"]) == (5, ["10", "8", "6", "4", "2"])
-        operation = await begin(gateway, "/dlq/delete", {"tag": "gpu"}, token=counted["token"])
+        operation = await start(gateway, "/dlq/delete", {"tag": "gpu"}, token=counted["token"])
         assert counts(await ends(gateway, operation)) == ("COMPLETED", 5, 0, 0)
         assert await seqs(gateway) == [9, 7, 5, 3, 1]
 
-    async def test_each_run_of_matching_letters_is_repeated_once(self, gateway: RunningGateway) -> None:
+    async def test_each_run_of_matching_letters_is_rerun_once(self, gateway: RunningGateway) -> None:
         first, second = await ended_runs(gateway, 2)
         gone = new_run_id()
         named = [first, second, first, gone, None]
         await put(
             gateway, *(letter(run_id=run_id) for run_id in named), letter(reason="timeout", run_id=second)
         )
-        operation = await begin(
+        operation = await start(
             gateway, "/dlq/replay", {"reason": "execution_error"}, expected_count=5, delete=True
         )
         record = await ends(gateway, operation)

@@ -1,4 +1,4 @@
-"""Bulk operations as they go on: told, stopped, and finished by whichever gateway lives."""
+"""Progress of bulk operations: reported, stopped, and finished by another gateway."""
 
 import asyncio
 import shutil
@@ -28,16 +28,16 @@ from tests.support.broker.nats_server import NatsServer
 from tests.support.places import ROOT
 from tests.support.programs import running
 from tests.support.running.bulk_operations import (
-    Held,
-    begin,
+    HeldRunner,
     config,
     counts,
-    die,
+    crash,
     ended_runs,
     ends,
     get,
-    looking_on,
     origins,
+    start,
+    without_lease,
 )
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.settings import unchecked
@@ -50,15 +50,17 @@ DYING = ("tests.support.running.crashing_gateway", "item", "300")
 
 class TestProgress:
     @pytest.mark.parametrize("bulk_id", ["00000000-0000-4000-8000-000000000000", "a.b", "*"])
-    async def test_an_operation_that_does_not_exist(self, gateway: RunningGateway, bulk_id: str) -> None:
+    async def test_an_unknown_operation_is_a_404(self, gateway: RunningGateway, bulk_id: str) -> None:
         assert_problem(await gateway.http.get(f"/bulk/{bulk_id}"), 404, 29)
         assert_problem(await gateway.http.post(f"/bulk/{bulk_id}/stop"), 404, 29)
 
-    async def test_the_newest_is_listed_first_and_their_parts_are_not(self, gateway: RunningGateway) -> None:
+    async def test_operations_are_listed_newest_first_without_their_parts(
+        self, gateway: RunningGateway
+    ) -> None:
         await put(gateway, letter(), letter())
-        first = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=5))
+        first = await ends(gateway, await start(gateway, "/dlq/delete", expected_count=5))
         await put(gateway, letter())
-        second = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=5))
+        second = await ends(gateway, await start(gateway, "/dlq/delete", expected_count=5))
         assert (await gateway.http.get("/bulk")).json() == {"items": [second, first]}
 
     async def test_many_items_are_stored_in_parts(
@@ -67,7 +69,7 @@ class TestProgress:
         monkeypatch.setattr(bulk_records, "PART_ITEMS", 7)
         monkeypatch.setattr(bulk_runner, "_GROUP", 5)
         await put(gateway, *(letter() for _ in range(30)))
-        record = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=30))
+        record = await ends(gateway, await start(gateway, "/dlq/delete", expected_count=30))
         assert counts(record) == ("COMPLETED", 30, 0, 0)
         assert await seqs(gateway) == []
         # The record and its parts.
@@ -77,9 +79,9 @@ class TestProgress:
 
     async def test_it_can_be_stopped(self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bulk_runner, "_GROUP", 2)
-        held = Held(gateway, after=4)
+        held = HeldRunner(gateway, after=4)
         await put(gateway, *(letter() for _ in range(10)))
-        operation = await begin(gateway, "/dlq/delete", expected_count=10)
+        operation = await start(gateway, "/dlq/delete", expected_count=10)
         await held.reached.wait()
         stopped = (await gateway.http.post(f"/bulk/{operation['bulk_id']}/stop")).json()
         assert counts(stopped) == ("STOPPED", 4, 0, 0)
@@ -100,21 +102,21 @@ class TestProgress:
         # The large one is the first in every order.
         monkeypatch.setattr(bulk, "uuid4", iter([UUID(int=1), UUID(int=2)]).__next__)
         await put(gateway, *(letter(tag="large") for _ in range(20)), letter(tag="small"))
-        held = Held(gateway, after=2)
-        large = await begin(gateway, "/dlq/delete", {"tag": "large"}, expected_count=20)
+        held = HeldRunner(gateway, after=2)
+        large = await start(gateway, "/dlq/delete", {"tag": "large"}, expected_count=20)
         await held.reached.wait()
-        small = await begin(gateway, "/dlq/delete", {"tag": "small"}, expected_count=1)
+        small = await start(gateway, "/dlq/delete", {"tag": "small"}, expected_count=1)
         held.go_on.set()
         done_at = (await ends(gateway, small))["finished_at"]
         assert done_at < (await ends(gateway, large))["finished_at"]
 
-    async def test_the_list_of_items_is_gone(
+    async def test_a_lost_item_list_stops_the_operation(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(bulk_runner, "_GROUP", 2)
-        held = Held(gateway, after=2)
+        held = HeldRunner(gateway, after=2)
         await put(gateway, *(letter() for _ in range(6)))
-        operation = await begin(gateway, "/dlq/delete", expected_count=6)
+        operation = await start(gateway, "/dlq/delete", expected_count=6)
         await held.reached.wait()
         part = f"$KV.pyoco_bulk.{operation['bulk_id']}.0"
         await jetstream_api.purge(gateway.inside.connection, "KV_pyoco_bulk", part)
@@ -123,17 +125,17 @@ class TestProgress:
         assert counts(record) == ("STOPPED", 4, 0, 0)
         assert "not stored any more" in record["errors"][0]["message"]
 
-    async def test_an_item_that_meets_an_unforeseen_error_is_told(self, gateway: RunningGateway) -> None:
+    async def test_an_unexpected_error_of_an_item_is_reported(self, gateway: RunningGateway) -> None:
         async def broken(record: BulkRecord, item: BulkItem) -> StepResult:
             raise ZeroDivisionError("oh")
 
         gateway.inside.bulk.runner._steps.take = broken  # type: ignore[method-assign]
         await put(gateway, letter())
-        record = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=1))
+        record = await ends(gateway, await start(gateway, "/dlq/delete", expected_count=1))
         assert counts(record) == ("COMPLETED", 0, 0, 1)
         assert record["errors"] == [{"item": "1", "err_id": None, "message": "ZeroDivisionError: oh"}]
 
-    async def test_an_item_that_nats_never_takes_does_not_stop_the_rest(
+    async def test_an_item_that_cannot_be_stored_does_not_stop_the_rest(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(bulk_runner, "_RETRY_SEC", (0.0, 0.0))
@@ -148,15 +150,17 @@ class TestProgress:
 
         gateway.inside.bulk.runner._steps.take = flaky  # type: ignore[method-assign]
         await put(gateway, letter(), letter())
-        record = await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=2))
+        record = await ends(gateway, await start(gateway, "/dlq/delete", expected_count=2))
         assert counts(record) == ("COMPLETED", 1, 0, 1)
         assert (tries, record["errors"][0]["err_id"]) == ({"1": 3, "2": 2}, "ERR-PYOCO-0003")
 
-    async def test_an_outage_is_waited_for(self, own_nats: NatsServer, config: NatsBackendConfig) -> None:
+    async def test_an_operation_waits_for_the_end_of_an_outage(
+        self, own_nats: NatsServer, config: NatsBackendConfig
+    ) -> None:
         async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
-            held = Held(gateway, after=1)
+            held = HeldRunner(gateway, after=1)
             await put(gateway, *(letter() for _ in range(3)))
-            operation = await begin(gateway, "/dlq/delete", expected_count=3)
+            operation = await start(gateway, "/dlq/delete", expected_count=3)
             await held.reached.wait()
             own_nats.kill()
             held.go_on.set()
@@ -172,7 +176,7 @@ class TestProgress:
     ) -> None:
         async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
             await put(gateway, *(letter() for _ in range(3)))
-            await ends(gateway, await begin(gateway, "/dlq/delete", expected_count=3))
+            await ends(gateway, await start(gateway, "/dlq/delete", expected_count=3))
 
             async def has_learnt() -> bool:
                 return gateway.inside.bulk.runner._revision > 2
@@ -200,72 +204,72 @@ class TestProgress:
 
 
 class TestTakeover:
-    async def test_another_gateway_finishes_what_one_has_begun(
+    async def test_another_gateway_finishes_an_operation(
         self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The first one dies with some of a group done and none of it recorded."""
+        """The first one crashes with part of a group done and none of it recorded."""
         monkeypatch.setattr(bulk_runner, "_GROUP", 8)
         run_ids = await ended_runs(gateway, 30)
-        held = Held(gateway, after=12)
-        operation = await begin(gateway, "/bulk/rerun", {"status": "FAILED"}, expected_count=30)
+        held = HeldRunner(gateway, after=12)
+        operation = await start(gateway, "/bulk/rerun", {"status": "FAILED"}, expected_count=30)
         await held.reached.wait()
         await eventually(lambda: held.taken == 12, describe="the others of the group are done")
         assert (await get(gateway, operation["bulk_id"]))["done"] == 8
         async with running_gateway(config) as other:
-            await die(gateway)
+            await crash(gateway)
             record = await ends(other, operation)
             assert counts(record) == ("COMPLETED", 30, 0, 0)
             assert await origins(other, await stored_run_ids(other)) == dict.fromkeys(run_ids, 1)
 
-    async def test_a_gateway_that_stops_hands_over_at_once(
+    async def test_a_stopping_gateway_releases_the_lease(
         self, config: NatsBackendConfig, gateway: RunningGateway
     ) -> None:
         patient = unchecked(config, sweep_interval_sec=NEVER_SEC)
         await put(gateway, *(letter() for _ in range(5)))
         async with running_gateway(patient) as first:
-            held = Held(first, after=2)
-            with looking_on(gateway):
-                operation = await begin(first, "/dlq/delete", expected_count=5)
+            held = HeldRunner(first, after=2)
+            with without_lease(gateway):
+                operation = await start(first, "/dlq/delete", expected_count=5)
                 await held.reached.wait()
             assert first.inside.bulk.runner.lease.held
         # Its lease would have lasted for hours.
         record = await ends(gateway, operation)
         assert (record["state"], record["done"] + record["skipped"]) == ("COMPLETED", 5)
 
-    async def test_one_gateway_works_while_the_other_looks_on(self, config: NatsBackendConfig) -> None:
+    async def test_only_the_lease_holder_executes_operations(self, config: NatsBackendConfig) -> None:
         # A lease is not renewed while the items in hand are held.
         async with running_gateway(unchecked(config, sweep_interval_sec=NEVER_SEC)) as gateway:
             await put(gateway, *(letter() for _ in range(5)))
-            held = Held(gateway, after=2)
+            held = HeldRunner(gateway, after=2)
             async with running_gateway(config) as other:
-                with looking_on(other):
-                    await begin(gateway, "/dlq/delete", {"q": "broke"}, expected_count=5)
+                with without_lease(other):
+                    await start(gateway, "/dlq/delete", {"q": "broke"}, expected_count=5)
                     await held.reached.wait()
                 await put(other, letter(tag="gpu"))
-                second = await begin(other, "/dlq/delete", {"tag": "gpu"}, expected_count=1)
+                second = await start(other, "/dlq/delete", {"tag": "gpu"}, expected_count=1)
                 assert not other.inside.bulk.runner.lease.held
                 held.go_on.set()
                 # Whichever gateway does it.
                 assert (await ends(other, second))["state"] == "COMPLETED"
             await eventually(
                 lambda: not gateway.inside.bulk.runner.lease.held,
-                describe="nobody holds what is not needed",
+                describe="the lease is released",
             )
 
-    async def test_a_gateway_that_is_killed(self, config: NatsBackendConfig) -> None:
+    async def test_a_killed_gateway_is_replaced(self, config: NatsBackendConfig) -> None:
         count = 1200
         settings = {"PYOCO_NATS_URL": config.nats_url, "PYOCO_SWEEP_INTERVAL_SEC": "0.2"}
         async with running_gateway(config) as survivor:
             run_ids = await ended_runs(survivor, count)
             with (
-                looking_on(survivor),
+                without_lease(survivor),
                 running(*DYING, "up", "--port", "0", cwd=ROOT, **settings) as (program, told),
             ):
                 async with httpx.AsyncClient(base_url=told["url"], timeout=LIMIT_SEC) as http:
                     query = {"status": "FAILED"}
-                    answer = await http.post("/bulk/rerun", params=query, json={"expected_count": count})
-                    assert answer.status_code == 200, answer.text
-                    operation = answer.json()["operation"]
+                    response = await http.post("/bulk/rerun", params=query, json={"expected_count": count})
+                    assert response.status_code == 200, response.text
+                    operation = response.json()["operation"]
                 assert await asyncio.to_thread(program.end) == -signal.SIGKILL
                 before = await get(survivor, operation["bulk_id"])
             assert (before["state"], 0 < before["done"] < count) == ("RUNNING", True)

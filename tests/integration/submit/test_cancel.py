@@ -1,4 +1,4 @@
-"""Cancelling: every wish converges, whoever is alive, and an ended run never changes."""
+"""Cancelling: every request converges, and an ended run never changes."""
 
 import asyncio
 import os
@@ -19,15 +19,15 @@ from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 
 async def cancel(gateway: RunningGateway, run_id: str, **body: Any) -> dict[str, Any]:
-    answer = await gateway.http.post(f"/runs/{run_id}/cancel", json=body) if body else None
-    answer = answer or await gateway.http.post(f"/runs/{run_id}/cancel")
-    assert answer.status_code == 200, answer.text
-    run: dict[str, Any] = answer.json()
+    response = await gateway.http.post(f"/runs/{run_id}/cancel", json=body) if body else None
+    response = response or await gateway.http.post(f"/runs/{run_id}/cancel")
+    assert response.status_code == 200, response.text
+    run: dict[str, Any] = response.json()
     return run
 
 
 async def last_task_runs(gateway: RunningGateway, run_id: str) -> None:
-    """The one of `holding-twice` that is deaf to a cancel until its file is there."""
+    """The task of `holding-twice` that ignores a cancel until its file exists."""
 
     async def there() -> bool:
         return bool((await gateway.get(run_id))["tasks"].get("hold_again") == "RUNNING")
@@ -35,7 +35,7 @@ async def last_task_runs(gateway: RunningGateway, run_id: str) -> None:
     await eventually(there, describe="the last task runs")
 
 
-async def test_a_cooperative_task_stops_at_the_word_and_not_at_the_next_heartbeat(
+async def test_a_cooperative_task_stops_at_the_notification(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     marker = tmp_path / "started"
@@ -44,16 +44,16 @@ async def test_a_cooperative_task_stops_at_the_word_and_not_at_the_next_heartbea
         run_id = await gateway.submit("waiting", params={"path": str(tmp_path / "x"), "started": str(marker)})
         await started_pid(marker)
         asked_at = time.time()
-        answer = await cancel(gateway, run_id, reason="not needed any more")
-        assert answer["status"] == "CANCELLING"
-        assert answer["cancel_requested_at"] >= asked_at
+        response = await cancel(gateway, run_id, reason="not needed any more")
+        assert response["status"] == "CANCELLING"
+        assert response["cancel_requested_at"] >= asked_at
         run = await gateway.ends(run_id)
         assert run["status"] == "CANCELLED"
         assert run["cancel_reason"] == "not needed any more"
         assert await eventually(lambda: queue_is_empty(gateway), describe="the job is acked")
 
 
-async def test_a_task_that_does_not_stop_is_ended_after_the_grace_period(
+async def test_a_task_that_ignores_the_cancel_is_killed_after_the_grace_period(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     counter = tmp_path / "began"
@@ -68,7 +68,7 @@ async def test_a_task_that_does_not_stop_is_ended_after_the_grace_period(
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
-async def test_an_embedded_flow_that_does_not_stop_is_left_behind(
+async def test_an_embedded_flow_that_ignores_the_cancel_is_abandoned(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where pyoco makes the artifacts folder of an embedded flow
@@ -100,16 +100,18 @@ async def test_a_pending_run_is_cancelled_without_any_worker_and_never_executed(
     assert not counter.exists()
 
 
-async def test_an_ended_run_is_answered_as_it_is(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+async def test_cancelling_an_ended_run_changes_nothing(
+    config: NatsBackendConfig, gateway: RunningGateway
+) -> None:
     async with serving_worker(config):
         for flow, status in (("noop", "COMPLETED"), ("failing", "FAILED")):
             ended = await gateway.ends(await gateway.submit(flow))
-            answer = await cancel(gateway, ended["run_id"])
-            assert (answer["status"], answer["updated_at"]) == (status, ended["updated_at"])
-            assert answer["cancel_requested_at"] is None
+            response = await cancel(gateway, ended["run_id"])
+            assert (response["status"], response["updated_at"]) == (status, ended["updated_at"])
+            assert response["cancel_requested_at"] is None
 
 
-async def test_asking_twice_is_asking_once(
+async def test_a_second_cancel_changes_nothing(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     marker = tmp_path / "started"
@@ -173,7 +175,7 @@ async def test_a_run_whose_worker_died_is_cancelled_by_the_next_one_without_exec
     assert not counter.exists()
 
 
-async def test_bad_cancels_are_refused(gateway: RunningGateway) -> None:
+async def test_invalid_cancels_are_refused(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop")
     for no_run in ("nope", f"{os.urandom(4).hex()}.*", "*", ">"):
         assert_problem(await gateway.http.post(f"/runs/{no_run}/cancel"), 404, 5)

@@ -1,4 +1,4 @@
-"""Which dead letters a page shows and a bulk operation acts on, whatever a replica or a new stream says."""
+"""Lists and bulk operations identify dead letters despite lagging replicas and recreated streams."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from pyoco_server.config import NatsBackendConfig
 from tests.integration.gateway.test_outage import stored_run_ids
 from tests.integration.submit.test_dlq import dlq, letter, put, seqs
 from tests.integration.submit.test_rerun import end
-from tests.support.running.bulk_operations import begin, counts, ends, looking_on
+from tests.support.running.bulk_operations import counts, ends, start, without_lease
 from tests.support.running.gateway import RunningGateway
 
 
@@ -22,8 +22,8 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.2)
 
 
-async def make_anew(gateway: RunningGateway) -> None:
-    """The stream of dead letters is deleted and made again, by an operator: it counts from 1."""
+async def recreate(gateway: RunningGateway) -> None:
+    """An operator deletes and recreates the stream of dead letters: it counts from 1."""
     connection = gateway.inside.connection
     await jetstream_api.call(connection, f"STREAM.DELETE.{gateway.inside.config.dlq_stream}")
     await ensure_resources(connection)
@@ -31,27 +31,27 @@ async def make_anew(gateway: RunningGateway) -> None:
 
 class TestBulkItems:
     @pytest.mark.parametrize("path", ["/dlq/delete", "/dlq/replay"])
-    async def test_a_letter_that_has_the_sequence_of_a_counted_one_is_left_alone(
+    async def test_a_letter_with_a_reused_sequence_is_skipped(
         self, gateway: RunningGateway, path: str
     ) -> None:
         run_id = await end(gateway, await gateway.submit("chain"))
         await put(gateway, *(letter(timestamp=float(number)) for number in range(3)))
-        with looking_on(gateway):
-            operation = await begin(gateway, path, expected_count=3)
-            await make_anew(gateway)
+        with without_lease(gateway):
+            operation = await start(gateway, path, expected_count=3)
+            await recreate(gateway)
             await put(gateway, letter(run_id=run_id, timestamp=4.0), letter(run_id=run_id, timestamp=5.0))
         record = await ends(gateway, operation)
         assert counts(record) == ("COMPLETED", 0, 3, 0)
         assert await seqs(gateway) == [2, 1]
         assert await stored_run_ids(gateway) == {run_id}
 
-    async def test_items_of_an_earlier_version_are_taken_by_their_sequence(
+    async def test_items_of_an_earlier_version_are_matched_by_sequence(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("pyoco_server.broker.stores.bulk_records._DIGESTS", "elsewhere")
         await put(gateway, letter(), letter())
-        with looking_on(gateway):
-            operation = await begin(gateway, "/dlq/delete", expected_count=2)
+        with without_lease(gateway):
+            operation = await start(gateway, "/dlq/delete", expected_count=2)
             monkeypatch.undo()
         assert counts(await ends(gateway, operation)) == ("COMPLETED", 2, 0, 0)
 
@@ -59,7 +59,7 @@ class TestBulkItems:
 class TestPages:
     @pytest.fixture
     def lagging(self, monkeypatch: pytest.MonkeyPatch) -> int:
-        """Every direct read is answered by a replica that has nothing behind this sequence yet."""
+        """Every direct read comes from a replica that has nothing after this sequence."""
         last = 4
 
         async def from_a_replica_that_lags(*args: Any, **kwargs: Any) -> list[StreamMessage]:
@@ -69,7 +69,7 @@ class TestPages:
         monkeypatch.setattr(dead_letters, "read_batch", from_a_replica_that_lags)
         return last
 
-    async def test_the_newest_are_shown_although_a_replica_does_not_have_them(
+    async def test_the_newest_letters_are_listed_despite_a_lagging_replica(
         self, gateway: RunningGateway, lagging: int
     ) -> None:
         await put(gateway, *(letter() for _ in range(lagging + 3)))
@@ -78,7 +78,7 @@ class TestPages:
         second = await dlq(gateway, limit=5, cursor=first["next_cursor"])
         assert ([item["seq"] for item in second["items"]], second["next_cursor"]) == ([2, 1], None)
 
-    async def test_those_of_a_tag_are_found_behind_others(
+    async def test_letters_of_a_tag_are_found_among_others(
         self, gateway: RunningGateway, lagging: int
     ) -> None:
         await put(gateway, *(letter(tag=tag) for tag in ["gpu", "cpu"] * 4))

@@ -1,4 +1,4 @@
-"""Dead letters over HTTP: found, read, replayed as new runs, deleted."""
+"""Dead letters over HTTP: list, get, replay, delete."""
 
 import time
 from dataclasses import replace
@@ -33,9 +33,9 @@ async def put(gateway: RunningGateway, *letters: DeadLetter) -> None:
 
 
 async def dlq(gateway: RunningGateway, **query: Any) -> dict[str, Any]:
-    answer = await gateway.http.get("/dlq", params=query)
-    assert answer.status_code == 200, answer.text
-    page: dict[str, Any] = answer.json()
+    response = await gateway.http.get("/dlq", params=query)
+    assert response.status_code == 200, response.text
+    page: dict[str, Any] = response.json()
     return page
 
 
@@ -45,11 +45,11 @@ async def seqs(gateway: RunningGateway, **query: Any) -> list[int]:
     return [item["seq"] for item in page["items"]]
 
 
-async def test_a_fresh_server_has_none(gateway: RunningGateway) -> None:
+async def test_a_fresh_server_has_no_letters(gateway: RunningGateway) -> None:
     assert await dlq(gateway) == {"items": [], "next_cursor": None}
 
 
-async def test_a_run_that_failed_leaves_one(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+async def test_a_failed_run_leaves_a_letter(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     submitted_at = time.time()
     async with serving_worker(config):
         run_id = (await gateway.ends(await gateway.submit("failing", tags=["night"])))["run_id"]
@@ -130,12 +130,12 @@ async def test_filters(gateway: RunningGateway, query: dict[str, str], found: li
         ([("tag", "a"), ("tag", "b")], "tag"),
     ],
 )
-async def test_a_query_that_is_not_understood(gateway: RunningGateway, query: Any, field: str) -> None:
+async def test_an_invalid_query_is_refused(gateway: RunningGateway, query: Any, field: str) -> None:
     [error] = assert_problem(await gateway.http.get("/dlq", params=query), 422, 17)["errors"]
     assert error["field"] == field
 
 
-async def test_pages_stay_right_while_letters_come_and_go(gateway: RunningGateway) -> None:
+async def test_pages_are_stable_while_letters_change(gateway: RunningGateway) -> None:
     await put(gateway, *(letter(error=str(number)) for number in range(7)))
     first = await dlq(gateway, limit=2)
     await put(gateway, letter(error="new"))
@@ -164,22 +164,22 @@ async def test_a_stream_with_gaps_is_read_to_its_end(
     assert [seq for seq, _ in found] == [25, 20, 15]
 
 
-async def test_one_page_reads_no_more_than_it_may(
+async def test_one_page_reads_a_bounded_number(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dead_letters, "_NARROW", 4)
     monkeypatch.setattr(letter_operations, "_PAGE_READS", 4)
     await put(gateway, letter(flow_name="rare"), *(letter() for _ in range(9)))
-    wanted = LetterFilter(flow="rare")
+    letter_filter = LetterFilter(flow="rare")
     before, found, pages = None, [], 0
     while pages == 0 or before is not None:
-        page = await letter_page(gateway.inside.dead_letters, wanted, before=before, limit=5)
+        page = await letter_page(gateway.inside.dead_letters, letter_filter, before=before, limit=5)
         found += [stored.seq for stored in page.letters]
         before, pages = page.before, pages + 1
     assert (found, pages) == ([1], 3)
 
 
-async def test_something_else_in_the_stream_is_shown_as_such(gateway: RunningGateway) -> None:
+async def test_a_foreign_message_is_listed_as_invalid(gateway: RunningGateway) -> None:
     published_at = time.time()
     await publish_acked(gateway.inside.connection, "pyoco.dlq.default", b"\xffnonsense")
     [item] = (await dlq(gateway))["items"]
@@ -190,16 +190,16 @@ async def test_something_else_in_the_stream_is_shown_as_such(gateway: RunningGat
 
 @pytest.mark.parametrize("seq", ["1", "0", "-1", "x", "9" * 30, "1.5", "١"])
 @pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
-async def test_a_letter_that_is_not_there(gateway: RunningGateway, method: str, seq: str) -> None:
+async def test_an_unknown_letter_is_a_404(gateway: RunningGateway, method: str, seq: str) -> None:
     path = f"/dlq/{seq}/replay" if method == "POST" else f"/dlq/{seq}"
     assert_problem(await gateway.http.request(method, path), 404, 27)
 
 
-async def test_a_deleted_letter_is_gone_and_its_run_is_not(gateway: RunningGateway) -> None:
+async def test_deleting_a_letter_keeps_its_run(gateway: RunningGateway) -> None:
     run_id = await end(gateway, await gateway.submit("chain"))
     await put(gateway, letter(run_id=run_id), letter())
-    answer = await gateway.http.delete("/dlq/1")
-    assert answer.json() == {"seq": 1, "deleted": True}
+    response = await gateway.http.delete("/dlq/1")
+    assert response.json() == {"seq": 1, "deleted": True}
     assert await seqs(gateway) == [2]
     assert_problem(await gateway.http.delete("/dlq/1"), 404, 27)
     assert (await gateway.get(run_id))["status"] == "FAILED"
@@ -208,9 +208,9 @@ async def test_a_deleted_letter_is_gone_and_its_run_is_not(gateway: RunningGatew
 async def test_a_replay_is_a_new_run_of_the_same_work(gateway: RunningGateway) -> None:
     origin = await end(gateway, (await gateway.submit_yaml(YAML, tag="gpu")).json()["run_id"])
     await put(gateway, letter(run_id=origin, tag="gpu"))
-    answer = await gateway.http.post("/dlq/1/replay")
-    assert answer.status_code == 200, answer.text
-    accepted = answer.json()
+    response = await gateway.http.post("/dlq/1/replay")
+    assert response.status_code == 200, response.text
+    accepted = response.json()
     assert accepted == {
         "seq": 1,
         "run_id": accepted["run_id"],
@@ -226,12 +226,12 @@ async def test_a_replay_is_a_new_run_of_the_same_work(gateway: RunningGateway) -
     assert await seqs(gateway) == [1]
 
 
-async def test_a_replay_from_what_failed_that_removes_the_letter(gateway: RunningGateway) -> None:
+async def test_a_replay_from_the_failed_tasks_deletes_the_letter(gateway: RunningGateway) -> None:
     origin = await end(gateway, await gateway.submit("chain"))
     await put(gateway, letter(run_id=origin))
-    answer = await gateway.http.post("/dlq/1/replay", json={"mode": "failed", "delete": True})
-    assert answer.json()["deleted"] is True
-    assert (await gateway.get(answer.json()["run_id"]))["rerun_mode"] == "failed"
+    response = await gateway.http.post("/dlq/1/replay", json={"mode": "failed", "delete": True})
+    assert response.json()["deleted"] is True
+    assert (await gateway.get(response.json()["run_id"]))["rerun_mode"] == "failed"
     assert await seqs(gateway) == []
 
 
@@ -242,28 +242,30 @@ class TestNotReplayable:
         assert await seqs(gateway) == [1]
         return detail
 
-    async def test_it_names_no_run(self, gateway: RunningGateway) -> None:
+    async def test_a_letter_without_a_run_is_not_replayable(self, gateway: RunningGateway) -> None:
         assert "names no run" in await self.refused(gateway, letter(reason="invalid_job"), delete=True)
 
-    async def test_its_run_is_gone(self, gateway: RunningGateway) -> None:
+    async def test_a_letter_of_a_deleted_run_is_not_replayable(self, gateway: RunningGateway) -> None:
         run_id = new_run_id()
         assert f"run {run_id} of dead letter 1 is not stored" in await self.refused(
             gateway, letter(run_id=run_id), delete=True
         )
 
-    async def test_its_run_id_is_nonsense(self, gateway: RunningGateway) -> None:
+    async def test_a_letter_with_an_invalid_run_id_is_not_replayable(self, gateway: RunningGateway) -> None:
         assert "is not stored" in await self.refused(gateway, letter(run_id="a.*"))
 
-    async def test_its_flow_yaml_is_gone(self, gateway: RunningGateway) -> None:
+    async def test_a_letter_without_its_flow_yaml_is_not_replayable(self, gateway: RunningGateway) -> None:
         run_id = await end(gateway, (await gateway.submit_yaml(YAML)).json()["run_id"])
         await Journal(gateway.inside.connection).remove(run_id)
         assert "flow.yaml" in await self.refused(gateway, letter(run_id=run_id))
 
-    async def test_its_run_has_not_ended(self, gateway: RunningGateway) -> None:
+    async def test_a_letter_of_an_open_run_is_not_replayable(self, gateway: RunningGateway) -> None:
         run_id = await gateway.submit("noop")
         assert "is PENDING" in await self.refused(gateway, letter(run_id=run_id))
 
-    async def test_nothing_failed_in_it(self, gateway: RunningGateway) -> None:
+    async def test_a_letter_without_failed_tasks_is_not_replayable_from_them(
+        self, gateway: RunningGateway
+    ) -> None:
         run_id = await gateway.submit("noop")
         stored = await gateway.inside.runs.store.get(run_id)
         assert stored is not None
@@ -275,13 +277,13 @@ class TestNotReplayable:
 @pytest.mark.parametrize(
     "body", [{"mode": "task"}, {"mode": "begin"}, {"mode": None}, {"delete": "yes"}, {"x": 1}]
 )
-async def test_a_replay_that_makes_no_sense(gateway: RunningGateway, body: dict[str, Any]) -> None:
+async def test_an_invalid_replay_is_refused(gateway: RunningGateway, body: dict[str, Any]) -> None:
     await put(gateway, letter(run_id=RUN_ID))
     [error] = assert_problem(await gateway.http.post("/dlq/1/replay", json=body), 422, 2)["errors"]
     assert error["field"] == next(iter(body))
 
 
-async def test_without_nats_every_answer_is_503(own_nats: NatsServer, config: NatsBackendConfig) -> None:
+async def test_every_request_is_a_503_without_nats(own_nats: NatsServer, config: NatsBackendConfig) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         own_nats.kill()
         for method, path in (

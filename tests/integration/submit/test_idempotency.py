@@ -1,4 +1,4 @@
-"""One run per idempotency key: repeated, raced for, and left half-way by whoever dies."""
+"""One run per idempotency key: retries, races and crashes."""
 
 import asyncio
 import logging
@@ -41,15 +41,15 @@ async def post(gateway: RunningGateway, key: str = KEY, **fields: Any) -> httpx.
 
 
 async def run_of(gateway: RunningGateway, key: str = KEY, **fields: Any) -> str:
-    """What a client does: send it until it is answered."""
+    """Retry until there is a response."""
 
     async def accepted() -> str | None:
         try:
-            answer = await post(gateway, key, **fields)
+            response = await post(gateway, key, **fields)
         except httpx.TransportError:
             return None
-        assert answer.status_code in (200, 503), answer.text
-        return answer.json()["run_id"] if answer.status_code == 200 else None
+        assert response.status_code in (200, 503), response.text
+        return response.json()["run_id"] if response.status_code == 200 else None
 
     return await eventually(accepted, describe=f"{key} is accepted")
 
@@ -59,13 +59,13 @@ async def jobs_on_queue(gateway: RunningGateway) -> int:
     return (await context.stream_info(gateway.inside.config.work_stream)).state.messages
 
 
-async def left_half_way(gateway: RunningGateway, job: Job, key: str = KEY, *, age_sec: float) -> StoredKey:
-    """The key as a gateway leaves it that is killed before it has stored the run."""
+async def leave_unaccepted(gateway: RunningGateway, job: Job, key: str = KEY, *, age_sec: float) -> StoredKey:
+    """The key of a gateway that was killed before it stored the run."""
     record = KeyRecord(run_id=job.run_id, digest=payload_digest(job), touched_at=time.time() - age_sec)
     return await IdempotencyKeys(gateway.inside.connection).create(IdempotencyKey(key), record)
 
 
-async def test_a_repeated_submission_is_answered_with_the_first_run(gateway: RunningGateway) -> None:
+async def test_a_retry_returns_the_first_run(gateway: RunningGateway) -> None:
     first = await post(gateway, params={"a": 1, "b": {"c": 2, "d": 3}})
     again = await post(gateway, params={"b": {"d": 3, "c": 2}, "a": 1})
     assert (first.status_code, again.status_code) == (200, 200)
@@ -77,9 +77,9 @@ async def test_a_repeated_submission_is_answered_with_the_first_run(gateway: Run
 
 
 async def test_other_keys_and_none_are_other_runs(gateway: RunningGateway) -> None:
-    answers = [await post(gateway), await post(gateway, "order-4712")]
-    answers += [await gateway.http.post("/runs", json={"flow_name": "noop"}) for _ in range(2)]
-    assert len({answer.json()["run_id"] for answer in answers}) == 4
+    responses = [await post(gateway), await post(gateway, "order-4712")]
+    responses += [await gateway.http.post("/runs", json={"flow_name": "noop"}) for _ in range(2)]
+    assert len({response.json()["run_id"] for response in responses}) == 4
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_another_payload_is_refused(gateway: RunningGateway, other: dict[s
     assert await stored_run_ids(gateway) == {first.json()["run_id"]}
 
 
-async def test_what_a_run_gets_by_default_is_the_same_as_saying_it(gateway: RunningGateway) -> None:
+async def test_explicit_defaults_are_the_same_payload(gateway: RunningGateway) -> None:
     first = await post(gateway)
     again = await post(gateway, tag="default", tags=["default"], params={}, timeout_sec=None)
     assert again.json() == first.json()
@@ -118,10 +118,12 @@ async def test_a_flow_yaml_has_a_key_too(gateway: RunningGateway) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 256, "ключ".encode(), b"caf\xe9", "tab\tbed"])
-async def test_a_header_that_is_no_key_is_refused(gateway: RunningGateway, key: str | bytes) -> None:
+async def test_an_invalid_key_is_refused(gateway: RunningGateway, key: str | bytes) -> None:
     raw = key.encode() if isinstance(key, str) else key
-    answer = await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=[(b"Idempotency-Key", raw)])
-    [error] = assert_problem(answer, 422, 2)["errors"]
+    response = await gateway.http.post(
+        "/runs", json={"flow_name": "noop"}, headers=[(b"Idempotency-Key", raw)]
+    )
+    [error] = assert_problem(response, 422, 2)["errors"]
     assert error["field"] == "Idempotency-Key"
     assert "1 to 255 visible ASCII characters" in error["message"]
     assert await no_run_exists(gateway)
@@ -129,42 +131,42 @@ async def test_a_header_that_is_no_key_is_refused(gateway: RunningGateway, key: 
 
 async def test_two_keys_at_once_are_refused(gateway: RunningGateway) -> None:
     headers = [("Idempotency-Key", "one"), ("Idempotency-Key", "two")]
-    answer = await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
-    [error] = assert_problem(answer, 422, 2)["errors"]
+    response = await gateway.http.post("/runs", json={"flow_name": "noop"}, headers=headers)
+    [error] = assert_problem(response, 422, 2)["errors"]
     assert (error["field"], "more than once" in error["message"]) == ("Idempotency-Key", True)
 
 
 @pytest.mark.parametrize("key", ["!", "~" * 255, "*.>", "a.b.c"])
-async def test_any_visible_text_is_a_key(gateway: RunningGateway, key: str) -> None:
+async def test_any_visible_ascii_is_a_key(gateway: RunningGateway, key: str) -> None:
     first = await post(gateway, key)
     assert (await post(gateway, key)).json() == first.json()
 
 
-async def test_a_refused_submission_uses_no_key_up(gateway: RunningGateway) -> None:
+async def test_a_refused_submission_does_not_use_its_key(gateway: RunningGateway) -> None:
     assert_problem(await post(gateway, params={"text": "x" * 200_000}), 422, 2)
     assert (await post(gateway)).status_code == 200
 
 
-async def test_keys_are_forgotten_after_their_time(gateway: RunningGateway) -> None:
+async def test_keys_expire(gateway: RunningGateway) -> None:
     context = gateway.inside.connection.client.jetstream()
     kept_sec = (await context.stream_info("KV_pyoco_idempotency")).config.max_age
     assert kept_sec == gateway.inside.config.idempotency_ttl_sec == 24 * 3600
 
 
-async def test_fifty_at_once_on_two_gateways_are_one_run(
+async def test_fifty_concurrent_submissions_on_two_gateways_are_one_run(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with running_gateway(config) as other:
-        answers = await asyncio.gather(*(post(each) for each in [gateway, other] * 25))
-    assert {answer.status_code for answer in answers} == {200}
-    run_ids = {answer.json()["run_id"] for answer in answers}
+        responses = await asyncio.gather(*(post(each) for each in [gateway, other] * 25))
+    assert {response.status_code for response in responses} == {200}
+    run_ids = {response.json()["run_id"] for response in responses}
     assert len(run_ids) == 1
-    assert sum("idempotent-replayed" not in answer.headers for answer in answers) == 1
+    assert sum("idempotent-replayed" not in response.headers for response in responses) == 1
     assert await stored_run_ids(gateway) == run_ids
     assert await jobs_on_queue(gateway) == 1
 
 
-async def test_others_wait_until_the_first_run_really_exists(
+async def test_concurrent_requests_wait_for_the_first(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = gateway.inside.runs.submitter._queue
@@ -185,11 +187,11 @@ async def test_others_wait_until_the_first_run_really_exists(
     assert (await first).json() == (await second).json()
 
 
-async def test_who_waits_in_vain_is_told_to_try_again(gateway: RunningGateway) -> None:
-    await left_half_way(gateway, new_job(flow_name="noop", tag="default"), age_sec=0)
-    answer = await post(gateway)
-    assert "is in progress" in assert_problem(answer, 503, 3)["detail"]
-    assert answer.headers["retry-after"] == "1"
+async def test_a_request_that_waits_too_long_is_a_503(gateway: RunningGateway) -> None:
+    await leave_unaccepted(gateway, new_job(flow_name="noop", tag="default"), age_sec=0)
+    response = await post(gateway)
+    assert "is in progress" in assert_problem(response, 503, 3)["detail"]
+    assert response.headers["retry-after"] == "1"
     assert await stored_run_ids(gateway) == set()
 
 
@@ -198,7 +200,7 @@ async def test_a_gateway_killed_before_its_run_was_stored_leaves_a_usable_key(
 ) -> None:
     monkeypatch.setattr(idempotency, "ABANDONED_SEC", 600.0)
     lost = new_job(flow_name="noop", tag="default")
-    await left_half_way(gateway, lost, age_sec=0)
+    await leave_unaccepted(gateway, lost, age_sec=0)
     assert (await post(gateway)).status_code == 503
     # As if that long had passed.
     monkeypatch.setattr(idempotency, "ABANDONED_SEC", 0.0)
@@ -208,37 +210,37 @@ async def test_a_gateway_killed_before_its_run_was_stored_leaves_a_usable_key(
     assert (await post(gateway)).json()["run_id"] == run_id
 
 
-async def test_an_abandoned_key_may_begin_anew_with_another_payload(gateway: RunningGateway) -> None:
-    await left_half_way(gateway, new_job(flow_name="noop", tag="default"), age_sec=60)
+async def test_an_abandoned_key_accepts_another_payload(gateway: RunningGateway) -> None:
+    await leave_unaccepted(gateway, new_job(flow_name="noop", tag="default"), age_sec=60)
     assert (await post(gateway, params={"a": 1})).status_code == 200
     assert_problem(await post(gateway), 409, 26)
 
 
 async def test_a_run_that_was_stored_and_not_accepted_is_replaced(gateway: RunningGateway) -> None:
-    """Its job may be on the queue or not: it cannot be told, so the run that nobody was told of goes."""
+    """Whether its job is queued is unknown, so the run, which was returned to no client, is removed."""
     lost = new_job(flow_name="noop", tag="default", workflow_yaml=YAML.encode())
-    await left_half_way(gateway, lost, age_sec=60)  # with another payload, which nobody was told of either
+    await leave_unaccepted(gateway, lost, age_sec=60)  # with another payload
     await gateway.inside.runs.submitter._journal.keep_source(lost.run_id, YAML)
     await gateway.inside.runs.store.create(pending_snapshot(lost))
-    answers = await asyncio.gather(*(post(gateway) for _ in range(10)))
-    [run_id] = {answer.json()["run_id"] for answer in answers}
+    responses = await asyncio.gather(*(post(gateway) for _ in range(10)))
+    [run_id] = {response.json()["run_id"] for response in responses}
     assert run_id != lost.run_id
     assert await stored_run_ids(gateway) == {run_id}
     assert await journalled_runs(gateway) == set()
 
 
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.COMPLETED, RunStatus.CANCELLED])
-async def test_a_run_that_has_begun_is_the_run_of_its_key(gateway: RunningGateway, status: RunStatus) -> None:
+async def test_a_started_run_is_accepted_for_its_key(gateway: RunningGateway, status: RunStatus) -> None:
     begun = new_job(flow_name="noop", tag="default")
-    await left_half_way(gateway, begun, age_sec=60)
+    await leave_unaccepted(gateway, begun, age_sec=60)
     await gateway.inside.runs.store.create(structs.replace(pending_snapshot(begun), status=status))
-    answers = await asyncio.gather(*(post(gateway) for _ in range(10)))
-    assert {answer.json()["run_id"] for answer in answers} == {begun.run_id}
+    responses = await asyncio.gather(*(post(gateway) for _ in range(10)))
+    assert {response.json()["run_id"] for response in responses} == {begun.run_id}
     assert await stored_run_ids(gateway) == {begun.run_id}
     assert await jobs_on_queue(gateway) == 0
 
 
-async def test_a_gateway_that_slept_answers_no_run_that_was_replaced_meanwhile(
+async def test_a_paused_gateway_does_not_return_a_replaced_run(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idempotency, "ABANDONED_SEC", 0.2)
@@ -265,9 +267,9 @@ async def test_a_gateway_that_slept_answers_no_run_that_was_replaced_meanwhile(
     assert await stored_run_ids(gateway) == {run_id}
 
 
-async def test_a_snapshot_that_comes_after_its_key_was_settled_is_refused(gateway: RunningGateway) -> None:
+async def test_a_snapshot_after_its_key_was_settled_is_refused(gateway: RunningGateway) -> None:
     slept = new_job(flow_name="noop", tag="default")
-    held = await left_half_way(gateway, slept, age_sec=60)
+    held = await leave_unaccepted(gateway, slept, age_sec=60)
     run_id = await run_of(gateway)
     with pytest.raises(RevisionConflict):
         await gateway.inside.runs.store.create(pending_snapshot(slept))
@@ -276,11 +278,11 @@ async def test_a_snapshot_that_comes_after_its_key_was_settled_is_refused(gatewa
     assert await stored_run_ids(gateway) == {run_id}
 
 
-async def test_a_run_cannot_be_accepted_any_more_while_it_is_being_removed(
+async def test_a_run_being_removed_cannot_be_accepted(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept = new_job(flow_name="noop", tag="default")
-    held = await left_half_way(gateway, slept, age_sec=60)
+    held = await leave_unaccepted(gateway, slept, age_sec=60)
     await gateway.inside.runs.store.create(pending_snapshot(slept))
     refused = asyncio.Event()
 
@@ -298,7 +300,7 @@ async def test_a_run_cannot_be_accepted_any_more_while_it_is_being_removed(
 async def test_a_failed_submission_frees_its_key_at_once(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not only after the seconds that a key may be left untouched."""
+    """Without waiting until the key counts as abandoned."""
     refused: list[str] = []
 
     async def lost(job: Job, *, run_revision: int, encoded: bytes) -> None:
@@ -315,7 +317,7 @@ async def test_a_failed_submission_frees_its_key_at_once(
     assert await jobs_on_queue(gateway) == 1
 
 
-async def test_a_run_whose_acceptance_was_stored_unheard_is_not_withdrawn(
+async def test_an_accept_with_a_lost_ack_is_not_withdrawn(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     keys = gateway.inside.runs.submitter._keys
@@ -323,7 +325,7 @@ async def test_a_run_whose_acceptance_was_stored_unheard_is_not_withdrawn(
 
     async def unheard(held: StoredKey) -> None:
         await accept(held)
-        raise NatsUnavailable("the answer was lost")
+        raise NatsUnavailable("the response was lost")
 
     monkeypatch.setattr(keys, "accept", unheard)
     first = await post(gateway)
@@ -352,13 +354,13 @@ async def test_retries_over_an_outage_of_nats_make_one_run_each(
     async def client(gateway: RunningGateway, other: RunningGateway, numbers: list[str]) -> dict[str, str]:
         accepted: dict[str, str] = {}
         for key in numbers:
-            answer = await post(gateway, key)
-            if answer.status_code == 200:
-                accepted[key] = answer.json()["run_id"]
+            response = await post(gateway, key)
+            if response.status_code == 200:
+                accepted[key] = response.json()["run_id"]
             else:
                 refused.append(key)
                 accepted[key] = await run_of(other, key)
-            # Whoever was told of a run is told of the same one for ever.
+            # A key always returns the same run.
             assert await run_of(other, key) == accepted[key]
             under_way.set()
         return accepted
@@ -374,15 +376,15 @@ async def test_retries_over_an_outage_of_nats_make_one_run_each(
 
     async with running_gateway(config) as one, running_gateway(config) as two:
         pairs = [(one, two), (two, one)] * 6
-        answers, _ = await asyncio.gather(
+        responses, _ = await asyncio.gather(
             asyncio.gather(*(client(*pair, keys[n::12]) for n, pair in enumerate(pairs))), disturb()
         )
-        told = {key: run_id for accepted in answers for key, run_id in accepted.items()}
+        returned = {key: run_id for accepted in responses for key, run_id in accepted.items()}
         assert refused, "the outage was not felt"
-        assert len(set(told.values())) == len(keys)
+        assert len(set(returned.values())) == len(keys)
 
         async def only_they_exist() -> bool:
-            return await stored_run_ids(one) == set(told.values())
+            return await stored_run_ids(one) == set(returned.values())
 
         await eventually(only_they_exist, describe="one run per key")
 
@@ -390,7 +392,7 @@ async def test_retries_over_an_outage_of_nats_make_one_run_each(
 async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every key is sent to a gateway that dies, then to another one; each run is executed once."""
+    """Every key is sent to a gateway that crashes, then to another one; each run is executed once."""
     monkeypatch.setattr(idempotency, "ABANDONED_SEC", 2.5)
     keys = [f"key-{number}" for number in range(150)]
     executed = tmp_path / "executed"
@@ -399,8 +401,11 @@ async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
     def fields(key: str) -> dict[str, Any]:
         return {"flow_name": "counting", "params": {"counter": str(executed / key), "seconds": 0}}
 
-    with running(SERVER, "up", "--port", "0", "--nats-url", config.nats_url, cwd=tmp_path) as (program, told):
-        async with httpx.AsyncClient(base_url=told["url"], timeout=LIMIT_SEC) as http:
+    with running(SERVER, "up", "--port", "0", "--nats-url", config.nats_url, cwd=tmp_path) as (
+        program,
+        returned,
+    ):
+        async with httpx.AsyncClient(base_url=returned["url"], timeout=LIMIT_SEC) as http:
             dying = RunningGateway(http, gateway.inside)
 
             async def send(numbers: list[str]) -> None:
@@ -425,7 +430,7 @@ async def test_a_gateway_killed_under_load_leaves_one_run_per_key(
         assert Counter(run["status"] for run in ended) == {"COMPLETED": len(keys)}
 
         async def no_other_job() -> bool:
-            return await jobs_on_queue(gateway) == 1  # of "first", which nobody serves
+            return await jobs_on_queue(gateway) == 1  # of "first", whose tag no worker serves
 
         await eventually(no_other_job, describe="no job is left")
     assert len(await stored_run_ids(gateway)) == len(keys) + 1

@@ -1,4 +1,4 @@
-"""`Idempotency-Key` on what repeats or changes many: bulk operations, replays of dead letters, reruns."""
+"""`Idempotency-Key` on bulk operations, replays and reruns."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ from tests.integration.gateway.test_outage import stored_run_ids
 from tests.integration.submit.test_dlq import letter, put, seqs
 from tests.integration.submit.test_idempotency import post as submit
 from tests.integration.submit.test_rerun import end
-from tests.support.running.bulk_operations import ended_runs, ends, get, looking_on, origins
+from tests.support.running.bulk_operations import ended_runs, ends, get, origins, without_lease
 from tests.support.running.gateway import RunningGateway, running_gateway
 
 KEY = "incident-7"
@@ -49,9 +49,7 @@ async def failed_letter(gateway: RunningGateway) -> str:
 
 
 class TestBulk:
-    async def test_a_repetition_is_answered_with_the_first_operation_as_it_is_by_then(
-        self, gateway: RunningGateway
-    ) -> None:
+    async def test_a_retry_returns_the_first_operation(self, gateway: RunningGateway) -> None:
         run_ids = await ended_runs(gateway, 3)
         query = {"status": "FAILED"}
         first = await post(gateway, "/bulk/rerun", query=query, expected_count=3)
@@ -63,8 +61,8 @@ class TestBulk:
         assert REPLAYED not in first.headers
         assert again.headers[REPLAYED] == "true"
         assert again.json()["operation"] == await get(gateway, operation["bulk_id"])
-        for told in ("matched", "sample", "action"):
-            assert again.json()[told] == first.json()[told]
+        for field in ("matched", "sample", "action"):
+            assert again.json()[field] == first.json()[field]
         assert await origins(gateway, await stored_run_ids(gateway)) == dict.fromkeys(run_ids, 1)
 
     @pytest.mark.parametrize(
@@ -85,22 +83,22 @@ class TestBulk:
         detail = assert_problem(refused, 409, 26)["detail"]
         assert f"for bulk operation {first.json()['operation']['bulk_id']}" in detail
 
-    async def test_a_key_of_a_run_is_no_key_of_an_operation(self, gateway: RunningGateway) -> None:
+    async def test_a_key_of_a_run_is_refused_for_an_operation(self, gateway: RunningGateway) -> None:
         assert (await submit(gateway, KEY)).status_code == 200
         assert_problem(await post(gateway, "/bulk/cancel", expected_count=1), 409, 26)
         await post(gateway, "/bulk/cancel", key="other", expected_count=1)
         assert_problem(await submit(gateway, "other"), 409, 26)
 
-    async def test_a_dry_run_uses_no_key_up_and_checks_it(self, gateway: RunningGateway) -> None:
+    async def test_a_dry_run_checks_but_does_not_use_its_key(self, gateway: RunningGateway) -> None:
         for _ in range(2):
-            answer = await post(gateway, "/bulk/cancel", dry_run=True)
-            assert (answer.status_code, answer.json()["operation"]) == (200, None)
+            response = await post(gateway, "/bulk/cancel", dry_run=True)
+            assert (response.status_code, response.json()["operation"]) == (200, None)
         [error] = assert_problem(await post(gateway, "/bulk/cancel", key="a b", dry_run=True), 422, 2)[
             "errors"
         ]
         assert error["field"] == "Idempotency-Key"
 
-    async def test_many_at_once_on_two_gateways_are_one_operation(
+    async def test_concurrent_requests_on_two_gateways_are_one_operation(
         self, config: NatsBackendConfig, gateway: RunningGateway
     ) -> None:
         run_ids = await ended_runs(gateway, 3)
@@ -109,46 +107,42 @@ class TestBulk:
             asked = (
                 post(each, "/bulk/rerun", query=query, expected_count=3) for each in [gateway, other] * 5
             )
-            answers = await asyncio.gather(*asked)
-        assert {answer.status_code for answer in answers} == {200}
-        [bulk_id] = {answer.json()["operation"]["bulk_id"] for answer in answers}
-        assert sum(REPLAYED not in answer.headers for answer in answers) == 1
+            responses = await asyncio.gather(*asked)
+        assert {response.status_code for response in responses} == {200}
+        [bulk_id] = {response.json()["operation"]["bulk_id"] for response in responses}
+        assert sum(REPLAYED not in response.headers for response in responses) == 1
         await ends(gateway, {"bulk_id": bulk_id})
         assert await origins(gateway, await stored_run_ids(gateway)) == dict.fromkeys(run_ids, 1)
 
-    @pytest.mark.parametrize("moment", ["before the record", "behind the record", "begun"])
-    async def test_a_gateway_that_died_half_way_leaves_a_usable_key(
-        self, gateway: RunningGateway, moment: str
-    ) -> None:
-        """An operation that has begun is that of the key; one that has not is made anew."""
+    @pytest.mark.parametrize("moment", ["before the record", "after the record", "started"])
+    async def test_a_crashed_gateway_leaves_a_usable_key(self, gateway: RunningGateway, moment: str) -> None:
+        """A started operation is accepted for the key; an unstarted one is replaced."""
         await put(gateway, letter())
-        wish = BulkSpec(action=BulkAction.DELETE_LETTERS, query={})
-        nobody = Caller(None, None, sees_all=True)
-        request = wish.keyed(KEY, nobody)
-        record = bulk._new_record(wish, nobody, 1)
-        if moment == "begun":
+        spec = BulkSpec(action=BulkAction.DELETE_LETTERS, query={})
+        caller = Caller(None, None, sees_all=True)
+        request = spec.keyed(KEY, caller)
+        record = bulk._new_record(spec, caller, 1)
+        if moment == "started":
             record.started_at = time.time()
         left = KeyRecord(run_id=record.bulk_id, kind=KeyKind.BULK, digest=request.digest, touched_at=1.0)
         await IdempotencyKeys(gateway.inside.connection).create(IdempotencyKey(KEY), left)
         items = await bulk.MatchingLetters(gateway.inside.dead_letters, LetterFilter()).items(10)
-        with looking_on(gateway):
+        with without_lease(gateway):
             if moment != "before the record":
                 await gateway.inside.bulk.records.create(record, items)
-            answer = await post(gateway, "/dlq/delete", expected_count=1)
-            assert answer.status_code == 200, answer.text
-            operation = answer.json()["operation"]
-            assert (operation["bulk_id"] == record.bulk_id) == (moment == "begun")
+            response = await post(gateway, "/dlq/delete", expected_count=1)
+            assert response.status_code == 200, response.text
+            operation = response.json()["operation"]
+            assert (operation["bulk_id"] == record.bulk_id) == (moment == "started")
             again = await post(gateway, "/dlq/delete", expected_count=1)
             assert again.json()["operation"]["bulk_id"] == operation["bulk_id"]
-            if moment != "begun":
+            if moment != "started":
                 with pytest.raises(RevisionConflict):
                     await gateway.inside.bulk.records.create(record, [])
         await ends(gateway, operation)
         assert await seqs(gateway) == []
 
-    async def test_an_operation_that_is_not_stored_any_more_is_not_begun_again(
-        self, gateway: RunningGateway
-    ) -> None:
+    async def test_a_deleted_operation_is_not_started_again(self, gateway: RunningGateway) -> None:
         operation = (await post(gateway, "/bulk/cancel", expected_count=0)).json()["operation"]
         records = gateway.inside.bulk.records
         stored = await records.get(operation["bulk_id"])
@@ -158,7 +152,7 @@ class TestBulk:
 
 
 class TestReplay:
-    async def test_a_repetition_is_answered_with_the_first_run_although_the_letter_is_gone(
+    async def test_a_retry_returns_the_first_run_after_the_letter_is_deleted(
         self, gateway: RunningGateway
     ) -> None:
         origin = await failed_letter(gateway)
@@ -168,7 +162,7 @@ class TestReplay:
         assert (REPLAYED in first.headers, again.headers[REPLAYED]) == (False, "true")
         assert await origins(gateway, await stored_run_ids(gateway)) == {origin: 1}
 
-    async def test_a_repetition_removes_the_letter_that_the_first_request_could_not(
+    async def test_a_retry_deletes_the_remaining_letter(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         origin = await failed_letter(gateway)
@@ -191,7 +185,7 @@ class TestReplay:
         assert (await post(gateway, "/dlq/1/replay")).status_code == 200
         assert_problem(await post(gateway, "/dlq/1/replay", **other), 409, 26)
 
-    async def test_a_letter_that_does_not_exist_uses_no_key_up(self, gateway: RunningGateway) -> None:
+    async def test_an_unknown_letter_does_not_use_the_key(self, gateway: RunningGateway) -> None:
         assert_problem(await post(gateway, "/dlq/1/replay"), 404, 27)
         assert_problem(await post(gateway, "/dlq/x/replay"), 404, 27)
         await failed_letter(gateway)
@@ -199,23 +193,23 @@ class TestReplay:
 
 
 class TestRerun:
-    async def test_a_repetition_is_answered_with_the_first_run(self, gateway: RunningGateway) -> None:
+    async def test_a_retry_returns_the_first_run(self, gateway: RunningGateway) -> None:
         origin = await end(gateway, await gateway.submit("chain"))
-        answers = [await post(gateway, f"/runs/{origin}/rerun", mode="failed") for _ in range(2)]
-        assert answers[0].json() == answers[1].json()
-        assert [REPLAYED in answer.headers for answer in answers] == [False, True]
+        responses = [await post(gateway, f"/runs/{origin}/rerun", mode="failed") for _ in range(2)]
+        assert responses[0].json() == responses[1].json()
+        assert [REPLAYED in response.headers for response in responses] == [False, True]
         assert await origins(gateway, await stored_run_ids(gateway)) == {origin: 1}
         assert_problem(await post(gateway, f"/runs/{origin}/rerun"), 409, 26)
         assert_problem(await post(gateway, f"/runs/{new_run_id()}/rerun", mode="failed"), 409, 26)
 
 
 async def test_tenants_have_keys_of_their_own(gateway: RunningGateway) -> None:
-    wish = BulkSpec(action=BulkAction.CANCEL, query={})
+    spec = BulkSpec(action=BulkAction.CANCEL, query={})
     callers = [Caller(tenant, None, sees_all=tenant is None) for tenant in ("acme", "other", None)]
     starter = gateway.inside.bulk.starter
     nothing = bulk.MatchingLetters(gateway.inside.dead_letters, LetterFilter())
     begun = [
-        await starter.submit(nothing, wish, caller, expected=0, request=wish.keyed(KEY, caller))
+        await starter.submit(nothing, spec, caller, expected=0, request=spec.keyed(KEY, caller))
         for caller in callers * 2
     ]
     assert len({each.record.bulk_id for each in begun}) == 3

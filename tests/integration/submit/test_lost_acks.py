@@ -1,7 +1,6 @@
-"""Writes whose answer is lost, and writes that fail half-way: what the client is told is what was done.
+"""Writes whose ack is lost, and writes that fail: the response matches what was stored.
 
-Each test has one answer of NATS lost, behind the write or in place of it, and then repeats the request as a
-client does.
+Each test loses one ack of NATS, or the write itself, and then retries the request.
 """
 
 import asyncio
@@ -37,14 +36,14 @@ from tests.integration.submit.test_rerun import end
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import decide
 from tests.support.broker.worker_records import a_record, put_record
-from tests.support.running.bulk_operations import begin, counts, ended_runs, ends, get, looking_on, origins
+from tests.support.running.bulk_operations import counts, ended_runs, ends, get, origins, start, without_lease
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.waiting_runs import waiting_run
 from tests.support.running.workers import serving_worker
 from tests.support.samples.wheels import wheel_bytes
 from tests.support.waiting import LIMIT_SEC, eventually
 
-LOST = "the answer was lost"
+LOST = "the ack was lost"
 
 
 @pytest.fixture
@@ -52,10 +51,10 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
     return replace(config, sweep_interval_sec=0.2)
 
 
-def unheard(
+def lose_ack(
     monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, stored: bool = True
 ) -> Callable[[], int]:
-    """Has the next call of the method fail, behind the write or in place of it; how often that was."""
+    """Makes the next call fail, after the write or instead of it; returns a counter of failures."""
     method: Callable[..., Awaitable[Any]] = getattr(owner, name)
     failures = 0
 
@@ -81,8 +80,8 @@ async def failed_letter(gateway: RunningGateway) -> str:
 
 class TestSubmit:
     @pytest.fixture(autouse=True)
-    def _killed_behind_its_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nothing is done in the background, as if the gateway were killed with each answer."""
+    def _no_background_withdrawal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As if the gateway were killed after each response."""
 
         async def never(_: Withdrawer) -> None:
             await asyncio.Event().wait()
@@ -90,7 +89,7 @@ class TestSubmit:
         monkeypatch.setattr(Withdrawer, "_next", never)
 
     @pytest.mark.parametrize("key", [None, "order-1"])
-    async def test_a_refused_submission_is_withdrawn_before_it_is_answered(
+    async def test_a_failed_submission_is_withdrawn_before_the_response(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
     ) -> None:
         jobs: list[Job] = []
@@ -107,7 +106,7 @@ class TestSubmit:
         with pytest.raises(RevisionConflict):
             await gateway.inside.runs.store.create(pending_snapshot(jobs[0]))
 
-    async def test_a_run_that_a_worker_has_begun_is_accepted_although_an_answer_was_lost(
+    async def test_a_started_run_is_accepted_despite_a_lost_ack(
         self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         queue = gateway.inside.runs.submitter._queue
@@ -125,7 +124,7 @@ class TestSubmit:
             run_id = await gateway.submit("noop")
         assert (await gateway.get(run_id))["status"] == "COMPLETED"
 
-    async def test_a_refusal_that_cannot_be_made_certain_says_so(
+    async def test_an_unconfirmed_withdrawal_is_reported(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def away(*_: Any, **__: Any) -> None:
@@ -140,7 +139,7 @@ class TestSubmit:
 
 
 class TestBulk:
-    async def test_a_refused_operation_never_begins_and_its_repetition_runs_once(
+    async def test_a_failed_operation_never_starts_and_its_retry_runs_once(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run_ids = await ended_runs(gateway, 2)
@@ -156,7 +155,7 @@ class TestBulk:
 
         monkeypatch.setattr(BulkRecords, "create", unheard_create)
         query, body = {"status": "FAILED"}, {"expected_count": 2}
-        with looking_on(gateway):
+        with without_lease(gateway):
             assert_problem(await gateway.http.post("/bulk/rerun", params=query, json=body), 503, 3)
         answer = await gateway.http.post("/bulk/rerun", params=query, json=body)
         assert answer.status_code == 200, answer.text
@@ -169,7 +168,7 @@ class TestBulk:
         with pytest.raises(RevisionConflict):
             await create(gateway.inside.bulk.records, refused[0].record, [])
 
-    async def test_an_operation_that_another_gateway_has_begun_is_accepted(
+    async def test_an_operation_started_by_another_gateway_is_accepted(
         self, config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await put(gateway, letter())
@@ -189,7 +188,7 @@ class TestBulk:
         assert counts(answer.json()["operation"]) == ("COMPLETED", 1, 0, 0)
 
     @pytest.mark.parametrize("key", [None, "bulk-1"])
-    async def test_an_operation_that_was_seen_to_have_begun_is_accepted_whatever_fails_after_that(
+    async def test_an_operation_seen_as_started_is_accepted(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, key: str | None
     ) -> None:
         await put(gateway, letter())
@@ -210,14 +209,14 @@ class TestBulk:
             return await get_record(self, bulk_id)
 
         headers = {} if key is None else {"Idempotency-Key": key}
-        with looking_on(gateway), monkeypatch.context() as patched:
+        with without_lease(gateway), monkeypatch.context() as patched:
             patched.setattr(BulkRecords, "create", begun_unheard)
             patched.setattr(BulkRecords, "get", answered_once)
             answer = await gateway.http.post("/dlq/delete", json={"expected_count": 1}, headers=headers)
         assert answer.status_code == 200, answer.text
         assert answer.json()["operation"]["started_at"] == 1.0
 
-    async def test_a_refused_operation_that_has_begun_by_the_time_nats_is_back_is_stopped(
+    async def test_a_failed_operation_that_started_is_stopped_after_the_outage(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await put(gateway, *(letter() for _ in range(3)))
@@ -241,7 +240,7 @@ class TestBulk:
 
         monkeypatch.setattr(BulkRecords, "create", unheard_create)
         monkeypatch.setattr(BulkRecords, "get", away_at_first)
-        with looking_on(gateway):
+        with without_lease(gateway):
             assert_problem(await gateway.http.post("/dlq/delete", json={"expected_count": 3}), 503, 3)
 
             async def stopped() -> bool:
@@ -252,11 +251,11 @@ class TestBulk:
 
 
 class TestReplay:
-    async def test_a_letter_that_cannot_be_removed_is_said_and_its_run_accepted(
+    async def test_a_letter_that_cannot_be_deleted_is_reported(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         origin = await failed_letter(gateway)
-        failures = unheard(monkeypatch, DeadLetters, "delete", stored=False)
+        failures = lose_ack(monkeypatch, DeadLetters, "delete", stored=False)
         answer = await gateway.http.post("/dlq/1/replay", json={"delete": True})
         assert (answer.status_code, failures()) == (200, 1)
         assert (answer.json()["origin_run_id"], answer.json()["deleted"]) == (origin, False)
@@ -264,11 +263,11 @@ class TestReplay:
         assert await origins(gateway, await stored_run_ids(gateway)) == {origin: 1}
 
     @pytest.mark.parametrize("stored", [True, False], ids=["deleted", "kept"])
-    async def test_a_deletion_whose_answer_was_lost_says_what_became_of_the_letter(
+    async def test_a_letter_deletion_with_a_lost_ack_is_read_back(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
     ) -> None:
         await put(gateway, letter())
-        unheard(monkeypatch, DeadLetters, "delete", stored=stored)
+        lose_ack(monkeypatch, DeadLetters, "delete", stored=stored)
         answer = await gateway.http.delete("/dlq/1")
         assert answer.status_code == (200 if stored else 503)
         assert await seqs(gateway) == ([] if stored else [1])
@@ -276,52 +275,52 @@ class TestReplay:
 
 class TestWheel:
     @pytest.mark.parametrize("stored", [True, False], ids=["deleted", "kept"])
-    async def test_a_deletion_whose_answer_was_lost_says_what_became_of_the_wheel(
+    async def test_a_wheel_deletion_with_a_lost_ack_is_read_back(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
     ) -> None:
         name = "greetings-0.1.0-py3-none-any.whl"
         uploaded = await gateway.http.post("/wheels", files={"wheel": (name, wheel_bytes())})
         assert uploaded.status_code == 200, uploaded.text
-        unheard(monkeypatch, ObjectStore, "_write_info", stored=stored)
+        lose_ack(monkeypatch, ObjectStore, "_write_info", stored=stored)
         answer = await gateway.http.delete(f"/wheels/{name}")
         assert answer.status_code == (200 if stored else 503)
         assert len((await gateway.http.get("/wheels")).json()) == (0 if stored else 1)
 
-    async def test_an_upload_whose_answer_was_lost_is_answered(
+    async def test_an_upload_with_a_lost_ack_is_read_back(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         name = "greetings-0.1.0-py3-none-any.whl"
-        failures = unheard(monkeypatch, ObjectStore, "_write_info")
+        failures = lose_ack(monkeypatch, ObjectStore, "_write_info")
         uploaded = await gateway.http.post("/wheels", files={"wheel": (name, wheel_bytes())})
         assert (uploaded.status_code, failures()) == (200, 1)
         assert len((await gateway.http.get("/wheels")).json()) == 1
 
 
 class TestCancel:
-    async def test_a_cancel_whose_answer_was_lost_is_answered(
+    async def test_a_cancel_with_a_lost_ack_is_read_back(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run_id = await gateway.submit("noop")
-        failures = unheard(monkeypatch, RunStore, "replace")
+        failures = lose_ack(monkeypatch, RunStore, "replace")
         answer = await gateway.http.post(f"/runs/{run_id}/cancel", json={"reason": "a typo"})
         assert (answer.status_code, failures()) == (200, 1)
         assert (answer.json()["status"], answer.json()["cancel_reason"]) == ("CANCELLING", "a typo")
         assert (await gateway.get(run_id))["status"] == "CANCELLED"
 
-    async def test_a_cancel_that_was_not_stored_is_refused_and_changes_nothing(
+    async def test_a_cancel_that_was_not_stored_changes_nothing(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run_id = await gateway.submit("noop")
-        unheard(monkeypatch, RunStore, "replace", stored=False)
+        lose_ack(monkeypatch, RunStore, "replace", stored=False)
         assert_problem(await gateway.http.post(f"/runs/{run_id}/cancel"), 503, 3)
         assert (await gateway.get(run_id))["status"] == "PENDING"
 
-    async def test_a_refusal_that_cannot_be_looked_up_may_be_repeated(
+    async def test_a_cancel_that_cannot_be_read_back_can_be_retried(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run_id = await gateway.submit("noop")
         with monkeypatch.context() as patched:
-            unheard(patched, RunStore, "replace")
+            lose_ack(patched, RunStore, "replace")
 
             async def in_vain(read: Coroutine[Any, Any, Any], failure: NatsUnavailable) -> None:
                 read.close()
@@ -335,13 +334,13 @@ class TestCancel:
 
 class TestStop:
     @pytest.mark.parametrize("stored", [True, False], ids=["stopped", "running"])
-    async def test_a_stop_whose_answer_was_lost_says_what_became_of_the_operation(
+    async def test_a_stop_with_a_lost_ack_is_read_back(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
     ) -> None:
         await put(gateway, letter())
-        with looking_on(gateway):
-            operation = await begin(gateway, "/dlq/delete", expected_count=1)
-            failures = unheard(monkeypatch, BulkRecords, "replace", stored=stored)
+        with without_lease(gateway):
+            operation = await start(gateway, "/dlq/delete", expected_count=1)
+            failures = lose_ack(monkeypatch, BulkRecords, "replace", stored=stored)
             answer = await gateway.http.post(f"/bulk/{operation['bulk_id']}/stop")
             assert (answer.status_code, failures()) == (200 if stored else 503, 1)
             kept = await get(gateway, operation["bulk_id"])
@@ -350,11 +349,11 @@ class TestStop:
 
 class TestWorker:
     @pytest.mark.parametrize("stored", [True, False], ids=["stored", "unchanged"])
-    async def test_a_change_whose_answer_was_lost_says_what_became_of_it(
+    async def test_a_worker_change_with_a_lost_ack_is_read_back(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, stored: bool
     ) -> None:
         await put_record(gateway.inside.connection, a_record("w", seen_at=time.time()))
-        failures = unheard(monkeypatch, gateway.inside.workers._bucket, "update", stored=stored)
+        failures = lose_ack(monkeypatch, gateway.inside.workers._bucket, "update", stored=stored)
         answer = await gateway.http.patch("/workers/w", json={"paused": True, "drain": True})
         assert (answer.status_code, failures()) == (200 if stored else 503, 1)
         worker = (await gateway.http.get("/workers/w")).json()
@@ -365,11 +364,11 @@ class TestWorker:
 
 class TestAnswer:
     @pytest.mark.parametrize("way", ["respond", "resume"])
-    async def test_an_answer_whose_acknowledgement_was_lost_counts_and_its_run_continues(
+    async def test_an_answer_with_a_lost_ack_continues_its_run(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, way: str
     ) -> None:
         run = await waiting_run(gateway.inside.connection)
-        failures = unheard(monkeypatch, WaitStore, "replace")
+        failures = lose_ack(monkeypatch, WaitStore, "replace")
         if way == "respond":
             answer = await gateway.http.post(f"/waits/{run.wait_id}/respond", json={"payload": 1})
         else:
@@ -379,17 +378,17 @@ class TestAnswer:
         assert len(await run.jobs()) == 1
         assert await run.kinds() == ["opened", "answered"]
 
-    async def test_an_answer_that_was_not_stored_is_refused_and_counts_when_it_is_repeated(
+    async def test_an_answer_that_was_not_stored_can_be_retried(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = await waiting_run(gateway.inside.connection)
-        unheard(monkeypatch, WaitStore, "replace", stored=False)
+        lose_ack(monkeypatch, WaitStore, "replace", stored=False)
         path, body = f"/waits/{run.wait_id}/respond", {"payload": 1}
         assert (await gateway.http.post(path, json=body)).status_code == 503
         assert await run.states() == ["open"]
         assert (await gateway.http.post(path, json=body)).status_code == 200
 
-    async def test_an_answer_of_somebody_else_is_not_taken_for_the_own_one(
+    async def test_an_answer_of_another_caller_is_not_taken_for_its_own(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = await waiting_run(gateway.inside.connection)
@@ -408,40 +407,40 @@ class TestAnswer:
         path, body = f"/waits/{run.wait_id}/respond", {"payload": 1}
         assert [(await gateway.http.post(path, json=body)).status_code for _ in range(2)] == [503, 409]
 
-    async def test_a_late_answer_is_told_so_although_the_answer_to_the_expiry_was_lost(
+    async def test_a_late_answer_is_refused_after_an_expiry_with_a_lost_ack(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = await waiting_run(gateway.inside.connection)
         monkeypatch.setattr(gateway.inside.waits.answers, "_clock", lambda: run.waits[0].deadline_at)
-        failures = unheard(monkeypatch, WaitStore, "replace")
+        failures = lose_ack(monkeypatch, WaitStore, "replace")
         answer = await gateway.http.post(f"/waits/{run.wait_id}/respond", json={"payload": 1})
         assert (answer.status_code, failures()) == (410, 1)
         assert (await run.now()).status == "FAILED"
 
 
 class TestRetry:
-    async def test_a_retry_that_closes_what_is_still_open_goes_on_although_an_answer_was_lost(
+    async def test_a_retry_continues_after_a_close_with_a_lost_ack(
         self, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def died_before(*_: object) -> None:
-            """As the gateway that failed the run, and left its other wait open."""
+            """As the gateway that failed the run with another wait open."""
 
         async with connected(config) as connection:
             with monkeypatch.context() as patched:
                 patched.setattr(Continuations, "close_waits", died_before)
                 run = await failed_run(connection, {})
             assert await run.states() == ["expired", "open"]
-            failures = unheard(monkeypatch, WaitStore, "replace")
+            failures = lose_ack(monkeypatch, WaitStore, "replace")
             again = await retry_run(connection, run.run_id, ANYBODY, Actor())
             assert (again.status, failures()) == ("WAITING_HUMAN", 1)
             assert await run.states() == ["expired", "cancelled"]
 
     @pytest.mark.parametrize("write", [(RunStore, "replace"), (WaitStore, "create")], ids=["run", "wait"])
-    async def test_a_retry_whose_answer_was_lost_is_answered_and_asks_once(
+    async def test_a_retry_with_a_lost_ack_opens_one_wait(
         self, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, write: tuple[type, str]
     ) -> None:
         run = await failed_run(gateway.inside.connection)
-        failures = unheard(monkeypatch, *write)
+        failures = lose_ack(monkeypatch, *write)
         answers = [await gateway.http.post(f"/runs/{run.run_id}/retry") for _ in range(2)]
         assert [answer.status_code for answer in answers] == [200, 200]
         assert failures() == 1

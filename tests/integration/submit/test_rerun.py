@@ -1,4 +1,4 @@
-"""Rerunning: a new run of the same work, which points to its origin and begins with what it may reuse."""
+"""Reruns: a new run of the same work, which starts with what it can reuse."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ async def end(
     status: RunStatus = RunStatus.FAILED,
     tasks: dict[str, TaskStatus] = FAILED_TASKS,
 ) -> str:
-    """Let the run have ended, as its worker would have written it."""
+    """End the run as its worker would."""
     stored = await gateway.inside.runs.store.get(run_id)
     assert stored is not None
     ended = structs.replace(stored.snapshot, status=status, tasks=tasks)
@@ -42,9 +42,9 @@ async def end(
 
 
 async def rerun(gateway: RunningGateway, run_id: str, **body: Any) -> dict[str, Any]:
-    answer = await gateway.http.post(f"/runs/{run_id}/rerun", json=body)
-    assert answer.status_code == 200, answer.text
-    accepted: dict[str, Any] = answer.json()
+    response = await gateway.http.post(f"/runs/{run_id}/rerun", json=body)
+    assert response.status_code == 200, response.text
+    accepted: dict[str, Any] = response.json()
     return accepted
 
 
@@ -52,16 +52,16 @@ def entry(task: str) -> JournalEntry:
     return JournalEntry(key=f"{task}||0", task=task, attempt=1, started_at=1.0, ended_at=2.0, output=b"1")
 
 
-async def test_a_rerun_is_the_same_work_as_a_new_run(
+async def test_a_rerun_is_a_new_run_of_the_same_work(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config, tags=["gpu"]):
         origin = await gateway.ends(
             await gateway.submit("chain", params={"x": 4}, tag="gpu", tags=["night"], timeout_sec=60)
         )
-        answer = await gateway.http.post(f"/runs/{origin['run_id']}/rerun")
-        assert answer.status_code == 200
-        accepted = answer.json()
+        response = await gateway.http.post(f"/runs/{origin['run_id']}/rerun")
+        assert response.status_code == 200
+        accepted = response.json()
         assert accepted == {
             "run_id": accepted["run_id"],
             "status": "PENDING",
@@ -94,7 +94,7 @@ async def test_a_rerun_of_a_flow_yaml_runs_the_same_file(
 
 
 @pytest.mark.parametrize("body", [{"mode": "failed"}, {"mode": "task", "task": "clean"}])
-async def test_a_rerun_that_goes_on_has_the_journal_of_its_origin(
+async def test_a_resuming_rerun_has_the_journal_of_its_origin(
     gateway: RunningGateway, body: dict[str, str]
 ) -> None:
     journal = Journal(gateway.inside.connection)
@@ -123,9 +123,7 @@ async def test_a_rerun_from_the_start_reuses_nothing(gateway: RunningGateway) ->
 
 
 @pytest.mark.parametrize("status", [RunStatus.FAILED, RunStatus.CANCELLED])
-async def test_a_run_that_did_not_complete_goes_on_from_what_failed(
-    gateway: RunningGateway, status: RunStatus
-) -> None:
+async def test_a_failed_run_resumes_from_its_failed_tasks(gateway: RunningGateway, status: RunStatus) -> None:
     origin = await end(gateway, await gateway.submit("chain"), status)
     assert (await rerun(gateway, origin, mode="failed"))["origin_run_id"] == origin
 
@@ -133,14 +131,14 @@ async def test_a_run_that_did_not_complete_goes_on_from_what_failed(
 async def test_a_completed_run_has_nothing_that_failed(gateway: RunningGateway) -> None:
     tasks = dict.fromkeys(FAILED_TASKS, TaskStatus.SUCCEEDED)
     origin = await end(gateway, await gateway.submit("chain"), RunStatus.COMPLETED, tasks)
-    answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
-    [error] = assert_problem(answer, 422, 2)["errors"]
+    response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
+    [error] = assert_problem(response, 422, 2)["errors"]
     assert (error["field"], error["value"]) == ("mode", "'failed'")
     assert "use 'start', or 'task'" in error["message"]
     await rerun(gateway, origin, mode="task", task="store")
 
 
-async def test_a_completed_run_that_went_on_without_a_task_tries_that_task_again(
+async def test_a_completed_run_reruns_its_failed_task(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     book = tmp_path / "book"
@@ -157,31 +155,31 @@ async def test_a_completed_run_that_went_on_without_a_task_tries_that_task_again
 
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.CANCELLING])
-async def test_a_run_that_has_not_ended_is_not_repeated(gateway: RunningGateway, status: RunStatus) -> None:
+async def test_an_open_run_is_not_rerun(gateway: RunningGateway, status: RunStatus) -> None:
     origin = await end(gateway, await gateway.submit("chain"), status)
     for mode in ("start", "failed"):
-        answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": mode})
-        assert f"is {status}; wait for its end" in assert_problem(answer, 409, 25)["detail"]
+        response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": mode})
+        assert f"is {status}; wait for its end" in assert_problem(response, 409, 25)["detail"]
     assert await stored_run_ids(gateway) == {origin}
 
 
-async def test_an_unknown_task_is_named_with_those_there_are(gateway: RunningGateway) -> None:
+async def test_an_unknown_task_is_refused_with_the_known_ones(gateway: RunningGateway) -> None:
     origin = await end(gateway, await gateway.submit("chain"))
-    answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "task", "task": "claen"})
-    [error] = assert_problem(answer, 422, 2)["errors"]
+    response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "task", "task": "claen"})
+    [error] = assert_problem(response, 422, 2)["errors"]
     assert (error["field"], error["value"]) == ("task", "'claen'")
     assert "Did you mean 'clean'? It has 'load', 'clean', 'store'" in error["message"]
 
 
-async def test_of_very_many_tasks_only_some_are_named(gateway: RunningGateway) -> None:
+async def test_only_some_of_many_tasks_are_listed(gateway: RunningGateway) -> None:
     tasks = {f"t{number}": TaskStatus.SUCCEEDED for number in range(500)}
     origin = await end(gateway, await gateway.submit("chain"), tasks=tasks)
-    answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "task", "task": "none"})
-    [error] = assert_problem(answer, 422, 2)["errors"]
+    response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "task", "task": "none"})
+    [error] = assert_problem(response, 422, 2)["errors"]
     assert error["message"].endswith("'t19', …")
 
 
-async def test_a_run_whose_tasks_did_not_fit_its_snapshot_takes_any_task(gateway: RunningGateway) -> None:
+async def test_a_run_without_task_states_accepts_any_task(gateway: RunningGateway) -> None:
     origin = await end(gateway, await gateway.submit("chain"), tasks={})
     assert (await rerun(gateway, origin, mode="task", task="anything"))["origin_run_id"] == origin
 
@@ -200,19 +198,19 @@ async def test_a_run_whose_tasks_did_not_fit_its_snapshot_takes_any_task(gateway
         ([], "", "Expected `object`"),
     ],
 )
-async def test_a_wish_that_makes_no_sense_is_refused(
+async def test_an_invalid_rerun_is_refused(
     gateway: RunningGateway, body: Any, field: str, message: str
 ) -> None:
     origin = await end(gateway, await gateway.submit("chain"))
-    answer = await gateway.http.post(f"/runs/{origin}/rerun", json=body)
-    [error] = assert_problem(answer, 422, 2)["errors"]
+    response = await gateway.http.post(f"/runs/{origin}/rerun", json=body)
+    [error] = assert_problem(response, 422, 2)["errors"]
     assert error["field"] == field
     assert message in error["message"]
     assert await stored_run_ids(gateway) == {origin}
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b'{"task": "' + b"x" * 20_000 + b'"}'])
-async def test_a_body_that_is_none_is_refused(gateway: RunningGateway, content: bytes) -> None:
+async def test_an_invalid_body_is_refused(gateway: RunningGateway, content: bytes) -> None:
     origin = await end(gateway, await gateway.submit("chain"))
     assert_problem(await gateway.http.post(f"/runs/{origin}/rerun", content=content), 422, 2)
 
@@ -224,14 +222,14 @@ async def test_an_unknown_run_is_not_found(gateway: RunningGateway, run_id: str)
 
 
 @pytest.mark.parametrize("mode", ["start", "failed"])
-async def test_a_flow_yaml_that_is_gone_is_said(gateway: RunningGateway, mode: str) -> None:
+async def test_a_lost_flow_yaml_is_reported(gateway: RunningGateway, mode: str) -> None:
     origin = await end(gateway, (await gateway.submit_yaml(YAML)).json()["run_id"])
     await Journal(gateway.inside.connection).remove(origin)
-    answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": mode})
-    assert "submit the file again" in assert_problem(answer, 409, 25)["detail"]
+    response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": mode})
+    assert "submit the file again" in assert_problem(response, 409, 25)["detail"]
 
 
-async def test_a_rerun_that_fails_half_way_leaves_no_journal_behind(
+async def test_a_failed_rerun_leaves_no_journal(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin = await end(gateway, await gateway.submit("chain"))
@@ -243,8 +241,8 @@ async def test_a_rerun_that_fails_half_way_leaves_no_journal_behind(
         raise NatsUnavailable("lost")
 
     monkeypatch.setattr(gateway.inside.runs.submitter._queue, "publish", lost)
-    answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
-    assert_problem(answer, 503, 3)
+    response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
+    assert_problem(response, 503, 3)
     assert len(copied) == 2, "the journal was not copied before the job was published"
 
     async def only_the_origin_is_left() -> bool:
@@ -269,19 +267,19 @@ async def has_waited(gateway: RunningGateway) -> str:
 @pytest.mark.parametrize(
     "wish", [{"mode": "start"}, {"mode": "failed"}, {"mode": "task", "task": "load"}, None]
 )
-async def test_the_repetition_of_a_run_that_has_waited_is_executed(
+async def test_the_rerun_of_a_run_with_waits_is_executed(
     config: NatsBackendConfig, gateway: RunningGateway, wish: dict[str, str] | None
 ) -> None:
-    """Without a wish: by its dead letter."""
+    """By its dead letter."""
     run_id = await has_waited(gateway)
     if wish is None:
         letters = DeadLetters(gateway.inside.connection)
         letter = DeadLetter(timestamp=1.0, reason="execution_error", error="x", run_id=run_id, tag="default")
         await letters.publish(letter, tag="default")
         [item] = (await gateway.http.get("/dlq")).json()["items"]
-        answer = await gateway.http.post(f"/dlq/{item['seq']}/replay")
-        assert answer.status_code == 200, answer.text
-        accepted = answer.json()
+        response = await gateway.http.post(f"/dlq/{item['seq']}/replay")
+        assert response.status_code == 200, response.text
+        accepted = response.json()
     else:
         accepted = await rerun(gateway, run_id, **wish)
     async with serving_worker(config):

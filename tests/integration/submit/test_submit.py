@@ -1,4 +1,4 @@
-"""What a submission stores: the run's limit, its flow.yaml, and nothing at all when it fails."""
+"""What a submission stores, and that a failed one stores nothing."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ async def queued_job(gateway: RunningGateway) -> Job:
     return decode_job(message.data)
 
 
-async def test_a_run_has_no_limit_unless_one_is_asked_for(gateway: RunningGateway) -> None:
+async def test_a_run_has_no_limit_by_default(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop")
     assert (await gateway.get(run_id))["timeout_sec"] is None
     assert (await queued_job(gateway)).timeout_sec is None
@@ -39,30 +39,30 @@ async def test_the_limit_of_a_run_is_in_its_snapshot_and_its_job(
     run_id = await gateway.submit("noop", timeout_sec=limit)
     assert (await gateway.get(run_id))["timeout_sec"] == limit
     assert (await queued_job(gateway)).timeout_sec == limit
-    answer = await gateway.submit_yaml(YAML, timeout_sec=str(limit))
-    assert (await gateway.get(answer.json()["run_id"]))["timeout_sec"] == limit
+    response = await gateway.submit_yaml(YAML, timeout_sec=str(limit))
+    assert (await gateway.get(response.json()["run_id"]))["timeout_sec"] == limit
     assert (await queued_job(gateway)).timeout_sec == limit
 
 
 @pytest.mark.parametrize("limit", [0, -1, 2_592_001, "30", True, [1]])
-async def test_a_limit_that_is_none_is_refused(gateway: RunningGateway, limit: Any) -> None:
-    answer = await gateway.http.post("/runs", json={"flow_name": "noop", "timeout_sec": limit})
-    [error] = assert_problem(answer, 422, 2)["errors"]
+async def test_an_invalid_limit_is_refused(gateway: RunningGateway, limit: Any) -> None:
+    response = await gateway.http.post("/runs", json={"flow_name": "noop", "timeout_sec": limit})
+    [error] = assert_problem(response, 422, 2)["errors"]
     assert (error["field"], error["value"]) == ("timeout_sec", repr(limit))
     assert "above 0, at most 2592000" in error["message"]
     assert await no_run_exists(gateway)
 
 
 @pytest.mark.parametrize("limit", ["0", "nan", "inf", "1e400", "null", "", "soon", "2592001"])
-async def test_a_limit_in_a_form_that_is_none_is_refused(gateway: RunningGateway, limit: str) -> None:
+async def test_an_invalid_limit_in_a_form_is_refused(gateway: RunningGateway, limit: str) -> None:
     [error] = assert_problem(await gateway.submit_yaml(YAML, timeout_sec=limit), 422, 2)["errors"]
     assert (error["field"], error["value"]) == ("timeout_sec", repr(limit))
     assert await no_run_exists(gateway)
 
 
-async def test_a_form_field_stays_the_text_it_is(gateway: RunningGateway) -> None:
-    answer = await gateway.submit_yaml(YAML, flow_name="null", tag="null", timeout_sec="5")
-    run = await gateway.get(answer.json()["run_id"])
+async def test_a_form_field_stays_text(gateway: RunningGateway) -> None:
+    response = await gateway.submit_yaml(YAML, flow_name="null", tag="null", timeout_sec="5")
+    run = await gateway.get(response.json()["run_id"])
     assert (run["flow_name"], run["tag"], run["timeout_sec"]) == ("null", "null", 5)
 
 
@@ -92,10 +92,10 @@ async def test_a_failed_submission_leaves_neither_run_nor_flow_yaml(
     await eventually(nothing_is_left, describe="the submission is withdrawn")
 
 
-async def test_a_withdrawn_id_never_comes_back(
+async def test_a_withdrawn_id_is_never_reused(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A snapshot that was still on its way when its run was withdrawn must not be stored afterwards."""
+    """A snapshot in flight must not be stored after its run was withdrawn."""
     store = gateway.inside.runs.submitter._store
     create, late = store.create, []
 

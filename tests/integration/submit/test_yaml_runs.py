@@ -1,4 +1,4 @@
-"""A flow.yaml from submission to its end: what runs, what is refused, and what is never imported."""
+"""Runs of a flow.yaml: executed, refused, and never imported."""
 
 import os
 from dataclasses import replace
@@ -19,9 +19,9 @@ tasks:
 
 
 async def run_yaml(gateway: RunningGateway, source: str) -> dict[str, Any]:
-    answer = await gateway.submit_yaml(source)
-    assert answer.status_code == 200, answer.text
-    return await gateway.ends(answer.json()["run_id"])
+    response = await gateway.submit_yaml(source)
+    assert response.status_code == 200, response.text
+    return await gateway.ends(response.json()["run_id"])
 
 
 async def test_a_flow_yaml_runs_with_its_defaults(config: NatsBackendConfig, gateway: RunningGateway) -> None:
@@ -52,7 +52,7 @@ async def test_only_tasks_in_the_graph_are_imported_and_run(
 
 
 @pytest.mark.parametrize("callable_path", ["os:system", "subprocess:run", "pyoco_server.config:safe_url"])
-async def test_a_callable_outside_the_policy_is_refused_and_says_which_setting(
+async def test_a_callable_outside_the_policy_is_refused_with_the_setting(
     config: NatsBackendConfig, gateway: RunningGateway, callable_path: str
 ) -> None:
     source = f"version: 1\nflow: {{graph: bad}}\ntasks:\n  bad: {{callable: '{callable_path}'}}\n"
@@ -91,7 +91,7 @@ async def test_an_import_error_names_the_task_and_the_module(
     assert "no_such_module" in run["error"]
 
 
-async def test_a_flow_yaml_cannot_read_the_worker_s_secrets(
+async def test_a_flow_yaml_cannot_read_secrets_of_the_worker(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYOCO_AUTH_PEPPER", "grind-me")

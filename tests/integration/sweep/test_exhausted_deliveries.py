@@ -1,4 +1,4 @@
-"""A run that is ended from outside while it ends by itself, or between two executors."""
+"""A run that is killed while it ends by itself, or between two executors."""
 
 import asyncio
 from dataclasses import replace
@@ -19,7 +19,7 @@ from tests.support.samples.explain_facts import running
 from tests.support.waiting import LIMIT_SEC, eventually
 
 
-async def test_a_flow_that_stops_just_before_it_is_ended_by_force_has_stopped_by_itself(
+async def test_a_flow_that_stops_before_the_kill_is_not_forced(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cancel, force_end = ExecutorLease.cancel, ExecutorLease.force_end
@@ -42,9 +42,7 @@ async def test_a_flow_that_stops_just_before_it_is_ended_by_force_has_stopped_by
 
 
 @pytest.mark.parametrize("how", ["cancelled", "forced"])
-async def test_a_run_that_is_ended_between_two_executors_is_not_executed_again(
-    tmp_path: Path, how: str
-) -> None:
+async def test_a_run_ended_between_executors_is_not_executed_again(tmp_path: Path, how: str) -> None:
     marker = tmp_path / "started"
     run = new_run("waiting", path=str(tmp_path / "never"), started=str(marker))
     # The executor exits during its first run, which must then resume in another one.
@@ -63,7 +61,7 @@ async def test_a_run_that_is_ended_between_two_executors_is_not_executed_again(
 
 
 class CountingExecutor:
-    """Counts how often its run is forced to end."""
+    """Counts how often its run is killed."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -74,7 +72,7 @@ class CountingExecutor:
         self.times += 1
 
 
-async def test_a_run_past_its_limit_is_forced_until_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_run_past_its_limit_is_killed(caplog: pytest.LogCaptureFixture) -> None:
     """It may be between two executors at first."""
     executor: Any = CountingExecutor()
     owned: Any = SimpleNamespace(snapshot=running(timeout_sec=60.0), used_sec=61.0)
@@ -85,7 +83,7 @@ async def test_a_run_past_its_limit_is_forced_until_it_ends(caplog: pytest.LogCa
     assert len(caplog.records) == 1
 
 
-async def test_a_run_that_does_not_stop_is_forced_until_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_run_that_does_not_stop_is_killed(caplog: pytest.LogCaptureFixture) -> None:
     executor: Any = CountingExecutor()
     cancellation = Cancellation(executor, grace_sec=-1.0)
     for _ in range(4):

@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 
 
 async def status_of_last_run(gateway: RunningGateway, run_id: str) -> str | None:
-    """What the worker's record says of it, once the run has left the worker."""
+    """The run in the worker's record, after the worker is done with it."""
 
     async def has_left() -> bool:
         return (await worker_record(gateway)).last_run_id == run_id
@@ -26,12 +26,12 @@ async def status_of_last_run(gateway: RunningGateway, run_id: str) -> str | None
     return (await worker_record(gateway)).last_run_status
 
 
-async def test_an_end_by_the_sweep_is_not_taken_for_the_worker_s_own(
+async def test_an_end_by_the_sweep_is_not_the_workers_own(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
-    """The worker was paused for so long that the sweep ended its run, and has completed it all the same."""
+    """The worker was paused, the sweep ended its run, and the worker completed it."""
     release = tmp_path / "release"
-    # Only its end tells the worker.
+    # The worker finds out only at its end.
     slow = replace(config, run_heartbeat_interval_sec=600.0, consumer_ack_wait_sec=600.0)
     mender = RunRepairer(gateway.inside.connection)
     async with serving_worker(slow):
@@ -52,7 +52,7 @@ async def test_an_end_by_the_sweep_is_not_taken_for_the_worker_s_own(
 
 
 @pytest.mark.parametrize("flow", ["noop", "failing"])
-async def test_an_end_whose_answer_was_lost_is_the_worker_s_own(
+async def test_an_end_with_a_lost_ack_is_the_workers_own(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, flow: str
 ) -> None:
     async with serving_worker(config) as worker:
@@ -65,7 +65,7 @@ async def test_an_end_whose_answer_was_lost_is_the_worker_s_own(
             revision = await write(snapshot, **options)
             if snapshot.status.terminal and not lost:
                 lost += 1
-                raise NatsUnavailable("no answer")
+                raise NatsUnavailable("no response")
             return revision
 
         monkeypatch.setattr(store, "replace", lose_the_answer)

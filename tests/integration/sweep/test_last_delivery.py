@@ -1,4 +1,4 @@
-"""A run that stopping workers hand over is not used up by that, however often it happens."""
+"""Handing over a run does not exhaust its deliveries."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
     )
 
 
-async def test_a_run_outlasts_more_drains_than_it_has_deliveries(
+async def test_a_run_survives_more_drains_than_deliveries(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"

@@ -1,4 +1,4 @@
-"""Which markers of deleted runs are removed and remembered, and what is said about removed runs."""
+"""Removal of delete markers."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from tests.support.broker.stored_runs import ended, write
 
 
 class Markers(Retention):
-    """Removes markers from a bucket that is a set, one after the other; some of them cannot be removed."""
+    """Removes markers from a set, one by one; some removals fail."""
 
     def __init__(self, runs: OpenRuns, count: int, *, marker_sec: float = -1.0) -> None:
         super().__init__(
@@ -45,14 +45,14 @@ def remembered(runs: OpenRuns) -> list[str]:
     return list(runs.markers)
 
 
-async def test_the_feed_forgets_no_marker_that_is_still_in_the_bucket() -> None:
+async def test_stored_markers_are_not_forgotten() -> None:
     runs = OpenRuns()
     markers = Markers(runs, 100)
     await markers.remove_all()
     assert (markers.bucket, remembered(runs)) == ([], [])
 
 
-async def test_markers_that_could_not_be_removed_are_remembered() -> None:
+async def test_markers_are_put_back_after_a_failure() -> None:
     runs = OpenRuns()
     markers = Markers(runs, 100)
     markers.stuck = {"m3", "m5"}
@@ -65,7 +65,7 @@ async def test_markers_that_could_not_be_removed_are_remembered() -> None:
     assert (markers.bucket, remembered(runs)) == ([], [])
 
 
-async def test_those_of_another_bucket_are_not_put_back() -> None:
+async def test_markers_of_another_bucket_are_not_put_back() -> None:
     runs = OpenRuns()
     markers = Markers(runs, 3)
     markers.stuck = {"m2"}
@@ -88,7 +88,7 @@ async def test_a_young_marker_stays() -> None:
     assert remembered(runs) == markers.bucket == ["m1", "m2"]
 
 
-async def test_a_group_of_removed_runs_is_one_line_of_the_log(
+async def test_a_group_of_removed_runs_is_one_log_line(
     config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connected(replace(config, run_retention_sec=0.000001)) as connection:

@@ -1,7 +1,4 @@
-"""Retention deletes the key of a run first: a run that was taken up again meanwhile is complete.
-
-What a gateway that died in between has left is removed by another one.
-"""
+"""Retention deletes the key of a run first: a reopened run is complete, and a crash leaves nothing."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -46,7 +43,7 @@ STEPS = {
 
 
 class Died(BaseException):
-    """As by kill -9."""
+    """Like kill -9."""
 
 
 @pytest.fixture
@@ -55,7 +52,7 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
 
 
 def before(retention: Retention, step: str, act: Callable[[], Awaitable[None]]) -> None:
-    """Have something happen right before this step."""
+    """Run something right before this step."""
     owner, name = STEPS[step]
     store = getattr(retention, owner)
     original = getattr(store, name)
@@ -81,7 +78,7 @@ async def remove_markers(retention: Retention) -> None:
 
 
 async def unanswered_run(connection: Connection) -> WaitingRun:
-    """A run that can be retried, with something in every stream."""
+    """A run that can be reopened, with messages in every stream."""
     run = await failed_run(connection)
     await Journal(connection).append(run.run_id, entry("load"))
     await RunLogs(connection).publish(run.run_id, [LogLine(ts=1.0, stream="stdout", text="hello")])
@@ -103,9 +100,7 @@ async def remains(connection: Connection, run_id: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_run_that_is_retried_meanwhile_keeps_everything_or_is_not_found(
-    connection: Connection, step: str
-) -> None:
+async def test_a_reopened_run_keeps_everything_or_is_not_found(connection: Connection, step: str) -> None:
     run = await unanswered_run(connection)
     retention = Retention(connection, OpenRuns())
     retried: list[str] = []
@@ -132,9 +127,7 @@ async def test_a_run_that_is_retried_meanwhile_keeps_everything_or_is_not_found(
 
 
 @pytest.mark.parametrize("step", ["key", "journal", "logs"])
-async def test_a_rerun_of_a_half_removed_run_reuses_all_of_it_or_nothing(
-    config: NatsBackendConfig, step: str
-) -> None:
+async def test_a_rerun_during_removal_reuses_all_or_nothing(config: NatsBackendConfig, step: str) -> None:
     async with running_gateway(replace(config, run_retention_sec=0.0)) as gateway:
         journal = Journal(gateway.inside.connection)
         origin = await end(gateway, await gateway.submit("chain"))
@@ -144,15 +137,15 @@ async def test_a_rerun_of_a_half_removed_run_reuses_all_of_it_or_nothing(
             before(retention, step, dies)
             with pytest.raises(Died):
                 await remove_ended(retention)
-        answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
+        response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
         if step == "key":
-            assert answer.status_code == 200, answer.text
-            assert len(await journal.entries(answer.json()["run_id"])) == 1
+            assert response.status_code == 200, response.text
+            assert len(await journal.entries(response.json()["run_id"])) == 1
         else:
-            assert_problem(answer, 404, 5)
+            assert_problem(response, 404, 5)
 
 
-async def test_an_origin_that_is_removed_while_its_journal_is_copied_is_not_repeated(
+async def test_an_origin_removed_during_the_journal_copy_is_not_rerun(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(replace(config, run_retention_sec=0.0)) as gateway:
@@ -163,7 +156,7 @@ async def test_an_origin_that_is_removed_while_its_journal_is_copied_is_not_repe
         read_entries, copies = Journal.entries, []
 
         async def removed_before(journal: Journal, run_id: str) -> list[JournalEntry]:
-            """Retention is quicker than the copy, which reads what is left."""
+            """Retention finishes before the copy, which reads the rest."""
             stored = await inside.runs.store.get_from_leader(origin)
             assert stored is not None
             await inside.runs.store.delete(origin, revision=stored.revision)
@@ -173,8 +166,8 @@ async def test_an_origin_that_is_removed_while_its_journal_is_copied_is_not_repe
             return await read_entries(journal, run_id)
 
         monkeypatch.setattr(Journal, "entries", removed_before)
-        answer = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
-        assert_problem(answer, 404, 5)
+        response = await gateway.http.post(f"/runs/{origin}/rerun", json={"mode": "failed"})
+        assert_problem(response, 404, 5)
         assert copies == [origin]
         info = await inside.connection.client.jetstream().stream_info("PYOCO_JOURNAL", subjects_filter=">")
         assert set(info.state.subjects or {}) == {f"pyoco.journal.{origin}"}
@@ -184,7 +177,7 @@ async def test_an_origin_that_is_removed_while_its_journal_is_copied_is_not_repe
 
 
 @pytest.mark.parametrize("step", ["journal", "logs", "waits", "events"])
-async def test_what_a_dead_gateway_left_of_a_deleted_run_is_removed_by_another(
+async def test_records_left_by_a_crashed_gateway_are_removed(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     async with connected(config) as connection:
@@ -202,8 +195,8 @@ async def test_what_a_dead_gateway_left_of_a_deleted_run_is_removed_by_another(
         await nothing_remains(gateway, run.run_id)
 
 
-async def test_a_gateway_that_dies_while_it_removes_the_marker_leaves_nothing(connection: Connection) -> None:
-    """The waits' own markers lead to the events, and are removed after them."""
+async def test_a_crash_during_marker_removal_leaves_nothing(connection: Connection) -> None:
+    """The markers of the waits are removed after their events."""
     run = await unanswered_run(connection)
     runs = OpenRuns()
     retention = Retention(connection, runs, marker_sec=-1.0)
@@ -228,8 +221,8 @@ async def nothing_remains(gateway: RunningGateway, run_id: str) -> None:
     assert await eventually(is_clean, describe="nothing of the run is left")
 
 
-async def test_a_marker_of_a_run_that_is_there_again_removes_nothing(connection: Connection) -> None:
-    """As after a backup was restored that is older than the removal."""
+async def test_a_restored_run_is_not_removed_by_its_marker(connection: Connection) -> None:
+    """As after restoring an older backup."""
     [run_id] = await write(RunStore(connection), ended())
     await Journal(connection).append(run_id, entry("load"))
     runs = OpenRuns()

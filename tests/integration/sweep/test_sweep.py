@@ -1,4 +1,4 @@
-"""The sweep with real parts: a job that is lost is published again, and nothing is executed twice."""
+"""The sweep publishes lost jobs again, and nothing is executed twice."""
 
 import logging
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests.support.inspection import dead_letters, queue_is_empty
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.sweeping import (
     YAML,
-    DeadWorker,
+    CrashedWorker,
     _no_submissions,
     config,
     messages_in_queue,
@@ -38,7 +38,7 @@ __all__ = ["_no_submissions", "config"]
 
 
 @pytest.mark.usefixtures("_no_submissions")
-async def test_a_run_whose_job_was_never_published_is_published_and_executed_once(
+async def test_an_unpublished_job_is_published_and_executed_once(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -80,7 +80,7 @@ async def test_a_run_whose_flow_yaml_is_lost_fails_and_says_so(gateway: RunningG
     assert await messages_in_queue(gateway) == 0
 
 
-async def test_runs_that_wait_in_the_queue_are_left_there(gateway: RunningGateway) -> None:
+async def test_queued_runs_are_not_republished(gateway: RunningGateway) -> None:
     run_ids = {await gateway.submit("noop", tag=f"nobody-{number % 3}") for number in range(30)}
     sweeper = gateway.inside.sweeper
     await eventually(
@@ -92,9 +92,7 @@ async def test_runs_that_wait_in_the_queue_are_left_there(gateway: RunningGatewa
     assert not sweeper.actions
 
 
-async def test_a_queue_that_was_purged_is_filled_again(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_a_purged_queue_is_refilled(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop")
     sweeper = gateway.inside.sweeper
     await eventually(lambda: sweeper._queued.has_job(run_id, 0), describe="its job was seen")
@@ -103,11 +101,11 @@ async def test_a_queue_that_was_purged_is_filled_again(
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_a_begun_run_whose_message_was_purged_is_resumed(
+async def test_a_started_run_with_a_purged_message_is_resumed(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     run_id = await gateway.submit("noop")
-    await DeadWorker(config).take()
+    await CrashedWorker(config).take()
     await purge_queue(gateway)
     async with serving_worker(config):
         run = await gateway.ends(run_id)
@@ -115,11 +113,9 @@ async def test_a_begun_run_whose_message_was_purged_is_resumed(
     assert gateway.inside.sweeper.actions == {"job_published": 1}
 
 
-async def test_a_begun_run_is_given_one_job_however_long_nobody_takes_it(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_a_started_run_is_requeued_once(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     await gateway.submit("noop")
-    await DeadWorker(config).take()
+    await CrashedWorker(config).take()
     await purge_queue(gateway)
 
     async def published() -> bool:
@@ -131,7 +127,7 @@ async def test_a_begun_run_is_given_one_job_however_long_nobody_takes_it(
     assert gateway.inside.sweeper.actions == {"job_published": 1}
 
 
-async def test_a_queue_that_was_made_anew_is_read_anew(config: NatsBackendConfig) -> None:
+async def test_a_recreated_queue_is_read_again(config: NatsBackendConfig) -> None:
     async with connected(config) as connection:
         queued = QueuedRuns(connection)
         await queued.compare(await queued.count())
@@ -149,7 +145,7 @@ async def test_a_queue_that_was_made_anew_is_read_anew(config: NatsBackendConfig
         assert queued.has_job(new.run_id, 0)
 
 
-async def test_a_bucket_that_was_made_anew_is_read_anew(gateway: RunningGateway) -> None:
+async def test_a_recreated_bucket_is_read_again(gateway: RunningGateway) -> None:
     connection, runs = gateway.inside.connection, gateway.inside.sweeper._runs
 
     async def known() -> list[str]:

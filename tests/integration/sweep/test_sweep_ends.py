@@ -1,4 +1,4 @@
-"""Runs that nobody ends: the sweep does, and leaves those alone that go on."""
+"""The sweep ends orphaned runs, and no others."""
 
 import logging
 import time
@@ -19,7 +19,7 @@ from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.sweeping import (
     FAKE_ADVISORY,
     YAML,
-    DeadWorker,
+    CrashedWorker,
     _no_advisories,
     _no_submissions,
     config,
@@ -35,11 +35,11 @@ __all__ = ["_no_advisories", "_no_submissions", "config"]
 # Runs without an owner
 
 
-async def test_a_cancel_that_no_worker_will_see_converges(
+async def test_a_cancel_without_a_worker_converges(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     run_id = await gateway.submit("noop")
-    await DeadWorker(config).take()
+    await CrashedWorker(config).take()
     await cancel(gateway, run_id, reason="enough")
     run = await gateway.ends(run_id)
     assert (run["status"], run["reason"], run["cancel_reason"]) == ("CANCELLED", None, "enough")
@@ -49,7 +49,7 @@ async def test_a_cancel_that_no_worker_will_see_converges(
     assert await dead_letters(gateway) == []
 
 
-async def test_a_cancel_of_an_unbegun_run_that_was_left_half_way_converges(gateway: RunningGateway) -> None:
+async def test_an_interrupted_cancel_of_an_unstarted_run_converges(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop")
     run = await gateway.inside.runs.store.get_from_leader(run_id)
     assert run is not None
@@ -58,11 +58,11 @@ async def test_a_cancel_of_an_unbegun_run_that_was_left_half_way_converges(gatew
     assert (await gateway.ends(run_id))["status"] == "CANCELLED"
 
 
-async def test_a_cancelled_run_whose_deliveries_are_used_up_is_cancelled(
+async def test_a_cancelled_run_with_exhausted_deliveries_is_cancelled(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     run_id = await gateway.submit("noop")
-    await DeadWorker(replace(config, consumer_max_deliver=1)).take()
+    await CrashedWorker(replace(config, consumer_max_deliver=1)).take()
     await cancel(gateway, run_id)
     await publish_acked(
         gateway.inside.connection, FAKE_ADVISORY, msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
@@ -78,7 +78,7 @@ async def test_a_run_past_its_time_limit_without_an_owner_fails(
     limited = await gateway.submit("noop", timeout_sec=1)
     unlimited = await gateway.submit("noop")
     # One after the other without a pause: after its AckWait the first one would come again.
-    await DeadWorker(config).take(times=2)
+    await CrashedWorker(config).take(times=2)
     run = await gateway.ends(limited)
     assert (run["status"], run["reason"]) == ("FAILED", "timeout")
     assert "timeout_sec of 1 s" in run["error"]
@@ -99,7 +99,7 @@ async def test_time_without_nats_does_not_count_as_silence(
     strict = replace(config, nats_url=own_nats.url, consumer_max_deliver=1, consumer_ack_wait_sec=3.0)
     async with running_gateway(strict) as gateway:
         run_id = await gateway.submit("noop")
-        await DeadWorker(strict).take()
+        await CrashedWorker(strict).take()
         sweeper = gateway.inside.sweeper
         await rounds(gateway, 1)
         [run] = [run async for group in sweeper._runs.groups() for run in group]
@@ -115,12 +115,12 @@ async def test_time_without_nats_does_not_count_as_silence(
 
 @pytest.mark.usefixtures("_no_advisories")
 @pytest.mark.parametrize("written", ["before it is read", "after it is read"])
-async def test_a_run_that_moves_on_is_not_touched(
+async def test_a_run_that_makes_progress_is_not_touched(
     config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
-    """Its owner writes in the moment between the decision and the act."""
+    """Its owner writes between the decision and the repair."""
     run_id = await gateway.submit("noop")
-    await DeadWorker(replace(config, consumer_max_deliver=1)).take()
+    await CrashedWorker(replace(config, consumer_max_deliver=1)).take()
     store = gateway.inside.sweeper._repairer.store
     read = store.get_from_leader
     woken_at = 0.0
@@ -148,7 +148,7 @@ async def test_a_run_that_moves_on_is_not_touched(
 
 
 @pytest.mark.usefixtures("_no_submissions")
-async def test_what_cannot_be_read_does_not_stop_the_sweep(
+async def test_invalid_records_do_not_stop_the_sweep(
     gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     connection = gateway.inside.connection
@@ -163,7 +163,7 @@ async def test_what_cannot_be_read_does_not_stop_the_sweep(
     async def published() -> bool:
         return await messages_in_queue(gateway) == 1
 
-    await eventually(published, describe="the run behind them gets its job")
+    await eventually(published, describe="the run after them gets its job")
     await rounds(gateway, 3)
     said = [getattr(record, "run_id", "") for record in caplog.records if record.levelno >= logging.WARNING]
     assert sorted(said) == sorted(["half-a-run", "not-a-run", broken.run_id])

@@ -1,4 +1,4 @@
-"""Messages whose deliveries are used up: their runs end, whether the server tells or not."""
+"""Exhausted deliveries end their runs, with or without an advisory."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ from tests.support.programs import WORKER, running
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.sweeping import (
     FAKE_ADVISORY,
-    DeadWorker,
+    CrashedWorker,
     _no_advisories,
     advisories,
     config,
@@ -38,7 +38,7 @@ __all__ = ["_no_advisories", "config"]
 # Deliveries that are used up
 
 
-async def test_a_run_whose_workers_are_killed_again_and_again_fails(
+async def test_a_run_that_kills_its_workers_fails(
     config: NatsBackendConfig, nats_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Long enough for a worker that is held up: each of the two deliveries is to be another worker's.
@@ -86,12 +86,12 @@ async def test_a_run_whose_workers_are_killed_again_and_again_fails(
 
 
 @pytest.mark.usefixtures("_no_advisories")
-async def test_used_up_deliveries_are_noticed_without_the_advisory(
+async def test_exhausted_deliveries_are_noticed_without_the_advisory(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     strict = replace(config, consumer_max_deliver=2)
     run_id = await gateway.submit("noop")
-    await DeadWorker(strict).take(times=2)
+    await CrashedWorker(strict).take(times=2)
     run = await gateway.ends(run_id)
     assert (run["status"], run["reason"]) == ("FAILED", "deliveries_exhausted")
     assert "2 times" in run["error"]
@@ -102,7 +102,7 @@ async def test_used_up_deliveries_are_noticed_without_the_advisory(
 
 @pytest.fixture
 async def deaf_worker(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorker]:
-    """Takes what the test has it take, and answers nothing."""
+    """Takes jobs and never acks."""
     once = replace(config, consumer_max_deliver=1)
     worker = await PyocoNatsWorker.connect(once, flow_resolver=lambda _: basics.noop_flow)
     yield worker
@@ -111,7 +111,7 @@ async def deaf_worker(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorke
 
 @asynccontextmanager
 async def taking_twice(worker: PyocoNatsWorker) -> AsyncIterator["asyncio.Task[Delivery]"]:
-    """It takes a job and lets AckWait pass while its next pull waits: the server then gives the job up."""
+    """It takes a job and lets AckWait pass during its next pull: the server sends an advisory."""
     async with asyncio.timeout(LIMIT_SEC):
         assert (await worker._intake.take()).token == (1, 1)
     second = asyncio.create_task(worker._intake.take())
@@ -122,14 +122,12 @@ async def taking_twice(worker: PyocoNatsWorker) -> AsyncIterator["asyncio.Task[D
         await asyncio.wait({second})
 
 
-async def test_an_advisory_is_acted_on_at_once(
-    config: NatsBackendConfig, deaf_worker: PyocoNatsWorker
-) -> None:
-    """The rounds are an hour apart: only the advisory can have woken it."""
+async def test_an_advisory_starts_a_round(config: NatsBackendConfig, deaf_worker: PyocoNatsWorker) -> None:
+    """The rounds are an hour apart: only the advisory can have started one."""
     async with running_gateway(config) as gateway:
         sweeper = gateway.inside.sweeper
         sweeper._interval_sec, seen = 3600.0, sweeper.rounds
-        # So that the pause under way, which began with the setting, is over.
+        # End the pause that started before the setting was patched.
         sweeper._loop.wake()
         await eventually(lambda: sweeper.rounds > seen, describe="the round before the long pause")
         run_id = await gateway.submit("noop")
@@ -140,18 +138,18 @@ async def test_an_advisory_is_acted_on_at_once(
         assert sweeper.actions == {"job_published": 1}
 
 
-async def test_an_advisory_is_kept_while_no_gateway_lives(
+async def test_an_advisory_is_kept_without_a_gateway(
     config: NatsBackendConfig, deaf_worker: PyocoNatsWorker
 ) -> None:
     async with running_gateway(config) as gateway:
         await gateway.inside.sweeper.close()
         run_id = await gateway.submit("noop")
 
-        async def told() -> bool:
+        async def advised() -> bool:
             return await advisories(gateway) == 1
 
         async with taking_twice(deaf_worker):
-            await eventually(told, describe="the server has told, and it is kept")
+            await eventually(advised, describe="the advisory is stored")
         assert (await gateway.get(run_id))["status"] == "PENDING"
     async with running_gateway(config) as gateway:
         async with asyncio.timeout(LIMIT_SEC):
@@ -163,7 +161,7 @@ async def test_an_advisory_is_kept_while_no_gateway_lives(
         await eventually(dealt_with, describe="the advisory is removed")
 
 
-async def test_an_advisory_about_a_run_that_goes_on_waits_for_its_end(
+async def test_an_advisory_of_an_active_run_is_kept(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
@@ -173,8 +171,8 @@ async def test_an_advisory_about_a_run_that_goes_on_waits_for_its_end(
         run_id = await gateway.submit("waiting", params={"path": str(release), "started": str(marker)})
         await started_pid(marker)
         began = time.monotonic()
-        told = msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
-        await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
+        advisory = msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
+        await publish_acked(gateway.inside.connection, FAKE_ADVISORY, advisory)
         # So that only its heartbeats can be why it is left alone.
         await eventually(lambda: time.monotonic() - began > patience_sec, describe="it lasts for long enough")
         await rounds(gateway, 2)
@@ -189,7 +187,7 @@ async def test_an_advisory_about_a_run_that_goes_on_waits_for_its_end(
     assert not gateway.inside.sweeper.actions
 
 
-async def test_a_given_up_message_beside_the_run_s_own_is_only_removed(
+async def test_an_exhausted_duplicate_is_only_removed(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
@@ -200,8 +198,8 @@ async def test_a_given_up_message_beside_the_run_s_own_is_only_removed(
         job = await WorkQueue(gateway.inside.connection).message(1)
         assert job is not None
         beside = await publish_acked(gateway.inside.connection, "pyoco.work.nobody", job.data)
-        told = msgspec.json.encode({"stream_seq": beside, "deliveries": 1})
-        await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
+        advisory = msgspec.json.encode({"stream_seq": beside, "deliveries": 1})
+        await publish_acked(gateway.inside.connection, FAKE_ADVISORY, advisory)
 
         async def removed() -> bool:
             return await messages_in_queue(gateway) == 1
@@ -211,10 +209,10 @@ async def test_a_given_up_message_beside_the_run_s_own_is_only_removed(
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_a_given_up_message_that_cannot_be_read_becomes_a_dead_letter(gateway: RunningGateway) -> None:
+async def test_an_exhausted_invalid_message_becomes_a_dead_letter(gateway: RunningGateway) -> None:
     sequence = await publish_acked(gateway.inside.connection, "pyoco.work.nobody", b"{nonsense")
-    for told in (b"{nonsense", msgspec.json.encode({"stream_seq": sequence, "deliveries": 4})):
-        await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
+    for advisory in (b"{nonsense", msgspec.json.encode({"stream_seq": sequence, "deliveries": 4})):
+        await publish_acked(gateway.inside.connection, FAKE_ADVISORY, advisory)
     [letter] = await eventually(lambda: dead_letters(gateway), describe="a dead letter")
     assert (letter["reason"], letter["tag"], letter["num_delivered"]) == ("invalid_job", "nobody", 4)
     assert await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")

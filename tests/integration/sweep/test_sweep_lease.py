@@ -1,4 +1,4 @@
-"""Of many gateways one sweeps, and another one follows it."""
+"""One gateway sweeps at a time, and another takes over."""
 
 import asyncio
 import time
@@ -50,7 +50,7 @@ def count_looks(monkeypatch: pytest.MonkeyPatch, lease: Lease) -> Counter[str]:
 
 
 @pytest.mark.usefixtures("_no_submissions")
-async def test_one_of_two_gateways_sweeps_and_the_other_follows_when_it_is_killed(
+async def test_a_killed_gateway_is_replaced_by_the_other(
     config: NatsBackendConfig, nats_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ("up", "--port", "0", "--nats-url", nats_url)
@@ -77,7 +77,7 @@ async def test_one_of_two_gateways_sweeps_and_the_other_follows_when_it_is_kille
             assert sweeper.actions == {"job_published": 1}
 
 
-async def test_a_gateway_that_stops_lets_the_next_one_sweep_at_once(config: NatsBackendConfig) -> None:
+async def test_a_stopped_gateway_releases_the_lease(config: NatsBackendConfig) -> None:
     slow = unchecked(config, sweep_interval_sec=NEVER_SEC)
     async with running_gateway(slow) as first:
         await eventually(lambda: first.inside.sweeper.lease.held, describe="the first one sweeps")
@@ -85,7 +85,7 @@ async def test_a_gateway_that_stops_lets_the_next_one_sweep_at_once(config: Nats
         await eventually(lambda: second.inside.sweeper.lease.held, describe="the next one sweeps")
 
 
-async def test_a_gateway_that_lost_the_lease_stops_acting(
+async def test_a_gateway_without_the_lease_stops_its_round(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     sweeper = gateway.inside.sweeper
@@ -97,8 +97,8 @@ async def test_a_gateway_that_lost_the_lease_stops_acting(
     job = await store_without_job(gateway)
     # A holder of the lease would end this one in its next round.
     given_up = await gateway.submit("noop")
-    told = msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
-    await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
+    advisory = msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
+    await publish_acked(gateway.inside.connection, FAKE_ADVISORY, advisory)
     await rounds(gateway, 15)
     for run_id in (job.run_id, given_up):
         assert (await stored(gateway, run_id)).status is RunStatus.PENDING
@@ -107,7 +107,7 @@ async def test_a_gateway_that_lost_the_lease_stops_acting(
 
 
 @pytest.mark.usefixtures("_no_submissions")
-async def test_an_outage_is_told_once_and_does_not_end_the_sweep(
+async def test_an_outage_is_logged_once_and_survived(
     config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     quick = replace(config, nats_url=own_nats.url, nats_request_timeout_sec=0.8)

@@ -1,4 +1,4 @@
-"""A run that is written while a round of the sweep looks at its older state stays under observation."""
+"""A run that is written during a round of the sweep stays an open run."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,7 +14,7 @@ from pyoco_server.records.models import RunStatus
 from pyoco_server.runs.sweep.open_runs import OpenRuns, RunState
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.sweeping import (
-    DeadWorker,
+    CrashedWorker,
     _no_submissions,
     advisories,
     config,
@@ -32,7 +32,7 @@ LIMIT_SEC = 90.0
 
 
 def inside_the_round(gateway: RunningGateway, act: Callable[[], Awaitable[None]]) -> asyncio.Event:
-    """Have it done once, between the look at the open runs and the acts on them; the event says when."""
+    """Run it once, between the check of the open runs and their repair; the event is set then."""
     queued = gateway.inside.sweeper._orphaned._queued
     look, done = queued.read, asyncio.Event()
 
@@ -53,14 +53,14 @@ async def passed(done: asyncio.Event) -> None:
         await done.wait()
 
 
-async def test_a_run_whose_last_worker_dies_during_a_round_is_ended(config: NatsBackendConfig) -> None:
+async def test_a_run_whose_last_worker_crashes_during_a_round_is_ended(config: NatsBackendConfig) -> None:
     config = replace(config, consumer_max_deliver=1)
     async with running_gateway(config) as gateway:
         job = await store_without_job(gateway)
 
         async def job_comes_late_and_its_worker_dies() -> None:
             await WorkQueue(gateway.inside.connection).publish_continuation(job)
-            await DeadWorker(config).take()
+            await CrashedWorker(config).take()
 
         await passed(inside_the_round(gateway, job_comes_late_and_its_worker_dies))
         run = await gateway.ends(job.run_id)
@@ -72,7 +72,7 @@ async def test_a_run_whose_last_worker_dies_during_a_round_is_ended(config: Nats
         assert await eventually(is_settled, describe="the advisory is dealt with")
 
 
-async def test_the_newer_state_is_not_dropped_with_the_older_one(config: NatsBackendConfig) -> None:
+async def test_a_newer_state_is_kept(config: NatsBackendConfig) -> None:
     async with running_gateway(config) as gateway:
         job = await store_without_job(gateway)
         store, open_runs = gateway.inside.runs.store, gateway.inside.sweeper._runs
@@ -88,7 +88,7 @@ async def test_the_newer_state_is_not_dropped_with_the_older_one(config: NatsBac
         assert job.run_id in open_runs
 
 
-async def test_a_run_that_could_not_be_dealt_with_is_tried_again(
+async def test_a_failed_repair_is_retried(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_gateway(config) as gateway:
@@ -110,7 +110,7 @@ async def test_a_run_that_could_not_be_dealt_with_is_tried_again(
     assert [record.exc_text for record in caplog.records if "cannot repair a run" in record.message] != []
 
 
-def test_only_the_revision_that_was_looked_at_is_forgotten() -> None:
+def test_only_the_checked_revision_is_forgotten() -> None:
     runs = OpenRuns()
     state = RunState(status="RUNNING", heartbeat_at=1.0)
     runs.apply("r", 2, state)

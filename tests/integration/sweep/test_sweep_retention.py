@@ -1,4 +1,4 @@
-"""Old runs are removed with all that is kept about them."""
+"""Old runs are removed with all of their records."""
 
 import time
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ async def leave_traces(gateway: RunningGateway, run_id: str) -> None:
     await gateway.inside.runs.logs.publish(run_id, [LogLine(ts=1.0, stream="stdout", text="hello")])
 
 
-async def test_an_old_run_is_removed_with_all_that_is_kept_about_it(
+async def test_an_old_run_is_removed_with_all_its_records(
     config: NatsBackendConfig, forgetful: RunningGateway
 ) -> None:
     retention = forgetful.inside.sweeper._retention
@@ -72,16 +72,14 @@ async def test_an_old_run_is_removed_with_all_that_is_kept_about_it(
     assert await remains(forgetful, waiting) == {"KV_pyoco_runs": 1, "PYOCO_JOURNAL": 1, "PYOCO_LOGS": 1}
 
 
-async def test_a_run_is_removed_only_when_it_is_old_enough(
-    config: NatsBackendConfig, forgetful: RunningGateway
-) -> None:
+async def test_a_young_run_is_kept(config: NatsBackendConfig, forgetful: RunningGateway) -> None:
     async with serving_worker(config):
         for _ in range(2):
             run = await forgetful.ends(await forgetful.submit("noop"))
 
             async def removed(run_id: str = run["run_id"]) -> float | None:
-                answer = await forgetful.http.get(f"/runs/{run_id}")
-                return time.time() if answer.status_code == 404 else None
+                response = await forgetful.http.get(f"/runs/{run_id}")
+                return time.time() if response.status_code == 404 else None
 
             gone_at = await eventually(removed, describe="the run is removed")
             assert gone_at - run["end_time"] > 1.5

@@ -1,4 +1,4 @@
-"""The sweep removes the records of workers that are gone for good, and nothing that an operator has set."""
+"""The sweep removes records of workers that disconnected long ago, unless an operator set something."""
 
 import time
 from dataclasses import replace
@@ -27,7 +27,7 @@ async def known(registry: WorkerRegistry) -> list[str]:
     return sorted(record.worker_id for record in await registry.all())
 
 
-async def test_the_sweep_removes_whoever_is_gone_for_long(config: NatsBackendConfig) -> None:
+async def test_the_sweep_removes_expired_worker_records(config: NatsBackendConfig) -> None:
     config = replace(config, worker_heartbeat_interval_sec=0.1, sweep_interval_sec=0.2)
     async with running_gateway(config) as gateway:
         gateway.inside.sweeper._worker_records._check_sec = 0.0
@@ -50,9 +50,7 @@ async def test_the_sweep_removes_whoever_is_gone_for_long(config: NatsBackendCon
 
 
 @pytest.mark.parametrize("keep_sec", [0.0, 604800.0])
-async def test_records_are_kept_as_long_as_the_setting_says(
-    config: NatsBackendConfig, keep_sec: float
-) -> None:
+async def test_records_are_kept_for_the_configured_time(config: NatsBackendConfig, keep_sec: float) -> None:
     async with connected(replace(config, worker_record_retention_sec=keep_sec)) as connection:
         # By its own clock it is gone for months; but it has just written.
         await put_record(connection, a_record("old", seen_at=1.0))
@@ -60,7 +58,7 @@ async def test_records_are_kept_as_long_as_the_setting_says(
         assert await known(WorkerRegistry(connection)) == ["old"]
 
 
-async def test_a_worker_that_comes_back_while_it_is_removed_keeps_its_record(
+async def test_a_worker_that_reconnects_during_removal_keeps_its_record(
     config: NatsBackendConfig,
 ) -> None:
     async with connected(config) as connection:
@@ -71,7 +69,7 @@ async def test_a_worker_that_comes_back_while_it_is_removed_keeps_its_record(
         await own.save()
         await registry.remove(seen)
         assert await known(registry) == ["back"]
-        # And one whose record was removed writes it anew.
+        # And one whose record was removed writes it again.
         [seen] = await registry.stored()
         await registry.remove(seen)
         assert await known(registry) == []
@@ -79,10 +77,10 @@ async def test_a_worker_that_comes_back_while_it_is_removed_keeps_its_record(
         assert await known(registry) == ["back"]
 
 
-async def test_a_list_of_workers_waits_once_for_a_write_that_is_nowhere(
+async def test_a_list_of_workers_waits_once_for_a_lost_write(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after the data of NATS was replaced, or the record was removed."""
+    """As after NATS lost its data, or the record was removed."""
     registry = gateway.inside.workers
     await put_record(gateway.inside.connection, a_record("one", seen_at=1.0))
     registry._written = 1000

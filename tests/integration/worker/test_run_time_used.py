@@ -16,7 +16,7 @@ from pyoco_server.runs.lifecycle import ownership
 from pyoco_server.runs.lifecycle.ownership import OwnedRun, claim
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.running.gateway import RunningGateway
-from tests.support.running.sweeping import DeadWorker
+from tests.support.running.sweeping import CrashedWorker
 from tests.support.running.workers import serving_worker
 
 HOUR_SEC = 3600.0
@@ -93,7 +93,7 @@ async def test_a_worker_with_a_clock_ahead_does_not_end_a_run_that_it_takes_over
 ) -> None:
     brief = replace(config, consumer_ack_wait_sec=1.0)
     run_id = await gateway.submit("noop", timeout_sec=HOUR_SEC)
-    await DeadWorker(brief).take()
+    await CrashedWorker(brief).take()
     wall = time.time
     monkeypatch.setattr(time, "time", lambda: wall() + 2 * HOUR_SEC)
     async with serving_worker(brief):

@@ -23,7 +23,7 @@ from tests.support.inspection import dead_letters, queue_is_empty, worker_record
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.sweeping import (
     FAKE_ADVISORY,
-    DeadWorker,
+    CrashedWorker,
     _no_advisories,
     advisories,
     config,
@@ -116,7 +116,7 @@ async def test_unstarted_deliveries_do_not_end_a_run(
     """Its first worker died, and the next one could not claim it."""
     strict = replace(config, consumer_max_deliver=3)
     run_id = await gateway.submit("noop")
-    await DeadWorker(strict).take()
+    await CrashedWorker(strict).take()
     async with serving_worker(strict) as worker:
         claims = RefusedClaims(worker, monkeypatch)
         await claims.happens(2)
@@ -282,7 +282,7 @@ async def test_an_advisory_of_fewer_deliveries_than_are_allowed_now_does_not_end
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     run_id = await gateway.submit("noop")
-    await DeadWorker(replace(config, consumer_max_deliver=5)).take()
+    await CrashedWorker(replace(config, consumer_max_deliver=5)).take()
     told = msgspec.json.encode({"stream_seq": 1, "deliveries": 1})
     await publish_acked(gateway.inside.connection, FAKE_ADVISORY, told)
     async with serving_worker(replace(config, consumer_max_deliver=5)):

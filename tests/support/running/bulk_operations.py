@@ -1,4 +1,4 @@
-"""Bulk operations as a client drives them, and gateways that stop or die in the middle of one."""
+"""Bulk operations as a client uses them, and gateways that stop or crash."""
 
 import asyncio
 from collections import Counter
@@ -21,31 +21,31 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def config(config: NatsBackendConfig) -> NatsBackendConfig:
-    """A gateway that is killed is followed soon."""
+    """The lease of a killed gateway expires soon."""
     return replace(config, sweep_interval_sec=0.2)
 
 
 async def dry_run(gateway: RunningGateway, path: str, query: Any = None, **options: Any) -> dict[str, Any]:
-    answer = await gateway.http.post(path, params=query, json={"dry_run": True, **options})
-    assert answer.status_code == 200, answer.text
-    counted: dict[str, Any] = answer.json()
+    response = await gateway.http.post(path, params=query, json={"dry_run": True, **options})
+    assert response.status_code == 200, response.text
+    counted: dict[str, Any] = response.json()
     assert (counted["dry_run"], counted["operation"]) == (True, None)
     return counted
 
 
-async def begin(gateway: RunningGateway, path: str, query: Any = None, **body: Any) -> dict[str, Any]:
-    answer = await gateway.http.post(path, params=query, json=body)
-    assert answer.status_code == 200, answer.text
-    begun: dict[str, Any] = answer.json()
-    assert (begun["dry_run"], begun["token"]) == (False, None)
-    operation: dict[str, Any] = begun["operation"]
+async def start(gateway: RunningGateway, path: str, query: Any = None, **body: Any) -> dict[str, Any]:
+    response = await gateway.http.post(path, params=query, json=body)
+    assert response.status_code == 200, response.text
+    started: dict[str, Any] = response.json()
+    assert (started["dry_run"], started["token"]) == (False, None)
+    operation: dict[str, Any] = started["operation"]
     return operation
 
 
 async def get(gateway: RunningGateway, bulk_id: str) -> dict[str, Any]:
-    answer = await gateway.http.get(f"/bulk/{bulk_id}")
-    assert answer.status_code == 200, answer.text
-    record: dict[str, Any] = answer.json()
+    response = await gateway.http.get(f"/bulk/{bulk_id}")
+    assert response.status_code == 200, response.text
+    record: dict[str, Any] = response.json()
     return record
 
 
@@ -77,7 +77,7 @@ async def ended_runs(gateway: RunningGateway, count: int, **fields: Any) -> set[
 
 
 async def origins(gateway: RunningGateway, run_ids: Iterable[str]) -> Counter[str | None]:
-    """How often each origin was repeated."""
+    """How often each origin was rerun."""
     found: Counter[str | None] = Counter()
     for run_id in run_ids:
         stored = await gateway.inside.runs.store.get(run_id)
@@ -87,22 +87,22 @@ async def origins(gateway: RunningGateway, run_ids: Iterable[str]) -> Counter[st
     return found
 
 
-class Held:
-    """Has a gateway stop before the item that comes after so many others."""
+class HeldRunner:
+    """Pauses a gateway before the item after so many others."""
 
     def __init__(self, gateway: RunningGateway, *, after: int) -> None:
         self.reached = asyncio.Event()
         self.go_on = asyncio.Event()
         self.taken = 0
-        self._begun = 0
+        self._started = 0
         self._after = after
         steps = gateway.inside.bulk.runner._steps
         self._take = steps.take
         steps.take = self._held_take  # type: ignore[method-assign]
 
     async def _held_take(self, record: BulkRecord, item: BulkItem) -> StepResult:
-        self._begun += 1
-        if self._begun > self._after:
+        self._started += 1
+        if self._started > self._after:
             self.reached.set()
             await self.go_on.wait()
         step = await self._take(record, item)
@@ -111,8 +111,8 @@ class Held:
 
 
 @contextmanager
-def looking_on(gateway: RunningGateway) -> Iterator[None]:
-    """Has a gateway leave bulk operations to others: it would take a new one when it hears of it first."""
+def without_lease(gateway: RunningGateway) -> Iterator[None]:
+    """Keeps a gateway from executing bulk operations."""
     lease = gateway.inside.bulk.runner.lease
     hold = lease.hold
 
@@ -126,6 +126,6 @@ def looking_on(gateway: RunningGateway) -> Iterator[None]:
         lease.hold = hold  # type: ignore[method-assign]
 
 
-async def die(gateway: RunningGateway) -> None:
-    """End its work on bulk operations as a kill would: nothing is recorded, nothing handed over."""
+async def crash(gateway: RunningGateway) -> None:
+    """End its bulk operations as a kill would: nothing is recorded or released."""
     await gateway.inside.bulk.runner._loop.close()

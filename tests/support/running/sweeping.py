@@ -1,4 +1,4 @@
-"""A gateway that sweeps often, workers that are never heard of again, and what the sweep has to find."""
+"""A gateway that sweeps often, and workers that crash."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,12 +34,12 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
 
 @pytest.fixture
 def _no_submissions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that submit nothing while the sweep acts: it need not wait for the end of submissions."""
+    """For tests without submissions: the sweep need not wait for their end."""
     monkeypatch.setattr(sweep_rules, "_SUBMISSION_SEC", 0.5)
 
 
-class DeadWorker:
-    """Takes a run and is never heard of again: no heartbeat, no acknowledgement, no pull."""
+class CrashedWorker:
+    """Claims a run and crashes: no heartbeat, no ack, no pull."""
 
     def __init__(self, config: NatsBackendConfig) -> None:
         self._config = config
@@ -78,7 +78,7 @@ async def stored(gateway: RunningGateway, run_id: str) -> RunSnapshot:
 
 
 async def store_without_job(gateway: RunningGateway, **fields: Any) -> Job:
-    """What a gateway leaves that is killed between its two writes."""
+    """As a gateway that is killed between its two writes."""
     job = new_job(**{"flow_name": "noop", "tag": "default", **fields})
     await gateway.inside.runs.store.create(pending_snapshot(job))
     return job
@@ -100,7 +100,7 @@ async def purge_queue(gateway: RunningGateway) -> None:
 
 @pytest.fixture
 def _no_advisories(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the server had never told: the stream was not there at the time, say."""
+    """As if the server had sent no advisory."""
 
     async def none(_: Advisories) -> AsyncIterator[ExhaustedJob]:
         nothing: list[ExhaustedJob] = []

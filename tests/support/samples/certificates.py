@@ -1,4 +1,4 @@
-"""Certificates of an authority that lives as long as a test."""
+"""Certificates of a temporary authority."""
 
 from pathlib import Path
 

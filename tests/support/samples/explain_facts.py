@@ -1,4 +1,4 @@
-"""Facts about a run, made up: what the rules of `explain` are asked about in tests."""
+"""Facts for the rules of explain."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the tests of flow.yaml share: files to check, and what is said about them."""
+"""Files to check, and helpers for the tests of flow.yaml."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Runs as the feed tells them, made up for a test."""
+"""Run changes as the feed publishes them."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Putting wheels into a gateway's registry, and seeing what a worker made of them."""
+"""Uploading wheels, and reading what a worker installed."""
 
 from typing import Any
 

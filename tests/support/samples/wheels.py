@@ -1,4 +1,4 @@
-"""Real wheels for tests: a wheel is a zip archive with some files that describe it."""
+"""Real wheels for tests: zip archives with metadata files."""
 
 import base64
 import csv

@@ -1,4 +1,4 @@
-"""flow.yaml at submit: what is taken, and which keys and values are refused, with their place."""
+"""Keys and values of flow.yaml: accepted, or refused with their location."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ runtime:
         assert checked.defaults == {}
         assert checked.tasks == {"load": TaskDeclaration(callable="m:f")}
 
-    def test_aliases_and_merge_keys_mean_what_they_mean_to_pyoco(self) -> None:
+    def test_aliases_and_merge_keys_match_pyoco(self) -> None:
         source = """
 flow:
   graph: &g load >> clean
@@ -118,7 +118,7 @@ tasks:
             max_size=4,
         )
     )
-    def test_defaults_arrive_as_they_were_written(self, defaults: dict[str, Any]) -> None:
+    def test_defaults_are_preserved(self, defaults: dict[str, Any]) -> None:
         source = yaml.safe_dump(
             {"flow": {"graph": "a", "defaults": defaults}, "tasks": {"a": {"callable": "m:f"}}}
         )
@@ -129,7 +129,7 @@ tasks:
         [2**64, -(2**63) - 1, 10**100, 10**4300 - 1, -(10**4299) + 1, float("0." + "1" * 100)],
         ids=lambda number: f"{number:.3g}" if isinstance(number, float) else f"{len(str(number))} digits",
     )
-    def test_a_number_is_taken_when_post_runs_takes_it(self, number: int | float) -> None:
+    def test_numbers_of_post_runs_are_accepted(self, number: int | float) -> None:
         written = "0." + "1" * 100 if isinstance(number, float) else str(number)
         source = (
             f"flow: {{graph: a, defaults: {{n: {written}}}}}\n"
@@ -140,7 +140,7 @@ tasks:
         assert msgspec.json.decode(msgspec.json.encode(checked.defaults)) == {"n": number}
 
     @pytest.mark.parametrize("written", ["9" * 4301, "-" + "9" * 4300])
-    def test_a_number_is_refused_when_post_runs_refuses_it(self, written: str) -> None:
+    def test_numbers_refused_by_post_runs_are_refused(self, written: str) -> None:
         the_problem(f"flow: {{graph: load, defaults: {{n: {written}}}}}" + TASKS)
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(f'{{"n": {written}}}')
@@ -166,35 +166,35 @@ class TestYamlItself:
             ("flow: &f {graph: *f}", 1, 18, "inside its own anchor"),
         ],
     )
-    def test_a_file_that_cannot_be_read(self, source: str, line: int, column: int, words: str) -> None:
+    def test_an_invalid_file_is_refused(self, source: str, line: int, column: int, words: str) -> None:
         problem = the_problem(source)
         assert words in problem.message
         assert (problem.field, problem.line, problem.column) == ("workflow", line, column)
 
-    def test_escapes_that_are_no_characters(self) -> None:
+    def test_invalid_escapes_are_refused(self) -> None:
         for escape in (r"\uD800", r"\UFFFFFFFF"):
             assert (
                 the_problem(f'flow: {{graph: load, defaults: {{x: "{escape}"}}}}{TASKS}').field == "workflow"
             )
 
     @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-    def test_bytes_that_are_not_utf8(self, mark: bytes) -> None:
+    def test_invalid_utf8_is_refused(self, mark: bytes) -> None:
         problem = the_problem(mark + "flow:\n  gräph: ".encode() + b"\xff\xfe")
         assert "UTF-8" in problem.message
         assert "0xff" in problem.message
         assert (problem.line, problem.column) == (2, 10)
 
-    def test_a_key_that_is_there_twice(self) -> None:
+    def test_a_duplicate_key_is_refused(self) -> None:
         source = "flow: {graph: load}\ntasks:\n  load: {callable: m:f}\n  load: {callable: m:g}\n"
         problem = the_problem(source)
         assert (problem.field, problem.line, problem.column) == ("tasks.load", 4, 3)
         assert "the first is on line 3" in problem.message
 
-    def test_a_key_that_is_there_twice_inside_a_value(self) -> None:
+    def test_a_duplicate_key_inside_a_value_is_refused(self) -> None:
         problem = the_problem("flow: {graph: load, defaults: {a: {b: 1, b: 2}}}" + TASKS)
         assert problem.field == "flow.defaults.a.b"
 
-    def test_a_merge_of_something_else(self) -> None:
+    def test_an_invalid_merge_is_refused(self) -> None:
         problem = the_problem("flow: {graph: load, defaults: {<<: 5}}" + TASKS)
         assert problem.field == "flow.defaults.<<"
 
@@ -328,7 +328,7 @@ tasks:
 
 
 class TestUse:
-    def test_a_task_takes_over_what_it_uses(self) -> None:
+    def test_a_task_inherits_from_what_it_uses(self) -> None:
         checked = check_flow_yaml(
             b"""
 flow: {graph: again}
@@ -352,7 +352,7 @@ tasks:
         checked = check_flow_yaml(b"flow: {graph: add >> b}\ntasks: {add: {use: add}, b: {use: add}}")
         assert checked.tasks == {"add": TaskDeclaration(use="add"), "b": TaskDeclaration(use="add")}
 
-    def test_a_circle(self) -> None:
+    def test_circular_use_is_rejected(self) -> None:
         problem = the_problem("flow: {graph: a}\ntasks: {a: {use: b}, b: {use: c}, c: {use: a}}")
         assert "a -> b -> c -> a" in problem.message
         assert problem.field == "tasks.c.use"
@@ -363,11 +363,11 @@ tasks:
         assert "must be declared before" in problem.message
         assert (problem.field, text_at(source, problem)) == ("tasks.a.use", "b}")
 
-    def test_a_long_way(self) -> None:
+    def test_a_long_chain_of_uses_is_rejected(self) -> None:
         tasks = "".join(f"  t{n}: {{use: t{n - 1}}}\n" for n in range(1, 20))
         problem = the_problem(f"flow: {{graph: t19}}\ntasks:\n  t0: {{callable: m:f}}\n{tasks}")
         assert "more than 16" in problem.message
 
-    def test_what_the_graph_does_not_reach_may_go_in_circles(self) -> None:
+    def test_circular_use_outside_the_graph_is_ignored(self) -> None:
         source = b"flow: {graph: a}\ntasks: {a: {callable: m:f}, b: {use: c}, c: {use: b}}"
         assert list(check_flow_yaml(source).tasks) == ["a"]

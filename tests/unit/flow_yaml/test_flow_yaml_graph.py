@@ -1,4 +1,4 @@
-"""The graph of a flow.yaml at submit: each problem is found where it is written, however it is written."""
+"""Problems of the graph of a flow.yaml are reported with their location."""
 
 import pytest
 import yaml
@@ -60,7 +60,7 @@ class TestGraph:
             ("pipe(tidy) >> pipe(tidy)", "clean", "would wait for itself"),
         ],
     )
-    def test_refused_where_it_is_written(self, graph: str, pointed: str, words: str) -> None:
+    def test_problems_have_their_location(self, graph: str, pointed: str, words: str) -> None:
         source = f"flow:\n  graph: |\n    {graph}\npipes:\n  tidy: clean\n{TASKS}"
         problem = the_problem(source)
         assert words.lower() in problem.message.lower()
@@ -92,7 +92,7 @@ class TestGraph:
         expression = "$ctx.params.n * 3 % 2 == 1 and ($ctx.params.a == 'x') * 1 > 0"
         assert check_flow_yaml(flow(f'until(cond="{expression}"){{load}}').encode())
 
-    def test_pipes_in_a_circle(self) -> None:
+    def test_circular_pipes_are_rejected(self) -> None:
         problem = the_problem(flow("pipe(a)", pipes={"a": "load >> pipe(b)", "b": "pipe(a)"}))
         assert "a -> b -> a" in problem.message
         assert problem.field == "pipes.b"
@@ -103,7 +103,7 @@ class TestGraph:
         assert problem.field == "pipes.tidy"
         assert text_at(source, problem) == "svae"
 
-    def test_pipes_that_are_not_used_are_not_looked_at(self) -> None:
+    def test_unused_pipes_are_not_checked(self) -> None:
         assert check_flow_yaml(flow("load", pipes={"broken": "((("}).encode()).pipes == {}
 
 
@@ -134,7 +134,7 @@ class TestPlaces:
             "'日本語: load >> tpyo'",
         ],
     )
-    def test_in_every_style(self, written: str) -> None:
+    def test_locations_are_right_in_every_scalar_style(self, written: str) -> None:
         if "not a graph" in written:
             source = f"flow:\n  graph: {written}\n{TASKS}"
             assert text_at(source, the_problem(source)).startswith("''x")
@@ -143,7 +143,7 @@ class TestPlaces:
         problem = next(problem for problem in problems_of(source) if problem.value == "'tpyo'")
         assert text_at(source, problem).startswith("tpyo")
 
-    def test_behind_an_alias(self) -> None:
+    def test_locations_are_right_with_an_alias(self) -> None:
         source = f"pipes: {{p: &g load >> tpyo}}\nflow: {{graph: *g}}\n{TASKS}"
         assert text_at(source, the_problem(source)).startswith("tpyo")
 
@@ -157,7 +157,7 @@ class TestPlaces:
         style=st.sampled_from([None, "'", '"', "|", ">"]),
         width=st.integers(10, 60),
     )
-    def test_however_pyyaml_writes_it(
+    def test_locations_are_right_for_any_pyyaml_output(
         self, names: list[str], at: int, glue: list[str], style: str | None, width: int
     ) -> None:
         terms = ["repeat(count=2){load}" if name == "{" else name for name in names]

@@ -1,4 +1,4 @@
-"""Hostile flow.yaml files: limits hold, and nothing but a flow or InvalidRequest ever comes out."""
+"""Hostile flow.yaml files: the limits hold, and the result is a flow or InvalidRequest."""
 
 import json
 
@@ -18,7 +18,7 @@ thorough = settings(deadline=None, max_examples=200)
 
 
 class TestLimits:
-    def test_aliases_that_multiply(self) -> None:
+    def test_multiplying_aliases_are_refused(self) -> None:
         lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
         lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
         assert "aliases may not expand" in the_problem("\n".join(lines)).message
@@ -28,14 +28,14 @@ class TestLimits:
         assert "1000000 characters" in the_problem(source).message
 
     @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
-    def test_nesting_without_end(self, opening: str) -> None:
+    def test_deep_nesting_is_refused(self, opening: str) -> None:
         assert "levels deep" in the_problem(opening * 50_000).message
 
-    def test_nesting_by_aliases(self) -> None:
+    def test_deep_nesting_by_aliases_is_refused(self) -> None:
         lines = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 40)]
         assert "levels deep" in the_problem("\n".join(lines)).message
 
-    def test_an_alias_nests_as_what_it_stands_for(self) -> None:
+    def test_an_alias_counts_with_its_depth(self) -> None:
         """Below flow.defaults, which are three levels of the 32."""
         for levels, taken in ((29, True), (30, False)):
             for value in ("[1]", "*a"):
@@ -51,7 +51,7 @@ class TestLimits:
         assert problem.field == "flow.defaults.n"
         assert len(str(problem)) < 300
 
-    def test_names_of_any_length_make_a_short_answer(self) -> None:
+    def test_long_names_give_a_short_response(self) -> None:
         source = f"{'k' * 50_000}: 1\nflow:\n  graph: {'n' * 50_000}\n" + TASKS
         assert len(str(InvalidRequest(problems=problems_of(source)))) < 2_000
 
@@ -69,17 +69,17 @@ class TestLimits:
         chain = {f"p{n}": f"pipe(p{n + 1})" for n in range(140)} | {"p140": "load"}
         assert "nested more than 128" in the_problem(flow("pipe(p0)", pipes=chain)).message
 
-    def test_pipes_that_multiply(self) -> None:
+    def test_multiplying_pipes_are_refused(self) -> None:
         pipes = {f"p{n}": f"pipe(p{n + 1}) >> pipe(p{n + 1})" for n in range(30)} | {"p30": "load"}
         assert "expanded" in the_problem(flow("pipe(p0)", pipes=pipes)).message
 
-    def test_more_terms_than_pyoco_takes(self) -> None:
+    def test_more_terms_than_pyoco_accepts(self) -> None:
         problem = the_problem(flow(" >> ".join(f"n{n}: load" for n in range(5_000))))
         assert "4096" in problem.message
         assert problem.field == "flow.graph"
 
     @pytest.mark.parametrize("inner", ["(" * 230 + "1" + ")" * 230, "-" * 5_000 + "1", "1\0"])
-    def test_expressions_that_break_the_parser_of_python(self, inner: str) -> None:
+    def test_expressions_that_overflow_the_python_parser(self, inner: str) -> None:
         problem = the_problem(flow(f'load >> until(cond="$ctx.a + {inner}"){{load}}'))
         assert problem.field == "flow.graph"
         assert "cond=" in problem.message

@@ -1,4 +1,4 @@
-"""Nesting is measured without recursion, whatever the value is."""
+"""Nesting is measured without recursion."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def nested(levels: int) -> object:
 
 
 @pytest.mark.parametrize("levels", [0, 1, 2, 32, 100_000])
-def test_the_limit_is_the_last_depth_that_is_taken(levels: int) -> None:
+def test_the_limit_is_the_last_accepted_depth(levels: int) -> None:
     value = nested(levels)
     assert check_nesting(value, levels)
     assert check_nesting(value, levels + 1)
@@ -27,7 +27,7 @@ def _taken_apart(value: object) -> None:
         value = value.popitem()[1] if isinstance(value, dict) else value.pop()
 
 
-def test_an_empty_collection_is_a_level_and_a_text_is_none() -> None:
+def test_an_empty_collection_is_a_level_and_text_is_not() -> None:
     assert check_nesting("text", 0)
     assert not check_nesting([], 0)
     assert not check_nesting({}, 0)
@@ -46,7 +46,7 @@ def test_a_value_that_contains_itself_is_too_deep() -> None:
     assert not check_nesting(loop, 32)
 
 
-def test_a_value_that_is_there_many_times_is_measured_once() -> None:
+def test_a_shared_value_is_measured_once() -> None:
     """Counted out, this would be 2 to the power of 100 lists."""
     value: object = []
     for _ in range(99):

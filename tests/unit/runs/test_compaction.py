@@ -1,4 +1,4 @@
-"""The size limit of snapshots: what is given up first, and that it always fits."""
+"""Compaction of snapshots: the order of losses, and that the result always fits."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ def records_of(compacted: RunSnapshot) -> dict[str, Any]:
     return decoded
 
 
-def test_a_snapshot_that_fits_is_left_as_it_is() -> None:
+def test_a_snapshot_that_fits_is_unchanged() -> None:
     fitting = snapshot({"a": {"state": "SUCCEEDED", "output": "x" * 100}})
     assert compact_run_snapshot(fitting, 10_000) is fitting
 
@@ -58,7 +58,7 @@ def waiting(count: int, *, schema: str | None = None, message: str = "?" * 300, 
     return snapshot(records, open_waits=waits, wait_message=message, wait_schema=schema, **fields)
 
 
-def test_what_is_asked_goes_first_where_it_takes_up_the_most_room() -> None:
+def test_large_wait_texts_are_cut_first() -> None:
     long = waiting(3, schema=json.dumps({"description": "x" * 50_000}))
     compacted = compact_run_snapshot(long, 10_000)
     assert "GET /waits/w0" in json.loads(compacted.wait_schema or "")["$comment"]
@@ -67,7 +67,7 @@ def test_what_is_asked_goes_first_where_it_takes_up_the_most_room() -> None:
     assert compacted.open_waits == long.open_waits
 
 
-def test_every_wait_keeps_its_id_however_many_there_are() -> None:
+def test_every_wait_id_is_kept() -> None:
     many = waiting(300, message="話" * 300)
     compacted = compact_run_snapshot(many, 60_000)
     assert len(encode(compacted)) <= 60_000
@@ -77,7 +77,7 @@ def test_every_wait_keeps_its_id_however_many_there_are() -> None:
     assert compacted.tasks == many.tasks
 
 
-def test_what_is_asked_goes_before_the_states_of_tasks() -> None:
+def test_wait_texts_are_cut_before_task_states() -> None:
     run = waiting(1, schema=json.dumps({"description": "x" * 6000}))
     run.tasks = {f"task-{number:05}": TaskStatus.WAITING for number in range(1500)}
     run.task_records = {}
@@ -87,7 +87,7 @@ def test_what_is_asked_goes_before_the_states_of_tasks() -> None:
     assert "$comment" in (compacted.wait_schema or "")
 
 
-def test_a_short_question_stays_when_records_are_what_is_long() -> None:
+def test_short_wait_texts_are_kept_when_records_are_large() -> None:
     run = waiting(2, schema='{"type":"boolean"}')
     run.task_records = {"t0": Raw(msgspec.json.encode({"output": "x" * 100_000}))}
     compacted = compact_run_snapshot(run, 10_000)
@@ -95,13 +95,13 @@ def test_a_short_question_stays_when_records_are_what_is_long() -> None:
     assert (compacted.wait_schema, compacted.open_waits) == (run.wait_schema, run.open_waits)
 
 
-def test_then_values_go_and_the_state_of_each_record_stays() -> None:
+def test_then_values_are_dropped_and_record_states_kept() -> None:
     records = {f"t{n}": {"state": "FAILED", "error": "e", "output": "x" * 2000} for n in range(50)}
     compacted = compact_run_snapshot(snapshot(records), 10_000)
     assert records_of(compacted)["t7"] == {"state": "FAILED", "error": "e", "truncated": ["output"]}
 
 
-def test_then_records_go_and_task_states_stay() -> None:
+def test_then_records_are_dropped_and_task_states_kept() -> None:
     records = {f"t{n}": {"state": "SUCCEEDED", "error": "e" * 300} for n in range(100)}
     compacted = compact_run_snapshot(snapshot(records), 10_000)
     assert records_of(compacted) == {}
@@ -109,7 +109,7 @@ def test_then_records_go_and_task_states_stay() -> None:
     assert compacted.task_records_truncated
 
 
-def test_at_last_task_states_go_and_the_error_says_so() -> None:
+def test_task_states_are_dropped_last_and_reported() -> None:
     compacted = compact_run_snapshot(snapshot({"t" * 100 + str(n): {} for n in range(100)}), 4000)
     assert compacted.tasks == {}
     assert compacted.status is RunStatus.COMPLETED
@@ -133,7 +133,7 @@ def test_at_last_task_states_go_and_the_error_says_so() -> None:
     ),
     error=st.none() | st.text(max_size=20_000),
 )
-def test_whatever_the_records_it_fits_and_twice_is_once(
+def test_compaction_fits_any_records_and_is_idempotent(
     records: dict[str, dict[str, Any]], error: str | None
 ) -> None:
     limit = 16_384

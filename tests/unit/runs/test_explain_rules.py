@@ -1,4 +1,4 @@
-"""Why a run is where it is: the rules alone, from facts to findings."""
+"""The rules of explain, from facts to findings."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from tests.support.samples.explain_facts import (
 
 
 class TestPending:
-    def test_nobody_ever_served_the_tag(self) -> None:
+    def test_no_worker_ever_served_the_tag(self) -> None:
         found = facts(run(), worker(tags=["cpu"]), worker("w2", tags=["cpu", "io"]))
         assert codes(found) == ["no_worker_for_tag", "waiting_in_queue"]
         assert only(found, "no_worker_for_tag") == {"tag": "gpu", "served_tags": ["cpu", "io"]}
@@ -39,46 +39,46 @@ class TestPending:
     @pytest.mark.parametrize(
         "gone", [worker(last_seen_at=NOW - 100), worker(state=WorkerState.STOPPED_GRACEFUL)]
     )
-    def test_those_who_served_it_are_gone(self, gone: WorkerRecord) -> None:
+    def test_all_workers_of_the_tag_are_disconnected(self, gone: WorkerRecord) -> None:
         found = facts(run(), gone)
         assert codes(found) == ["workers_gone", "waiting_in_queue"]
-        [told] = only(found, "workers_gone")["workers"]
-        assert (told["worker_id"], told["state"]) == ("w1", found.state_of(gone))
+        [evidence] = only(found, "workers_gone")["workers"]
+        assert (evidence["worker_id"], evidence["state"]) == ("w1", found.state_of(gone))
 
-    def test_the_last_one_that_was_seen_is_named_first(self) -> None:
+    def test_the_worker_seen_last_is_listed_first(self) -> None:
         found = facts(run(), worker("old", last_seen_at=NOW - 900), worker("new", last_seen_at=NOW - 90))
         assert [each["worker_id"] for each in only(found, "workers_gone")["workers"]] == ["new", "old"]
 
-    def test_a_hidden_worker_that_is_gone_has_served_the_tag_all_the_same(self) -> None:
+    def test_a_hidden_disconnected_worker_counts_for_its_tag(self) -> None:
         assert codes(facts(run(), worker(hidden=True, last_seen_at=NOW - 100)))[0] == "workers_gone"
 
-    def test_a_hidden_worker_that_lives_takes_runs(self) -> None:
+    def test_a_hidden_alive_worker_takes_runs(self) -> None:
         assert codes(facts(run(), worker(hidden=True))) == ["about_to_start"]
 
-    @pytest.mark.parametrize("wish", [{"paused": True}, {"drain_requested_at": NOW - 5}])
-    def test_every_living_worker_takes_no_runs(self, wish: dict[str, Any]) -> None:
-        found = facts(run(), worker(**wish), worker("w2", last_seen_at=NOW - 100))
+    @pytest.mark.parametrize("command", [{"paused": True}, {"drain_requested_at": NOW - 5}])
+    def test_all_workers_are_paused(self, command: dict[str, Any]) -> None:
+        found = facts(run(), worker(**command), worker("w2", last_seen_at=NOW - 100))
         assert codes(found) == ["workers_paused", "waiting_in_queue"]
-        [told] = only(found, "workers_paused")["workers"]
-        assert (told["worker_id"], told["paused"], told["draining"]) == (
+        [evidence] = only(found, "workers_paused")["workers"]
+        assert (evidence["worker_id"], evidence["paused"], evidence["draining"]) == (
             "w1",
-            "paused" in wish,
-            "paused" not in wish,
+            "paused" in command,
+            "paused" not in command,
         )
 
-    def test_one_that_is_not_paused_is_enough(self) -> None:
+    def test_one_unpaused_worker_is_enough(self) -> None:
         assert codes(facts(run(), worker(paused=True), worker("w2"))) == ["about_to_start"]
 
     def test_no_worker_can_start_an_executor(self) -> None:
         found = facts(run(), worker(executor_error="no module named 'flows'"), worker("p", paused=True))
         assert codes(found) == ["executors_failing", "waiting_in_queue"]
-        [told] = only(found, "executors_failing")["workers"]
-        assert (told["worker_id"], told["executor_error"]) == ("w1", "no module named 'flows'")
+        [evidence] = only(found, "executors_failing")["workers"]
+        assert (evidence["worker_id"], evidence["executor_error"]) == ("w1", "no module named 'flows'")
 
     def test_one_worker_that_can_start_an_executor_is_enough(self) -> None:
         assert codes(facts(run(), worker(executor_error="broken"), worker("w2"))) == ["about_to_start"]
 
-    def test_all_slots_are_busy_and_with_what(self) -> None:
+    def test_busy_slots_list_their_runs(self) -> None:
         found = facts(
             run(),
             busy("w1", "a", "b"),
@@ -94,17 +94,17 @@ class TestPending:
         waiting = only(found, "waiting_in_queue")
         assert waiting == {"position": 3, "waiting": 9, "waiting_sec": 20.0}
 
-    def test_of_very_many_workers_only_some_are_named(self) -> None:
+    def test_only_some_of_many_workers_are_listed(self) -> None:
         found = facts(run(), *(busy(f"w{number}", "x") for number in range(50)))
         evidence = only(found, "all_slots_busy")
         assert (len(evidence["workers"]), evidence["worker_count"], evidence["slots"]) == (10, 50, 50)
 
-    def test_as_many_are_in_work_as_the_queue_allows(self) -> None:
+    def test_the_in_work_limit_is_reached(self) -> None:
         found = facts(run(), worker(slots=4, slots_busy=2), queue=queue(in_work=2, in_work_limit=2))
         assert codes(found) == ["in_work_limit_reached", "waiting_in_queue"]
         assert only(found, "in_work_limit_reached") == {"tag": "gpu", "limit": 2}
 
-    def test_a_queue_without_a_limit_has_none_to_reach(self) -> None:
+    def test_a_queue_without_a_limit_is_never_full(self) -> None:
         found = facts(run(), worker(), queue=queue(in_work=500, in_work_limit=-1))
         assert codes(found) == ["about_to_start"]
 
@@ -112,35 +112,35 @@ class TestPending:
         found = facts(run(), worker(), queue=queue(paused=True))
         assert codes(found) == ["queue_paused", "waiting_in_queue"]
 
-    def test_others_come_first(self) -> None:
+    def test_other_runs_are_queued_before_it(self) -> None:
         found = facts(run(), worker(), place=JobPlace(Standing.WAITING, 2), queue=queue(waiting=5))
         assert codes(found) == ["waiting_in_queue"]
 
-    def test_the_next_one_is_about_to_start(self) -> None:
+    def test_the_first_in_the_queue_is_about_to_start(self) -> None:
         found = facts(run(), worker("free"), busy("w2", "x"))
         assert codes(found) == ["about_to_start"]
         assert only(found, "about_to_start")["workers"] == ["free"]
 
-    def test_a_queue_too_long_to_tell_the_position(self) -> None:
+    def test_the_position_in_a_long_queue_is_unknown(self) -> None:
         found = facts(run(), worker(), place=JobPlace(Standing.UNKNOWN), queue=queue(waiting=99_999))
         assert codes(found) == ["far_back_in_queue"]
         assert only(found, "far_back_in_queue")["waiting"] == 99_999
 
-    def test_its_job_is_missing(self) -> None:
+    def test_a_missing_job_is_reported(self) -> None:
         found = facts(run(), place=JobPlace(Standing.ABSENT), queue=queue(waiting=0))
         assert codes(found) == ["job_missing"]
         assert only(found, "job_missing")["mended_within_sec"] == 2 * MANNERS.sweep_sec
 
-    def test_a_job_that_is_just_being_published_is_not_missed(self) -> None:
+    def test_a_job_being_published_is_not_missing(self) -> None:
         young = structs.replace(run(), submitted_at=NOW - 1)
         assert codes(facts(young, worker(), place=JobPlace(Standing.ABSENT))) == ["about_to_start"]
 
-    def test_its_job_was_delivered_and_not_begun(self) -> None:
+    def test_a_delivered_job_was_not_started(self) -> None:
         found = facts(run(), worker(), place=JobPlace(Standing.DELIVERED))
         assert codes(found) == ["delivered_not_begun"]
         assert only(found, "delivered_not_begun")["ack_wait_sec"] == 30.0
 
-    def test_who_is_to_take_a_job_that_was_handed_back(self) -> None:
+    def test_a_handed_back_job_lists_blockers(self) -> None:
         found = facts(run(), worker(state=WorkerState.STOPPED_GRACEFUL), place=JobPlace(Standing.DELIVERED))
         assert codes(found) == ["delivered_not_begun", "workers_gone"]
 
@@ -170,17 +170,17 @@ class TestRunning:
             "worker_last_progress_at": NOW - 9,
         }
 
-    def test_the_first_task_is_quiet_since_the_start(self) -> None:
+    def test_silence_of_the_first_task_counts_from_the_start(self) -> None:
         found = facts(running(tasks={"load": TaskStatus.RUNNING}), busy())
         assert only(found, "executing")["quiet_sec"] == 15.0
 
-    def test_nothing_runs_for_the_moment(self) -> None:
+    def test_no_task_is_running(self) -> None:
         assert codes(facts(running(), busy())) == ["between_tasks"]
 
-    def test_a_worker_whose_record_is_not_there_yet_is_believed_by_its_heartbeat(self) -> None:
+    def test_a_worker_without_a_record_counts_by_its_heartbeat(self) -> None:
         assert codes(facts(running())) == ["between_tasks"]
 
-    def test_a_clock_that_runs_ahead_makes_no_negative_spans(self) -> None:
+    def test_clock_skew_gives_no_negative_durations(self) -> None:
         ahead = running(tasks={"load": TaskStatus.RUNNING}, start_time=NOW + 30, heartbeat_at=NOW + 30)
         assert only(facts(ahead, busy(last_seen_at=NOW + 30)), "executing")["quiet_sec"] == 0.0
 
@@ -204,23 +204,23 @@ class TestRunning:
         found = facts(running(), worker(state=WorkerState.STOPPED_GRACEFUL), worker("other"))
         assert codes(found) == ["worker_stopped"]
 
-    def test_nobody_is_there_to_take_it_over(self) -> None:
+    def test_no_worker_can_take_it_over(self) -> None:
         found = facts(running(heartbeat_at=NOW - 50), busy(last_seen_at=NOW - 50))
         assert codes(found) == ["worker_disconnected", "workers_gone"]
 
     @pytest.mark.parametrize(
-        ("wish", "code"),
+        ("command", "code"),
         [({"paused": True}, "worker_paused"), ({"drain_requested_at": NOW}, "worker_draining")],
     )
-    def test_its_worker_takes_no_more_runs(self, wish: dict[str, Any], code: str) -> None:
-        assert codes(facts(running(), busy(**wish))) == ["between_tasks", code]
+    def test_its_worker_is_paused_or_draining(self, command: dict[str, Any], code: str) -> None:
+        assert codes(facts(running(), busy(**command))) == ["between_tasks", code]
 
-    def test_it_was_begun_before(self) -> None:
+    def test_a_later_attempt_is_reported(self) -> None:
         found = facts(running(attempt=3, delivery=(7, 5)), busy())
         assert codes(found) == ["between_tasks", "later_attempt"]
         assert only(found, "later_attempt") == {"attempt": 3, "delivery": 5, "max_deliver": 20, "left": 15}
 
-    def test_nothing_comes_after_this_attempt(self) -> None:
+    def test_the_last_attempt_is_reported(self) -> None:
         assert codes(facts(running(attempt=3, delivery=(7, 20)), busy())) == ["between_tasks", "last_attempt"]
 
     def test_without_a_limit_no_attempt_is_the_last(self) -> None:
@@ -229,22 +229,22 @@ class TestRunning:
         assert only(found, "later_attempt")["left"] is None
 
     @pytest.mark.parametrize(("timeout", "left"), [(60.0, 45.0), (5.0, 0.0)])
-    def test_it_has_a_time_limit(self, timeout: float, left: float) -> None:
+    def test_a_time_limit_is_reported(self, timeout: float, left: float) -> None:
         found = facts(running(timeout_sec=timeout), busy())
         evidence = only(found, "time_limit")
         assert (evidence["left_sec"], evidence["ends_at"]) == (left, NOW - 15 + timeout)
 
-    def test_the_time_that_its_owners_have_counted_is_what_is_used(self) -> None:
+    def test_the_time_counted_by_owners_is_used(self) -> None:
         found = facts(running(timeout_sec=60.0, heartbeat_at=NOW - 2, used_sec=50.0), busy())
         assert only(found, "time_limit")["ends_at"] == NOW + 8
 
-    def test_what_it_has_waited_for_people_does_not_count(self) -> None:
+    def test_waits_do_not_count_against_the_time_limit(self) -> None:
         found = facts(running(timeout_sec=60.0, waited_sec=1000.0), busy())
         assert only(found, "time_limit")["ends_at"] == NOW - 15 + 60 + 1000
 
 
 class TestWaitingHuman:
-    def test_it_says_what_is_asked_and_until_when(self) -> None:
+    def test_open_waits_are_listed_with_their_deadline(self) -> None:
         found = facts(waiting(300.0, 100.0))
         assert codes(found) == ["waiting_human"]
         evidence = only(found, "waiting_human")
@@ -252,31 +252,31 @@ class TestWaitingHuman:
         assert (evidence["wait_count"], evidence["message"]) == (2, "question 0?")
         assert (evidence["waiting_sec"], evidence["left_sec"]) == (600.0, 100.0)
 
-    def test_nobody_has_answered_in_time(self) -> None:
+    def test_a_wait_is_past_its_deadline(self) -> None:
         assert codes(facts(waiting(300.0, 0.0))) == ["human_deadline_over"]
 
-    def test_of_many_waits_some_are_named(self) -> None:
+    def test_only_some_of_many_waits_are_listed(self) -> None:
         evidence = only(facts(waiting(*range(1, 31))), "waiting_human")
         assert (len(evidence["waits"]), evidence["wait_count"]) == (10, 30)
 
 
 class TestCancelling:
-    def test_its_worker_has_time_to_stop_it(self) -> None:
+    def test_a_cancel_is_within_its_grace_period(self) -> None:
         found = facts(cancelling(cancel_requested_at=NOW - 10, cancel_reason="typo"), busy())
         assert codes(found) == ["cancel_grace"]
         evidence = only(found, "cancel_grace")
         assert (evidence["grace_left_sec"], evidence["reason"]) == (20.0, "typo")
 
-    def test_the_time_is_over(self) -> None:
+    def test_a_cancel_is_past_its_grace_period(self) -> None:
         assert codes(facts(cancelling(cancel_requested_at=NOW - 31), busy())) == ["cancel_overdue"]
 
-    def test_its_worker_is_gone(self) -> None:
+    def test_a_cancel_without_a_connected_worker(self) -> None:
         silent = cancelling(cancel_requested_at=NOW - 10, heartbeat_at=NOW - 50)
         found = facts(silent, busy(last_seen_at=NOW - 50))
         assert codes(found) == ["cancel_without_worker"]
         assert only(found, "cancel_without_worker")["worker"] == "worker_disconnected"
 
-    def test_nobody_had_begun_it(self) -> None:
+    def test_a_cancel_of_an_unstarted_run(self) -> None:
         wished = cancelling(cancel_requested_at=NOW - 1, delivery=None, worker_id=None)
         evidence = only(facts(wished), "cancel_without_worker")
         assert evidence["ended_within_sec"] == MANNERS.silence.unstarted_sec
@@ -288,7 +288,7 @@ class TestEnded:
             structs.replace(running(), status=status, end_time=NOW, **fields), queue=None, place=None
         )
 
-    def test_it_completed(self) -> None:
+    def test_a_completed_run(self) -> None:
         assert codes(self.ended(RunStatus.COMPLETED, tasks={"a": TaskStatus.SUCCEEDED})) == ["completed"]
 
     @pytest.mark.parametrize("how", [{"attempt": 2}, {"rerun_mode": RerunMode.FAILED}])
@@ -299,7 +299,7 @@ class TestEnded:
         evidence = only(found, "executed_again")
         assert evidence["tasks"] == [{"task": "b", "reason": "the flow has changed"}]
 
-    def test_it_completed_without_a_task(self) -> None:
+    def test_a_completed_run_with_a_failed_task(self) -> None:
         record = Raw(msgspec.json.encode({"error": "ValueError: no"}))
         found = self.ended(
             RunStatus.COMPLETED,
@@ -310,19 +310,19 @@ class TestEnded:
         assert evidence["failed_tasks"] == [{"task": "a", "error": "ValueError: no"}]
 
     @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.CANCEL_FORCED])
-    def test_every_reason_has_its_own_word(self, reason: Reason) -> None:
+    def test_every_reason_has_its_own_code(self, reason: Reason) -> None:
         found = self.ended(RunStatus.FAILED, reason=reason, error="it broke")
         assert codes(found) == [f"failed_{reason}"]
         assert only(found, f"failed_{reason}")["error"] == "it broke"
 
     @pytest.mark.parametrize("reason", [None, "a_word_of_a_newer_worker"])
-    def test_a_reason_that_is_not_known(self, reason: str | None) -> None:
+    def test_an_unknown_reason_has_the_generic_code(self, reason: str | None) -> None:
         assert codes(self.ended(RunStatus.FAILED, reason=reason)) == ["failed"]
 
     def test_a_failed_task_without_a_record(self) -> None:
         found = self.ended(RunStatus.FAILED, reason="timeout", tasks={"a": TaskStatus.FAILED})
         assert only(found, "failed_timeout")["failed_tasks"] == [{"task": "a", "error": None}]
 
-    def test_it_was_cancelled(self) -> None:
+    def test_a_cancelled_run(self) -> None:
         assert codes(self.ended(RunStatus.CANCELLED)) == ["cancelled"]
         assert codes(self.ended(RunStatus.CANCELLED, reason="cancel_forced")) == ["cancel_forced"]

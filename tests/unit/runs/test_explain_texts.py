@@ -1,4 +1,4 @@
-"""Why a run is where it is: each finding is a sentence in both languages, and documented."""
+"""Each finding has a text in both languages, and is documented."""
 
 import re
 
@@ -75,13 +75,13 @@ EXAMPLES: dict[str, Finding] = {
 }
 
 
-def test_the_table_of_texts_has_the_words_of_the_rules_and_no_others() -> None:
+def test_every_finding_code_has_a_text_and_no_others() -> None:
     assert set(TEXTS) == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("lang", ["en", "ja"])
 @pytest.mark.parametrize("code", EXAMPLES)
-def test_a_finding_is_a_sentence_in_both_languages(code: str, lang: Lang) -> None:
+def test_every_finding_is_rendered_in_both_languages(code: str, lang: Lang) -> None:
     text = TEXTS[code]
     words = {**in_words(EXAMPLES[code].evidence, lang), "run_id": RUN_ID}
     for sentence in (text.message(words, lang), text.by_itself(words, lang)):
@@ -110,11 +110,11 @@ def test_a_finding_is_a_sentence_in_both_languages(code: str, lang: Lang) -> Non
         ("failed_tasks", [{"task": "load", "error": "x"}], "load", "load"),
     ],
 )
-def test_evidence_in_words(name: str, value: object, en: str, ja: str) -> None:
+def test_evidence_is_formatted(name: str, value: object, en: str, ja: str) -> None:
     assert in_words({name: value}, "en") == {name: en}
     assert in_words({name: value}, "ja") == {name: ja}
 
 
 @pytest.mark.parametrize("code", TEXTS)
-def test_every_word_is_documented(code: str) -> None:
+def test_every_finding_code_is_documented(code: str) -> None:
     assert f"`{code}`" in OPERATIONS

@@ -1,4 +1,4 @@
-"""An index that was in use when the system lost its power is made anew: its pages may not fit together."""
+"""An index that was open at a power failure is rebuilt."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ async def opened(folder: Path) -> AsyncIterator[RunIndex]:
 
 @asynccontextmanager
 async def never_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RunIndex]:
-    """As a process leaves it that was killed: its lock ends with it."""
+    """As a killed process leaves it."""
     with monkeypatch.context() as killed:
         killed.setattr(index_file.IndexFile, "flush", lambda _: None)
         async with opened(folder) as index:
@@ -45,7 +45,7 @@ def reboot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_file, "THIS_BOOT", "another-boot")
 
 
-async def test_an_index_in_use_when_the_system_ended_is_made_anew(
+async def test_an_index_open_at_a_power_loss_is_rebuilt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with never_closed(tmp_path, monkeypatch) as index:
@@ -56,9 +56,7 @@ async def test_an_index_in_use_when_the_system_ended_is_made_anew(
     assert "rebuilding the index of runs: the system stopped while it was open" in caplog.messages
 
 
-async def test_an_index_that_was_closed_is_kept_over_a_boot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_closed_index_is_kept_across_boots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(tmp_path) as index:
         await fill(index)
     reboot(monkeypatch)
@@ -66,7 +64,7 @@ async def test_an_index_that_was_closed_is_kept_over_a_boot(
         assert (index.checkpoint.created, index.entries) == (BUCKET, 1)
 
 
-async def test_an_index_of_a_gateway_that_was_killed_is_kept_in_the_same_boot(
+async def test_the_index_of_a_killed_gateway_is_kept_in_the_same_boot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with never_closed(tmp_path, monkeypatch) as index:
@@ -75,7 +73,7 @@ async def test_an_index_of_a_gateway_that_was_killed_is_kept_in_the_same_boot(
         assert (index.checkpoint.created, index.entries) == (BUCKET, 1)
 
 
-async def test_an_index_that_is_in_use_again_has_to_be_closed_again(
+async def test_a_reopened_index_has_to_be_closed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(tmp_path) as index:
@@ -87,7 +85,7 @@ async def test_an_index_that_is_in_use_again_has_to_be_closed_again(
         assert index.entries == 0
 
 
-def test_where_the_system_does_not_name_its_boot_each_process_counts_as_one(
+def test_without_a_boot_id_each_process_counts_as_a_boot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_file, "_BOOT_ID", tmp_path / "missing")

@@ -1,4 +1,4 @@
-"""Writing the index: many writes at once leave the same as one after the other, and say the same."""
+"""Writing the index: a batch has the same effect and result as its single writes."""
 
 import random
 import sqlite3
@@ -15,7 +15,7 @@ from pyoco_server.runs.index.run_summary import RunSummary, summary_of
 from pyoco_server.runs.sweep.open_runs import decode_state
 from pyoco_server.runs.watch.recent_changes import UNKNOWN, Before
 
-# Each table as it can be compared: which number a text has is nobody's business.
+# Each table without its internal numbers.
 _WRITTEN = (
     "SELECT r.revision, r.run_id, g.tenant, g.flow, g.tag, g.status, r.updated_at, r.submitted_at, "
     "r.end_time, r.worker, r.tenant, r.state, d.item, d.text FROM runs r JOIN groups g ON g.id = r.grp "
@@ -89,7 +89,7 @@ def seen(run_id: str, revision: int, snapshot: RunSnapshot) -> RunWrite:
 
 
 def history(choose: random.Random, *, runs: int, writes: int) -> list[RunWrite]:
-    """Runs that are written again and again, removed, made unreadable and made anew."""
+    """Runs that are written, deleted, made invalid and written again."""
     run_ids = [new_run_id() for _ in range(runs)]
     found = []
     for revision in range(1, writes + 1):
@@ -106,7 +106,7 @@ def history(choose: random.Random, *, runs: int, writes: int) -> list[RunWrite]:
 
 @pytest.mark.parametrize("with_before", [True, False])
 @pytest.mark.parametrize("size", [3, 73, 400])
-def test_a_batch_leaves_and_says_the_same_as_its_writes_one_by_one(
+def test_a_batch_equals_its_single_writes(
     written: Callable[[], Written], size: int, with_before: bool
 ) -> None:
     writes = history(random.Random(size), runs=150, writes=800)
@@ -129,7 +129,7 @@ def test_a_batch_leaves_and_says_the_same_as_its_writes_one_by_one(
     assert counted[0][0] == together.db.execute("SELECT count(*) FROM runs").fetchone()[0]
 
 
-def test_a_run_that_was_written_twice_in_a_batch_was_before_what_came_first(
+def test_a_second_write_in_a_batch_has_the_first_as_before(
     written: Callable[[], Written],
 ) -> None:
     index, run_id = written(), new_run_id()
@@ -143,7 +143,7 @@ def test_a_run_that_was_written_twice_in_a_batch_was_before_what_came_first(
     assert index.writer.entries == 0
 
 
-def test_of_a_batch_that_fails_nothing_is_left(written: Callable[[], Written]) -> None:
+def test_a_failed_batch_is_rolled_back(written: Callable[[], Written]) -> None:
     index = written()
     before = history(random.Random(1), runs=40, writes=60)
     index.writer.apply(before, upto=60)
@@ -164,7 +164,7 @@ def test_of_a_batch_that_fails_nothing_is_left(written: Callable[[], Written]) -
     assert index.writer.entries == was[1] + 80
 
 
-def test_dropped_runs_are_told_and_gone(written: Callable[[], Written]) -> None:
+def test_dropped_runs_are_returned_and_removed(written: Callable[[], Written]) -> None:
     index = written()
     batch = [
         seen(each, number, run(each, random.Random(number))) for number, each in enumerate(some_ids(90), 1)
@@ -182,7 +182,7 @@ def some_ids(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 64, 65, 137])
-def test_a_statement_takes_each_row_once_and_in_order(count: int) -> None:
+def test_a_batch_statement_handles_each_row_once(count: int) -> None:
     db = sqlite3.connect(":memory:")
     db.execute("CREATE TABLE t (number INTEGER PRIMARY KEY, a, b)")
     rows = [(number, str(number)) for number in range(count)]

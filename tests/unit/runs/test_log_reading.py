@@ -1,4 +1,4 @@
-"""Pages of a log over a log in memory: whatever is asked for, no line is lost and none comes twice."""
+"""Pages of a log in memory: no line is lost or repeated."""
 
 from itertools import pairwise
 
@@ -55,7 +55,7 @@ FILTERS = st.builds(
 @given(
     batches=st.lists(st.lists(LINES, max_size=4), max_size=8), line_filter=FILTERS, limit=st.integers(1, 5)
 )
-async def test_paging_gives_each_wanted_line_once_and_in_order(
+async def test_paging_returns_each_matching_line_once_in_order(
     batches: list[list[LogLine]], line_filter: LogFilter, limit: int
 ) -> None:
     log, found, after = LogInMemory(*batches), list[LogLine](), START
@@ -73,7 +73,7 @@ async def test_paging_gives_each_wanted_line_once_and_in_order(
 
 
 @given(batches=st.lists(st.lists(LINES, max_size=4), max_size=8), limit=st.integers(1, 5))
-async def test_one_reader_goes_on_where_its_page_ended(batches: list[list[LogLine]], limit: int) -> None:
+async def test_a_reader_continues_where_its_page_ended(batches: list[list[LogLine]], limit: int) -> None:
     reader, found = LogReader(LogInMemory(*batches), "run"), list[LogLine]()
     while not (page := await reader.page(limit, ended=True)).complete:
         found += [placed.line for placed in page.lines]
@@ -81,7 +81,7 @@ async def test_one_reader_goes_on_where_its_page_ended(batches: list[list[LogLin
     assert found == [each for batch in batches for each in batch]
 
 
-async def test_a_page_that_fails_half_way_is_read_again_whole() -> None:
+async def test_a_failed_page_is_read_again_completely() -> None:
     log = LogInMemory([line("a"), line("b")], [line("c")], [line("d")], fails_at_read=2)
     reader = LogReader(log, "run")
     with pytest.raises(NatsUnavailable):
@@ -89,7 +89,7 @@ async def test_a_page_that_fails_half_way_is_read_again_whole() -> None:
     assert texts(await reader.page(10, ended=True)) == ["a", "b", "c", "d"]
 
 
-async def test_a_page_that_finds_nothing_ends_after_a_while_and_tells_how_far_it_looked(
+async def test_a_page_without_matches_ends_with_its_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(log_reading, "MAX_BATCHES", 4)
@@ -106,7 +106,7 @@ async def test_a_page_of_large_batches_ends_sooner(monkeypatch: pytest.MonkeyPat
     assert len(page.lines) == 4
 
 
-async def test_even_the_smallest_page_moves_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_even_the_smallest_page_makes_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_reading, "MAX_BYTES", 1)
     monkeypatch.setattr(log_reading, "MAX_BATCHES", 1)
     log, after, seen = LogInMemory(*[[line("no")]] * 5), START, 0
@@ -120,7 +120,7 @@ async def test_even_the_smallest_page_moves_on(monkeypatch: pytest.MonkeyPatch) 
     assert seen > 1
 
 
-async def test_a_replica_that_lags_does_not_make_a_log_complete() -> None:
+async def test_a_lagging_replica_does_not_complete_a_log() -> None:
     class Lagging(LogInMemory):
         async def last_sequence(self, run_id: str) -> int:
             return 99
@@ -154,7 +154,7 @@ def test_a_line_matches_when_every_part_of_the_filter_does(line_filter: LogFilte
 
 
 @given(st.integers(0, 10**18 - 1), st.integers(0, 10**9 - 1))
-def test_an_id_is_read_as_it_was_written(sequence: int, index: int) -> None:
+def test_a_line_id_round_trips(sequence: int, index: int) -> None:
     position = LogPosition(sequence, index)
     assert LogPosition.parse(str(position), field="after") == position
 
@@ -162,7 +162,7 @@ def test_an_id_is_read_as_it_was_written(sequence: int, index: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "1", "1-", "-1", "a-b", "1-2-3", " 1-2", "1-2\n", "١-٢", "9" * 19 + "-0"]
 )
-def test_what_is_no_id_is_refused_with_the_field_and_the_value(text: str) -> None:
+def test_an_invalid_line_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         LogPosition.parse(text, field="after")
     (problem,) = refused.value.problems
@@ -178,7 +178,7 @@ STREAM = (
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=5))
-def test_events_are_read_however_the_bytes_arrive(cuts: list[int]) -> None:
+def test_events_are_parsed_in_any_chunking(cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(STREAM)]
     chunks = [STREAM[start:end] for start, end in pairwise(places)]
     assert list(events_in(chunks)) == [

@@ -1,4 +1,4 @@
-"""Filters mean the same in Python and in SQL, for whatever runs and filters there are."""
+"""Filters match the same runs in Python and in SQL."""
 
 import json
 import sqlite3
@@ -84,8 +84,8 @@ filters = st.builds(
     q=maybe(words | st.text(min_size=1, max_size=4) | st.sampled_from(["e", "tl", "port", '"', "ETL-2\n"])),
 )
 sorts = st.builds(Sort, st.sampled_from(SortField), st.booleans())
-# What decides about the way in which runs are read.
-thrifts = st.fixed_dictionaries(
+# The thresholds of the query planner.
+plans = st.fixed_dictionaries(
     {
         "sources._FEW": st.sampled_from([0, 2, 4000]),
         "sources._SOME": st.sampled_from([0, 8000]),
@@ -100,7 +100,7 @@ thrifts = st.fixed_dictionaries(
 
 
 class Index:
-    """An index in a folder of its own, and what it should know."""
+    """An index, and what it should contain."""
 
     def __init__(self, folder: Path) -> None:
         self._file = IndexFile(folder, SCHEMA)
@@ -119,11 +119,11 @@ class Index:
         self.writer.apply([RunWrite(run_id, revision, b"", summary)], upto=revision)
         self.runs[run_id] = (revision, summary)
 
-    def search(self, wanted: RunFilter, sort: Sort | None = None) -> "Search":
-        return Search(self.writer._db, wanted, sort)
+    def search(self, run_filter: RunFilter, sort: Sort | None = None) -> "Search":
+        return Search(self.writer._db, run_filter, sort)
 
-    def expected(self, wanted: RunFilter, sort: Sort) -> list[SortKey]:
-        found = [_key(revision, run, sort) for revision, run in self.runs.values() if wanted.matches(run)]
+    def expected(self, run_filter: RunFilter, sort: Sort) -> list[SortKey]:
+        found = [_key(revision, run, sort) for revision, run in self.runs.values() if run_filter.matches(run)]
         return sorted(found, reverse=sort.descending)
 
     def close(self) -> None:
@@ -152,8 +152,8 @@ def run_id(number: int) -> str:
     return str(UUID(int=number))
 
 
-def spend(patch: pytest.MonkeyPatch, thrift: dict[str, float]) -> None:
-    for name, value in thrift.items():
+def force_plan(patch: pytest.MonkeyPatch, plan: dict[str, float]) -> None:
+    for name, value in plan.items():
         patch.setattr(f"pyoco_server.runs.index.{name}", value)
 
 
@@ -161,40 +161,40 @@ writes = st.lists(st.tuples(st.integers(0, 9), maybe(snapshots)), max_size=25)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(writes=writes, questions=st.lists(st.tuples(filters, sorts, thrifts), min_size=1, max_size=8))
-def test_the_index_finds_what_the_filter_matches_in_the_order_wanted(
+@given(writes=writes, queries=st.lists(st.tuples(filters, sorts, plans), min_size=1, max_size=8))
+def test_the_index_matches_the_filter_in_sort_order(
     writes: list[tuple[int, dict[str, Any] | None]],
-    questions: list[tuple[RunFilter, Sort, dict[str, float]]],
+    queries: list[tuple[RunFilter, Sort, dict[str, float]]],
 ) -> None:
     with made_index() as index, pytest.MonkeyPatch.context() as patch:
         for number, fields in writes:
             index.write(run_id(number), fields)
-        for wanted, sort, thrift in questions:
-            spend(patch, thrift)
-            expected = index.expected(wanted, sort)
-            assert index.search(wanted, sort).page(100) == expected
-            assert index.search(wanted, sort).count(100) == len(expected)
+        for run_filter, sort, plan in queries:
+            force_plan(patch, plan)
+            expected = index.expected(run_filter, sort)
+            assert index.search(run_filter, sort).page(100) == expected
+            assert index.search(run_filter, sort).count(100) == len(expected)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.data(), sort=sorts, wanted=filters, thrift=thrifts)
-def test_pages_tell_each_run_once_that_does_not_change_meanwhile(
-    data: st.DataObject, sort: Sort, wanted: RunFilter, thrift: dict[str, float]
+@given(data=st.data(), sort=sorts, run_filter=filters, plan=plans)
+def test_paging_returns_each_unchanged_run_once(
+    data: st.DataObject, sort: Sort, run_filter: RunFilter, plan: dict[str, float]
 ) -> None:
     with made_index() as index, pytest.MonkeyPatch.context() as patch:
-        spend(patch, thrift)
+        force_plan(patch, plan)
         for number, fields in enumerate(data.draw(st.lists(snapshots, min_size=1, max_size=15))):
             index.write(run_id(number), fields)
-        unchanged = set(index.expected(wanted, sort))
-        told: list[SortKey] = []
-        while page := index.search(wanted, sort).page(2, told[-1] if told else None):
-            told += page
+        unchanged = set(index.expected(run_filter, sort))
+        listed: list[SortKey] = []
+        while page := index.search(run_filter, sort).page(2, listed[-1] if listed else None):
+            listed += page
             changed, fields = data.draw(st.tuples(st.integers(0, 14), maybe(snapshots)))
             before = index.runs.get(run_id(changed))
-            if before is not None and len(told) < 40:
+            if before is not None and len(listed) < 40:
                 unchanged.discard(_key(*before, sort))
                 index.write(run_id(changed), fields)
-        assert [place for place in told if place in unchanged] == sorted(unchanged, reverse=sort.descending)
+        assert [key for key in listed if key in unchanged] == sorted(unchanged, reverse=sort.descending)
 
 
 # What is known beside the runs themselves
@@ -206,7 +206,7 @@ def _count(table: str) -> Callable[[sqlite3.Connection], int]:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(writes=writes)
-def test_nothing_is_left_of_runs_that_were_removed(
+def test_deleted_runs_leave_no_rows(
     writes: list[tuple[int, dict[str, Any] | None]],
 ) -> None:
     with made_index() as index:

@@ -1,4 +1,4 @@
-"""What a search looks through of a run's params: keys and values as people wrote them, and not their JSON."""
+"""The searched text of a run's params: keys and values, not JSON syntax."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def test_a_key_or_value_is_found(q: str, ensure_ascii: bool) -> None:
 
 
 @pytest.mark.parametrize("q", ['"', "{", "[", "}", '":', "\\"])
-def test_the_marks_of_json_are_not(q: str) -> None:
+def test_json_syntax_is_not_searched(q: str) -> None:
     assert not RunFilter(q=q).matches(summary({"a": "b", "c": [1, {"d": "e\n"}]}))
 
 
@@ -55,7 +55,7 @@ def test_params_that_are_nested_deeply_are_searched_without_recursion() -> None:
     assert RunFilter(q="bottom").matches(summary({"deep": params}))
 
 
-def test_a_run_whose_params_cannot_be_decoded_is_listed_all_the_same() -> None:
+def test_a_run_with_undecodable_params_is_listed() -> None:
     data = (
         f'{{"run_id":"{new_run_id()}","flow_name":"f","status":"PENDING","updated_at":1,"params":{{"a":"'
     ).encode() + b'\xff"}}'

@@ -1,4 +1,4 @@
-"""What a page of a long list costs: the indexes alone say which runs are on it, and a warm cache is used."""
+"""The cost of a page of a long list: covering indexes and a warm cache."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def file() -> Iterator[IndexFile]:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "sort"),
+    ("run_filter", "sort"),
     [
         (RunFilter(), Sort()),
         (RunFilter(statuses=FAILED), Sort()),
@@ -56,14 +56,14 @@ def file() -> Iterator[IndexFile]:
     ids=str,
 )
 def test_no_row_of_a_run_is_read_to_find_the_page(
-    file: IndexFile, wanted: RunFilter, sort: Sort, monkeypatch: pytest.MonkeyPatch
+    file: IndexFile, run_filter: RunFilter, sort: Sort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if there were many more: what makes the choice small here would be much there.
     monkeypatch.setattr("pyoco_server.runs.index.sources._FEW", 30)
     db = file.reader()
     asked: list[str] = []
     db.set_trace_callback(asked.append)
-    assert len(Search(db, wanted, sort).page(10)) == 10
+    assert len(Search(db, run_filter, sort).page(10)) == 10
     db.set_trace_callback(None)
     read = [step for sql in asked for step in plan(db, sql) if step.startswith(("SEARCH r ", "SCAN r "))]
     assert read
@@ -78,7 +78,7 @@ def plan(db: sqlite3.Connection, sql: str) -> list[str]:
 # Connections
 
 
-def test_another_thread_reads_with_the_connection_that_was_used_last(file: IndexFile) -> None:
+def test_the_connection_used_last_is_reused(file: IndexFile) -> None:
     connections = ReadConnections()
     used = []
 
@@ -94,14 +94,14 @@ def test_another_thread_reads_with_the_connection_that_was_used_last(file: Index
     connections.close()
 
 
-def test_who_reads_at_the_same_time_has_a_connection_of_its_own(file: IndexFile) -> None:
+def test_concurrent_reads_have_their_own_connections(file: IndexFile) -> None:
     connections = ReadConnections()
     with connections.transaction(file) as first, connections.transaction(file) as second:
         assert first is not second
     connections.close()
 
 
-def test_a_connection_to_a_file_that_was_given_up_is_closed_and_not_used_again(file: IndexFile) -> None:
+def test_connections_to_a_discarded_file_are_closed(file: IndexFile) -> None:
     connections = ReadConnections()
     with connections.transaction(file) as old:
         connections.expire()

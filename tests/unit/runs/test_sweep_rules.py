@@ -1,4 +1,4 @@
-"""When a run counts as left alone, and what it needs then."""
+"""When a run is orphaned, and how it is repaired."""
 
 import pytest
 from hypothesis import given
@@ -43,61 +43,61 @@ def cancelled(run: RunState) -> RunState:
         (LAST, 31.0, Repair.NONE),
         (LAST, 33.0, Repair.EXHAUSTED),
         (cancelled(LAST), 33.0, Repair.CANCEL),
-        # It had 10 s behind it when it was last heard of.
+        # It had used 10 s at its last heartbeat.
         (LIMITED, 33.0, Repair.REQUEUE),
         (LIMITED, 49.0, Repair.REQUEUE),
         (LIMITED, 51.0, Repair.TIME_OUT),
         (cancelled(LIMITED), 51.0, Repair.CANCEL),
     ],
 )
-def test_what_a_quiet_run_needs(run: RunState, quiet_sec: float, need: Repair) -> None:
+def test_the_repair_of_a_silent_run(run: RunState, quiet_sec: float, need: Repair) -> None:
     assert repair_for(run, quiet_sec, LIMITS, PATIENCE) is need
 
 
-def test_a_status_of_a_newer_version_is_left_to_it() -> None:
+def test_an_unknown_status_is_not_repaired() -> None:
     dreaming = state(status="DREAMING", delivery=(7, 3), timeout_sec=1.0)
     assert repair_for(dreaming, 10**6, LIMITS, PATIENCE) is Repair.NONE
 
 
-def test_a_run_that_waits_for_people_needs_nothing_however_long() -> None:
+def test_a_run_with_open_waits_is_never_repaired() -> None:
     waiting = state(status="WAITING_HUMAN", timeout_sec=1.0)
     assert repair_for(waiting, 10**9, LIMITS, PATIENCE) is Repair.NONE
 
 
-def test_the_time_that_a_run_has_waited_for_people_does_not_count_against_its_limit() -> None:
+def test_waits_do_not_count_against_the_limit() -> None:
     waited = state(delivery=(7, 1), heartbeat_at=1000.0, waited_sec=900.0, timeout_sec=60.0)
     assert not past_time_limit(waited, 49.0)
     assert past_time_limit(waited, 51.0)
 
 
-def test_the_time_that_an_owner_has_counted_is_not_taken_from_wall_clocks() -> None:
+def test_the_time_counted_by_the_owner_is_used() -> None:
     """Owner and starter were two machines, an hour apart."""
     counted = state(delivery=(7, 1), heartbeat_at=3700.0, used_sec=10.0, timeout_sec=60.0)
     assert not past_time_limit(counted, 49.0)
     assert past_time_limit(counted, 51.0)
 
 
-def test_a_time_limit_that_has_passed_is_the_owner_s_to_enforce_while_there_is_one() -> None:
+def test_an_owned_run_is_not_timed_out() -> None:
     late = state(delivery=(7, 1), heartbeat_at=1000.0, timeout_sec=60.0)
     assert past_time_limit(late, 0.0)
     assert repair_for(late, 31.0, LIMITS, PATIENCE) is Repair.NONE
     assert repair_for(late, 33.0, LIMITS, PATIENCE) is Repair.TIME_OUT
 
 
-def test_an_owner_that_is_seldom_heard_of_is_given_more_time() -> None:
-    """Its heartbeats may be further apart than AckWait, which it keeps up in another way."""
+def test_a_long_heartbeat_interval_raises_the_threshold() -> None:
+    """Its heartbeats may be further apart than AckWait, which it extends separately."""
     seldom = SilenceThresholds.of(NatsBackendConfig(run_heartbeat_interval_sec=40.0))
     assert repair_for(BEGUN, 79.0, LIMITS, seldom) is Repair.NONE
     assert repair_for(BEGUN, 111.0, LIMITS, seldom) is Repair.REQUEUE
     assert seldom.exhausted_sec(LIMITS) == 80.0
 
 
-def test_a_submission_is_given_its_time_however_often_the_sweep_comes() -> None:
+def test_a_submission_in_progress_is_not_repaired() -> None:
     hasty = SilenceThresholds.of(NatsBackendConfig(sweep_interval_sec=0.01))
     assert repair_for(UNBEGUN, 1.9, LIMITS, hasty) is Repair.NONE
 
 
 @given(number=st.integers(1, 10**6))
-def test_without_a_limit_deliveries_are_never_used_up(number: int) -> None:
+def test_without_a_limit_deliveries_are_never_exhausted(number: int) -> None:
     assert not DeliveryLimits(30.0, -1).exhausted_by(number)
     assert DeliveryLimits(30.0, 20).exhausted_by(number) == (number >= 20)
