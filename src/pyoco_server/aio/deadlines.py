@@ -1,11 +1,11 @@
 """Many deadlines, one timer: a queue of items with the same timeout, and a cheap `asyncio.timeout`."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Final, Generic, TypeVar
 
-K = TypeVar("K", bound=Hashable)
+K = TypeVar("K")
 V = TypeVar("V")
 
 # A timer that fires this late shows that the process was paused (suspended laptop, paused VM).

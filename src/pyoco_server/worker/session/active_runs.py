@@ -4,9 +4,10 @@ Most runs end before their keeper has to do anything. A timer for each would be 
 short run.
 """
 
-import asyncio
 from collections import deque
 from typing import Protocol
+
+from pyoco_server.aio.deadlines import DeadlineQueue
 
 # How long a run lasts before its keeper begins.
 _BEGIN_AFTER_SEC = 0.1
@@ -26,9 +27,11 @@ class Keeper(Protocol):
 
 class ActiveRuns:
     def __init__(self) -> None:
-        # When each keeper is due to begin, in the order of these times.
-        self._keepers: dict[Keeper, float] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._keepers: set[Keeper] = set()
+        # A pause of the process must not delay the keepers further.
+        self._idle_keepers: DeadlineQueue[Keeper, Keeper] = DeadlineQueue(
+            _BEGIN_AFTER_SEC, lambda keeper: keeper.begin(), postpone_when_late=False
+        )
         # Wake-ups for runs that are not active yet: a hint may arrive before the run is claimed.
         self._early_wakeups: deque[str] = deque(maxlen=_REMEMBERED)
 
@@ -36,16 +39,14 @@ class ActiveRuns:
         return len(self._keepers)
 
     def add(self, keeper: Keeper) -> None:
-        loop = asyncio.get_running_loop()
-        due_at = loop.time() + _BEGIN_AFTER_SEC
-        self._keepers[keeper] = due_at
-        if self._timer is None:
-            self._timer = loop.call_at(due_at, self._begin_due)
+        self._keepers.add(keeper)
+        self._idle_keepers.add(keeper, keeper)
         if self._early_wakeups and keeper.run_id in self._early_wakeups:
             keeper.wake()
 
     def remove(self, keeper: Keeper) -> None:
-        self._keepers.pop(keeper, None)
+        self._keepers.discard(keeper)
+        self._idle_keepers.remove(keeper)
 
     def wake(self, run_id: str) -> None:
         """The snapshot of a run was changed elsewhere."""
@@ -54,12 +55,3 @@ class ActiveRuns:
             keeper.wake()
         if not found:
             self._early_wakeups.append(run_id)
-
-    def _begin_due(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = None
-        for keeper, due_at in self._keepers.items():
-            if due_at > loop.time():
-                self._timer = loop.call_at(due_at, self._begin_due)
-                return
-            keeper.begin()

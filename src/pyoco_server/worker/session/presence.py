@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from uuid import uuid4
 
-from pyoco_server.aio.background import repeat
+from pyoco_server.aio.background import BackgroundLoop
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.stores.worker_registry import OwnRecord
@@ -56,15 +56,14 @@ class Presence:
         # The number of executors that cannot be started.
         self._failing = 0
         self._on_record = on_record
-        self._changed = asyncio.Event()
+        self._loop = BackgroundLoop("presence", self._keep)
         # The record was written elsewhere, and should be read now.
         self._refresh_now = asyncio.Event()
-        self._keeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         await self._own.save()
         await self._notify()
-        self._keeping = asyncio.create_task(repeat("presence", self._keep), name="presence")
+        self._loop.start()
 
     def began(self, run_id: str) -> None:
         self._running[run_id] = time.time()
@@ -82,38 +81,37 @@ class Presence:
 
     def progressed(self) -> None:
         self._own.record.last_progress_at = time.time()
-        self._changed.set()
+        self._loop.wake()
 
     @contextmanager
     def reporting_executor_error(self, why: str) -> Iterator[None]:
         """Within this block, the record says why an executor cannot be started."""
         self._failing += 1
         self._own.record.executor_error = why
-        self._changed.set()
+        self._loop.wake()
         try:
             yield
         finally:
             self._failing -= 1
             if not self._failing:
                 self._own.record.executor_error = None
-            self._changed.set()
+            self._loop.wake()
 
     def report_wheels(self, state: WheelSyncState) -> None:
         self._own.record.wheel_sync = state
-        if self._keeping is not None:
-            self._changed.set()
+        if self._loop.running:
+            self._loop.wake()
 
     def refresh_now(self) -> None:
         """Store the record now, which reads what was written into it elsewhere."""
         self._refresh_now.set()
-        self._changed.set()
+        self._loop.wake()
 
     async def stop(self, reason: str) -> None:
         """Store that this worker has stopped; without NATS it is seen as disconnected instead."""
-        if self._keeping is None:
+        if not self._loop.running:
             return
-        self._keeping.cancel()
-        await asyncio.gather(self._keeping, return_exceptions=True)
+        await self._loop.close()
         record = self._own.record
         record.stopped_at = time.time()
         record.stop_reason = reason
@@ -121,12 +119,7 @@ class Presence:
 
     async def _keep(self) -> None:
         """Store the record after a change, or when a heartbeat is due."""
-        try:
-            async with asyncio.timeout(self._heartbeat_sec):
-                await self._changed.wait()
-        except TimeoutError:
-            log.debug("heartbeat")
-        self._changed.clear()
+        await self._loop.pause(self._heartbeat_sec)
         self._refresh_now.clear()
         await self._save(WorkerState.RUNNING if self._running else WorkerState.IDLE)
         await self._notify()
