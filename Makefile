@@ -1,22 +1,22 @@
-# The project's front door. Nothing has to be installed before: every target brings what it needs into .venv.
+# Every target installs what it needs into .venv and ui/node_modules; see CONTRIBUTING.md.
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit lint docs lock ui browser bench bench-index bench-watch bench-waits bench-auth bench-outage bench-dashboard chaos clean
 .SUFFIXES:
-# The tests start our programs a thousand times: these must not be compiled each time.
+# Keep compiled modules: the tests start many programs.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The first of these that is new enough makes .venv; say which one with `make PYTHON=/path/to/python`.
+# The first of these that is new enough creates .venv; choose one with `make PYTHON=/path/to/python`.
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BIN := .venv/bin
-# Two more than there are cores: many tests wait, for a time limit or for a program to start.
+# More than there are cores: many tests wait for a timeout or a program.
 TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(min(6, (os.cpu_count() or 1) + 2))')
-# The exit code of a program that Ctrl-C has ended in good order. The shell itself has to wait for that (trap).
+# The exit code of a program that Ctrl-C has ended. The shell must not end before it (trap).
 CTRL_C := 130
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 
-# What needs Node is left out where there is none.
-WITH_NPM := command -v npm >/dev/null || { echo 'There is no npm: the dashboard is left out.' >&2; exit 0; };
+# Without npm, what needs Node is skipped.
+WITH_NPM := command -v npm >/dev/null || { echo 'npm not found: the dashboard is skipped.' >&2; exit 0; };
 BROWSERS := command -v chromium || command -v chromium-browser || command -v google-chrome
 NODE_MODULES := ui/node_modules/.package-lock.json
 DASHBOARD := src/pyoco_server/dashboard/index.html
@@ -30,21 +30,21 @@ demo: .venv/package ui ## Start everything, run an example, and serve until Ctrl
 	@trap : INT; $(BIN)/python examples/demo.py $(ARGS) || [ $$? -eq $(CTRL_C) ]
 
 test: browser ## Check the code, then run every test
-	@# Both at once: they wait for downloads, and none of their steps keeps two cores busy.
+	@# In parallel: they wait for downloads, and no step uses two cores.
 	@$(MAKE) --no-print-directory --jobs=2 check-python check-ui
 	@$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist worksteal $(ARGS)
 
 test-unit: .venv/tools ## Run the tests that need no NATS and start no program, in less than a minute
 	@$(BIN)/pytest --numprocesses $(TEST_PROCESSES) tests/unit $(ARGS)
 
-lint: check-python ## Check style, types and the way imports may go
+lint: check-python ## Check style, types and import rules
 	@$(WITH_NPM) $(MAKE) --no-print-directory $(NODE_MODULES)
 	@$(WITH_NPM) npm --prefix ui run --silent lint
 
 docs: .venv/tools ## Write what is generated from the code: reference pages, client types, ui/openapi.json
 	@$(BIN)/python -m tools.docs
 
-lock: .venv/package ## Write requirements.lock anew: the newest versions that pyproject.toml allows
+lock: .venv/package ## Update requirements.lock to the newest versions that pyproject.toml allows
 	@rm -rf .venv/lock && $(BIN)/python -m venv .venv/lock
 	@.venv/lock/bin/python -m pip install -qq --upgrade 'pip>=25.1'
 	@.venv/lock/bin/python -m pip install -qq --editable . --group dev
@@ -71,7 +71,7 @@ browser: ## Install the browser that the dashboard is tested with, if there is n
 	  echo 'Installing Chromium ...'; apt-get update -qq && \
 	  apt-get install -qq --yes --no-install-recommends chromium fonts-noto-cjk >/dev/null; \
 	else \
-	  echo 'There is no Chromium: the tests of the dashboard are skipped. Install it to run them.'; \
+	  echo 'Chromium not found: the tests of the dashboard are skipped. Install it to run them.'; \
 	fi
 
 bench: .venv/tools ## Measure the product and its peers side by side, in about 20 minutes (ARGS=--quick: 12)
@@ -80,30 +80,30 @@ bench: .venv/tools ## Measure the product and its peers side by side, in about 2
 bench-index: .venv/tools ## Measure lists with 100,000 and with 1,000,000 runs, in about 4 minutes
 	@$(BIN)/python -m benchmarks.index $(ARGS)
 
-bench-watch: .venv/tools ## Measure how soon 2,000 watchers of one gateway hear of a change
+bench-watch: .venv/tools ## Measure how soon 2,000 watchers of one gateway receive a change
 	@$(BIN)/python -m benchmarks.watch $(ARGS)
 
-bench-waits: .venv/tools ## Measure 10,000 runs that wait for people, and how soon one goes on after its answer
+bench-waits: .venv/tools ## Measure 10,000 runs that wait for people, and how soon one continues after its answer
 	@$(BIN)/python -m benchmarks.waits $(ARGS)
 
-bench-auth: .venv/tools ## Measure what API keys cost, and whether the time of a 404 tells anything, in about 5 minutes
+bench-auth: .venv/tools ## Measure the cost of API keys, and whether the time of a 404 leaks anything, in about 5 minutes
 	@$(BIN)/python -m benchmarks.auth $(ARGS)
 
-bench-outage: .venv/tools ## Measure how soon requests are answered while NATS is away, and revoked keys refused
+bench-outage: .venv/tools ## Measure how soon requests are answered while NATS is down, and revoked keys refused
 	@$(BIN)/python -m benchmarks.outage $(ARGS)
 
 bench-dashboard: .venv/tools ui browser ## Measure the dashboard with 100,000 runs and a flow of 1,000 tasks, in a real browser
 	@$(BIN)/python -m benchmarks.dashboard $(ARGS)
 
-chaos: .venv/tools ## Kill everything under 20,000 runs, and check what was promised
+chaos: .venv/tools ## Execute 20,000 runs while processes are killed, and check every promise
 	@$(BIN)/python -m tests.faults.chaos $(ARGS)
 
-clean: ## Remove all that make and the product created here, the data of the demo too
+clean: ## Remove everything that make and the product created here, including the data of the demo
 	@rm -rf .venv .pyoco .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis artifacts build dist \
 	  src/pyoco_server/dashboard ui/node_modules ui/src/api/schema.d.ts tests/dashboard/screenshots
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# What the product needs to run, and nothing more: the demo starts sooner.
+# Only what the product needs to run: the demo starts sooner.
 .venv/package: pyproject.toml requirements.lock
 	@echo 'Installing pyoco-server into .venv ...'
 	@$(BIN)/python $(IS_NEW_ENOUGH) || $(MAKE) --no-print-directory venv
@@ -111,13 +111,13 @@ clean: ## Remove all that make and the product created here, the data of the dem
 	@$(BIN)/python -m pip install -qq --constraint requirements.lock --editable .
 	@touch $@
 
-# What its tests and checks need beyond that.
+# What its tests and checks need in addition.
 .venv/tools: .venv/package
 	@echo 'Installing the tools for tests and checks ...'
 	@$(BIN)/python -m pip install -qq --constraint requirements.lock --group dev
 	@touch $@
 
-# Not `npm ci`: it wants every platform's own packages in the lock file, also where a registry has only ours.
+# Not `npm ci`: it requires the packages of every platform in the lock file, which a mirror may lack.
 $(NODE_MODULES): ui/package.json ui/package-lock.json
 	@echo 'Installing what builds the dashboard into ui/node_modules ...'
 	@npm --prefix ui install --no-save --silent
@@ -133,6 +133,6 @@ venv:
 	    $$python -m venv --clear .venv; exit; \
 	  fi; \
 	done; \
-	echo 'pyoco-server needs Python 3.11 or newer. None of these is: $(PYTHON).' >&2; \
-	echo 'Install one, or say where it is: make PYTHON=/path/to/python3' >&2; \
+	echo 'pyoco-server needs Python 3.11 or newer; not found in: $(PYTHON).' >&2; \
+	echo 'Install one, or name it: make PYTHON=/path/to/python3' >&2; \
 	exit 1

@@ -1,4 +1,4 @@
-"""Fixtures for every test: a real NATS server with an account per test, and settings that suit a test."""
+"""Fixtures for every test: a real NATS server with an account per test, and settings for tests."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.waiting import NEVER_SEC
 
-# How long an example takes is a matter of the machine: one that stands still for a moment is no failure.
+# The time of an example depends on the machine, so it has no deadline.
 settings.register_profile(
     "any-machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -32,7 +32,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The settings of whoever runs the tests are not the tests' settings."""
+    """Ignore the settings of the user who runs the tests."""
     for name in os.environ:
         if name.startswith("PYOCO_"):
             monkeypatch.delenv(name)
@@ -40,7 +40,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def shared_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    """The server of this test session. Tests must not stop it: `own_nats` is there for that."""
+    """The server of this test session. Tests must not stop it; they use `own_nats` for that."""
     server = NatsServer(tmp_path_factory.mktemp("nats"), accounts=ACCOUNTS)
     server.start()
     yield server
@@ -56,13 +56,13 @@ def _unused_accounts(shared_nats: NatsServer) -> Iterator[str]:
 def nats_url(_unused_accounts: Iterator[str]) -> str:
     """An empty account on the shared server, so that a test can use the product's real names."""
     url = next(_unused_accounts, None)
-    assert url is not None, f"more than {ACCOUNTS} tests want an account: raise ACCOUNTS in tests/conftest.py"
+    assert url is not None, f"more than {ACCOUNTS} tests use an account: raise ACCOUNTS in tests/conftest.py"
     return url
 
 
 @pytest.fixture
 def own_nats(tmp_path: Path) -> Iterator[NatsServer]:
-    """A started server of this test alone, to be killed and restarted."""
+    """A started server of its own, to be killed and restarted."""
     server = NatsServer(tmp_path / "own-nats")
     server.start()
     yield server
@@ -73,8 +73,8 @@ def own_nats(tmp_path: Path) -> Iterator[NatsServer]:
 def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
     """The defaults, with faster heartbeats and with all files below the test's own folder.
 
-    What would give up on a worker or a run that is slow never does: a machine may stand still. A test that is
-    about such a limit sets it.
+    Timeouts for slow workers and runs never elapse, because a machine may stall. A test of such a timeout sets
+    it.
     """
     return NatsBackendConfig(
         nats_url=nats_url,
@@ -95,13 +95,13 @@ def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
 
 @pytest.fixture
 async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    """A connection of the test's own, with every stream and bucket made."""
+    """A connection, with every stream and bucket created."""
     async with connected(config) as connection:
         yield connection
 
 
 @pytest.fixture
 async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
-    """A gateway in the test's own loop, on the test's own account, with NATS ready."""
+    """A gateway in the event loop and the account of the test, with NATS ready."""
     async with running_gateway(config) as running:
         yield running
