@@ -73,8 +73,7 @@ def own_nats(tmp_path: Path) -> Iterator[NatsServer]:
 def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
     """The defaults, with faster heartbeats and with all files below the test's own folder.
 
-    Timeouts for slow workers and runs never elapse, because a machine may stall. A test of such a timeout sets
-    it.
+    Timeouts for slow workers and runs never elapse, because a machine may stall. A test of one sets it.
     """
     return NatsBackendConfig(
         nats_url=nats_url,
