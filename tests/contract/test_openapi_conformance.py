@@ -1,7 +1,6 @@
-"""A gateway with a worker, under requests that its own OpenAPI document allows or forbids.
+"""A gateway under requests that Schemathesis makes from its OpenAPI document.
 
-Schemathesis makes the requests up: none may be answered with a 500, with a status or a body that the document
-does not tell, or with success although the document forbids it.
+No response may be a 500, have a status or a body that is not in the document, or accept invalid input.
 """
 
 import subprocess
@@ -21,11 +20,11 @@ _CHECKS = (
     "unsupported_method",
     "allow_header_conformance",
 )
-# These answers last as long as somebody listens; their own tests look at them.
+# Endless streams have their own tests.
 _ENDLESS = ("/runs/watch", "/waits/watch")
 
 
-def test_every_answer_is_one_that_the_document_tells(nats_url: str, tmp_path: Path) -> None:
+def test_every_response_conforms_to_the_document(nats_url: str, tmp_path: Path) -> None:
     settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_LOG_LEVEL": "WARNING"}
     with (
         running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (_, gateway),

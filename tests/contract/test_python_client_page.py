@@ -1,4 +1,4 @@
-"""docs/python-client.md: its programs run as they stand, and its table has every method and no other."""
+"""docs/python-client.md: its programs run, and its tables are complete."""
 
 import inspect
 import re
@@ -19,7 +19,6 @@ PRINTED = [
     *("say_hello Hello, Ada!", "COMPLETED", "runs of greet", "one more greeting"),
     *("0 questions are open", "0 runs failed", "422"),
 ]
-# How they are closed differs by their kind.
 CLOSING = {"close", "aclose"}
 
 
@@ -36,7 +35,7 @@ def gateway_url(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPa
         yield gateway["url"]
 
 
-def test_every_program_on_the_page_runs_and_prints_what_it_should(gateway_url: str) -> None:
+def test_every_program_runs_and_prints_the_expected_text(gateway_url: str) -> None:
     printed = ""
     for program in PROGRAMS:
         code = program.replace("http://127.0.0.1:8000", gateway_url)
@@ -61,14 +60,14 @@ def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
     sync, asynchronous = public_methods(PyocoHttpClient), public_methods(AsyncPyocoHttpClient)
     assert list(sync) == list(asynchronous)
     for name, signature in sync.items():
-        theirs = asynchronous[name].parameters.values()
-        mine = signature.parameters.values()
-        assert [(each.name, each.kind, each.default) for each in mine] == [
-            (each.name, each.kind, each.default) for each in theirs
-        ], name
+        parameters = [
+            [(each.name, each.kind, each.default) for each in found.parameters.values()]
+            for found in (signature, asynchronous[name])
+        ]
+        assert parameters[0] == parameters[1], name
 
 
-def test_every_method_says_what_it_does() -> None:
+def test_every_method_has_a_docstring() -> None:
     for client in (PyocoHttpClient, AsyncPyocoHttpClient):
         for name in public_methods(client):
             method = getattr(client, name)

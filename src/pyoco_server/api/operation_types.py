@@ -96,7 +96,7 @@ class ReplayAccepted(RerunAccepted, kw_only=True):
     """The new run is stored and queued."""
 
     seq: int
-    # Whether the letter was removed; false also where that was asked for and NATS did not do it.
+    # Whether the letter was removed; false also where NATS failed to remove it.
     deleted: bool
 
 
@@ -164,7 +164,7 @@ class WorkerView(Struct, kw_only=True):
     hidden: bool
     # It takes no new runs.
     paused: bool
-    # It was asked to end, and has not yet.
+    # It finishes its runs and ends.
     draining: bool
     last_seen_at: float
     last_heartbeat_at: float
@@ -193,7 +193,7 @@ class WorkerPatch(Struct, kw_only=True, forbid_unknown_fields=True):
     """What a worker is asked to do; at least one of these."""
 
     hidden: Annotated[bool, Meta(description="Leave it out of lists.")] | UnsetType = UNSET
-    paused: Annotated[bool, Meta(description="Take no new runs until told otherwise.")] | UnsetType = UNSET
+    paused: Annotated[bool, Meta(description="Take no new runs until it is `false`.")] | UnsetType = UNSET
     drain: Annotated[bool, _ONLY_TRUE] | UnsetType = UNSET
 
 

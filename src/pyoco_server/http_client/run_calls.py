@@ -82,7 +82,7 @@ def rerun(
 ) -> Request[Accepted]:
     """Repeat a run that has ended, as a new run: its `run_id`, `status` and `origin_run_id`.
 
-    The mode `failed` goes on from what failed, `task` from the named task: what finished before is not
+    The mode `failed` continues from what failed, `task` from the named task: what finished before is not
     executed again. An `idempotency_key` is as in `submit_run`.
     """
     return call(api.RERUN, body=given(mode=mode, task=task), key=idempotency_key, run_id=run_id)

@@ -33,7 +33,7 @@ def idempotency_key(request: Request) -> str | None:
     return keys[0]
 
 
-def keyed_by_header(request: Request, caller: Caller, *asked: Any) -> KeyedRequest | None:
+def keyed_by_header(request: Request, caller: Caller, *command: Any) -> KeyedRequest | None:
     """The command with the key of the request; None without a key."""
     key = idempotency_key(request)
-    return None if key is None else keyed_command(key, caller.tenant_id, *asked)
+    return None if key is None else keyed_command(key, caller.tenant_id, *command)

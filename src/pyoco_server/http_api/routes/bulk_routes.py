@@ -49,8 +49,8 @@ _MAX_LISTED = 100
 async def cancel_matching(request: Request) -> Response:
     selection = MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
     body = await _body(request, BulkCancelRequest)
-    wish = BulkSpec(action=BulkAction.CANCEL, query=_query(request), reason=body.reason)
-    return await _respond(request, body, wish, selection)
+    spec = BulkSpec(action=BulkAction.CANCEL, query=_query(request), reason=body.reason)
+    return await _respond(request, body, spec, selection)
 
 
 @handles(BULK_RERUN)
@@ -58,8 +58,8 @@ async def rerun_matching(request: Request) -> Response:
     selection = MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
     body = await _body(request, BulkRerunRequest)
     check_mode(body.mode)
-    wish = BulkSpec(action=BulkAction.RERUN, query=_query(request), mode=body.mode)
-    return await _respond(request, body, wish, selection)
+    spec = BulkSpec(action=BulkAction.RERUN, query=_query(request), mode=body.mode)
+    return await _respond(request, body, spec, selection)
 
 
 @handles(REPLAY_LETTERS)
@@ -67,18 +67,18 @@ async def replay_matching(request: Request) -> Response:
     selection = MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
     body = await _body(request, BulkReplayRequest)
     check_mode(body.mode)
-    wish = BulkSpec(
+    spec = BulkSpec(
         action=BulkAction.REPLAY_LETTERS, query=_query(request), mode=body.mode, delete=body.delete
     )
-    return await _respond(request, body, wish, selection)
+    return await _respond(request, body, spec, selection)
 
 
 @handles(DELETE_LETTERS)
 async def delete_matching(request: Request) -> Response:
     selection = MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
     body = await _body(request, BulkRequest)
-    wish = BulkSpec(action=BulkAction.DELETE_LETTERS, query=_query(request))
-    return await _respond(request, body, wish, selection)
+    spec = BulkSpec(action=BulkAction.DELETE_LETTERS, query=_query(request))
+    return await _respond(request, body, spec, selection)
 
 
 @handles(LIST_BULK)
@@ -105,43 +105,43 @@ async def _body(request: Request, kind: type[T]) -> T:
     return await optional_record(request, kind, field="token", cure="it takes a few short fields")
 
 
-async def _respond(request: Request, body: BulkRequest, wish: BulkSpec, selection: Selection) -> Response:
-    expected = _expected_count(body, wish)
+async def _respond(request: Request, body: BulkRequest, spec: BulkSpec, selection: Selection) -> Response:
+    expected = _expected_count(body, spec)
     # Checked for a dry run too, which does not use it.
     key = idempotency_key(request)
     if expected is None:
         counted = await bulk.count(selection)
         return json_response(
             BulkAnswer(
-                action=wish.action,
+                action=spec.action,
                 dry_run=True,
                 matched=counted.matched,
                 sample=counted.sample,
-                token=wish.token(counted.matched),
+                token=spec.token(counted.matched),
             )
         )
     gateway = gateway_of(request)
     caller = caller_of(request)
-    keyed = None if key is None else wish.keyed(key, caller)
-    begun = await gateway.bulk.starter.submit(selection, wish, caller, expected=expected, request=keyed)
-    record = begun.record
+    keyed = None if key is None else spec.keyed(key, caller)
+    submitted = await gateway.bulk.starter.submit(selection, spec, caller, expected=expected, request=keyed)
+    record = submitted.record
     gateway.bulk.runner.work_on(record.bulk_id)
     response = BulkAnswer(
-        action=wish.action,
+        action=spec.action,
         dry_run=False,
         matched=record.matched,
-        sample=begun.sample,
+        sample=submitted.sample,
         operation=record,
     )
-    return json_response(response, REPLAYED if begun.replayed else None)
+    return json_response(response, REPLAYED if submitted.replayed else None)
 
 
-def _expected_count(body: BulkRequest, wish: BulkSpec) -> int | None:
+def _expected_count(body: BulkRequest, spec: BulkSpec) -> int | None:
     """How many may match; None for a dry run."""
     if sum((body.dry_run, body.expected_count is not None, body.token is not None)) != 1:
         message = 'expected one of "dry_run": true (only counts), "expected_count" and "token" (of a dry run)'
         raise InvalidRequest(problems=[FieldProblem("dry_run", message)])
-    return body.expected_count if body.token is None else wish.expected_by(body.token)
+    return body.expected_count if body.token is None else spec.expected_by(body.token)
 
 
 def _query(request: Request) -> dict[str, list[str]]:

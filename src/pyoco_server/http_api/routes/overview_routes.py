@@ -69,8 +69,8 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> Overview:
         stretch_sec=span.bucket_sec,
         statuses={status: activity.statuses[status] for status in RunStatus},
         ended=[
-            EndedRuns(at=begin, **_by_status(counts))
-            for begin, counts in zip(span.starts, activity.ended, strict=True)
+            EndedRuns(at=start, **_by_status(counts))
+            for start, counts in zip(span.starts, activity.ended, strict=True)
         ],
         failing=[_failing(flow) for flow in activity.failing],
         queues=[_queue(depth, living) for depth in depths],
