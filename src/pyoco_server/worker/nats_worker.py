@@ -42,28 +42,22 @@ class PyocoNatsWorker:
 
     def __init__(
         self,
-        connection: Connection,
-        executors: Sequence[Executor],
-        services: WorkerServices,
-        intake: Intake,
-        commands: OperatorCommands,
-        *,
-        wheels: WheelUpdates,
+        parts: "_WorkerParts",
         slots: Slots,
+        *,
         flow_folder: str | None = None,
         ready: Ready | None = None,
     ) -> None:
-        self._connection = connection
-        self._executors = executors
-        self._services = services
-        self._intake = intake
-        self._commands = commands
-        self._wheels = wheels
+        self._executors = parts.executors
+        self._services = parts.services
+        self._intake = parts.intake
+        self._commands = parts.commands
+        self._wheels = parts.wheels
         self._slots = slots
         self._flow_folder = flow_folder
+        ready = ready or Ready()
         # The flows of the folder, and why files of it were not loaded, at the start.
-        self.flows: list[str] = ready.flows if ready is not None else []
-        self.failures: dict[str, str] = ready.failures if ready is not None else {}
+        self.flows, self.failures = ready.flows, ready.failures
 
     @classmethod
     async def connect(
@@ -85,8 +79,7 @@ class PyocoNatsWorker:
         parts = await _WorkerParts.connect(
             config, [executor], worker_id, tags, wheels, run_dir=None, timeout_sec=timeout_sec
         )
-        slots = DedicatedSlots(parts.services, parts.intake, parts.wheels, [executor])
-        return cls(**vars(parts), slots=slots)
+        return cls(parts, DedicatedSlots(parts.services, parts.intake, parts.wheels, [executor]))
 
     @classmethod
     async def connect_processes(
@@ -123,7 +116,7 @@ class PyocoNatsWorker:
             raise
         pool = ExecutorPool(executors, allowance=config.consumer_max_ack_pending)
         slots = PooledSlots(parts.services, parts.intake, parts.wheels, pool)
-        return cls(**vars(parts), slots=slots, flow_folder=setup.flows, ready=executors[0].ready)
+        return cls(parts, slots, flow_folder=setup.flows, ready=executors[0].ready)
 
     @property
     def drain_requested(self) -> bool:
@@ -145,7 +138,7 @@ class PyocoNatsWorker:
 
         Then active runs are finished within the drain time, and the rest returns to the queue.
         """
-        drain_sec = self._connection.config.drain_timeout_sec
+        drain_sec = self._services.connection.config.drain_timeout_sec
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self._watch_flows())
             sessions = self._slots.start(group)
@@ -186,7 +179,7 @@ class PyocoNatsWorker:
             await executor.close()
         await self._wheels.close()
         await self._services.presence.stop("drained" if self.drain_requested else "graceful_shutdown")
-        await self._connection.close()
+        await self._services.connection.close()
 
 
 def _checked_names(config: NatsBackendConfig, worker_id: str, tags: Sequence[str] | None) -> list[str]:
@@ -200,11 +193,10 @@ def _checked_names(config: NatsBackendConfig, worker_id: str, tags: Sequence[str
     return tags
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _WorkerParts:
     """What both kinds of workers connect in the same way."""
 
-    connection: Connection
     executors: Sequence[Executor]
     services: WorkerServices
     intake: Intake
@@ -241,7 +233,7 @@ class _WorkerParts:
             await sync.close()
             await connection.close()
             raise
-        services = WorkerServices.at(connection, presence, run_dir=run_dir, ack_wait_sec=intake.ack_wait_sec)
+        services = WorkerServices(connection, presence, run_dir=run_dir, ack_wait_sec=intake.ack_wait_sec)
         wake_ups = WakeUps(
             connection,
             worker_id=worker_id,
@@ -250,4 +242,4 @@ class _WorkerParts:
         )
         await wake_ups.start()
         log.info("worker %s is ready: tags %s, %d slots", worker_id, ", ".join(tags), len(executors))
-        return cls(connection, executors, services, intake, commands, wheels)
+        return cls(executors, services, intake, commands, wheels)

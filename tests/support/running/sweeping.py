@@ -54,7 +54,7 @@ class CrashedWorker:
                 self.delivery = await worker._intake.take()
             owned = await claim(
                 worker._services.store,
-                WorkQueue(worker._connection),
+                WorkQueue(worker._services.connection),
                 msgspec.json.decode(self.delivery.payload, type=Job),
                 delivery=self.delivery.token,
                 expected_revision=None,
@@ -63,7 +63,7 @@ class CrashedWorker:
             )
             await owned.write(_with_a_running_task)
         # Without close(), which would hand back what it has.
-        await worker._connection.close()
+        await worker._services.connection.close()
         return owned
 
 

@@ -160,7 +160,6 @@ class TaskOutput:
             report(lines)
 
     def note(self, task: str, text: str) -> None:
-        """Add a line about the task."""
         with self._lock:
             if lines := self._bounded([self._line("note", task, text)]):
                 self._report(lines)
@@ -178,7 +177,6 @@ class TaskOutput:
 
     @property
     def only_task(self) -> str | None:
-        """The executing task, if there is exactly one."""
         with self._lock:
             return self._running[0] if len(self._running) == 1 else None
 
@@ -272,8 +270,6 @@ class _Decoding(threading.local):
 
 
 class _BinaryStream(io.RawIOBase):
-    """The `buffer` of an OutputStream."""
-
     def __init__(self, text: OutputStream) -> None:
         self._text = text
         self._decoding = _Decoding()

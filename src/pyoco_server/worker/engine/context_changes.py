@@ -134,8 +134,6 @@ class TouchedNames:
 
 
 class ContextChanges:
-    """Tracks the shared state of one run."""
-
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._own = threading.local()

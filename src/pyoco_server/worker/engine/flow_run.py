@@ -38,8 +38,6 @@ _STATUS = {state: TaskStatus(state.value) for state in TaskState}
 
 @dataclass(frozen=True, slots=True)
 class RunListener:
-    """The callbacks and limits of a run."""
-
     finished: Callable[[JournalEntry], None]
     # A task has asked a person a question that is not answered yet.
     asked: Callable[[Question], None]
@@ -148,31 +146,27 @@ class FlowRun:
         if not self.claim_end():
             return
         text = f"it took longer than its limit of {call.timeout_sec:g} s"
-        error = f"task {call.task.name}: {text}"
         if self._cancel_requested:
             brief = Outcome(status=RunStatus.CANCELLED)
         elif call.isolated:
             brief = Outcome(status=RunStatus.RUNNING, must_resume=True)
         else:
+            error = f"task {call.task.name}: {text}"
             brief = Outcome(status=RunStatus.FAILED, reason=Reason.TIMEOUT, error=error)
-        self._listener.stuck(lambda: self._timed_out_or(call, text, error, brief), brief)
+        self._listener.stuck(lambda: self._timed_out(call, text, brief), brief)
 
-    def _timed_out_or(self, call: TaskCall, text: str, error: str, brief: Outcome) -> Outcome:
+    def _timed_out(self, call: TaskCall, text: str, brief: Outcome) -> Outcome:
+        """The complete form of the brief outcome."""
         try:
-            return self._timed_out(call, text, error)
+            if brief.must_resume:
+                self._journal.failed(call.key, call.task.name, call.started_at, text)
+                return brief
+            cancelled = brief.status == RunStatus.CANCELLED
+            self._end_running_tasks(text, TaskState.CANCELLED if cancelled else TaskState.FAILED)
+            return self._ended(RunStatus(brief.status), reason=brief.reason, error=brief.error)
         except Exception:  # noqa: BLE001 - nothing else can end this run
             traceback.print_exc()
             return brief
-
-    def _timed_out(self, call: TaskCall, text: str, error: str) -> Outcome:
-        if self._cancel_requested:
-            self._end_running_tasks(text, TaskState.CANCELLED)
-            return self._ended(RunStatus.CANCELLED, must_restart=True)
-        if call.isolated:
-            self._journal.failed(call.key, call.task.name, call.started_at, text)
-            return Outcome(status=RunStatus.RUNNING, must_resume=True, must_restart=True)
-        self._end_running_tasks(text, TaskState.FAILED)
-        return self._ended(RunStatus.FAILED, reason=Reason.TIMEOUT, error=error, must_restart=True)
 
     def _failed(self, error: BaseException) -> Outcome:
         """The outcome after an exception; after a cancel, it is how the flow stops."""

@@ -56,7 +56,6 @@ class RunWaits:
 
     @property
     def tasks(self) -> set[str]:
-        """The tasks that wait."""
         return {asked.task for asked in self.open} if self._open else set()
 
 

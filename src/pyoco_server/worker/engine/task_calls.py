@@ -138,8 +138,6 @@ class CallHistory:
 
 
 class TaskCalls:
-    """The executions of one run's tasks."""
-
     def __init__(
         self,
         flow: Flow,
@@ -172,7 +170,6 @@ class TaskCalls:
             self._changes.attach(context)
 
     def stop(self) -> None:
-        """No more retries."""
         self._stopped = True
         with _retry_wait:
             _retry_wait.notify_all()
@@ -301,8 +298,6 @@ class TaskCalls:
 
 
 class ServerRunContext(RunContext):  # type: ignore[misc]
-    """A run context with the calls of this run."""
-
     calls: TaskCalls
 
 

@@ -369,7 +369,6 @@ class ChildProcess(asyncio.Protocol):
         return recalled
 
     def _reject_queued(self) -> None:
-        """The process takes no more runs."""
         for execution in self._recalled():
             resolve(execution.outcome, _NOT_STARTED)
 

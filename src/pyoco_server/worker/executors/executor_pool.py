@@ -55,7 +55,6 @@ class ExecutorPool:
         return len(self._executors)
 
     async def reserve(self) -> "ExecutorLease":
-        """Wait for an idle executor and reserve it."""
         while len(self._idle) <= self._reserved + self._speculative or self._sessions >= self._max_sessions:
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(waiting)
@@ -203,7 +202,6 @@ class ExecutorLease:
         self._pool.session_ended()
 
     async def start(self) -> None:
-        """Start the executor, if one is assigned."""
         if self._executor is not None:
             await self._executor.start()
 
@@ -243,7 +241,6 @@ class ExecutorLease:
 
     @property
     def is_current(self) -> bool:
-        """Whether the process executes the run now."""
         return self._child is not None and self._child.current is self._execution is not None
 
     def progress(self) -> Progress | None:

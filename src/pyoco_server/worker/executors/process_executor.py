@@ -46,7 +46,6 @@ class ProcessExecutor:
 
     @property
     def capacity(self) -> int:
-        """How many runs may be queued after the current one."""
         return 0 if self.child is None or self._retired else self.child.capacity
 
     @property

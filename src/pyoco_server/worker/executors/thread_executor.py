@@ -27,8 +27,6 @@ T = TypeVar("T")
 
 
 class ThreadExecutor:
-    """Runs flows on a thread of this process."""
-
     def __init__(self, resolver: FlowResolver, config: NatsBackendConfig) -> None:
         self._config = config
         self._source = FlowSource(resolver, CallablePolicy.parse(config.callable_allow))

@@ -65,7 +65,6 @@ class FlowFolder:
 
     @property
     def names(self) -> list[str]:
-        """The flows that can be run."""
         return sorted(name for name, sources in self._sources.items() if len(sources) == 1)
 
     def load(self) -> None:

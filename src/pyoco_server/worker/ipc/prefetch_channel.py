@@ -33,7 +33,6 @@ class PrefetchChannel:
         return True
 
     def recall(self) -> list[Run]:
-        """Take back the runs that the executor has not read."""
         runs: list[Run] = []
         while self._open and (run := receive(self.reading)) is not None:
             runs.append(run)

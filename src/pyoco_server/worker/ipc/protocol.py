@@ -76,8 +76,6 @@ class Run(Struct, tag=True, kw_only=True):
 
 
 class Cancel(Struct, tag=True, kw_only=True):
-    """Ask the flow of this run to stop."""
-
     run_id: str
 
 
@@ -110,9 +108,6 @@ class Progress(Struct, tag=True, kw_only=True):
     # The records so far, as in an Outcome.
     task_records: dict[str, bytes] = {}
 
-    def raw_records(self) -> dict[str, Raw]:
-        return _raw(self.task_records)
-
 
 class Finished(Struct, tag=True, kw_only=True):
     """A task has finished: the journal entry that prevents a second execution."""
@@ -138,8 +133,6 @@ class LimitStarted(Struct, tag=True, kw_only=True):
 
 
 class LimitEnded(Struct, tag=True, kw_only=True):
-    """That task has ended."""
-
     key: str
 
 
@@ -188,12 +181,9 @@ class Outcome(Struct, tag=True, kw_only=True):
     # The execution time in this executor.
     took_sec: float = 0.0
 
-    def raw_records(self) -> dict[str, Raw]:
-        return _raw(self.task_records)
 
-
-def _raw(records: dict[str, bytes]) -> dict[str, Raw]:
-    return {name: Raw(record) for name, record in records.items()}
+def raw_records(report: Progress | Outcome) -> dict[str, Raw]:
+    return {name: Raw(record) for name, record in report.task_records.items()}
 
 
 ToExecutor = Setup | Run | Cancel | Report | ForceEnd
@@ -217,8 +207,6 @@ def frame(message: ToExecutor | FromExecutor) -> bytes:
 
 
 class Frames:
-    """Splits a byte stream into frames."""
-
     def __init__(self) -> None:
         self._buffer = bytearray()
 

@@ -49,7 +49,6 @@ class ActiveRuns:
         self._idle_keepers.remove(keeper)
 
     def wake(self, run_id: str) -> None:
-        """The snapshot of a run was changed elsewhere."""
         found = [keeper for keeper in self._keepers if keeper.run_id == run_id]
         for keeper in found:
             keeper.wake()

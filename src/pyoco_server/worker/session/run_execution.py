@@ -33,7 +33,7 @@ from pyoco_server.worker.executors.executor import (
     RunExecutor,
     TaskTimedOut,
 )
-from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, Run
+from pyoco_server.worker.ipc.protocol import LimitStarted, Outcome, Run, raw_records
 from pyoco_server.worker.session.failure_report import LAST_OUTPUT
 from pyoco_server.worker.session.run_keeper import RunKeeper
 from pyoco_server.worker.session.run_questions import RunQuestions
@@ -310,7 +310,7 @@ def final_snapshot(snapshot: RunSnapshot, outcome: Outcome, open_waits: Sequence
     tasks = {name: TaskStatus(state) for name, state in outcome.tasks.items()}
     return structs.replace(
         waiting(snapshot, open_waits, tasks),
-        task_records=outcome.raw_records(),
+        task_records=raw_records(outcome),
         task_records_truncated=outcome.records_cut,
     )
 
@@ -324,7 +324,7 @@ def terminal_snapshot(snapshot: RunSnapshot, outcome: Outcome) -> RunSnapshot:
         status=status,
         tasks=reported or {name: state.when_run_ends(status) for name, state in snapshot.tasks.items()},
         # A crashed executor sends no records: keep the last reported ones.
-        task_records=outcome.raw_records() or snapshot.task_records,
+        task_records=raw_records(outcome) or snapshot.task_records,
         task_records_truncated=outcome.records_cut,
         reason=outcome.reason,
         error=outcome.error,

@@ -13,6 +13,7 @@ from pyoco_server.records.models import RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.runs.lifecycle.ownership import OwnedRun
 from pyoco_server.runs.lifecycle.waiting_state import open_waits
 from pyoco_server.worker.executors.executor import RunExecutor
+from pyoco_server.worker.ipc.protocol import raw_records
 from pyoco_server.worker.session.run_questions import RunQuestions
 from pyoco_server.worker.session.worker_services import WorkerServices
 
@@ -197,7 +198,7 @@ class RunKeeper:
         return structs.replace(
             snapshot,
             tasks={name: TaskStatus(state) for name, state in states.items()},
-            task_records=snapshot.task_records if progress is None else progress.raw_records(),
+            task_records=snapshot.task_records if progress is None else raw_records(progress),
             heartbeat_at=time.time(),
             open_waits=asked or snapshot.open_waits,
         )

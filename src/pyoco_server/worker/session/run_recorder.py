@@ -37,8 +37,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RunRecorder:
-    """Stores the events of one run in background tasks."""
-
     def __init__(
         self,
         connection: Connection,
@@ -181,7 +179,6 @@ class RunRecorder:
             await self._store_lines(batch)
 
     def _next_batch(self) -> list[LogLine]:
-        """As many lines as fit into one message."""
         room = min(_MESSAGE_BYTES, self._connection.max_record_bytes // 2)
         batch: list[LogLine] = []
         while self._lines and (not batch or self._lines[0][1] <= room):

@@ -81,8 +81,6 @@ def _pauses() -> Backoff:
 
 
 class DedicatedSlots(Slots):
-    """One slot for each executor."""
-
     def __init__(
         self,
         services: WorkerServices,

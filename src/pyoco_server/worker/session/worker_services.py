@@ -1,6 +1,5 @@
 """The services that all sessions of a worker share."""
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyoco_server.broker.client.connection import Connection
@@ -16,45 +15,27 @@ from pyoco_server.worker.session.failure_report import FailureReport
 from pyoco_server.worker.session.presence import Presence
 
 
-@dataclass(frozen=True, slots=True)
 class WorkerServices:
-    connection: Connection
-    store: RunStore
-    queue: WorkQueue
-    journal: Journal
-    logs: RunLogs
-    waits: WaitStore
-    wait_events: WaitEvents
-    failures: FailureReport
-    presence: Presence
-    worker_id: str
-    # Parent of the runs' working directories; None if runs use that of this process.
-    run_dir: Path | None
-    ack_wait_sec: float
-    active_runs: ActiveRuns = field(default_factory=ActiveRuns)
-
-    @classmethod
-    def at(
-        cls, connection: Connection, presence: Presence, *, run_dir: Path | None, ack_wait_sec: float
-    ) -> "WorkerServices":
-        failures = FailureReport(
+    def __init__(
+        self, connection: Connection, presence: Presence, *, run_dir: Path | None, ack_wait_sec: float
+    ) -> None:
+        self.connection = connection
+        self.presence = presence
+        self.worker_id = presence.worker_id
+        # Parent of the runs' working directories; None if runs use that of this process.
+        self.run_dir = run_dir
+        self.ack_wait_sec = ack_wait_sec
+        self.store = RunStore(connection)
+        self.queue = WorkQueue(connection)
+        self.journal = Journal(connection)
+        self.logs = RunLogs(connection)
+        self.waits = WaitStore(connection)
+        self.wait_events = WaitEvents(connection)
+        self.active_runs = ActiveRuns()
+        self.failures = FailureReport(
             DeadLetters(connection),
             worker_id=presence.worker_id,
             publish_execution_errors=connection.config.dlq_publish_execution_error,
-        )
-        return cls(
-            connection=connection,
-            store=RunStore(connection),
-            queue=WorkQueue(connection),
-            journal=Journal(connection),
-            logs=RunLogs(connection),
-            waits=WaitStore(connection),
-            wait_events=WaitEvents(connection),
-            failures=failures,
-            presence=presence,
-            worker_id=presence.worker_id,
-            run_dir=run_dir,
-            ack_wait_sec=ack_wait_sec,
         )
 
     @property
