@@ -1,9 +1,13 @@
 """Runs a flow in this process as an executor does, with a journal and without a worker."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 from pyoco import Flow
+from pyoco.core.models import Task
+from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.records.models import JournalEntry, LogLine
 from pyoco_server.records.wait_models import Question, WaitRecord, encode
@@ -13,6 +17,37 @@ from pyoco_server.worker.engine.task_calls import RetryBackoff
 from pyoco_server.worker.ipc.protocol import Outcome, Run
 
 NO_BACKOFF = RetryBackoff(0.0, 0.0)
+
+
+class Executed(list[str]):
+    """The names of executed tasks, in order."""
+
+    def task(self, name: str, function: Callable[..., Any] = lambda: None, **options: Any) -> TaskWrapper:
+        def recorded(**inputs: Any) -> Any:
+            self.append(name)
+            return function(**inputs)
+
+        recorded.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        return TaskWrapper(Task(func=recorded, name=name, **options))
+
+    def chain(self, *names: str) -> Flow:
+        flow = Flow("chain")
+        for name in names:
+            flow = flow >> self.task(name)
+        return flow
+
+
+def record(outcome: Outcome, task: str) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(outcome.task_records[task])
+    return found
+
+
+def output(outcome: Outcome, task: str) -> Any:
+    return record(outcome, task)["output"]
+
+
+def outputs(outcome: Outcome) -> dict[str, Any]:
+    return {name: output(outcome, name) for name in outcome.task_records}
 
 
 class FlowUnderTest:

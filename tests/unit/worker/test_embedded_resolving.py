@@ -2,9 +2,6 @@
 
 import asyncio
 import threading
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from pyoco import Flow
@@ -15,9 +12,8 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.worker.executors.executor import ExecutorCrashed
 from pyoco_server.worker.executors.thread_executor import ThreadExecutor
 from pyoco_server.worker.ipc.protocol import Outcome, Run
+from tests.support.running.executors import NO_EVENTS
 from tests.support.waiting import LIMIT_SEC, eventually
-
-NO_EVENTS: Any = SimpleNamespace(finished=lambda _: None, asked=lambda _: None, printed=lambda _: None)
 
 
 class Resolving:
@@ -41,8 +37,7 @@ class Resolving:
 
 
 @pytest.fixture
-def resolving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Resolving:
-    monkeypatch.chdir(tmp_path)  # where pyoco makes the artifacts folder of an embedded flow
+def resolving() -> Resolving:
     return Resolving()
 
 

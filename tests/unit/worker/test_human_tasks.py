@@ -1,7 +1,6 @@
 """`ctx.human` in a flow, without a worker."""
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,17 +22,12 @@ from pyoco_server.records.wait_models import (
 )
 from pyoco_server.worker.engine.task_calls import RetryBackoff, TaskCall, TaskTimers
 from pyoco_server.worker.ipc.protocol import Outcome
-from tests.support.running.flow_runs import FlowUnderTest
+from tests.support.running.flow_runs import FlowUnderTest, output
 
 # A whole machine may stand still for so long.
 LIMIT_SEC = 90.0
 
 RUN_ID = "00000000-0000-4000-8000-000000000000"
-
-
-@pytest.fixture(autouse=True)
-def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def task(name: str, function: Any, **options: Any) -> TaskWrapper:
@@ -80,10 +74,6 @@ def answered(question: Question, payload: Any = UNSET, **fields: Any) -> WaitRec
 def waited_for(outcome: Outcome) -> list[str]:
     assert outcome.status == RunStatus.WAITING_HUMAN, outcome
     return sorted(f"{each.task}/{each.name}" for each in decode_questions(outcome.questions))
-
-
-def output(outcome: Outcome, name: str) -> Any:
-    return msgspec.json.decode(outcome.task_records[name])["output"]
 
 
 class TestOneQuestion:

@@ -1,7 +1,6 @@
 """Isolated failures: the changes of the failed task stay, and errors name the task that raised them."""
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,13 +9,7 @@ from pyoco import Flow
 from pyoco.core.context import Context
 from pyoco.core.models import Task
 
-from pyoco_server.worker.ipc.protocol import Outcome
-from tests.support.running.flow_runs import FlowUnderTest
-
-
-@pytest.fixture(autouse=True)
-def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+from tests.support.running.flow_runs import FlowUnderTest, output
 
 
 class Degrading:
@@ -48,10 +41,6 @@ class Degrading:
         for task in (optional, good, last):
             flow.add_task(task)
         return flow
-
-
-def output(outcome: Outcome, task: str) -> Any:
-    return msgspec.json.decode(outcome.task_records[task])["output"]
 
 
 def test_changes_of_a_failed_task_are_restored() -> None:

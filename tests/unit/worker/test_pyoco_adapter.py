@@ -14,8 +14,8 @@ from pyoco.core.engine import Engine
 from pyoco_server.errors import ConfigError
 from pyoco_server.telemetry.fast_paths import fast_paths
 from pyoco_server.worker.engine import pyoco_adapter
-from tests.support.running.flow_runs import FlowUnderTest
-from tests.unit.worker.test_resume_flows import Executed, counting, each, outputs, switched
+from tests.support.running.flow_runs import Executed, FlowUnderTest, outputs
+from tests.unit.worker.test_resume_flows import counting, each, switched
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,7 @@
 """Resuming a flow from its journal: a finished task is not executed again, and the flow ends the same."""
 
-import inspect
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,28 +16,7 @@ from pyoco_server.worker.engine.task_calls import RetryBackoff
 from pyoco_server.worker.flows.callable_policy import CallablePolicy
 from pyoco_server.worker.flows.flow_source import FlowSource
 from pyoco_server.worker.ipc.protocol import Outcome, Run
-from tests.support.running.flow_runs import FlowUnderTest
-
-
-@pytest.fixture(autouse=True)
-def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-class Executed(list[str]):
-    """Which tasks were really executed, in order."""
-
-    def task(self, name: str, function: Callable[..., Any] = lambda: None, **options: Any) -> TaskWrapper:
-        def noted(**inputs: Any) -> Any:
-            self.append(name)
-            return function(**inputs)
-
-        noted.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-        return TaskWrapper(Task(func=noted, name=name, **options))
-
-
-def outputs(outcome: Outcome) -> dict[str, Any]:
-    return {name: msgspec.json.decode(raw)["output"] for name, raw in outcome.task_records.items()}
+from tests.support.running.flow_runs import Executed, FlowUnderTest, outputs
 
 
 def linear(executed: Executed) -> Flow:
@@ -409,7 +386,7 @@ def test_a_function_of_two_flows_uses_the_policies_of_the_executed_task() -> Non
     second = FlowUnderTest(Flow("second") >> again >> executed.task("stop"))
     second.execute()
     assert [entry.key for entry in second.written] == ["read||0", "stop||0"]
-    assert again.task.func.__module__ == __name__
+    assert again.task.func.__module__ == Executed.__module__
 
 
 def test_a_rerun_from_an_unknown_task_fails() -> None:

@@ -5,10 +5,8 @@ import sys
 import threading
 from collections import UserDict, defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from pyoco import Flow
 from pyoco.core.context import Context
@@ -16,13 +14,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.worker.engine.context_changes import ContextChanges, groups_that_share
-from pyoco_server.worker.ipc.protocol import Outcome
-from tests.support.running.flow_runs import FlowUnderTest
-
-
-@pytest.fixture(autouse=True)
-def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+from tests.support.running.flow_runs import FlowUnderTest, record
 
 
 def chain(*functions: Callable[..., Any], **inputs: dict[str, Any]) -> Flow:
@@ -32,11 +24,6 @@ def chain(*functions: Callable[..., Any], **inputs: dict[str, Any]) -> Flow:
         name = function.__name__
         flow = flow >> TaskWrapper(Task(func=function, name=name, inputs=inputs.get(name, {})))
     return flow
-
-
-def record(outcome: Outcome, task: str) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(outcome.task_records[task])
-    return found
 
 
 def ends_the_same_wherever_it_is_cut_off(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec import structs
 from pyoco import Flow
@@ -19,36 +18,9 @@ from pyoco_server.worker.engine.flow_graph import in_order
 from pyoco_server.worker.engine.flow_shape import FlowShape
 from pyoco_server.worker.flows.flow_files import FlowFolder
 from pyoco_server.worker.ipc.protocol import Outcome
-from tests.support.running.flow_runs import FlowUnderTest
+from tests.support.running.flow_runs import Executed, FlowUnderTest, record
 
 CHANGED = "the flow has changed since it finished, at this task or before it"
-
-
-@pytest.fixture(autouse=True)
-def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-class Executed(list[str]):
-    """Which tasks were really executed, in order."""
-
-    def task(self, name: str, value: Callable[[], Any] = lambda: 1, **options: Any) -> TaskWrapper:
-        def function() -> Any:
-            self.append(name)
-            return value()
-
-        return TaskWrapper(Task(func=function, name=name, **options))
-
-    def chain(self, *names: str) -> Flow:
-        flow = Flow("chain")
-        for name in names:
-            flow = flow >> self.task(name)
-        return flow
-
-
-def record(outcome: Outcome, task: str) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(outcome.task_records[task])
-    return found
 
 
 def shape_of(flow: Flow) -> FlowShape:
