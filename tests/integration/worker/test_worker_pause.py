@@ -87,31 +87,17 @@ async def test_active_runs_continue_during_a_pause(
             assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
-async def test_a_pause_is_applied_before_the_next_heartbeat(
-    config: NatsBackendConfig, gateway: RunningGateway
+@pytest.mark.parametrize("by", ["hint", "heartbeat"])
+async def test_a_pause_is_applied_by_its_hint_or_by_a_heartbeat(
+    config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
-    slow = replace(
-        config, worker_heartbeat_interval_sec=NEVER_SEC, worker_disconnect_timeout_sec=2 * NEVER_SEC
-    )
-    async with serving_worker(slow) as paused:
-        await ask(gateway, paused=True)
-        await eventually(lambda: paused._commands._paused, describe="the worker knows")
-        await is_at_rest(gateway, paused)
-        run_id = await gateway.submit("noop")
-        await asyncio.sleep(QUIET_SEC)
-        assert (await gateway.get(run_id))["status"] == "PENDING"
-        await ask(gateway, paused=False)
-        # Long before its heartbeat.
-        assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+    async def lost(*_: object) -> None: ...
 
-
-async def test_a_pause_whose_hint_was_lost_is_applied_by_the_heartbeat(
-    config: NatsBackendConfig, gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def lost(*_: object) -> None:
-        """The hint is lost."""
-
-    monkeypatch.setattr(workers_api, "wake_worker", lost)
+    if by == "hint":
+        slow = {"worker_heartbeat_interval_sec": NEVER_SEC, "worker_disconnect_timeout_sec": 2 * NEVER_SEC}
+        config = replace(config, **slow)
+    else:
+        monkeypatch.setattr(workers_api, "wake_worker", lost)
     async with serving_worker(config) as paused:
         await ask(gateway, paused=True)
         await is_at_rest(gateway, paused)

@@ -19,6 +19,7 @@ from pyoco_server.worker.child.run_folder import RunFolder
 from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from pyoco_server.worker.engine.flow_run import FlowRun, RunListener
 from pyoco_server.worker.engine.json_values import escape_surrogates
+from pyoco_server.worker.engine.pyoco_adapter import check_support
 from pyoco_server.worker.engine.task_calls import RetryBackoff, TaskCall
 from pyoco_server.worker.flows.flow_source import FlowSource
 from pyoco_server.worker.flows.importing import CodeFolders
@@ -73,6 +74,8 @@ class ExecutorProcess:
         listener = self._listener(setup, output)
         CodeFolders().use(setup.code_folders)
         try:
+            # Before the first run, whose log would contain the warning.
+            check_support()
             source = FlowSource.from_setup(setup)
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
             self._link.send(Ready(error=escape_surrogates(f"{type(error).__name__}: {error}")))

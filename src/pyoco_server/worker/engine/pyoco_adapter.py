@@ -45,7 +45,7 @@ ExecuteTask = Callable[[Task, Context], None]
 
 
 def check_support() -> None:
-    """Raise ConfigError if this version of pyoco lacks something that the journal needs."""
+    """Raise ConfigError if pyoco lacks something that the journal needs; report which way loops take."""
     missing = [
         f"{owner.__name__}.{name}"
         for owner, names in _REQUIRED.items()
@@ -55,6 +55,7 @@ def check_support() -> None:
         missing.append("Engine.run(flow, params, run_context)")
     if missing:
         raise ConfigError(f"pyoco {version('pyoco')} is not supported: it has no {', '.join(missing)}")
+    has_engine_hooks()
 
 
 @cache
