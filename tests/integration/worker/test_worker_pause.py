@@ -94,8 +94,8 @@ async def test_a_pause_is_applied_by_its_hint_or_by_a_heartbeat(
     async def lost(*_: object) -> None: ...
 
     if by == "hint":
-        slow = {"worker_heartbeat_interval_sec": NEVER_SEC, "worker_disconnect_timeout_sec": 2 * NEVER_SEC}
-        config = replace(config, **slow)
+        slow: dict[str, Any] = {"worker_heartbeat_interval_sec": NEVER_SEC}
+        config = replace(config, worker_disconnect_timeout_sec=2 * NEVER_SEC, **slow)
     else:
         monkeypatch.setattr(workers_api, "wake_worker", lost)
     async with serving_worker(config) as paused:
