@@ -1,9 +1,9 @@
-"""The connection to a real NATS server: what it says when it is gone, and that it never hangs."""
+"""The connection to a real NATS server: its errors, and that it never hangs."""
 
 import ast
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,38 +16,34 @@ from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
+from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 
-def new_connection(config: NatsBackendConfig) -> Connection:
+@asynccontextmanager
+async def connecting(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+    """A connection that is not awaited."""
     connection = Connection(config, name="test")
     connection.add_hook(lambda: resources.ensure_resources(connection))
-    return connection
-
-
-@pytest.fixture
-async def connection(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    connection = new_connection(config)
     await connection.start()
-    await connection.wait_ready(LIMIT_SEC)
-    yield connection
-    await connection.close()
+    try:
+        yield connection
+    finally:
+        async with asyncio.timeout(LIMIT_SEC):
+            await connection.close()
 
 
 @pytest.fixture
 async def own_connection(config: NatsBackendConfig, own_nats: NatsServer) -> AsyncIterator[Connection]:
-    connection = new_connection(replace(config, nats_url=own_nats.url))
-    await connection.start()
-    await connection.wait_ready(LIMIT_SEC)
-    yield connection
-    await connection.close()
+    async with connected(replace(config, nats_url=own_nats.url)) as connection:
+        yield connection
 
 
-async def test_a_request_in_flight_fails_when_the_server_dies_not_when_its_time_is_up(
+async def test_a_request_in_flight_fails_as_soon_as_the_server_dies(
     own_connection: Connection, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # More than a setting allows: time in which a slow machine gets to kill the server.
+    # More than the setting allows, so that a slow machine can kill the server in time.
     monkeypatch.setattr(own_connection._pending._requests, "_timeout_sec", NEVER_SEC)
     with own_nats.paused():
         waiting = asyncio.create_task(own_connection.request("$JS.API.INFO"))
@@ -60,19 +56,18 @@ async def test_a_request_in_flight_fails_when_the_server_dies_not_when_its_time_
     assert own_connection.state.status is ConnectionStatus.CONNECTED
 
 
-async def test_a_request_to_nobody_says_so_at_once(connection: Connection) -> None:
+async def test_a_request_without_responders_fails_at_once(connection: Connection) -> None:
     connection._pending._requests._timeout_sec = NEVER_SEC
     with pytest.raises(NoResponders, match=r"nobody\.home"):
         await connection.request("nobody.home")
 
 
-async def test_a_stream_that_is_missing_is_told_with_what_to_do(connection: Connection) -> None:
-    """After an update a worker with fewer rights would only say that nothing answers."""
+async def test_a_missing_stream_is_reported_with_the_cure(connection: Connection) -> None:
     with pytest.raises(NoResponders, match=r"nats-setup.*nats-config"):
         await connection.request("$JS.API.DIRECT.GET.PYOCO_NOT_THERE", b"{}")
 
 
-async def test_a_payload_over_the_server_s_limit_is_told_apart_from_an_outage(connection: Connection) -> None:
+async def test_a_payload_over_the_limit_is_not_reported_as_an_outage(connection: Connection) -> None:
     with pytest.raises(PayloadTooLarge, match="1048576"):
         await connection.request("anything", b"x" * (connection.max_payload + 1))
 
@@ -88,25 +83,22 @@ async def test_closing_while_there_is_no_server_is_quick(
     config: NatsBackendConfig, own_nats: NatsServer
 ) -> None:
     own_nats.kill()
-    connection = new_connection(replace(config, nats_url=own_nats.url))
-    await connection.start()
-    with pytest.raises(NatsUnavailable):
-        await connection.wait_ready(0.3)
-    async with asyncio.timeout(LIMIT_SEC):
-        await connection.close()
+    async with connecting(replace(config, nats_url=own_nats.url)) as connection:
+        with pytest.raises(NatsUnavailable):
+            await connection.wait_ready(0.3)
 
 
 async def test_closing_while_a_reconnect_is_being_prepared_is_quick(
     own_connection: Connection, own_nats: NatsServer
 ) -> None:
-    """The hang of pitfall 8: a cancellation that the preparing request swallowed."""
+    """A request of a hook could swallow the cancellation, and `close` would hang."""
     preparing = asyncio.Event()
 
-    async def tell() -> None:
+    async def hook() -> None:
         preparing.set()
         await own_connection.request("$JS.API.INFO")
 
-    own_connection.add_hook(tell)
+    own_connection.add_hook(hook)
     for _ in range(5):
         preparing.clear()
         await asyncio.to_thread(own_nats.kill)
@@ -118,8 +110,8 @@ async def test_closing_while_a_reconnect_is_being_prepared_is_quick(
     assert own_connection.state.status is ConnectionStatus.CLOSED
 
 
-async def test_closing_insists_when_a_cancellation_is_swallowed(connection: Connection) -> None:
-    """As nats-py does it with its `asyncio.wait_for`, when what it waited for comes in the same moment."""
+async def test_close_cancels_again_when_a_cancellation_is_swallowed(connection: Connection) -> None:
+    """As nats-py does it with `asyncio.wait_for`, when its result comes in the same moment."""
     preparing = asyncio.Event()
 
     async def swallow() -> None:
@@ -135,7 +127,7 @@ async def test_closing_insists_when_a_cancellation_is_swallowed(connection: Conn
         await connection.close()
 
 
-def test_nothing_uses_what_may_swallow_a_cancellation() -> None:
+def test_asyncio_wait_for_is_not_used() -> None:
     source = Path(pyoco_server.__file__).parent
     users = [
         f"{module.relative_to(source)}:{node.lineno}"
@@ -147,35 +139,31 @@ def test_nothing_uses_what_may_swallow_a_cancellation() -> None:
     assert users == [], "asyncio.wait_for loses a cancellation on Python 3.11; use asyncio.timeout"
 
 
-async def test_a_server_that_is_too_old_is_named_with_the_cure(
+async def test_a_server_that_is_too_old_is_reported_with_the_cure(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resources, "_MIN_API_LEVEL", 99)
-    connection = new_connection(config)
-    await connection.start()
-    await eventually(lambda: "too old" in connection.state.detail, describe="the reason is known")
-    with pytest.raises(NatsUnavailable, match=r"too old; nats-server 2\.14 or newer is needed: upgrade"):
-        await connection.wait_ready(0.1)
-    await connection.close()
+    async with connecting(config) as connection:
+        await eventually(lambda: "too old" in connection.state.detail, describe="the reason is known")
+        with pytest.raises(NatsUnavailable, match=r"too old; nats-server 2\.14 or newer is needed: upgrade"):
+            await connection.wait_ready(0.1)
 
 
-async def test_a_full_disk_is_told_with_the_cure(
+async def test_a_full_disk_is_reported_with_the_cure(
     config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     own_nats.stop()
     own_nats.max_file_store = 10**7
     own_nats.start()
-    connection = new_connection(replace(config, nats_url=own_nats.url))
-    await connection.start()
-    await eventually(lambda: "free disk space" in connection.state.detail, describe="the reason is known")
-    with pytest.raises(NatsUnavailable, match=r"free disk space .* PYOCO_DLQ_MAX_BYTES"):
-        await connection.wait_ready(1.0)
-    await connection.close()
-    # It has tried several times by now, and said so once.
+    async with connecting(replace(config, nats_url=own_nats.url)) as connection:
+        await eventually(lambda: "free disk space" in connection.state.detail, describe="the reason is known")
+        with pytest.raises(NatsUnavailable, match=r"free disk space .* PYOCO_DLQ_MAX_BYTES"):
+            await connection.wait_ready(1.0)
+    # Logged once for several attempts.
     assert sum("free disk space" in record.message for record in caplog.records) == 1
 
 
-async def test_every_resource_is_made_and_an_existing_one_is_left_as_it_is(
+async def test_missing_resources_are_created_and_existing_ones_are_not_changed(
     config: NatsBackendConfig, connection: Connection
 ) -> None:
     context = connection.client.jetstream()
@@ -209,24 +197,21 @@ async def test_every_resource_is_made_and_an_existing_one_is_left_as_it_is(
     assert (await context.stream_info("PYOCO_DLQ")).config.max_msgs == 7
 
 
-def test_every_resource_has_the_replicas_that_were_asked_for(config: NatsBackendConfig) -> None:
+def test_every_resource_has_the_configured_replicas(config: NatsBackendConfig) -> None:
     streams = resources.resources(replace(config, nats_replicas=3))
     assert {stream.num_replicas for stream in streams} == {3}
 
 
-async def test_ten_programs_that_start_at_once_make_each_resource_once(config: NatsBackendConfig) -> None:
-    connections = [new_connection(config) for _ in range(10)]
-    for connection in connections:
-        await connection.start()
-    for connection in connections:
-        await connection.wait_ready(LIMIT_SEC)
-    streams = await connections[0].client.jetstream().streams_info()
-    assert len(streams) == len(resources.resources(config))
-    for connection in connections:
-        await connection.close()
+async def test_ten_concurrent_starts_create_each_resource_once(config: NatsBackendConfig) -> None:
+    async with AsyncExitStack() as stack:
+        connections = [await stack.enter_async_context(connecting(config)) for _ in range(10)]
+        for connection in connections:
+            await connection.wait_ready(LIMIT_SEC)
+        streams = await connections[0].client.jetstream().streams_info()
+        assert len(streams) == len(resources.resources(config))
 
 
-async def test_nats_py_reads_our_buckets_and_object_store_as_its_own(connection: Connection) -> None:
+async def test_nats_py_reads_the_buckets_and_the_object_store(connection: Connection) -> None:
     """Other NATS tools must be able to look into them."""
     context = connection.client.jetstream()
     bucket = await context.key_value("pyoco_runs")
@@ -237,7 +222,7 @@ async def test_nats_py_reads_our_buckets_and_object_store_as_its_own(connection:
     assert (await store.get("name")).data == b"data"
 
 
-async def test_a_bucket_never_overwrites_what_it_has_not_seen(connection: Connection) -> None:
+async def test_a_bucket_overwrites_only_the_named_revision(connection: Connection) -> None:
     bucket = Bucket(connection, "pyoco_runs")
     assert await bucket.get("k") is None
     first = await bucket.create("k", b"1")

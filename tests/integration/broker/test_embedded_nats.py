@@ -129,7 +129,7 @@ async def test_the_data_survives_a_stop_and_the_port_may_be_chosen(tmp_path: Pat
         assert await stored(server.url) == "first life"
 
 
-async def test_stop_is_safe_to_repeat_and_then_there_is_no_url(tmp_path: Path) -> None:
+async def test_stop_may_be_repeated_and_removes_the_url(tmp_path: Path) -> None:
     server = EmbeddedNats(tmp_path)
     await server.stop()
     await server.start()
@@ -207,7 +207,7 @@ async def test_a_start_that_takes_too_long_ends_with_the_log_and_leaves_nothing(
         pass  # the folder is free again
 
 
-async def test_a_server_that_ends_at_once_is_reported_with_its_words(tmp_path: Path) -> None:
+async def test_a_server_that_ends_at_once_is_reported_with_its_log(tmp_path: Path) -> None:
     broken = program(tmp_path / "broken", "echo the disk is on fire >&2; exit 3")
     with pytest.raises(EmbeddedServerError, match=r"(?s)ended with code 3.*the disk is on fire"):
         await EmbeddedNats(tmp_path, binary=broken).start()
@@ -259,7 +259,7 @@ async def test_a_second_start_on_the_same_data_is_refused_with_the_holder(tmp_pa
         await store(first.url, "the first goes on")
 
 
-async def test_the_folder_is_free_as_soon_as_the_server_is_gone(tmp_path: Path) -> None:
+async def test_the_folder_is_free_as_soon_as_the_server_has_ended(tmp_path: Path) -> None:
     """Even when its guard is late: the lock is the server's alone."""
     async with EmbeddedNats(tmp_path):
         (guard,) = guards_of(tmp_path)
@@ -271,7 +271,7 @@ async def test_the_folder_is_free_as_soon_as_the_server_is_gone(tmp_path: Path) 
         os.kill(guard, signal.SIGCONT)
 
 
-async def test_what_a_crash_left_behind_is_no_obstacle(tmp_path: Path) -> None:
+async def test_files_left_by_a_crash_do_not_prevent_a_start(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text('{"owner": 1, "pid": 1, "url": "nats://127.0.0.1:1"}')
     (tmp_path / "nats-server_1.ports").write_text('{"nats": ["nats://127.0.0.1:1"]}')
     (tmp_path / "server.log").write_text("an old line\n")
@@ -282,7 +282,7 @@ async def test_what_a_crash_left_behind_is_no_obstacle(tmp_path: Path) -> None:
     assert (tmp_path / "server.log.1").read_text() == "an old line\n"
 
 
-async def test_wait_tells_how_the_server_ended_and_a_restart_keeps_the_data(tmp_path: Path) -> None:
+async def test_wait_returns_the_exit_code_and_a_restart_keeps_the_data(tmp_path: Path) -> None:
     server = EmbeddedNats(tmp_path)
     await server.start()
     await store(server.url, "before the crash")
@@ -329,7 +329,7 @@ asyncio.run(EmbeddedNats(Path(sys.argv[1]), binary=Path(sys.argv[2]), stop_timeo
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
-async def test_the_server_does_not_interrupt_its_clients(tmp_path: Path) -> None:
+async def test_the_server_has_the_batch_scheduling_policy(tmp_path: Path) -> None:
     """Each of its threads runs as a batch job; its program and its guard as they did."""
     async with EmbeddedNats(tmp_path) as server:
         threads = [int(name) for name in os.listdir(f"/proc/{server.pid}/task")]
@@ -340,7 +340,7 @@ async def test_the_server_does_not_interrupt_its_clients(tmp_path: Path) -> None
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
 @pytest.mark.parametrize("as_batch", [True, False])
-def test_only_what_is_to_be_a_batch_job_is_one(as_batch: bool) -> None:
+def test_the_batch_policy_is_optional(as_batch: bool) -> None:
     """`pyoco-server dev` has its gateway and its worker guarded too, and these answer people."""
     lifeline, ours = os.pipe()
     tell = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
@@ -352,7 +352,7 @@ def test_only_what_is_to_be_a_batch_job_is_one(as_batch: bool) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
-def test_where_the_policy_cannot_be_had_the_server_starts_without(
+def test_the_server_starts_where_the_batch_policy_is_not_available(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def forbidden(*_: object) -> int:
@@ -364,7 +364,7 @@ def test_where_the_policy_cannot_be_had_the_server_starts_without(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
-async def test_a_policy_that_somebody_chose_for_the_server_stays(tmp_path: Path) -> None:
+async def test_another_scheduling_policy_is_kept(tmp_path: Path) -> None:
     policy_file = tmp_path / "policy"
     telling = program(tmp_path / "telling", f"chrt -p $$ > {policy_file}; exec sleep 300")
     script = """

@@ -63,7 +63,7 @@ async def give_to_the_next(delivery: Delivery) -> None:
     await delivery._reply(b"-NAK")
 
 
-async def test_a_held_delivery_does_not_take_the_message_from_its_present_owner(
+async def test_an_expired_delivery_is_not_nakked(
     connection: Connection, intake: Intake, clock: Clock
 ) -> None:
     await queue_job(connection)
@@ -80,7 +80,7 @@ async def test_a_held_delivery_does_not_take_the_message_from_its_present_owner(
     assert (await intake.take()).token == (2, 1)
 
 
-async def test_a_delivery_that_is_kept_alive_can_be_handed_back(
+async def test_a_delivery_in_progress_can_be_nakked(
     connection: Connection, intake: Intake, clock: Clock
 ) -> None:
     await queue_job(connection)
@@ -92,7 +92,7 @@ async def test_a_delivery_that_is_kept_alive_can_be_handed_back(
     assert (await intake.take()).token == (1, 2)
 
 
-async def test_a_sign_of_life_after_ack_wait_does_not_bring_a_delivery_back(
+async def test_in_progress_after_ack_wait_does_not_renew_a_delivery(
     connection: Connection, intake: Intake, clock: Clock
 ) -> None:
     await queue_job(connection)
@@ -102,7 +102,7 @@ async def test_a_sign_of_life_after_ack_wait_does_not_bring_a_delivery_back(
     assert delivery.has_expired
 
 
-async def test_what_has_waited_in_the_socket_of_a_paused_worker_has_expired(
+async def test_a_delivery_that_waited_in_the_socket_of_a_paused_process_has_expired(
     intake: Intake, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [tag] = intake._tags
@@ -125,7 +125,7 @@ async def test_what_has_waited_in_the_socket_of_a_paused_worker_has_expired(
     assert not read()
 
 
-async def test_a_worker_that_stops_leaves_a_run_alone_that_another_has_taken(
+async def test_a_stopping_worker_does_not_return_a_run_that_another_worker_has(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     """It does not know before it stops: no heartbeat has told it."""

@@ -91,16 +91,14 @@ async def test_slots_with_short_runs_need_few_pulls_and_get_every_job_once(
     assert len(pulls) < 150
 
 
-async def test_nothing_is_fetched_ahead_for_who_takes_one_at_a_time(
-    connection: Connection, intake: Intake
-) -> None:
+async def test_nothing_is_prefetched_for_a_single_take(connection: Connection, intake: Intake) -> None:
     await _queue_jobs(connection, 10)
     for number in range(1, 6):
         await intake.take()
         assert await _unacknowledged(connection) == number
 
 
-async def test_a_slot_that_waits_in_several_goes_does_not_make_another_one_idle(
+async def test_a_slot_that_takes_repeatedly_does_not_starve_another(
     connection: Connection, intake: Intake
 ) -> None:
     """As one does whose waiting is interrupted by a look at the wheels."""
@@ -118,7 +116,7 @@ async def test_a_slot_that_waits_in_several_goes_does_not_make_another_one_idle(
     waiting.pop().cancel()
 
 
-async def test_nothing_is_fetched_ahead_of_runs_that_last(
+async def test_nothing_is_prefetched_while_runs_are_long(
     connection: Connection, intake: Intake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intake_module, "_SHORT_RUN_SEC", 0.0)
@@ -128,7 +126,7 @@ async def test_nothing_is_fetched_ahead_of_runs_that_last(
         assert await _unacknowledged(connection) == number
 
 
-async def test_what_was_fetched_ahead_goes_to_another_worker_when_no_slot_comes(
+async def test_prefetched_deliveries_go_to_another_worker_when_no_slot_takes_them(
     connection: Connection, intake: Intake
 ) -> None:
     await _queue_jobs(connection, 4)
@@ -142,7 +140,7 @@ async def test_what_was_fetched_ahead_goes_to_another_worker_when_no_slot_comes(
     await other.close()
 
 
-async def test_an_idle_worker_gets_a_new_job_although_another_one_is_busy(
+async def test_an_idle_worker_gets_a_new_job_while_another_one_is_busy(
     connection: Connection, intake: Intake
 ) -> None:
     """Fetching ahead takes from the queue what is there; it leaves no pull behind that waits for more."""
@@ -167,7 +165,7 @@ async def test_an_idle_worker_gets_a_new_job_although_another_one_is_busy(
         "$JS.ACK.hub.hash.PYOCO_WORK.pyoco_worker_default.3.41.57.1700000000000000000.12.random",
     ],
 )
-async def test_a_delivery_reads_its_numbers_as_nats_py_does(connection: Connection, reply: str) -> None:
+async def test_the_metadata_of_a_delivery_is_that_of_nats_py(connection: Connection, reply: str) -> None:
     delivery = Delivery(connection, Message("s", reply, b"", b""), "default")
     metadata = Msg(connection.client, reply=reply).metadata
     assert delivery.token == (metadata.sequence.stream, metadata.num_delivered) == (41, 3)

@@ -39,7 +39,7 @@ async def test_one_of_two_holds_it_and_renews_it(connection: Connection, clock: 
     assert (first.held, second.held) == (True, False)
 
 
-async def test_a_dead_holder_is_followed_after_its_time_and_not_before(
+async def test_the_lease_of_a_dead_holder_is_taken_after_its_ttl_and_not_before(
     connection: Connection, clock: Clock
 ) -> None:
     dead, second, third = (lease(connection, name) for name in ("dead", "second", "third"))
@@ -52,7 +52,7 @@ async def test_a_dead_holder_is_followed_after_its_time_and_not_before(
     assert not await third.hold()
 
 
-async def test_the_time_of_a_slow_look_is_not_counted_against_the_holder(
+async def test_a_slow_read_does_not_count_against_the_holder(
     connection: Connection, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holder, watcher = lease(connection, "holder"), lease(connection, "watcher")
@@ -79,9 +79,7 @@ async def test_the_time_of_a_slow_look_is_not_counted_against_the_holder(
     assert await watcher.hold()
 
 
-async def test_the_watcher_believes_the_time_that_the_holder_promised(
-    connection: Connection, clock: Clock
-) -> None:
+async def test_the_ttl_of_the_holder_applies(connection: Connection, clock: Clock) -> None:
     assert await lease(connection, "slow", ttl_sec=600).hold()
     hasty = lease(connection, "hasty", ttl_sec=0.1)
     assert not await hasty.hold()
@@ -91,7 +89,7 @@ async def test_the_watcher_believes_the_time_that_the_holder_promised(
     assert await hasty.hold()
 
 
-async def test_a_holder_that_slept_through_its_time_finds_that_it_lost_it(
+async def test_a_holder_that_was_paused_beyond_its_ttl_has_lost_the_lease(
     connection: Connection, clock: Clock
 ) -> None:
     sleeper, second = lease(connection, "sleeper"), lease(connection, "second")
@@ -103,7 +101,7 @@ async def test_a_holder_that_slept_through_its_time_finds_that_it_lost_it(
     assert await second.hold()
 
 
-async def test_a_released_lease_is_free_at_once_and_for_one(connection: Connection) -> None:
+async def test_a_released_lease_is_taken_at_once_by_one(connection: Connection) -> None:
     first, second, third = (lease(connection, name, ttl_sec=600) for name in ("first", "second", "third"))
     assert await first.hold()
     assert not await second.hold()
@@ -113,7 +111,7 @@ async def test_a_released_lease_is_free_at_once_and_for_one(connection: Connecti
     assert not await first.hold()
 
 
-async def test_who_lost_it_does_not_release_what_is_another_s(connection: Connection, clock: Clock) -> None:
+async def test_a_former_holder_does_not_release_another_lease(connection: Connection, clock: Clock) -> None:
     first, second = lease(connection, "first"), lease(connection, "second", ttl_sec=600)
     assert await first.hold()
     assert not await second.hold()
@@ -123,7 +121,7 @@ async def test_who_lost_it_does_not_release_what_is_another_s(connection: Connec
     assert not await lease(connection, "third", ttl_sec=600).hold()
 
 
-async def test_a_renewal_whose_answer_was_lost_is_recognised(connection: Connection) -> None:
+async def test_a_renewal_without_an_acknowledgement_is_recognised(connection: Connection) -> None:
     assert await lease(connection, "same", ttl_sec=600).hold()
     # Knows nothing of the write above, as after a lost answer.
     assert await lease(connection, "same", ttl_sec=600).hold()

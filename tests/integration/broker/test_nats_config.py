@@ -17,7 +17,7 @@ from tests.support.running.installation import printed
 # The command itself
 
 
-def test_the_passwords_are_new_each_time_and_are_not_in_the_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passwords_are_random_and_not_in_the_comments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
     first, second = (
         CliRunner().invoke(admin_app, ["nats-config"]).stdout.partition("\naccounts: ") for _ in range(2)
@@ -33,7 +33,7 @@ def test_the_passwords_are_new_each_time_and_are_not_in_the_comments(monkeypatch
     assert all(len(password) >= 32 for password in passwords)
 
 
-def test_a_file_is_its_owner_s_alone_and_none_is_replaced(
+def test_a_file_is_readable_by_its_owner_only_and_never_replaced(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
@@ -48,7 +48,7 @@ def test_a_file_is_its_owner_s_alone_and_none_is_replaced(
     assert path.read_text() == written
 
 
-def test_it_follows_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_configuration_follows_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
     monkeypatch.setenv("PYOCO_RUNS_KV_BUCKET", "other_runs")
     monkeypatch.setenv("PYOCO_JOURNAL_SUBJECT_PREFIX", "other.journal")
@@ -89,7 +89,7 @@ def test_a_bad_argument_is_refused_without_repeating_a_secret(
     assert "plain-password" not in str(result.exception)
 
 
-def test_setup_makes_the_streams_and_the_queues(
+def test_setup_creates_the_streams_and_the_consumers(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)

@@ -46,7 +46,7 @@ __all__ = ["installation", "started"]
         ("$JS.API.CONSUMER.DELETE.PYOCO_WORK.pyoco_worker_default", b""),
     ],
 )
-async def test_a_worker_s_credentials_do_not_do_what_is_not_a_worker_s(
+async def test_a_worker_is_denied_everything_else(
     installation: Installation, subject: str, payload: bytes
 ) -> None:
     await new_key(installation.settings("admin"))
@@ -58,7 +58,7 @@ async def test_a_worker_s_credentials_do_not_do_what_is_not_a_worker_s(
         assert auth.state.messages == 1
 
 
-async def test_what_a_worker_can_see_of_others_is_what_the_page_says(installation: Installation) -> None:
+async def test_a_worker_can_read_what_the_documentation_says(installation: Installation) -> None:
     """Permissions are for subjects: who may ask for its own run can ask for all of them."""
     async with running_gateway(installation.settings("gateway")) as gateway:
         run_id = await gateway.submit("noop", tag="gpu", params={"seen": "by all"})
@@ -74,7 +74,7 @@ async def test_what_a_worker_can_see_of_others_is_what_the_page_says(installatio
     assert "to list all runs and to read the `params` of every run and of every queued job" in page
 
 
-async def test_the_same_requests_are_answered_to_an_administrator(installation: Installation) -> None:
+async def test_an_administrator_may_make_the_same_requests(installation: Installation) -> None:
     """So that the test above does not pass because of a typing mistake."""
     async with installation.client("admin") as (admin, _):
         for subject, payload in (
@@ -96,7 +96,7 @@ async def test_the_same_requests_are_answered_to_an_administrator(installation: 
     ],
 )
 @pytest.mark.parametrize("target", [KEY, "$JS.API.STREAM.PURGE.KV_pyoco_auth", "pyoco.work.default"])
-async def test_an_answer_cannot_be_sent_where_the_worker_may_not_write(
+async def test_a_reply_subject_does_not_reach_another_account(
     installation: Installation, subject: str, payload: bytes, target: str
 ) -> None:
     """The server answers with its own rights: within one account, this would forge a key."""
@@ -112,7 +112,7 @@ async def test_an_answer_cannot_be_sent_where_the_worker_may_not_write(
         assert (await admin.jetstream().stream_info("PYOCO_WORK")).state.messages == 0
 
 
-async def test_within_one_account_it_would(installation: Installation) -> None:
+async def test_a_reply_subject_reaches_everything_within_one_account(installation: Installation) -> None:
     """Why workers have an account of their own: this is what permissions alone do not prevent."""
     async with (
         installation.client("gateway") as (gateway, complaints),
@@ -131,7 +131,7 @@ async def test_within_one_account_it_would(installation: Installation) -> None:
         assert [KEY.lower() in complaint for complaint in complaints] == [True], "the direct way was refused"
 
 
-async def test_a_worker_hears_nothing_of_others(installation: Installation) -> None:
+async def test_a_worker_cannot_subscribe_to_others(installation: Installation) -> None:
     heard: list[str] = []
 
     async def hear(message: Any) -> None:
@@ -159,7 +159,7 @@ async def test_a_worker_hears_nothing_of_others(installation: Installation) -> N
         "$JS.API.STREAM.DELETE.KV_pyoco_auth",
     ],
 )
-async def test_a_gateway_s_user_deletes_nothing_and_makes_no_keys(
+async def test_a_gateway_cannot_delete_streams_or_create_keys(
     installation: Installation, subject: str
 ) -> None:
     async with installation.client("gateway") as (gateway, complaints):
@@ -176,7 +176,7 @@ async def test_a_gateway_s_user_deletes_nothing_and_makes_no_keys(
         ("gateway", "$KV.pyoco_auth.used.mine", "KV_pyoco_auth"),
     ],
 )
-async def test_no_record_is_written_that_erases_the_others(
+async def test_no_write_can_erase_other_records(
     installation: Installation, user: str, subject: str, bucket: str, how: str
 ) -> None:
     """A message with `Nats-Rollup: all` replaces everything in a bucket that takes it."""

@@ -8,6 +8,7 @@ import pytest
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.worker import PyocoNatsWorker
+from tests.support.broker.stored_waits import ask
 from tests.support.event_reading import reading_events
 from tests.support.places import EXAMPLES
 from tests.support.running.api_keys import new_key
@@ -75,7 +76,7 @@ async def test_runs_logs_reruns_cancels_and_dead_letters_work(
     assert violations(caplog) == []
 
 
-async def test_a_person_is_asked_told_of_it_and_answers(
+async def test_a_wait_is_notified_and_answered(
     installation: Installation, caplog: pytest.LogCaptureFixture
 ) -> None:
     examples = EXAMPLES / "flows"
@@ -119,7 +120,7 @@ async def test_a_run_is_resumed_and_old_ones_are_removed(
     assert violations(caplog) == []
 
 
-async def test_a_job_that_was_never_published_is_found_by_the_sweep(
+async def test_the_sweep_finds_a_run_without_a_job(
     installation: Installation, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_gateway(installation.settings("gateway")) as gateway:
@@ -146,7 +147,7 @@ async def test_wheels_reach_the_workers(installation: Installation, caplog: pyte
     assert violations(caplog) == []
 
 
-async def test_keys_are_made_by_the_admin_and_asked_for_by_the_gateway(
+async def test_keys_are_created_by_the_admin_and_required_by_the_gateway(
     installation: Installation, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = await new_key(installation.settings("admin"))
@@ -165,3 +166,21 @@ async def test_workers_of_a_group_serve_its_tags_only(installation: Installation
         await PyocoNatsWorker.connect(
             installation.settings("gpu"), flow_resolver=lambda _: None, tags=["default"], timeout_sec=3
         )
+
+
+async def test_the_permissions_of_a_gateway_are_enough_for_watching(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_gateway(installation.settings("gateway")) as gateway:
+        inside = gateway.inside
+        await eventually(
+            lambda: inside.listing.changes.ready and inside.waits.inbox.ready, describe="all is read"
+        )
+        async with (
+            reading_events(gateway.http, "/runs/watch") as runs,
+            reading_events(gateway.http, "/waits/watch") as waits,
+        ):
+            [wait] = await ask(inside)
+            mark = wait.run_id.encode()
+            await eventually(lambda: mark in runs.raw and mark in waits.raw, describe="it is told")
+    assert violations(caplog) == []

@@ -30,7 +30,7 @@ async def take_rollups(installation: Installation, *buckets: str) -> None:
             await admin.jetstream().update_stream(made)
 
 
-async def test_buckets_of_an_earlier_version_are_mended_by_nats_setup(
+async def test_nats_setup_updates_buckets_of_an_earlier_version(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await take_rollups(installation, "KV_pyoco_auth", "KV_pyoco_runs")
@@ -47,7 +47,7 @@ async def test_buckets_of_an_earlier_version_are_mended_by_nats_setup(
             assert (mended.allow_rollup_hdrs, mended.description) == (False, "of an administrator")
 
 
-async def test_a_gateway_that_may_not_mend_them_says_so_and_works(
+async def test_a_gateway_without_the_right_to_update_them_warns_and_works(
     installation: Installation, caplog: pytest.LogCaptureFixture
 ) -> None:
     await take_rollups(installation, "KV_pyoco_auth")
@@ -56,7 +56,7 @@ async def test_a_gateway_that_may_not_mend_them_says_so_and_works(
     assert [text for text in caplog.messages if "KV_pyoco_auth" in text and "nats-setup" in text]
 
 
-async def test_a_worker_says_which_stream_is_missing_that_it_may_not_make(installation: Installation) -> None:
+async def test_a_worker_reports_a_missing_stream_that_it_may_not_create(installation: Installation) -> None:
     async with installation.client("admin") as (admin, _):
         await admin.jetstream().delete_stream("PYOCO_JOURNAL")
     with pytest.raises(NatsUnavailable, match=r"PYOCO_JOURNAL does not exist.*nats-setup"):
@@ -67,7 +67,7 @@ async def test_a_worker_says_which_stream_is_missing_that_it_may_not_make(instal
         pass
 
 
-async def test_a_refused_request_says_so_at_once(installation: Installation) -> None:
+async def test_a_denied_request_fails_at_once(installation: Installation) -> None:
     connection = Connection(installation.settings("gateway"), name="test")
     connection.add_hook(lambda: ensure_resources(connection))
     await connection.start()
@@ -86,7 +86,7 @@ async def test_a_refused_request_says_so_at_once(installation: Installation) -> 
         await connection.close()
 
 
-async def test_that_a_server_hangs_up_does_not_hide_why(config: NatsBackendConfig) -> None:
+async def test_a_hang_up_does_not_hide_the_refusal(config: NatsBackendConfig) -> None:
     """nats-py tells of both; in which way the connection ends is up to how fast either side is."""
     connection = Connection(config, name="test")
     refusal = nats.errors.Error("nats: 'Authorization Violation'")
@@ -102,7 +102,7 @@ async def test_that_a_server_hangs_up_does_not_hide_why(config: NatsBackendConfi
     assert not isinstance(connection.unavailable(), NatsForbidden), "now nobody is there"
 
 
-async def test_a_wrong_password_is_no_outage_either(installation: Installation) -> None:
+async def test_a_wrong_password_is_reported_as_forbidden(installation: Installation) -> None:
     connection = Connection(replace(installation.settings("gateway"), nats_password="wrong"), name="test")
     await connection.start()
     try:

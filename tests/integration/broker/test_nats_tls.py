@@ -163,7 +163,7 @@ async def test_an_nkey_and_a_creds_file(
 
 
 @pytest.mark.parametrize("field", ["nats_nkey_seed_file", "nats_creds_file", "nats_tls_ca_file"])
-async def test_a_file_that_is_not_there_or_is_another_is_an_error_at_the_start(
+async def test_a_missing_or_wrong_file_is_an_error_at_start(
     config: NatsBackendConfig, start: Start, tmp_path: Path, field: str
 ) -> None:
     config = replace(config, nats_url="nats://127.0.0.1:1")
@@ -192,7 +192,7 @@ def test_a_key_that_does_not_belong_to_its_certificate_is_refused(
         connect_options(config)
 
 
-def test_without_the_package_for_nkeys_the_cure_is_told(
+def test_a_missing_nkeys_package_is_reported_with_the_cure(
     config: NatsBackendConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seed_file = tmp_path / "user.nk"
@@ -212,21 +212,21 @@ def test_without_the_package_for_nkeys_the_cure_is_told(
         ({"nats_url": "nats://a:b@host", "nats_nkey_seed_file": "x"}, "PYOCO_NATS_URL"),
     ],
 )
-def test_settings_that_contradict_each_other_are_named(given: dict[str, str], named: str) -> None:
+def test_contradicting_settings_are_named(given: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError) as caught:
         NatsBackendConfig(**given)  # type: ignore[arg-type]
     assert named in str(caught.value)
     assert "a:b" not in str(caught.value)
 
 
-def test_the_embedded_server_needs_none_of_it() -> None:
+def test_the_embedded_server_needs_no_credentials() -> None:
     config = NatsBackendConfig(nats_user="u", nats_password=SECRET, nats_tls_ca_file="/nowhere")
     own = on_own_server(config, "nats://127.0.0.1:4222")
     assert own == NatsBackendConfig()
     assert connect_options(own) == {}
 
 
-def test_tls_is_verified_with_the_host_s_name(config: NatsBackendConfig, certificates: Certificates) -> None:
+def test_tls_verifies_the_host_name(config: NatsBackendConfig, certificates: Certificates) -> None:
     context = connect_options(replace(config, nats_tls_ca_file=certificates.ca))["tls"]
     assert context.check_hostname
     assert context.verify_mode is ssl.CERT_REQUIRED

@@ -75,7 +75,7 @@ def known(queued: QueuedRuns, run_ids: list[str]) -> list[bool]:
     return [queued.has_job(run_id, 0) for run_id in run_ids]
 
 
-async def test_an_unanswered_request_has_nothing_read_again(
+async def test_a_request_without_a_reply_does_not_read_the_queue_again(
     connection: Connection, read: ReadMessages
 ) -> None:
     queued = QueuedRuns(connection)
@@ -88,7 +88,7 @@ async def test_an_unanswered_request_has_nothing_read_again(
     assert all(known(queued, run_ids))
 
 
-async def test_what_is_behind_the_newest_job_that_is_still_stored_is_read_again(
+async def test_jobs_after_the_newest_stored_one_are_read_again(
     connection: Connection, read: ReadMessages
 ) -> None:
     queued = QueuedRuns(connection)
@@ -103,7 +103,7 @@ async def test_what_is_behind_the_newest_job_that_is_still_stored_is_read_again(
     assert known(queued, run_ids) == [True, True, False, False, True, True]
 
 
-async def test_a_job_that_this_gateway_published_is_verified_once_it_was_read(
+async def test_a_published_job_is_verified_once_it_is_read(
     connection: Connection, read: ReadMessages
 ) -> None:
     queued = QueuedRuns(connection)
@@ -117,7 +117,7 @@ async def test_a_job_that_this_gateway_published_is_verified_once_it_was_read(
     assert read.sequences == [1]
 
 
-async def test_a_queue_of_which_nothing_is_stored_any_more_is_read_from_its_beginning(
+async def test_a_queue_without_known_jobs_is_read_from_its_beginning(
     connection: Connection, read: ReadMessages
 ) -> None:
     queued = QueuedRuns(connection)
@@ -131,7 +131,7 @@ async def test_a_queue_of_which_nothing_is_stored_any_more_is_read_from_its_begi
     assert read.sequences == [1, 2, 3, 4]
 
 
-async def test_jobs_in_front_of_a_loss_are_kept_and_those_behind_it_are_read(
+async def test_jobs_before_a_truncation_are_kept_and_those_after_it_are_read(
     connection: Connection, backup: Backup, read: ReadMessages
 ) -> None:
     queued = QueuedRuns(connection)
@@ -147,7 +147,7 @@ async def test_jobs_in_front_of_a_loss_are_kept_and_those_behind_it_are_read(
     assert read.sequences == [1, 2, 3, 4, 3, 4, 5]
 
 
-async def test_a_loss_between_two_batches_of_one_look_leaves_no_job_of_the_lost_history(
+async def test_a_truncation_between_two_batches_leaves_no_lost_job(
     connection: Connection, backup: Backup, read: ReadMessages
 ) -> None:
     queued = QueuedRuns(connection)

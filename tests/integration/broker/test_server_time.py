@@ -1,4 +1,4 @@
-"""How old something is that was stored is told by the clock of NATS: that of the gateway may be wrong."""
+"""Ages of stored records are computed with the clock of NATS: that of the gateway may be wrong."""
 
 import time
 from dataclasses import replace
@@ -38,7 +38,7 @@ async def removed_runs(connection: Connection) -> int:
     return sum([count async for count in Retention(connection, OpenRuns()).remove_ended()])
 
 
-async def test_a_clock_that_jumps_ahead_removes_no_young_run(
+async def test_a_clock_that_is_ahead_removes_no_recent_run(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [run_id] = await write(RunStore(connection), ended())
@@ -47,7 +47,7 @@ async def test_a_clock_that_jumps_ahead_removes_no_young_run(
     assert await RunStore(connection).exists(run_id)
 
 
-async def test_a_clock_that_is_behind_keeps_no_old_run(
+async def test_a_clock_that_is_behind_does_not_keep_old_runs(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with connected(replace(config, run_retention_sec=AT_ONCE_SEC)) as connection:
@@ -56,7 +56,7 @@ async def test_a_clock_that_is_behind_keeps_no_old_run(
         assert await removed_runs(connection) == 1
 
 
-async def test_a_clock_that_jumps_ahead_removes_no_record_of_a_worker(
+async def test_a_clock_that_is_ahead_removes_no_worker_record(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put_record(connection, a_record("lately", seen_at=time.time()))
@@ -65,7 +65,7 @@ async def test_a_clock_that_jumps_ahead_removes_no_record_of_a_worker(
     assert [record.worker_id for record in await WorkerRegistry(connection).all()] == ["lately"]
 
 
-async def test_a_clock_that_jumps_ahead_does_not_end_an_upload(
+async def test_a_clock_that_is_ahead_does_not_abandon_an_upload(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = ObjectStore(connection, connection.config.wheel_object_store_bucket)
@@ -75,8 +75,7 @@ async def test_a_clock_that_jumps_ahead_does_not_end_an_upload(
     assert await store.abandoned(0.0) == ["under-way"]
 
 
-async def test_a_stream_tells_the_time_of_its_server(connection: Connection) -> None:
-    """By the clock that dates its messages: whatever it has stored is older than its answer."""
+async def test_the_state_of_a_stream_has_the_time_of_its_server(connection: Connection) -> None:
     await write(RunStore(connection), ended())
     first, second = [await stream_state(connection, "KV_pyoco_runs") for _ in range(2)]
     assert 0 < first.server_time <= second.server_time

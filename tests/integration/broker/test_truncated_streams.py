@@ -93,7 +93,7 @@ def open_runs(gateway: RunningGateway) -> set[str]:
     return set(gateway.inside.sweeper._runs._runs)
 
 
-async def test_an_index_kept_over_a_restored_backup_lists_what_the_bucket_has(
+async def test_an_index_from_before_a_restored_backup_lists_what_the_bucket_has(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
     async with store_of(config) as store:
@@ -110,7 +110,7 @@ async def test_an_index_kept_over_a_restored_backup_lists_what_the_bucket_has(
         assert open_runs(gateway) == set(after)
 
 
-async def test_an_index_is_read_again_when_every_message_of_the_new_history_was_replaced_behind_it(
+async def test_a_truncation_is_detected_when_all_newer_messages_were_replaced(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
     async with store_of(config) as store:
@@ -137,7 +137,7 @@ async def test_an_index_is_read_again_when_every_message_of_the_new_history_was_
         assert open_runs(gateway) == {rolled_back.run_id, *(each.run_id for each in new)}
 
 
-async def test_the_same_run_written_at_the_same_revision_of_the_new_history_is_read_again(
+async def test_a_truncation_is_detected_when_the_same_run_has_the_same_revision(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
     run, other = snapshot(), snapshot()
@@ -159,7 +159,7 @@ async def test_the_same_run_written_at_the_same_revision_of_the_new_history_is_r
         assert open_runs(gateway) == {run.run_id, other.run_id}
 
 
-async def test_an_index_is_kept_when_the_newest_runs_it_knows_were_only_written_again(
+async def test_an_index_is_kept_when_its_newest_runs_were_only_updated(
     config: NatsBackendConfig, own_nats: NatsServer, rebuilds: list[str]
 ) -> None:
     old, running, newest, deleted = ended(at=1.0), snapshot(), snapshot(), ended(at=2.0)
@@ -182,7 +182,7 @@ async def test_an_index_is_kept_when_the_newest_runs_it_knows_were_only_written_
     assert len(rebuilds) == 1
 
 
-async def test_a_gateway_that_lived_through_the_loss_lists_and_watches_what_is_there(
+async def test_a_gateway_that_runs_during_the_truncation_lists_and_watches_what_is_stored(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
     kept, watched = ended(at=1.0), snapshot()
@@ -212,7 +212,7 @@ async def test_a_gateway_that_lived_through_the_loss_lists_and_watches_what_is_t
             assert (again.events[0].name, again.events[0].id) == ("snapshot", "2")
 
 
-async def test_a_watch_of_the_list_from_a_position_that_was_lost_has_to_list_again(
+async def test_a_watch_from_a_lost_position_must_list_again(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
     async with store_of(config) as store:
@@ -231,7 +231,7 @@ async def test_a_watch_of_the_list_from_a_position_that_was_lost_has_to_list_aga
             assert [event.name for event in reading.events] == ["reset"]
 
 
-async def test_a_loss_between_two_batches_of_one_catch_up_leaves_no_row_of_the_lost_history(
+async def test_a_truncation_between_two_batches_leaves_no_lost_row(
     config: NatsBackendConfig, backup: Backup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(config) as gateway:
@@ -258,7 +258,7 @@ async def test_a_loss_between_two_batches_of_one_catch_up_leaves_no_row_of_the_l
         assert set(await ids(gateway)) == {*before, *after_loss}
 
 
-async def test_who_waits_for_a_write_that_is_lost_before_it_was_read_is_answered(
+async def test_a_barrier_for_a_lost_write_is_passed(
     config: NatsBackendConfig, backup: Backup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(config) as gateway:
@@ -296,7 +296,7 @@ async def remove_without_marker(connection: Connection, *run_ids: str) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-async def test_an_index_is_kept_when_the_newest_runs_it_knows_were_removed_meanwhile(
+async def test_an_index_is_kept_when_its_newest_runs_were_removed(
     config: NatsBackendConfig,
     kept: int,
     rebuilds: list[str],
@@ -320,7 +320,7 @@ async def test_an_index_is_kept_when_the_newest_runs_it_knows_were_removed_meanw
     assert not [record for record in caplog.records if "lost" in record.getMessage()]
 
 
-async def test_an_index_is_read_again_when_most_of_what_it_knows_was_removed(
+async def test_an_index_is_read_again_when_most_of_its_runs_were_removed(
     config: NatsBackendConfig,
     rebuilds: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -348,7 +348,7 @@ def key(key_id: str, revoked_at: float | None = None) -> ApiKeyRecord:
     )
 
 
-async def test_a_revocation_at_a_revision_that_was_used_before_is_not_missed(
+async def test_a_revocation_at_a_reused_revision_is_not_missed(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
     async with connected(config) as connection:
@@ -370,7 +370,7 @@ async def test_a_revocation_at_a_revision_that_was_used_before_is_not_missed(
         assert mirror.entries.records["first"].revoked_at == 9.0
 
 
-async def test_a_look_at_the_keys_that_failed_half_way_is_made_up_for(
+async def test_a_failed_read_of_the_keys_is_repeated_completely(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with connected(config) as connection:
@@ -395,7 +395,7 @@ async def test_a_look_at_the_keys_that_failed_half_way_is_made_up_for(
         assert mirror.entries.records["first"].revoked_at == 9.0
 
 
-async def test_a_lost_job_is_not_taken_for_a_queued_one(config: NatsBackendConfig, backup: Backup) -> None:
+async def test_a_lost_job_does_not_count_as_queued(config: NatsBackendConfig, backup: Backup) -> None:
     async with connected(config) as connection:
         queue, queued = WorkQueue(connection), QueuedRuns(connection)
         backup.take()
@@ -444,7 +444,7 @@ async def test_a_followed_log_continues_by_time_when_its_sequences_are_used_agai
         await run.ends()
 
 
-async def test_an_answer_that_was_lost_is_asked_for_again(config: NatsBackendConfig, backup: Backup) -> None:
+async def test_a_lost_answer_reopens_its_wait(config: NatsBackendConfig, backup: Backup) -> None:
     run, [wait] = waiting_run()
     async with connected(config) as connection:
         await WaitStore(connection).create(wait)
@@ -465,7 +465,7 @@ async def test_an_answer_that_was_lost_is_asked_for_again(config: NatsBackendCon
         assert wait.wait_id.encode() in bytes(item)
 
 
-async def test_a_registry_of_wheels_is_another_one_though_its_newest_sequence_is_the_same(
+async def test_a_changed_wheel_registry_with_the_same_newest_sequence_is_noticed(
     config: NatsBackendConfig, backup: Backup
 ) -> None:
     async def content() -> AsyncIterator[bytes]:

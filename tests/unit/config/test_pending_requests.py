@@ -26,7 +26,7 @@ def pending() -> PendingRequests:
     return PendingRequests(TIMEOUT_SEC, Late)
 
 
-async def test_each_request_has_its_full_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_request_times_out_at_its_own_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SetLoop()
     use_clock(monkeypatch, clock)
     made_at: dict[str, float] = {}
@@ -50,7 +50,7 @@ async def test_each_request_has_its_full_time_and_no_more(monkeypatch: pytest.Mo
     assert waits == pytest.approx(dict.fromkeys(made_at, TIMEOUT_SEC))
 
 
-async def test_a_process_that_stood_still_reads_the_answers_that_wait_before_it_fails_requests(
+async def test_replies_that_arrived_during_a_pause_of_the_process_are_read_before_requests_fail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = SetLoop()
@@ -73,7 +73,7 @@ async def test_the_error_names_the_subject(pending: PendingRequests) -> None:
         await pending.add("1", "a subject")
 
 
-async def test_an_answered_request_does_not_hide_the_next_one_that_is_late(pending: PendingRequests) -> None:
+async def test_a_resolved_request_does_not_hide_the_timeout_of_the_next(pending: PendingRequests) -> None:
     message = Message("s", "", b"", b"data")
     first, second = pending.add("1", "first"), pending.add("2", "second")
     assert pending.resolve("1", message)
@@ -83,7 +83,7 @@ async def test_an_answered_request_does_not_hide_the_next_one_that_is_late(pendi
         await second
 
 
-async def test_a_second_answer_and_one_to_nobody_change_nothing(pending: PendingRequests) -> None:
+async def test_a_second_reply_and_one_without_a_request_are_ignored(pending: PendingRequests) -> None:
     first, second = Message("s", "", b"", b"1"), Message("s", "", b"", b"2")
     answer = pending.add("1", "s")
     assert pending.resolve("1", first)
@@ -94,7 +94,7 @@ async def test_a_second_answer_and_one_to_nobody_change_nothing(pending: Pending
     pending.close()
 
 
-async def test_all_that_wait_fail_together(pending: PendingRequests) -> None:
+async def test_all_pending_requests_fail_together(pending: PendingRequests) -> None:
     answers = [pending.add(str(number), "s") for number in range(3)]
     pending.fail(lambda: ConnectionError("lost"))
     for answer in answers:

@@ -60,7 +60,7 @@ def _is_its_time(seconds: float) -> bool:
     return SECONDS - rounding <= seconds <= SECONDS + STEP_SEC + rounding
 
 
-async def test_each_block_has_its_full_time_and_no_more(budget: TimeBudget, clock: Clock) -> None:
+async def test_each_block_times_out_at_its_own_deadline(budget: TimeBudget, clock: Clock) -> None:
     tasks = []
     for _ in range(5):
         tasks.append(asyncio.create_task(_seconds_until_it_is_up(budget, clock)))
@@ -71,7 +71,7 @@ async def test_each_block_has_its_full_time_and_no_more(budget: TimeBudget, cloc
     assert all(_is_its_time(task.result()) for task in tasks), [task.result() for task in tasks]
 
 
-async def test_a_block_that_ends_in_time_is_left_alone_and_hides_no_other(
+async def test_a_block_that_ends_in_time_does_not_hide_the_timeout_of_another(
     budget: TimeBudget, clock: Clock
 ) -> None:
     with budget.block():
@@ -88,7 +88,7 @@ async def test_a_block_that_ends_in_time_is_left_alone_and_hides_no_other(
     await clock.passes(SECONDS * 1.5)
 
 
-async def test_a_cancellation_by_somebody_else_stays_one(budget: TimeBudget) -> None:
+async def test_another_cancellation_is_not_a_timeout(budget: TimeBudget) -> None:
     async def wait() -> None:
         with budget.block():
             await asyncio.Event().wait()
@@ -100,7 +100,7 @@ async def test_a_cancellation_by_somebody_else_stays_one(budget: TimeBudget) -> 
         await task
 
 
-async def test_a_cancellation_in_the_moment_its_time_is_up_stays_one() -> None:
+async def test_a_cancellation_at_the_deadline_is_not_a_timeout() -> None:
     budget = TimeBudget(0)
 
     async def wait() -> None:
