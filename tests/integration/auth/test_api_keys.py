@@ -37,11 +37,11 @@ async def status(gateway: RunningGateway, key: Key) -> int:
     return (await gateway.http.get("/workers", headers=key.header)).status_code
 
 
-async def turns(gateway: RunningGateway, key: Key, wanted: int) -> None:
+async def turns(gateway: RunningGateway, key: Key, expected: int) -> None:
     async def there() -> bool:
-        return await status(gateway, key) == wanted
+        return await status(gateway, key) == expected
 
-    await eventually(there, describe=f"{key.key_id} gets {wanted}")
+    await eventually(there, describe=f"{key.key_id} gets {expected}")
 
 
 @asynccontextmanager
@@ -73,9 +73,9 @@ async def test_while_nats_hangs_every_request_is_answered_with_503(
             for _ in range(8):
                 await moments.get()
                 asked.append(group.create_task(status(gateway, key)))
-            told = [await each for each in asked]
+            reported = [await each for each in asked]
         await turns(gateway, key, 200)
-    assert set(told) == {503}
+    assert set(reported) == {503}
 
 
 def _begins_and_ends_of_looks(monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[str]":
@@ -93,7 +93,7 @@ def _begins_and_ends_of_looks(monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue
     return moments
 
 
-async def test_only_keys_that_are_good_are_remembered(keyed: NatsBackendConfig) -> None:
+async def test_only_valid_keys_are_cached(keyed: NatsBackendConfig) -> None:
     key = await new_key(keyed)
     async with knowing(keyed) as (_, keys):
         for text in ["no key", *(new_token().text() for _ in range(3)), new_token(key.key_id).text()]:
@@ -110,7 +110,7 @@ async def test_only_keys_that_are_good_are_remembered(keyed: NatsBackendConfig) 
             keys.check(key.text)
 
 
-async def test_a_key_is_good_on_every_gateway_and_refused_after_its_end(
+async def test_a_key_is_valid_on_every_gateway_and_rejected_after_its_end(
     keyed: NatsBackendConfig,
 ) -> None:
     async with (
@@ -124,7 +124,7 @@ async def test_a_key_is_good_on_every_gateway_and_refused_after_its_end(
         await asyncio.gather(turns(one, key, 403), turns(two, key, 403))
 
 
-async def test_a_revocation_whose_hint_is_lost_is_found_by_the_next_look(
+async def test_a_revocation_whose_hint_is_lost_is_found_by_the_next_scan(
     keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ApiKeyCache, "_on_write_hint", lambda self: None)
@@ -135,14 +135,14 @@ async def test_a_revocation_whose_hint_is_lost_is_found_by_the_next_look(
         await turns(gateway, key, 403)
 
 
-async def test_what_is_known_is_not_trusted_for_longer_than_a_second(keyed: NatsBackendConfig) -> None:
+async def test_the_cache_is_trusted_for_one_second(keyed: NatsBackendConfig) -> None:
     async with knowing(keyed) as (connection, keys):
         assert keys.fresh
         await connection.close()
         await eventually(lambda: not keys.fresh, describe="what is known has grown old")
 
 
-async def test_an_expired_key_is_refused_at_its_time(
+async def test_an_expired_key_is_rejected_at_its_time(
     keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = later_time(monkeypatch, api_key_cache)
@@ -152,8 +152,8 @@ async def test_an_expired_key_is_refused_at_its_time(
         await turns(gateway, key, 200)
         clock.by_sec = 3600
         await turns(gateway, key, 403)
-        answer = await gateway.http.get("/workers", headers=key.header)
-        assert "it has expired" in answer.json()["detail"]
+        response = await gateway.http.get("/workers", headers=key.header)
+        assert "it has expired" in response.json()["detail"]
 
 
 async def test_a_rotated_key_has_two_secrets_for_the_overlap(
@@ -194,14 +194,14 @@ async def test_a_second_rotation_ends_the_first_secret_at_once(keyed: NatsBacken
         assert [await status(gateway, key) for key in (second, third)] == [200, 200]
 
 
-async def test_with_another_pepper_no_key_is_good(
+async def test_keys_of_another_pepper_are_rejected(
     keyed: NatsBackendConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     peppered = replace(keyed, auth_pepper="first-pepper")
     key, plain = await new_key(peppered), await new_key(keyed)
-    for pepper, wanted in (("first-pepper", (200, 403)), ("second-pepper", (403, 403)), ("", (403, 200))):
+    for pepper, expected in (("first-pepper", (200, 403)), ("second-pepper", (403, 403)), ("", (403, 200))):
         async with running_gateway(replace(keyed, auth_pepper=pepper)) as gateway:
-            assert (await status(gateway, key), await status(gateway, plain)) == wanted
+            assert (await status(gateway, key), await status(gateway, plain)) == expected
     assert f"API key {plain.key_id} was created without a pepper" in caplog.text
     assert f"API key {key.key_id} was created with a pepper" in caplog.text
 
@@ -267,7 +267,7 @@ async def test_keys_that_are_removed_without_a_word_are_gone(keyed: NatsBackendC
             keys.check(other.text)
 
 
-async def test_a_bucket_that_is_deleted_takes_its_keys_along_and_is_made_anew(
+async def test_a_bucket_that_is_deleted_takes_its_keys_along_and_is_recreated(
     keyed: NatsBackendConfig,
 ) -> None:
     key = await new_key(keyed)
@@ -291,7 +291,7 @@ async def test_a_record_that_cannot_be_read_leaves_no_older_one_in_force(keyed: 
             keys.check(key.text)
 
 
-async def test_a_scope_of_a_later_version_gives_nothing(keyed: NatsBackendConfig) -> None:
+async def test_a_scope_of_a_later_version_is_ignored(keyed: NatsBackendConfig) -> None:
     token = new_token()
     record = ApiKeyRecord(
         key_id=token.key_id,
@@ -365,7 +365,7 @@ async def test_checking_a_key_takes_microseconds(keyed: NatsBackendConfig) -> No
         assert time.thread_time() - began < 0.5
 
 
-async def test_an_unknown_id_costs_the_same_hash_as_a_wrong_secret(
+async def test_an_unknown_id_costs_the_same_hash_as_an_invalid_secret(
     keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = await new_key(keyed)

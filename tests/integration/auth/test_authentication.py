@@ -69,11 +69,11 @@ def concrete(path: str) -> str:
 async def refusals(
     http: httpx.AsyncClient, headers: dict[str, str]
 ) -> dict[tuple[str, str], tuple[int, str]]:
-    answers = {}
+    responses = {}
     for method, path in PROTECTED:
-        answer = await http.request(method, concrete(path), headers=headers)
-        answers[method, path] = (answer.status_code, answer.json().get("err_id"))
-    return answers
+        response = await http.request(method, concrete(path), headers=headers)
+        responses[method, path] = (response.status_code, response.json().get("err_id"))
+    return responses
 
 
 async def test_every_endpoint_without_a_key_is_401(gateway: RunningGateway) -> None:
@@ -99,8 +99,8 @@ async def refused(gateway: RunningGateway, key: Key) -> dict[str, Any]:
     """The problem, once the gateway refuses the key."""
 
     async def is_refused() -> dict[str, Any] | None:
-        answer = await gateway.http.get("/workers", headers=key.header)
-        problem: dict[str, Any] = answer.json() if answer.status_code == 403 else {}
+        response = await gateway.http.get("/workers", headers=key.header)
+        problem: dict[str, Any] = response.json() if response.status_code == 403 else {}
         return problem or None
 
     return await eventually(is_refused, describe=f"{key.key_id} is refused")
@@ -114,13 +114,13 @@ async def test_a_key_opens_what_its_scope_is_for_and_nothing_else(
     for (method, path), endpoint in PROTECTED.items():
         if path in ENDLESS:
             continue
-        answer = await gateway.http.request(method, concrete(path), headers=key.header)
+        response = await gateway.http.request(method, concrete(path), headers=key.header)
         if scope in endpoint.scopes or scope is Scope.ADMIN:
-            assert answer.status_code not in (401, 403), f"{method} {path}: {answer.text}"
+            assert response.status_code not in (401, 403), f"{method} {path}: {response.text}"
         else:
-            problem = answer.json()
-            assert (answer.status_code, problem["err_id"]) == (403, "ERR-PYOCO-0032")
-            assert all(f"`{wanted}`" in problem["detail"] for wanted in endpoint.scope_names)
+            problem = response.json()
+            assert (response.status_code, problem["err_id"]) == (403, "ERR-PYOCO-0032")
+            assert all(f"`{expected}`" in problem["detail"] for expected in endpoint.scope_names)
             assert f"has `{scope}`" in problem["detail"]
 
 
@@ -130,12 +130,12 @@ async def test_a_key_without_scopes_opens_everything(
     key = await accepted_key(gateway)
     for method, path in PROTECTED:
         if path not in ENDLESS:
-            answer = await gateway.http.request(method, concrete(path), headers=key.header)
-            assert answer.status_code not in (401, 403), f"{method} {path}: {answer.text}"
+            response = await gateway.http.request(method, concrete(path), headers=key.header)
+            assert response.status_code not in (401, 403), f"{method} {path}: {response.text}"
 
 
 @pytest.mark.parametrize("path", ["/health", "/openapi.json"])
-async def test_what_is_public_needs_no_key(gateway: RunningGateway, path: str) -> None:
+async def test_public_endpoints_need_no_key(gateway: RunningGateway, path: str) -> None:
     assert (await gateway.http.get(path)).status_code == 200
     assert (await gateway.http.get(path, headers={"X-API-Key": "wrong"})).status_code == 200
 
@@ -155,13 +155,13 @@ async def test_an_unknown_path_is_401_without_a_key_and_as_ever_with_one(
 
 async def test_the_401_says_which_header_and_the_header_is_a_setting(keyed: NatsBackendConfig) -> None:
     async with running_gateway(replace(keyed, http_api_key_header="X-Team-Key")) as gateway:
-        answer = await gateway.http.get("/runs")
-        assert answer.status_code == 401
-        assert "X-Team-Key" in answer.json()["detail"]
-        assert 'header="X-Team-Key"' in answer.headers["www-authenticate"]
+        response = await gateway.http.get("/runs")
+        assert response.status_code == 401
+        assert "X-Team-Key" in response.json()["detail"]
+        assert 'header="X-Team-Key"' in response.headers["www-authenticate"]
         key = await accepted_key(gateway)
-        answer = await gateway.http.get("/runs", headers={"x-team-key": key.text})
-        assert answer.status_code == 200
+        response = await gateway.http.get("/runs", headers={"x-team-key": key.text})
+        assert response.status_code == 200
         assert (await gateway.http.get("/runs", headers=key.header)).status_code == 401
 
 
@@ -175,9 +175,9 @@ async def test_a_key_in_the_query_is_no_key(keyed: NatsBackendConfig, gateway: R
     "text",
     ["x", "pyoco_", "pyoco__", "Bearer x", "pyoco_0123456789abcdef_", "pyoco_*_" + "0" * 64, "é" * 200],
 )
-async def test_what_is_no_key_at_all_is_403(gateway: RunningGateway, text: str) -> None:
-    answer = await gateway.http.get("/runs", headers=[(b"X-API-Key", text.encode("latin-1"))])
-    assert (answer.status_code, answer.json()["err_id"]) == (403, "ERR-PYOCO-0015")
+async def test_a_malformed_key_is_403(gateway: RunningGateway, text: str) -> None:
+    response = await gateway.http.get("/runs", headers=[(b"X-API-Key", text.encode("latin-1"))])
+    assert (response.status_code, response.json()["err_id"]) == (403, "ERR-PYOCO-0015")
 
 
 async def test_white_space_around_a_key_is_not_part_of_it(gateway: RunningGateway) -> None:
@@ -192,7 +192,7 @@ async def test_white_space_around_a_key_is_not_part_of_it(gateway: RunningGatewa
         writer.close()
 
 
-async def test_a_wrong_secret_of_a_known_key_tells_no_more_than_an_unknown_one(
+async def test_an_invalid_secret_of_a_known_key_reports_no_more_than_an_unknown_one(
     keyed: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     key = await accepted_key(gateway)
@@ -203,7 +203,7 @@ async def test_a_wrong_secret_of_a_known_key_tells_no_more_than_an_unknown_one(
     assert wrong.json() == unknown.json()
 
 
-async def test_it_is_refused_before_the_body_is_read(gateway: RunningGateway) -> None:
+async def test_a_request_is_rejected_before_its_body_is_read(gateway: RunningGateway) -> None:
     """A sender who waits for permission gets the refusal, and never sends the body."""
     url = gateway.http.base_url
     reader, writer = await asyncio.open_connection(url.host, url.port)
@@ -217,7 +217,7 @@ async def test_it_is_refused_before_the_body_is_read(gateway: RunningGateway) ->
     await writer.wait_closed()
 
 
-async def test_a_refused_upload_that_comes_all_the_same_gets_its_answer(gateway: RunningGateway) -> None:
+async def test_a_rejected_upload_that_comes_anyway_gets_its_answer(gateway: RunningGateway) -> None:
     files = {"wheel": ("a-1-py3-none-any.whl", b"x" * 3_000_000)}
     assert (await gateway.http.post("/wheels", files=files)).status_code == 401
     assert (await gateway.http.get("/health")).status_code == 200
@@ -229,8 +229,8 @@ async def test_a_stream_ends_when_its_key_is_revoked(
 ) -> None:
     key, other = await accepted_key(gateway), await accepted_key(gateway)
     await eventually(lambda: gateway.inside.listing.index.ready, describe="lists can be watched")
-    answer = await gateway.http.post("/runs", json={"flow_name": "waits"}, headers=key.header)
-    run_id = answer.json()["run_id"]
+    response = await gateway.http.post("/runs", json={"flow_name": "waits"}, headers=key.header)
+    run_id = response.json()["run_id"]
     path = path.replace("{run_id}", run_id)
     async with open_stream(gateway, path, key) as watched, open_stream(gateway, path, other) as stays:
         await revoke(keyed, key)
@@ -245,9 +245,9 @@ async def test_a_stream_ends_when_its_key_is_revoked(
 
 @asynccontextmanager
 async def open_stream(gateway: RunningGateway, path: str, key: Key) -> AsyncIterator[httpx.Response]:
-    async with gateway.http.stream("GET", path, headers=key.header) as answer:
-        assert answer.status_code == 200
-        yield answer
+    async with gateway.http.stream("GET", path, headers=key.header) as response:
+        assert response.status_code == 200
+        yield response
 
 
 async def test_a_stream_ends_when_its_key_expires(
@@ -269,7 +269,7 @@ async def test_a_stream_ends_when_its_key_expires(
     assert "it has expired" in (await refused(gateway, key))["detail"]
 
 
-async def test_while_nats_is_away_keys_are_not_checked_but_503(
+async def test_while_nats_is_unreachable_keys_are_not_checked_but_503(
     keyed: NatsBackendConfig, own_nats: NatsServer
 ) -> None:
     keyed = replace(keyed, nats_url=own_nats.url)
@@ -281,8 +281,8 @@ async def test_while_nats_is_away_keys_are_not_checked_but_503(
 
         async def unavailable() -> bool:
             # It is not said to be wrong, since nobody knows.
-            answer = await gateway.http.get("/workers", headers=unknown)
-            return answer.status_code == 503 and answer.json()["err_id"] == "ERR-PYOCO-0003"
+            response = await gateway.http.get("/workers", headers=unknown)
+            return response.status_code == 503 and response.json()["err_id"] == "ERR-PYOCO-0003"
 
         await eventually(unavailable, describe="keys cannot be checked")
         known = await gateway.http.get("/workers", headers=key.header)
@@ -297,7 +297,7 @@ async def test_while_nats_is_away_keys_are_not_checked_but_503(
         await eventually(back, describe="the key is good again")
 
 
-async def test_a_refusal_is_counted_under_its_endpoint(gateway: RunningGateway) -> None:
+async def test_a_rejection_is_counted_under_its_endpoint(gateway: RunningGateway) -> None:
     await gateway.http.get(f"/runs/{A_RUN}")
     await gateway.http.get("/nowhere")
     key = await accepted_key(gateway, "ops")
@@ -315,16 +315,16 @@ async def test_no_key_reaches_a_log_line_or_an_answer(keyed: NatsBackendConfig) 
         good = await new_key(keyed, scopes=[Scope.SUBMIT])
         gone, unknown = await new_key(keyed), Key("", new_token().text())
         await revoke(keyed, gone)
-        told = []
+        reported = []
         async with running_gateway(keyed) as gateway:
             for key in (good, gone, unknown):
                 for method, path in [*PROTECTED, ("GET", "/nowhere")]:
-                    answer = await gateway.http.request(method, concrete(path), headers=key.header)
-                    told.append(answer.text + str(answer.headers))
+                    response = await gateway.http.request(method, concrete(path), headers=key.header)
+                    reported.append(response.text + str(response.headers))
     finally:
         root.handlers[:] = before
         root.setLevel(level)
-    said = stream.getvalue() + "".join(told)
+    said = stream.getvalue() + "".join(reported)
     assert any(json.loads(line).get("err_id") == "ERR-PYOCO-0015" for line in stream.getvalue().splitlines())
     for key in (good, gone, unknown):
         assert key.text.rpartition("_")[2] not in said

@@ -47,9 +47,9 @@ class World:
         """What must not be in an answer to rival."""
         return [MARK, "acme", self.acme.api_key_id, self.owned["bulk_id"], *self.run_ids]
 
-    def leaks(self, answer: httpx.Response) -> list[str]:
-        told = answer.text + str(answer.headers)
-        return [secret for secret in self.secrets if secret in told]
+    def leaks(self, response: httpx.Response) -> list[str]:
+        reported = response.text + str(response.headers)
+        return [secret for secret in self.secrets if secret in reported]
 
     async def written(self) -> list[tuple[int, int]]:
         """All that is stored for tenants: if nothing is written or removed, nothing has changed."""
@@ -152,10 +152,10 @@ async def _fill(world: World) -> None:
     """Acme has everything that a tenant can have; what all share has served acme last."""
     acme, inside = world.acme, world.acme.inside
     fields: dict[str, Any] = {"flow_name": f"{MARK}-flow", "params": {"of": f"{MARK}-param"}}
-    answer = await acme.http.post(
+    response = await acme.http.post(
         "/runs", json={**fields, "tag": f"{MARK}-tag"}, headers={"Idempotency-Key": "nightly"}
     )
-    open_run: str = answer.json()["run_id"]
+    open_run: str = response.json()["run_id"]
     failed = ended(RunStatus.FAILED, tenant_id="acme", api_key_id=acme.api_key_id, **fields)
     world.run_ids = [open_run, *await write(inside.runs.store, failed)]
     await inside.runs.logs.publish(open_run, [LogLine(ts=1.0, stream="stdout", text=f"{MARK}-line")])
@@ -195,7 +195,7 @@ async def ask(tenant: Tenant, world: World, method: str, path: str, names: dict[
     return await tenant.http.request(method, filled, params=query, **body)
 
 
-def test_somebody_has_said_what_each_parameter_of_a_path_names() -> None:
+def test_every_path_parameter_is_described() -> None:
     """A tenant's own or something that all share: put it into OWNED, with an object in `_fill`, or SHARED."""
     named = {name for _, path in operations() for name in parameters(path)}
     assert named == {*OWNED, *SHARED}
@@ -206,7 +206,7 @@ def test_the_tables_have_no_endpoint_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), OF_TENANTS)
-async def test_what_another_tenant_has_is_not_there(
+async def test_objects_of_another_tenant_are_404(
     method: str, path: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, waits = _noted_requests(monkeypatch), _noted_waits(monkeypatch)
@@ -227,7 +227,7 @@ async def test_what_another_tenant_has_is_not_there(
     assert own.status_code not in (404, 422), own.text
 
 
-async def test_what_another_tenant_had_is_not_there_either(
+async def test_deleted_objects_of_another_tenant_are_404(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that was removed leaves a mark in the bucket; who asks for it is not to see that."""
@@ -284,21 +284,21 @@ def _noted_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return noted
 
 
-def _told_beside(answer: httpx.Response) -> dict[str, str]:
-    return {name: value for name, value in answer.headers.items() if name not in ("date", "content-length")}
+def _told_beside(response: httpx.Response) -> dict[str, str]:
+    return {name: value for name, value in response.headers.items() if name not in ("date", "content-length")}
 
 
 @pytest.mark.parametrize(("method", "path"), OF_ALL)
-async def test_nothing_that_another_tenant_has_is_told(method: str, path: str, world: World) -> None:
-    answer = await ask(world.rival, world, method, path, {})
-    assert answer.status_code == 200, answer.text
-    assert world.leaks(answer) == []
+async def test_errors_reveal_nothing_of_other_tenants(method: str, path: str, world: World) -> None:
+    response = await ask(world.rival, world, method, path, {})
+    assert response.status_code == 200, response.text
+    assert world.leaks(response) == []
     if (method, path) in TELLING:
         assert world.leaks(await ask(world.acme, world, method, path, {})) != []
 
 
 @pytest.mark.parametrize(("method", "path"), [each for each in OF_ALL if each[0] != "GET"])
-async def test_nothing_happens_to_what_another_tenant_has(method: str, path: str, world: World) -> None:
+async def test_objects_of_another_tenant_cannot_be_changed(method: str, path: str, world: World) -> None:
     async def of_acme() -> list[Any]:
         http = world.acme.http
         paths = [f"/runs/{run_id}" for run_id in world.run_ids]

@@ -54,14 +54,14 @@ async def listed(tenant: Tenant, **query: Any) -> set[str]:
 # Whose a run is
 
 
-async def test_without_keys_a_run_is_nobodys(gateway: RunningGateway) -> None:
+async def test_without_keys_a_run_has_no_tenant(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop")
     assert owner_of(await gateway.get(run_id)) == (None, None)
     job = await queued_job(gateway)
     assert (job.tenant_id, job.api_key_id) == (None, None)
 
 
-async def test_a_run_is_its_submitters(tenants: Tenants) -> None:
+async def test_a_run_belongs_to_its_submitter(tenants: Tenants) -> None:
     acme = tenants.acme
     run_id = await acme.submit("noop")
     assert owner_of(await acme.get(run_id)) == ("acme", acme.api_key_id)
@@ -71,25 +71,25 @@ async def test_a_run_is_its_submitters(tenants: Tenants) -> None:
     assert item["tenant_id"] == "acme"
 
 
-async def test_a_flow_yaml_is_its_submitters(tenants: Tenants) -> None:
-    answer = await tenants.acme.submit_yaml(YAML)
-    run = await tenants.acme.get(answer.json()["run_id"])
+async def test_a_flow_yaml_run_belongs_to_its_submitter(tenants: Tenants) -> None:
+    response = await tenants.acme.submit_yaml(YAML)
+    run = await tenants.acme.get(response.json()["run_id"])
     assert owner_of(run) == ("acme", tenants.acme.api_key_id)
 
 
-async def test_nobody_can_say_that_a_run_is_anothers(tenants: Tenants) -> None:
-    answer = await tenants.rival.http.post("/runs", json={"flow_name": "noop", "tenant_id": "acme"})
-    assert_problem(answer, 422, 2)
-    answer = await tenants.rival.http.get("/runs", params={"tenant": "acme"})
-    assert_problem(answer, 422, 17)
+async def test_a_client_cannot_set_the_tenant_of_a_run(tenants: Tenants) -> None:
+    response = await tenants.rival.http.post("/runs", json={"flow_name": "noop", "tenant_id": "acme"})
+    assert_problem(response, 422, 2)
+    response = await tenants.rival.http.get("/runs", params={"tenant": "acme"})
+    assert_problem(response, 422, 17)
 
 
 async def test_a_rerun_belongs_to_the_tenant_and_names_the_key_that_asked_for_it(tenants: Tenants) -> None:
     run_id = await ended_run(tenants.acme)
     async with a_key(tenants.acme, "acme") as colleague:
         for caller in (colleague, tenants.operator):
-            answer = await caller.http.post(f"/runs/{run_id}/rerun")
-            rerun = await tenants.acme.get(answer.json()["run_id"])
+            response = await caller.http.post(f"/runs/{run_id}/rerun")
+            rerun = await tenants.acme.get(response.json()["run_id"])
             assert owner_of(rerun) == ("acme", caller.api_key_id)
 
 
@@ -98,18 +98,18 @@ async def test_a_replayed_letter_makes_a_run_of_its_tenant(tenants: Tenants) -> 
         timestamp=1000.0, reason="timeout", error=None, run_id=await ended_run(tenants.acme), tenant_id="acme"
     )
     await tenants.acme.inside.dead_letters.publish(letter, tag="default")
-    answer = await tenants.operator.http.post("/dlq/1/replay")
-    assert answer.status_code == 200, answer.text
-    run = await tenants.acme.get(answer.json()["run_id"])
+    response = await tenants.operator.http.post("/dlq/1/replay")
+    assert response.status_code == 200, response.text
+    run = await tenants.acme.get(response.json()["run_id"])
     assert owner_of(run) == ("acme", tenants.operator.api_key_id)
 
 
 async def test_a_bulk_rerun_takes_the_tenants_runs_and_no_others(tenants: Tenants) -> None:
     acme, rival = tenants.acme, tenants.rival
     own, others = await ended_run(acme), await ended_run(rival)
-    answer = await acme.http.post("/bulk/rerun", json={"expected_count": 1})
-    assert answer.status_code == 200, answer.text
-    operation = answer.json()["operation"]
+    response = await acme.http.post("/bulk/rerun", json={"expected_count": 1})
+    assert response.status_code == 200, response.text
+    operation = response.json()["operation"]
     assert owner_of(operation) == ("acme", acme.api_key_id)
 
     async def done() -> bool:
@@ -122,7 +122,9 @@ async def test_a_bulk_rerun_takes_the_tenants_runs_and_no_others(tenants: Tenant
     assert await listed(rival) == {others}
 
 
-async def test_the_letter_of_a_failed_run_is_its_tenants(config: NatsBackendConfig, tenants: Tenants) -> None:
+async def test_the_dead_letter_of_a_run_belongs_to_its_tenant(
+    config: NatsBackendConfig, tenants: Tenants
+) -> None:
     async with serving_worker(config):
         run_id = (await tenants.acme.ends(await tenants.acme.submit("failing")))["run_id"]
     [letter] = (await tenants.acme.json("/dlq"))["items"]
@@ -130,7 +132,7 @@ async def test_the_letter_of_a_failed_run_is_its_tenants(config: NatsBackendConf
     assert (await tenants.rival.json("/dlq"))["items"] == []
 
 
-async def test_the_letter_of_a_job_that_cannot_be_read_is_the_tenants_whose_run_it_names(
+async def test_the_dead_letter_of_an_unreadable_job_belongs_to_the_tenant_of_its_run(
     config: NatsBackendConfig, tenants: Tenants
 ) -> None:
     [run_id] = await write(tenants.acme.inside.runs.store, snapshot(tenant_id="acme"))
@@ -146,14 +148,14 @@ async def test_the_letter_of_a_job_that_cannot_be_read_is_the_tenants_whose_run_
     assert (letter["run_id"], letter["tenant_id"]) == (run_id, "acme")
 
 
-async def test_a_letter_of_nobody_is_for_the_operator(tenants: Tenants) -> None:
+async def test_a_dead_letter_without_tenant_is_for_the_operator(tenants: Tenants) -> None:
     letter = DeadLetter(timestamp=1000.0, reason="invalid_job", error="the job cannot be read")
     await tenants.acme.inside.dead_letters.publish(letter, tag="default")
     seen = [len((await tenant.json("/dlq"))["items"]) for tenant in tenants]
     assert seen == [0, 0, 1]
 
 
-async def test_who_cancels_is_written_down(tenants: Tenants) -> None:
+async def test_the_canceller_is_recorded(tenants: Tenants) -> None:
     run_id = await tenants.acme.submit("noop")
     await tenants.acme.http.post(f"/runs/{run_id}/cancel")
     run = await tenants.acme.get(run_id)
@@ -162,12 +164,12 @@ async def test_who_cancels_is_written_down(tenants: Tenants) -> None:
 
 async def test_two_tenants_may_use_the_same_idempotency_key(tenants: Tenants) -> None:
     header = {"Idempotency-Key": "nightly"}
-    answers = [
+    responses = [
         await tenant.http.post("/runs", json={"flow_name": tenant.tenant_id}, headers=header)
         for tenant in (tenants.acme, tenants.rival, tenants.acme)
     ]
-    assert [answer.status_code for answer in answers] == [200, 200, 200]
-    first, others, again = (answer.json()["run_id"] for answer in answers)
+    assert [response.status_code for response in responses] == [200, 200, 200]
+    first, others, again = (response.json()["run_id"] for response in responses)
     assert first == again != others
 
 
@@ -183,14 +185,14 @@ async def test_a_tenant_counts_its_own_runs(tenants: Tenants) -> None:
         assert (page["total"], page["total_exact"]) == (len(runs), True)
 
 
-async def test_runs_that_were_made_without_a_key_are_the_operators(tenants: Tenants) -> None:
+async def test_runs_without_a_tenant_belong_to_the_operator(tenants: Tenants) -> None:
     [run_id] = await write(tenants.acme.inside.runs.store, snapshot())
     assert [await listed(tenant) for tenant in tenants] == [set(), set(), {run_id}]
-    answers = [(await tenant.http.get(f"/runs/{run_id}")).status_code for tenant in tenants]
-    assert answers == [404, 404, 200]
+    responses = [(await tenant.http.get(f"/runs/{run_id}")).status_code for tenant in tenants]
+    assert responses == [404, 404, 200]
 
 
-async def test_without_an_operators_tenant_nobody_sees_everything(config: NatsBackendConfig) -> None:
+async def test_without_operator_tenant_no_key_sees_all(config: NatsBackendConfig) -> None:
     default = NatsBackendConfig().http_operator_tenant
     async with having_tenants(config, "acme", OPERATOR, operator=default) as (acme, not_operator):
         run_id = await acme.submit("noop")
@@ -198,7 +200,7 @@ async def test_without_an_operators_tenant_nobody_sees_everything(config: NatsBa
         assert await listed(not_operator) == set()
 
 
-async def test_a_cursor_of_another_tenant_is_refused(tenants: Tenants) -> None:
+async def test_a_cursor_of_another_tenant_is_rejected(tenants: Tenants) -> None:
     for tenant in (tenants.acme, tenants.rival):
         for _ in range(2):
             await ended_run(tenant)
@@ -208,7 +210,7 @@ async def test_a_cursor_of_another_tenant_is_refused(tenants: Tenants) -> None:
         assert_problem(await tenant.http.get("/runs", params={"cursor": cursor}), 422, 17)
 
 
-async def test_the_same_words_find_only_ones_own(tenants: Tenants) -> None:
+async def test_search_finds_only_runs_of_the_tenant(tenants: Tenants) -> None:
     words: dict[str, Any] = {"flow_name": "payroll", "worker_id": "w1", "tags": ["default", "night"]}
     own = await ended_run(tenants.acme, **words)
     await ended_run(tenants.rival, **words)
@@ -216,7 +218,7 @@ async def test_the_same_words_find_only_ones_own(tenants: Tenants) -> None:
         assert await listed(tenants.acme, **query) == {own}
 
 
-async def test_a_removed_run_is_told_to_its_tenant_only(config: NatsBackendConfig) -> None:
+async def test_a_removed_run_is_reported_to_its_tenant_only(config: NatsBackendConfig) -> None:
     """Also when the gateway has never seen it change, and nobody followed a list when it was removed."""
     async with having_tenants(config, "acme") as [acme]:
         own = await ended_run(acme)
@@ -228,16 +230,16 @@ async def test_a_removed_run_is_told_to_its_tenant_only(config: NatsBackendConfi
         assert stored is not None
         await store.delete(own, revision=stored.revision)
         assert await listed(tenants[0]) == set()
-        told = {}
+        reported = {}
         for tenant in tenants:
             path = f"/runs/watch?after={position}&timeout_sec=1"
             async with reading_events(tenant.http, path) as reading:
                 await reading.is_over()
-            told[tenant.tenant_id] = [event.name for event in reading.events if own in event.data]
-        assert told == {"acme": ["removed"], "rival": [], OPERATOR: ["removed"]}
+            reported[tenant.tenant_id] = [event.name for event in reading.events if own in event.data]
+        assert reported == {"acme": ["removed"], "rival": [], OPERATOR: ["removed"]}
 
 
-async def test_a_list_that_is_watched_tells_of_ones_own_runs(tenants: Tenants) -> None:
+async def test_a_list_that_is_watched_reports_of_ones_own_runs(tenants: Tenants) -> None:
     acme, rival = tenants.acme, tenants.rival
     async with (
         reading_events(rival.http, "/runs/watch?timeout_sec=600") as others,
@@ -275,7 +277,7 @@ async def busy_worker(tenants: Tenants) -> tuple[str, str]:
     return of_acme.run_id, of_rival
 
 
-async def test_a_worker_does_not_tell_whose_else_runs_it_has(
+async def test_a_worker_record_hides_runs_of_other_tenants(
     tenants: Tenants, busy_worker: tuple[str, str]
 ) -> None:
     of_acme, of_rival = busy_worker
@@ -299,7 +301,7 @@ async def test_a_worker_does_not_tell_whose_else_runs_it_has(
     }
 
 
-async def test_whose_the_runs_of_a_worker_are_is_asked_of_nats_only_when_one_is_not_known_yet(
+async def test_owners_of_a_workers_runs_are_read_only_when_unknown(
     tenants: Tenants, busy_worker: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lists, asked = tenants.acme.inside.listing.lists, 0
@@ -319,7 +321,7 @@ async def test_whose_the_runs_of_a_worker_are_is_asked_of_nats_only_when_one_is_
     assert asked == 1
 
 
-async def test_an_explanation_does_not_tell_which_runs_of_others_are_ahead(
+async def test_an_explanation_does_not_send_which_runs_of_others_are_ahead(
     tenants: Tenants, busy_worker: tuple[str, str]
 ) -> None:
     waiting = await tenants.rival.submit("noop")
@@ -347,7 +349,7 @@ async def test_the_metrics_of_a_tenant_are_of_its_runs(tenants: Tenants) -> None
     assert "\npyoco_dlq_messages_total" not in pages["acme"]
 
 
-async def test_an_index_that_is_being_made_hides_the_runs_of_workers(
+async def test_an_index_that_is_being_built_hides_the_runs_of_workers(
     tenants: Tenants, busy_worker: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def not_yet() -> None: ...
@@ -358,7 +360,7 @@ async def test_an_index_that_is_being_made_hides_the_runs_of_workers(
     assert worker["current_run_ids"] == []
 
 
-def test_a_job_that_is_made_anew_has_the_same_owner() -> None:
+def test_a_job_that_is_recreated_has_the_same_owner() -> None:
     job = structs.replace(new_job(flow_name="noop", tag="default"), tenant_id="acme", api_key_id="a key")
     assert job_of(pending_snapshot(job), None) == job
 

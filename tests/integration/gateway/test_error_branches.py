@@ -27,8 +27,8 @@ async def test_0004_a_run_that_could_not_be_withdrawn_is_named(
 ) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         own_nats.pause()
-        answer = await gateway.http.post("/runs", json={"flow_name": "f"})
-        assert answer.status_code == 503
+        response = await gateway.http.post("/runs", json={"flow_name": "f"})
+        assert response.status_code == 503
     own_nats.resume()
     [record] = logged(caplog, 4)
     assert record.levelno == logging.ERROR
@@ -36,7 +36,7 @@ async def test_0004_a_run_that_could_not_be_withdrawn_is_named(
     assert getattr(record, "run_id", "") in record.getMessage()
 
 
-async def test_0008_an_end_that_nats_does_not_take_is_told_and_the_run_comes_again(
+async def test_0008_an_end_that_nats_does_not_take_is_reported_and_the_run_comes_again(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
@@ -55,7 +55,7 @@ async def test_0008_an_end_that_nats_does_not_take_is_told_and_the_run_comes_aga
         assert run["attempt"] >= 2
 
 
-async def test_0009_a_message_that_cannot_be_kept_alive_is_told(
+async def test_0009_a_message_that_cannot_be_kept_alive_is_reported(
     config: NatsBackendConfig, own_nats: NatsServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
@@ -72,7 +72,7 @@ async def test_0009_a_message_that_cannot_be_kept_alive_is_told(
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_0010_states_that_do_not_fit_are_told(
+async def test_0010_states_that_do_not_fit_are_reported(
     config: NatsBackendConfig, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving_worker(replace(config, max_run_snapshot_bytes=1024)):
@@ -82,7 +82,7 @@ async def test_0010_states_that_do_not_fit_are_told(
     assert logged(caplog, 10)
 
 
-async def test_0011_a_dead_letter_that_cannot_be_published_is_told_and_the_run_ends_all_the_same(
+async def test_0011_a_dead_letter_that_cannot_be_published_is_reported_and_the_run_ends_anyway(
     config: NatsBackendConfig, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving_worker(config):
@@ -94,30 +94,32 @@ async def test_0011_a_dead_letter_that_cannot_be_published_is_told_and_the_run_e
         assert await eventually(lambda: queue_is_empty(gateway), describe="the run is acked")
 
 
-async def test_a_deleted_stream_is_made_anew(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+async def test_a_deleted_stream_is_recreated(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     async with serving_worker(config):
         await gateway.ends(await gateway.submit("noop"))
         await gateway.inside.connection.client.jetstream().delete_stream("PYOCO_WORK")
 
         async def accepted() -> str | None:
-            answer = await gateway.http.post("/runs", json={"flow_name": "noop"})
-            return answer.json()["run_id"] if answer.status_code == 200 else None
+            response = await gateway.http.post("/runs", json={"flow_name": "noop"})
+            return response.json()["run_id"] if response.status_code == 200 else None
 
         run_id = await eventually(accepted, describe="runs are accepted again")
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_a_wrong_password_is_told_once_and_not_for_ever(
+async def test_an_invalid_password_is_reported_once_and_not_for_ever(
     config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = config.nats_url.replace("@", "-wrong@")
     connection = Connection(replace(config, nats_url=wrong), name="test")
     await connection.start()
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [record.getMessage() for record in caplog.records if "NATS" in record.getMessage()]
 
-    await eventually(lambda: any("authorization" in line.lower() for line in told()), describe="it is told")
+    await eventually(
+        lambda: any("authorization" in line.lower() for line in reported()), describe="it is told"
+    )
     tries = 0
 
     async def tried_often() -> bool:
@@ -127,7 +129,7 @@ async def test_a_wrong_password_is_told_once_and_not_for_ever(
 
     await eventually(tried_often, describe="it had time for several attempts")
     await connection.close()
-    assert len(told()) <= 6
+    assert len(reported()) <= 6
 
 
 async def test_two_workers_of_one_id_are_warned(
@@ -155,7 +157,7 @@ async def test_health_does_not_call_a_nats_ready_that_does_not_answer(
         assert health.json()["nats"]["ready"] is True
 
 
-async def test_a_client_that_hangs_up_is_no_error_of_ours(
+async def test_a_disconnected_client_is_no_error(
     gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

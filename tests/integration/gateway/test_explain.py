@@ -24,9 +24,9 @@ from tests.support.waiting import LIMIT_SEC, eventually
 
 
 async def explain(gateway: RunningGateway, run_id: str, **headers: str) -> dict[str, Any]:
-    answer = await gateway.http.get(f"/runs/{run_id}/explain", headers=headers)
-    assert answer.status_code == 200, answer.text
-    explanation: dict[str, Any] = answer.json()
+    response = await gateway.http.get(f"/runs/{run_id}/explain", headers=headers)
+    assert response.status_code == 200, response.text
+    explanation: dict[str, Any] = response.json()
     return explanation
 
 
@@ -44,7 +44,7 @@ async def finds(gateway: RunningGateway, run_id: str, code: str) -> dict[str, An
     return await eventually(first, describe=f"{code} is found")
 
 
-async def test_a_run_that_nobody_can_take(gateway: RunningGateway) -> None:
+async def test_explain_a_run_without_a_worker(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop", tag="gpu")
     asked_at = time.time()
     explanation = await explain(gateway, run_id)
@@ -77,17 +77,17 @@ async def test_a_run_that_nobody_can_take(gateway: RunningGateway) -> None:
     assert (second["evidence"]["position"], second["evidence"]["waiting"]) == (1, 1)
 
 
-async def test_it_speaks_japanese_to_those_who_do(gateway: RunningGateway) -> None:
+async def test_errors_in_japanese(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop", tag="gpu")
-    answer = await gateway.http.get(f"/runs/{run_id}/explain", headers={"Accept-Language": "ja, en;q=0.5"})
-    assert (answer.headers["content-language"], answer.headers["vary"]) == ("ja", "Accept-Language")
-    explanation = answer.json()
+    response = await gateway.http.get(f"/runs/{run_id}/explain", headers={"Accept-Language": "ja, en;q=0.5"})
+    assert (response.headers["content-language"], response.headers["vary"]) == ("ja", "Accept-Language")
+    explanation = response.json()
     assert explanation["summary"].startswith("タグ「gpu」に対応するワーカーがありません")
     assert explanation["findings"][0]["next"]["actions"][0]["text"] == "このタグのワーカーを起動する"
 
 
 @pytest.mark.parametrize("run_id", ["00000000-0000-4000-8000-000000000000", "a.b", "*"])
-async def test_a_run_that_does_not_exist(gateway: RunningGateway, run_id: str) -> None:
+async def test_explain_an_unknown_run(gateway: RunningGateway, run_id: str) -> None:
     assert_problem(await gateway.http.get(f"/runs/{run_id}/explain"), 404, 5)
 
 
@@ -112,7 +112,7 @@ async def test_every_slot_is_busy_and_with_what(
     assert await codes(gateway, waiting[-1]) == ["completed"]
 
 
-async def test_what_a_running_run_finished_last(
+async def test_last_finished_task_of_a_running_run(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     async with serving_worker(config):
@@ -132,7 +132,7 @@ async def test_what_a_running_run_finished_last(
         await gateway.ends(run_id)
 
 
-async def test_a_run_whose_worker_died(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+async def test_explain_a_run_of_a_dead_worker(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     """As its last heartbeat left it; nobody else is there."""
     run_id = await gateway.submit("noop")
     stored = await gateway.inside.runs.store.get(run_id)
@@ -153,7 +153,7 @@ async def test_a_run_whose_worker_died(config: NatsBackendConfig, gateway: Runni
     assert second["code"] == "no_worker_for_tag"
 
 
-async def test_a_run_that_failed_says_where_and_how_to_go_on(
+async def test_a_run_that_failed_says_where_and_how_to_continue(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config):
@@ -168,7 +168,7 @@ async def test_a_run_that_failed_says_where_and_how_to_go_on(
     assert f"pyoco-client rerun --run-id {run_id} --from failed" in commands
 
 
-async def test_a_worker_that_has_stopped(config: NatsBackendConfig, gateway: RunningGateway) -> None:
+async def test_explain_a_stopped_worker(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     async with serving_worker(config, worker_id="early"):
         await gateway.ends(await gateway.submit("noop"))
     run_id = await gateway.submit("noop")
@@ -177,7 +177,7 @@ async def test_a_worker_that_has_stopped(config: NatsBackendConfig, gateway: Run
     assert (worker["worker_id"], worker["state"]) == ("early", "STOPPED_GRACEFUL")
 
 
-async def test_without_nats_that_is_what_is_found(own_nats: NatsServer, config: NatsBackendConfig) -> None:
+async def test_without_nats_the_explanation_is_503(own_nats: NatsServer, config: NatsBackendConfig) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         run_id = await gateway.submit("noop")
         own_nats.kill()

@@ -26,11 +26,11 @@ tasks:
 FILE_PART = b'--x\r\nContent-Disposition: form-data; name="workflow"; filename="f"\r\n\r\n'
 
 
-def assert_problem(answer: httpx.Response, status: int, number: int) -> dict[str, Any]:
+def assert_problem(response: httpx.Response, status: int, number: int) -> dict[str, Any]:
     """The answer has our one shape and the ids of the given error."""
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    problem: dict[str, Any] = answer.json()
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    problem: dict[str, Any] = response.json()
     assert {"type", "title", "status", "detail", "instance", "err_id", "msg_id", "errors"} == set(problem)
     assert problem["status"] == status
     assert problem["err_id"] == f"ERR-PYOCO-{number:04d}"
@@ -47,12 +47,12 @@ async def no_run_exists(gateway: RunningGateway) -> bool:
     return runs.state.messages == 0 and jobs.state.messages == 0
 
 
-async def test_health_tells_of_the_gateway_and_of_nats(gateway: RunningGateway) -> None:
-    answer = await gateway.http.get("/health")
-    assert answer.status_code == 200
-    assert answer.json()["status"] == "ok"
-    assert answer.json()["nats"]["status"] == "connected"
-    assert answer.json()["nats"]["ready"] is True
+async def test_health_reports_of_the_gateway_and_of_nats(gateway: RunningGateway) -> None:
+    response = await gateway.http.get("/health")
+    assert response.status_code == 200
+    assert response.json()["status"] == "ok"
+    assert response.json()["nats"]["status"] == "connected"
+    assert response.json()["nats"]["ready"] is True
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ async def test_health_tells_of_the_gateway_and_of_nats(gateway: RunningGateway) 
         ([], "", "object"),
     ],
 )
-async def test_a_bad_submit_names_the_field_and_changes_nothing(
+async def test_an_invalid_submit_names_the_field_and_changes_nothing(
     gateway: RunningGateway, body: object, field: str, says: str
 ) -> None:
     problem = assert_problem(await gateway.http.post("/runs", json=body), 422, 2)
@@ -96,7 +96,7 @@ async def test_a_bad_submit_names_the_field_and_changes_nothing(
         b'{"flow_name": "f", "params": {"deep": ' + b"[" * 963 + b"]" * 963 + b"}}",
     ],
 )
-async def test_a_body_that_is_no_json_is_refused(gateway: RunningGateway, body: bytes) -> None:
+async def test_a_body_that_is_not_json_is_rejected(gateway: RunningGateway, body: bytes) -> None:
     assert_problem(await gateway.http.post("/runs", content=body), 422, 2)
     assert await no_run_exists(gateway)
 
@@ -112,15 +112,15 @@ async def test_a_json_body_is_not_read_further_than_it_may_be_long(gateway: Runn
             yield b"x" * 65536
 
     try:
-        answer = await gateway.http.post("/runs", content=endless())
+        response = await gateway.http.post("/runs", content=endless())
     except (httpx.WriteError, httpx.ReadError):
         assert sent < 200 * 1024 * 1024
     else:
-        assert assert_problem(answer, 422, 2)["errors"][0]["field"] == "params"
+        assert assert_problem(response, 422, 2)["errors"][0]["field"] == "params"
     assert await no_run_exists(gateway)
 
 
-async def test_a_form_field_in_a_charset_that_yields_no_unicode_is_refused(gateway: RunningGateway) -> None:
+async def test_a_form_field_in_a_charset_that_yields_no_unicode_is_rejected(gateway: RunningGateway) -> None:
     part = b'--x\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n'
     body = (
         part % (b"workflow", b'; filename="f"', GOOD_YAML.encode())
@@ -137,9 +137,9 @@ async def test_a_path_with_a_final_slash_is_unknown_and_not_redirected(gateway: 
 
 
 @pytest.mark.parametrize("size", [200_000, 300_000], ids=["beside its tasks", "at all"])
-async def test_params_that_would_not_fit_a_snapshot_are_refused(gateway: RunningGateway, size: int) -> None:
-    answer = await gateway.http.post("/runs", json={"flow_name": "f", "params": {"blob": "x" * size}})
-    problem = assert_problem(answer, 422, 2)
+async def test_params_that_would_not_fit_a_snapshot_are_rejected(gateway: RunningGateway, size: int) -> None:
+    response = await gateway.http.post("/runs", json={"flow_name": "f", "params": {"blob": "x" * size}})
+    problem = assert_problem(response, 422, 2)
     assert problem["errors"][0]["field"] == "params"
     assert "PYOCO_MAX_RUN_SNAPSHOT_BYTES" in problem["errors"][0]["message"]
     assert await no_run_exists(gateway)
@@ -149,11 +149,11 @@ async def test_a_job_that_the_nats_server_would_not_take_is_413_and_no_503(confi
     generous = replace(config, max_run_snapshot_bytes=16 * 1024**2, workflow_yaml_max_bytes=16 * 1024**2)
     async with running_gateway(generous) as gateway:
         large = "x" * 2_000_000
-        for answer in (
+        for response in (
             await gateway.submit_yaml(f"{GOOD_YAML}# {large}"),
             await gateway.http.post("/runs", json={"flow_name": "f", "params": {"blob": large}}),
         ):
-            detail = assert_problem(answer, 413, 16)["detail"]
+            detail = assert_problem(response, 413, 16)["detail"]
             assert "shorten the params or the flow.yaml, or raise max_payload" in detail
         assert await no_run_exists(gateway)
 
@@ -166,7 +166,7 @@ async def test_an_unknown_run_is_404_whatever_its_id_looks_like(gateway: Running
         assert_problem(await gateway.http.get(path), 404, 5)
 
 
-async def test_an_unknown_include_is_refused_with_the_known_ones(gateway: RunningGateway) -> None:
+async def test_an_unknown_include_is_rejected_with_the_known_ones(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("f")
     problem = assert_problem(await gateway.http.get(f"/runs/{run_id}?include=everything"), 422, 2)
     assert problem["errors"][0]["field"] == "include[0]"
@@ -174,28 +174,28 @@ async def test_an_unknown_include_is_refused_with_the_known_ones(gateway: Runnin
     assert "records" in problem["errors"][0]["message"]
 
 
-async def test_an_unknown_path_and_a_wrong_method_have_the_same_shape(gateway: RunningGateway) -> None:
-    for answer, status in (
+async def test_an_unknown_path_and_an_invalid_method_have_the_same_shape(gateway: RunningGateway) -> None:
+    for response, status in (
         (await gateway.http.get("/nowhere"), 404),
         (await gateway.http.delete("/runs/yaml"), 405),
     ):
-        assert answer.status_code == status
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert answer.json()["status"] == status
-        assert answer.json()["err_id"] is None
-        assert "/openapi.json" in answer.json()["detail"]
+        assert response.status_code == status
+        assert response.headers["content-type"] == "application/problem+json"
+        assert response.json()["status"] == status
+        assert response.json()["err_id"] is None
+        assert "/openapi.json" in response.json()["detail"]
 
 
 @pytest.mark.parametrize(
     ("path", "methods"),
     [("/runs", "GET, POST"), ("/runs/yaml", "POST"), ("/workers/w1", "GET, PATCH"), ("/health", "GET, HEAD")],
 )
-async def test_a_wrong_method_is_told_which_ones_the_path_takes(
+async def test_an_invalid_method_is_reported_which_ones_the_path_takes(
     gateway: RunningGateway, path: str, methods: str
 ) -> None:
     """Also where several routes share the path."""
-    answer = await gateway.http.request("OPTIONS", path)
-    assert (answer.status_code, answer.headers["allow"]) == (405, methods)
+    response = await gateway.http.request("OPTIONS", path)
+    assert (response.status_code, response.headers["allow"]) == (405, methods)
 
 
 @pytest.mark.parametrize(
@@ -205,12 +205,12 @@ async def test_a_wrong_method_is_told_which_ones_the_path_takes(
         ("DELETE", "/runs/yaml", "このメソッドは使えません"),
     ],
 )
-async def test_what_the_framework_refuses_is_told_in_japanese_too(
+async def test_framework_errors_are_in_japanese_too(
     gateway: RunningGateway, method: str, path: str, title: str
 ) -> None:
-    answer = await gateway.http.request(method, path, headers={"Accept-Language": "ja"})
-    assert answer.json()["title"] == title
-    assert answer.headers["content-language"] == "ja"
+    response = await gateway.http.request(method, path, headers={"Accept-Language": "ja"})
+    assert response.json()["title"] == title
+    assert response.headers["content-language"] == "ja"
 
 
 @pytest.mark.parametrize(
@@ -226,16 +226,16 @@ async def test_what_the_framework_refuses_is_told_in_japanese_too(
     ],
 )
 async def test_the_language_follows_the_reader(gateway: RunningGateway, accept: str, language: str) -> None:
-    answer = await gateway.http.get("/runs/nope", headers={"Accept-Language": accept})
-    problem = assert_problem(answer, 404, 5)
+    response = await gateway.http.get("/runs/nope", headers={"Accept-Language": accept})
+    problem = assert_problem(response, 404, 5)
     assert problem["title"] == ("runが見つかりません" if language == "ja" else "The run was not found")
-    assert answer.headers["content-language"] == language
+    assert response.headers["content-language"] == language
 
 
 async def test_a_yaml_run_is_stored_with_its_digest_and_without_its_body(gateway: RunningGateway) -> None:
-    answer = await gateway.submit_yaml(GOOD_YAML, tag="cpu")
-    assert answer.status_code == 200, answer.text
-    run = await gateway.get(answer.json()["run_id"])
+    response = await gateway.submit_yaml(GOOD_YAML, tag="cpu")
+    assert response.status_code == 200, response.text
+    run = await gateway.get(response.json()["run_id"])
     assert run["flow_name"] == "from-yaml"
     assert run["tag"] == "cpu"
     assert run["params"] == {"x": 1}
@@ -256,7 +256,7 @@ async def test_a_yaml_run_is_stored_with_its_digest_and_without_its_body(gateway
         ("version: [1\n", "", None),
     ],
 )
-async def test_a_bad_flow_yaml_is_refused_at_the_line(
+async def test_an_invalid_flow_yaml_is_rejected_at_the_line(
     gateway: RunningGateway, source: str, field: str, line: int | None
 ) -> None:
     problem = assert_problem(await gateway.submit_yaml(source), 422, 2)
@@ -300,11 +300,11 @@ async def test_a_flow_yaml_over_the_limit_is_413_while_it_is_being_read(config: 
 
         headers = {"content-type": "multipart/form-data; boundary=x"}
         try:
-            answer = await gateway.http.post("/runs/yaml", content=endless(), headers=headers)
+            response = await gateway.http.post("/runs/yaml", content=endless(), headers=headers)
         except (httpx.WriteError, httpx.ReadError):
             assert sent < 200 * 1024 * 1024
         else:
-            assert_problem(answer, 413, 16)
+            assert_problem(response, 413, 16)
         assert await no_run_exists(gateway)
 
 
@@ -316,7 +316,7 @@ async def test_a_flow_yaml_over_the_limit_is_413_while_it_is_being_read(config: 
     ],
     ids=["json", "form"],
 )
-async def test_a_body_that_is_too_long_is_refused_before_all_of_it_has_come(
+async def test_a_body_that_is_too_long_is_rejected_before_all_of_it_has_come(
     gateway: RunningGateway,
     monkeypatch: pytest.MonkeyPatch,
     path: str,
@@ -353,9 +353,9 @@ async def test_nats_down_is_503_and_the_gateway_recovers(
             gateway.http.build_request("GET", f"/runs/{run_id}"),
             gateway.http.build_request("GET", f"/runs/{run_id}/tasks"),
         ):
-            answer = await gateway.http.send(request)
-            assert_problem(answer, 503, 3)
-            assert answer.headers["retry-after"] == "1"
+            response = await gateway.http.send(request)
+            assert_problem(response, 503, 3)
+            assert response.headers["retry-after"] == "1"
         health = (await gateway.http.get("/health")).json()
         assert (health["status"], health["nats"]["ready"]) == ("ok", False)
 
@@ -368,7 +368,7 @@ async def test_nats_down_is_503_and_the_gateway_recovers(
         assert (await gateway.get(run_id))["status"] == "PENDING"
 
 
-async def test_that_nats_is_away_is_a_warning_of_one_line(
+async def test_an_outage_of_nats_is_one_warning(
     config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
@@ -382,8 +382,8 @@ async def test_that_nats_is_away_is_a_warning_of_one_line(
 async def test_nats_that_hangs_is_503(config: NatsBackendConfig, own_nats: NatsServer) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         with own_nats.paused():
-            answer = await gateway.http.post("/runs", json={"flow_name": "f"})
-            assert_problem(answer, 503, 3)
+            response = await gateway.http.post("/runs", json={"flow_name": "f"})
+            assert_problem(response, 503, 3)
 
 
 async def test_a_gateway_starts_without_nats_and_uses_it_when_it_comes(
@@ -411,10 +411,12 @@ async def test_a_nats_without_jetstream_is_503_with_the_cure(
         await eventually(explained, describe="the answer speaks of JetStream")
 
 
-async def test_the_openapi_document_tells_every_endpoint_of_the_contract(gateway: RunningGateway) -> None:
+async def test_the_openapi_document_reports_every_endpoint_of_the_contract(gateway: RunningGateway) -> None:
     document = (await gateway.http.get("/openapi.json")).json()
-    told = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
-    assert told >= {
+    reported = {
+        f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods
+    }
+    assert reported >= {
         "GET /health",
         "GET /metrics",
         "GET /runs",
@@ -432,8 +434,8 @@ async def test_the_openapi_document_tells_every_endpoint_of_the_contract(gateway
         "GET /workers",
         "PATCH /workers/{worker_id}",
     }
-    answers = set(document["paths"]["/runs"]["post"]["responses"])
-    assert answers >= {"200", "401", "403", "409", "413", "422", "503"}
+    responses = set(document["paths"]["/runs"]["post"]["responses"])
+    assert responses >= {"200", "401", "403", "409", "413", "422", "503"}
     schemas = document["components"]["schemas"]
     assert "err_id" in schemas["Problem"]["properties"]
     text = json.dumps(document)

@@ -39,7 +39,7 @@ async def test_a_task_past_its_limit_is_really_ended_and_its_run_has_failed(
         await eventually(lambda: queue_is_empty(gateway), describe="the queue is empty")
 
 
-async def test_a_flow_goes_on_without_an_isolated_task_that_is_stuck(
+async def test_a_flow_continues_without_an_isolated_task_that_is_stuck(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     book = tmp_path / "book"
@@ -51,7 +51,7 @@ async def test_a_flow_goes_on_without_an_isolated_task_that_is_stuck(
         assert sorted(book.read_text().splitlines()) == ["first", "second"]
 
 
-async def test_a_run_past_its_limit_is_ended_and_tells_what_it_had_reached(
+async def test_a_run_past_its_limit_is_ended_and_reports_what_it_had_reached(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marker = tmp_path / "started"
@@ -119,7 +119,7 @@ async def test_a_task_that_holds_the_gil_is_ended_at_its_limit_too(
         assert (await gateway.ends(await gateway.submit("noop")))["status"] == "COMPLETED"
 
 
-async def test_a_flow_goes_on_without_an_isolated_task_that_holds_the_gil(
+async def test_a_flow_continues_without_an_isolated_task_that_holds_the_gil(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     async with serving_worker(config):

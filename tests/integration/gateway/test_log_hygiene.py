@@ -61,12 +61,12 @@ async def test_an_unknown_flow_is_logged_with_its_ids(
     assert with_error(log_stream, 6)["reason"] == "flow_not_found"
 
 
-async def test_a_refused_request_is_logged_with_its_field_and_without_its_values(
+async def test_a_rejected_request_is_logged_with_its_field_and_without_its_values(
     config: NatsBackendConfig, log_stream: io.StringIO
 ) -> None:
     async with running_gateway(config) as gateway:
-        answer = await gateway.http.post("/runs", json={"flow_name": "f", "tag": SECRET + "."})
-        assert answer.status_code == 422
+        response = await gateway.http.post("/runs", json={"flow_name": "f", "tag": SECRET + "."})
+        assert response.status_code == 422
         source = f"version: 1\nflow: {{graph: a, defaults: {{password: !!binary {SECRET}}}}}\n"
         assert (await gateway.submit_yaml(source)).status_code == 422
     line = with_error(log_stream, 2)

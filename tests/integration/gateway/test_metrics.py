@@ -59,9 +59,9 @@ class Scrape:
 
 
 async def scrape(gateway: RunningGateway) -> Scrape:
-    answer = await gateway.http.get("/metrics")
-    assert answer.status_code == 200, answer.text
-    return Scrape(answer.text)
+    response = await gateway.http.get("/metrics")
+    assert response.status_code == 200, response.text
+    return Scrape(response.text)
 
 
 async def scrape_when(
@@ -94,14 +94,14 @@ async def test_a_fresh_server_has_every_metric_and_counts_nothing(gateway: Runni
 
 
 async def test_the_answer_is_prometheus_text_with_help_and_type_of_each_row(gateway: RunningGateway) -> None:
-    answer = await gateway.http.get("/metrics")
-    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    response = await gateway.http.get("/metrics")
+    assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     for metric in METRICS:
-        assert f"# HELP {metric.name} {metric.help}\n" in answer.text
-        assert f"# TYPE {metric.name} {metric.kind}\n" in answer.text
-    told = {line.split()[2] for line in answer.text.splitlines() if line.startswith("# TYPE ")}
-    assert told == {metric.name for metric in METRICS}
-    [build] = [line for line in answer.text.splitlines() if line.startswith("pyoco_build_info")]
+        assert f"# HELP {metric.name} {metric.help}\n" in response.text
+        assert f"# TYPE {metric.name} {metric.kind}\n" in response.text
+    reported = {line.split()[2] for line in response.text.splitlines() if line.startswith("# TYPE ")}
+    assert reported == {metric.name for metric in METRICS}
+    [build] = [line for line in response.text.splitlines() if line.startswith("pyoco_build_info")]
     assert f'version="{__version__}"' in build
 
 
@@ -159,7 +159,7 @@ async def test_workers_and_their_slots_are_counted(
         await gateway.ends(run_id)
 
 
-async def test_waiting_jobs_and_their_age_are_told_by_tag(
+async def test_waiting_jobs_and_their_age_are_reported_by_tag(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     # One tag that no worker ever served, and one that had a worker.
@@ -218,7 +218,7 @@ async def aged(connection: Connection, *, in_work: int, waiting: int) -> Any:
     return await eventually(there, describe=f"{in_work} in work, {waiting} waiting")
 
 
-async def test_only_the_longest_queues_are_told(config: NatsBackendConfig) -> None:
+async def test_only_the_longest_queues_are_reported(config: NatsBackendConfig) -> None:
     async with connected(config) as connection:
         queue = WorkQueue(connection)
         for number in range(6):
@@ -268,7 +268,7 @@ async def test_an_error_of_the_gateway_counts_as_500(
     assert found.value("pyoco_http_requests_total", method="GET", route="/workers", status="500") == 1
 
 
-async def test_what_the_sweep_did_is_counted(config: NatsBackendConfig) -> None:
+async def test_sweep_actions_are_counted(config: NatsBackendConfig) -> None:
     quick = replace(config, sweep_interval_sec=0.2)
     async with running_gateway(quick) as gateway:
         # Nobody has published the job of this run.
@@ -316,7 +316,7 @@ async def test_a_scrape_costs_the_same_however_many_runs_there_are(
     assert await requests_of_a_scrape(101) < few + 20
 
 
-async def test_while_the_index_is_being_made_the_runs_are_not_counted(
+async def test_while_the_index_is_being_built_the_runs_are_not_counted(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def not_ready(*_: object) -> None:
@@ -359,7 +359,7 @@ def told_by(timings: RunTimings) -> Scrape:
     return Scrape(page.text().decode())
 
 
-def test_a_run_is_counted_once_however_often_it_is_told() -> None:
+def test_a_run_is_counted_once_however_often_it_is_reported() -> None:
     timings = RunTimings()
     job = new_job(flow_name="etl", tag="default")
     began = job.submitted_at + 2
@@ -399,7 +399,7 @@ def test_a_run_that_never_began_has_ended_but_took_no_time() -> None:
     assert found.value("pyoco_run_duration_seconds_count", flow="etl") is None
 
 
-def test_nobody_can_make_the_page_longer_by_inventing_flows() -> None:
+def test_the_number_of_flow_labels_is_bounded() -> None:
     timings = RunTimings()
     for number in range(MAX_FLOWS + 20):
         job = new_job(flow_name=f"flow-{number}", tag="default")

@@ -15,10 +15,10 @@ JSON = '{"flow_name": "noop"}'
 ATTACKER = "https://attacker.example"
 
 
-def problem_of(answer: httpx.Response, header: str, value: str) -> str:
+def problem_of(response: httpx.Response, header: str, value: str) -> str:
     """The message of a refusal, which must name the header and its value."""
-    assert answer.status_code == 403, answer.text
-    body = answer.json()
+    assert response.status_code == 403, response.text
+    body = response.json()
     assert body["err_id"] == "ERR-PYOCO-0033"
     (problem,) = body["errors"]
     assert (problem["field"], problem["value"]) == (header, repr(value))
@@ -40,8 +40,8 @@ async def runs_of(gateway: RunningGateway) -> int:
 )
 async def test_a_page_of_another_site_submits_nothing(gateway: RunningGateway, content_type: str) -> None:
     headers = {"Origin": ATTACKER, "Content-Type": content_type, "Sec-Fetch-Site": "cross-site"}
-    answer = await gateway.http.post("/runs", content=JSON, headers=headers)
-    assert "another site" in problem_of(answer, "Origin", ATTACKER)
+    response = await gateway.http.post("/runs", content=JSON, headers=headers)
+    assert "another site" in problem_of(response, "Origin", ATTACKER)
     assert await runs_of(gateway) == 0
 
 
@@ -49,8 +49,8 @@ async def test_a_page_of_another_site_submits_nothing(gateway: RunningGateway, c
 async def test_another_port_and_a_page_without_a_site_are_other_sites(
     gateway: RunningGateway, origin: str
 ) -> None:
-    answer = await gateway.http.post("/runs", content=JSON, headers={"Origin": origin})
-    problem_of(answer, "Origin", origin)
+    response = await gateway.http.post("/runs", content=JSON, headers={"Origin": origin})
+    problem_of(response, "Origin", origin)
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,17 @@ async def test_another_port_and_a_page_without_a_site_are_other_sites(
 async def test_every_request_that_changes_something_is_checked(
     gateway: RunningGateway, method: str, path: str
 ) -> None:
-    answer = await gateway.http.request(method, path, headers={"Origin": ATTACKER})
-    problem_of(answer, "Origin", ATTACKER)
+    response = await gateway.http.request(method, path, headers={"Origin": ATTACKER})
+    problem_of(response, "Origin", ATTACKER)
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_without_an_origin_the_browser_s_other_word_counts(gateway: RunningGateway, site: str) -> None:
-    answer = await gateway.http.post("/runs", content=JSON, headers={"Sec-Fetch-Site": site})
-    problem_of(answer, "Sec-Fetch-Site", site)
+async def test_sec_fetch_site_is_used_without_origin(gateway: RunningGateway, site: str) -> None:
+    response = await gateway.http.post("/runs", content=JSON, headers={"Sec-Fetch-Site": site})
+    problem_of(response, "Sec-Fetch-Site", site)
 
 
-async def test_our_own_page_and_a_typed_address_are_let_in(gateway: RunningGateway) -> None:
+async def test_the_dashboard_and_a_typed_address_are_accepted(gateway: RunningGateway) -> None:
     for headers in (
         {"Origin": own_origin(gateway), "Sec-Fetch-Site": "same-origin"},
         {"Sec-Fetch-Site": "none"},
@@ -86,13 +86,13 @@ async def test_curl_needs_no_header(gateway: RunningGateway, content_type: str |
 
 
 @pytest.mark.parametrize("path", ["/runs", "/workers", "/metrics", "/health", "/", "/openapi.json", "/none"])
-async def test_a_name_that_was_pointed_at_us_reads_nothing(gateway: RunningGateway, path: str) -> None:
+async def test_dns_rebinding_is_rejected(gateway: RunningGateway, path: str) -> None:
     """DNS rebinding: for the browser, the attacker's page and this gateway are one site."""
-    answer = await gateway.http.get(path, headers={"Host": "rebound.attacker.example:8000"})
-    assert "is not a name of this gateway" in problem_of(answer, "Host", "rebound.attacker.example:8000")
+    response = await gateway.http.get(path, headers={"Host": "rebound.attacker.example:8000"})
+    assert "is not a name of this gateway" in problem_of(response, "Host", "rebound.attacker.example:8000")
 
 
-async def test_a_rebound_name_changes_nothing_either(gateway: RunningGateway) -> None:
+async def test_dns_rebinding_cannot_change_anything(gateway: RunningGateway) -> None:
     headers = {"Host": "rebound.example", "Origin": "http://rebound.example", "Sec-Fetch-Site": "same-origin"}
     problem_of(await gateway.http.post("/runs", content=JSON, headers=headers), "Host", "rebound.example")
     assert await runs_of(gateway) == 0
@@ -103,12 +103,12 @@ async def test_a_rebound_name_changes_nothing_either(gateway: RunningGateway) ->
     ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000", "10.0.0.5", "dash.localhost", "localhost.",
      socket.gethostname()],
 )  # fmt: skip
-async def test_addresses_and_the_machine_s_own_names_are_taken(gateway: RunningGateway, host: str) -> None:
+async def test_addresses_and_the_machine_s_own_names_are_accepted(gateway: RunningGateway, host: str) -> None:
     for _ in range(2):  # the second time from memory
         assert (await gateway.http.get("/runs", headers={"Host": host})).status_code == 200
 
 
-def test_what_only_looks_like_an_address_or_an_own_name_is_none() -> None:
+def test_lookalike_hosts_are_rejected() -> None:
     trusted = TrustedHosts("gateway.example.com, *.inner.example")
     for host in (
         "127.0.0.1.attacker.example", "[::1].attacker.example", "localhost.attacker.example", "[localhost",
@@ -120,36 +120,36 @@ def test_what_only_looks_like_an_address_or_an_own_name_is_none() -> None:
         assert trusted.is_own(host), host
 
 
-async def test_an_allowed_name_is_taken_as_host_and_as_origin(config: NatsBackendConfig) -> None:
+async def test_an_allowed_name_is_accepted_as_host_and_as_origin(config: NatsBackendConfig) -> None:
     """A proxy calls us by another name than the browser calls the proxy."""
     async with running_gateway(replace(config, http_allowed_hosts="pyoco.example.com")) as gateway:
         for headers in (
             {"Host": "pyoco.example.com", "Origin": "https://pyoco.example.com"},
             {"Origin": "https://pyoco.example.com", "Sec-Fetch-Site": "same-origin"},
         ):
-            answer = await gateway.http.post("/runs", content=JSON, headers=headers)
-            assert answer.status_code == 200, answer.text
-        answer = await gateway.http.get("/runs", headers={"Host": "other.example.com"})
-        problem_of(answer, "Host", "other.example.com")
+            response = await gateway.http.post("/runs", content=JSON, headers=headers)
+            assert response.status_code == 200, response.text
+        response = await gateway.http.get("/runs", headers={"Host": "other.example.com"})
+        problem_of(response, "Host", "other.example.com")
 
 
 async def test_a_star_takes_every_host_but_no_other_site(config: NatsBackendConfig) -> None:
     async with running_gateway(replace(config, http_allowed_hosts="*")) as gateway:
         assert (await gateway.http.get("/runs", headers={"Host": "any.example"})).status_code == 200
-        answer = await gateway.http.post("/runs", content=JSON, headers={"Origin": ATTACKER})
-        problem_of(answer, "Origin", ATTACKER)
+        response = await gateway.http.post("/runs", content=JSON, headers={"Origin": ATTACKER})
+        problem_of(response, "Origin", ATTACKER)
 
 
-async def test_with_keys_the_key_is_what_counts(config: NatsBackendConfig) -> None:
+async def test_with_keys_the_origin_is_not_checked(config: NatsBackendConfig) -> None:
     key = await new_key(config)
     async with running_gateway(replace(config, http_auth_mode="api_key")) as gateway:
         headers = {"Host": "any.example", "Origin": ATTACKER}
         assert (await gateway.http.post("/runs", content=JSON, headers=headers)).status_code == 401
-        answer = await gateway.http.post("/runs", content=JSON, headers={**headers, **key.header})
-        assert answer.status_code == 200
+        response = await gateway.http.post("/runs", content=JSON, headers={**headers, **key.header})
+        assert response.status_code == 200
 
 
-async def test_what_was_refused_is_counted(gateway: RunningGateway) -> None:
+async def test_rejected_requests_are_counted(gateway: RunningGateway) -> None:
     await gateway.http.post("/runs", content=JSON, headers={"Origin": ATTACKER})
     page = (await gateway.http.get("/metrics")).text
     assert 'method="POST",route="none",status="403"' in page

@@ -26,13 +26,13 @@ from tests.support.waiting import eventually
 
 
 async def overview(gateway: RunningGateway, window: str = "24h") -> dict[str, Any]:
-    answer = await gateway.http.get("/overview", params={"window": window})
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
+    response = await gateway.http.get("/overview", params={"window": window})
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
     return found
 
 
-async def test_a_fresh_server_tells_zeros(gateway: RunningGateway) -> None:
+async def test_a_fresh_server_reports_zeros(gateway: RunningGateway) -> None:
     found = await overview(gateway)
     assert found["statuses"] == dict.fromkeys(RunStatus, 0)
     assert [stretch["completed"] for stretch in found["ended"]] == [0] * 49
@@ -88,7 +88,7 @@ async def test_runs_are_counted_where_they_ended(
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-async def test_the_last_stretch_is_that_of_now(gateway: RunningGateway, window: str) -> None:
+async def test_the_last_bucket_ends_now(gateway: RunningGateway, window: str) -> None:
     found = await overview(gateway, window)
     assert found["window"] == window
     begins = [stretch["at"] for stretch in found["ended"]]
@@ -127,7 +127,7 @@ async def test_queues_say_how_old_they_are_and_who_serves_them(gateway: RunningG
     }
 
 
-async def test_each_tenant_is_told_of_its_own(config: NatsBackendConfig) -> None:
+async def test_each_tenant_is_reported_of_its_own(config: NatsBackendConfig) -> None:
     async with having_tenants(config, "acme", "rival", "the-operator") as (acme, rival, operator):
         failed = ended(RunStatus.FAILED, at=time.time(), flow_name="acmes", tag="acmes", tenant_id="acme")
         await write(acme.inside.runs.store, failed)
@@ -142,15 +142,15 @@ async def test_each_tenant_is_told_of_its_own(config: NatsBackendConfig) -> None
 
 
 @pytest.mark.parametrize("query", [{"window": "2h"}, {"windows": "1h"}])
-async def test_an_unknown_window_is_refused(gateway: RunningGateway, query: dict[str, str]) -> None:
-    answer = await gateway.http.get("/overview", params=query)
-    problem = assert_problem(answer, 422, 17)
+async def test_an_unknown_window_is_rejected(gateway: RunningGateway, query: dict[str, str]) -> None:
+    response = await gateway.http.get("/overview", params=query)
+    problem = assert_problem(response, 422, 17)
     [field] = problem["errors"]
     assert field["field"] in query
     assert "expected" in field["message"]
 
 
-async def test_those_who_ask_at_once_share_one_answer_for_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_requests_share_one_response(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     found: list[int] = []
@@ -167,7 +167,7 @@ async def test_those_who_ask_at_once_share_one_answer_for_a_second(monkeypatch: 
     assert await kept.get("key", find) == b"2"
 
 
-async def test_what_could_not_be_found_is_looked_for_again() -> None:
+async def test_a_failed_computation_is_repeated() -> None:
     async def fail() -> bytes:
         raise ConnectionError
 
@@ -184,10 +184,10 @@ async def test_a_new_run_is_counted_without_a_restart(gateway: RunningGateway) -
     assert (await overview(gateway))["statuses"]["PENDING"] == 0
     await gateway.submit("noop")
 
-    async def told() -> bool:
+    async def reported() -> bool:
         return bool((await overview(gateway))["statuses"]["PENDING"])
 
-    await eventually(told, describe="the run is counted")
+    await eventually(reported, describe="the run is counted")
 
 
 @pytest.mark.parametrize(("flows", "steps_each"), [(10, 15), (2000, 50)])

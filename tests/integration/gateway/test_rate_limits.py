@@ -33,7 +33,7 @@ def test_a_burst_is_free_and_then_the_rate_holds(clock: Clock) -> None:
     assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 0.5]
 
 
-def test_who_is_refused_does_not_have_to_wait_longer_for_asking_again(clock: Clock) -> None:
+def test_rejected_requests_take_no_tokens(clock: Clock) -> None:
     buckets = TokenBuckets(per_sec=1, burst=1, clock=clock)
     buckets.take("a")
     for _ in range(5):
@@ -64,9 +64,9 @@ def test_no_number_of_callers_takes_more_than_so_much_memory(
 async def test_too_many_requests_are_429_with_the_time_to_wait(config: NatsBackendConfig) -> None:
     limited = replace(config, http_rate_limit=0.1, http_rate_limit_burst=3)
     async with running_gateway(limited) as gateway:
-        answers = [await gateway.http.get("/workers") for _ in range(4)]
-        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
-        refused = answers[-1]
+        responses = [await gateway.http.get("/workers") for _ in range(4)]
+        assert [response.status_code for response in responses] == [200, 200, 200, 429]
+        refused = responses[-1]
         assert 1 <= int(refused.headers["retry-after"]) <= 10
         body = refused.json()
         assert body["err_id"] == "ERR-PYOCO-0034"

@@ -74,8 +74,8 @@ async def test_a_gateway_does_not_observe_the_start_of_a_run_that_is_retried_aft
             await late.respond(run.wait_id, Answer(payload=1), ANYBODY, Actor())
     async with running_gateway(config) as gateway:
         await gateway.inside.listing.lists.caught_up()
-        answer = await gateway.http.post(f"/runs/{run.run_id}/retry")
-        assert (answer.status_code, answer.json()["status"]) == (200, "WAITING_HUMAN")
+        response = await gateway.http.post(f"/runs/{run.run_id}/retry")
+        assert (response.status_code, response.json()["status"]) == (200, "WAITING_HUMAN")
         assert await observed(gateway) is None
         await rewrite(gateway, run.run_id, status=RunStatus.COMPLETED, end_time=time.time())
         assert await observed(gateway) is None

@@ -27,13 +27,13 @@ ALWAYS = {
 async def test_an_answer_of_the_api_may_do_nothing_in_a_browser(
     gateway: RunningGateway, path: str, status: int
 ) -> None:
-    answer = await gateway.http.get(path)
-    assert answer.status_code == status
-    assert ALWAYS.items() <= dict(answer.headers).items()
-    assert answer.headers["cache-control"] == "no-store"
-    assert "default-src 'none'" in answer.headers["content-security-policy"]
-    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-    assert "script-src" not in answer.headers["content-security-policy"]
+    response = await gateway.http.get(path)
+    assert response.status_code == status
+    assert ALWAYS.items() <= dict(response.headers).items()
+    assert response.headers["cache-control"] == "no-store"
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in response.headers["content-security-policy"]
+    assert "script-src" not in response.headers["content-security-policy"]
 
 
 @pytest.mark.parametrize("path", ["/", "/static/app.js"])
@@ -49,28 +49,28 @@ async def test_a_page_loads_nothing_from_elsewhere_and_has_no_inline_script(
     assert {rules[name] for name in ("frame-ancestors", "base-uri", "form-action")} == {"'none'"}
 
 
-async def test_a_refusal_has_them_too(gateway: RunningGateway) -> None:
-    answer = await gateway.http.get("/runs", headers={"Host": "elsewhere.example"})
-    assert answer.status_code == 403
-    assert ALWAYS.items() <= dict(answer.headers).items()
+async def test_a_rejection_has_them_too(gateway: RunningGateway) -> None:
+    response = await gateway.http.get("/runs", headers={"Host": "elsewhere.example"})
+    assert response.status_code == 403
+    assert ALWAYS.items() <= dict(response.headers).items()
 
 
-async def test_an_error_of_our_own_has_them_too(
+async def test_internal_errors_have_them_too(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: object) -> None:
         raise RuntimeError("broken for this test")
 
     monkeypatch.setattr("pyoco_server.http_api.routes.health_routes.gateway_of", broken)
-    answer = await gateway.http.get("/health")
-    assert answer.status_code == 500
-    assert "broken for this test" not in answer.text
-    assert ALWAYS.items() <= dict(answer.headers).items()
+    response = await gateway.http.get("/health")
+    assert response.status_code == 500
+    assert "broken for this test" not in response.text
+    assert ALWAYS.items() <= dict(response.headers).items()
 
 
 async def test_a_stream_of_events_says_itself_how_it_is_cached(gateway: RunningGateway) -> None:
     run_id = await gateway.submit("noop")
-    async with gateway.http.stream("GET", f"/runs/{run_id}/watch") as answer:
-        assert answer.status_code == 200
-        assert answer.headers.get_list("cache-control") == ["no-store"], "once, and not twice"
-        assert ALWAYS.items() <= dict(answer.headers).items()
+    async with gateway.http.stream("GET", f"/runs/{run_id}/watch") as response:
+        assert response.status_code == 200
+        assert response.headers.get_list("cache-control") == ["no-store"], "once, and not twice"
+        assert ALWAYS.items() <= dict(response.headers).items()

@@ -81,13 +81,13 @@ def gateway_url(nats_url: str, tmp_path: Path, collector: Collector) -> Iterator
 
 def test_a_run_is_one_trace_from_its_submit_to_its_tasks(gateway_url: str, collector: Collector) -> None:
     traceparent = f"00-{CALLERS_TRACE}-{CALLERS_SPAN}-01"
-    answer = httpx.post(
+    response = httpx.post(
         f"{gateway_url}/runs",
         json={"flow_name": "chain"},
         headers={"traceparent": traceparent},
         trust_env=False,
     )
-    run_id = answer.json()["run_id"]
+    run_id = response.json()["run_id"]
     with PyocoHttpClient(gateway_url) as client:
         assert client.wait(run_id, timeout_sec=20)["status"] == "COMPLETED"
     collector.heard_of("submit chain", "run chain")
@@ -103,7 +103,7 @@ def test_a_run_is_one_trace_from_its_submit_to_its_tasks(gateway_url: str, colle
     assert attributes(run)["pyoco.status"] == "COMPLETED"
 
 
-def test_a_failed_run_and_its_task_are_told_as_errors(gateway_url: str, collector: Collector) -> None:
+def test_a_failed_run_and_its_task_are_reported_as_errors(gateway_url: str, collector: Collector) -> None:
     with PyocoHttpClient(gateway_url) as client:
         run = client.submit_run("failing")
         assert client.wait(run["run_id"], timeout_sec=20)["status"] == "FAILED"
@@ -124,7 +124,7 @@ def test_tracing_without_its_packages_says_what_is_missing(nats_url: str, tmp_pa
     assert "`otel`" in ended.stderr
 
 
-def test_nothing_of_it_is_loaded_unless_it_is_wanted() -> None:
+def test_tracing_is_not_imported_unless_enabled() -> None:
     programs = "pyoco_server.cli.server.server_command, pyoco_server.cli.worker_command"
     program = f"import sys, {programs}; print('opentelemetry.sdk' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -40,9 +40,9 @@ STAYS_SEC = 600.0
 
 
 async def listed(gateway: RunningGateway, **query: object) -> list[str]:
-    answer = await gateway.http.get("/workers", params={name: str(value) for name, value in query.items()})
-    assert answer.status_code == 200, answer.text
-    return [each["worker_id"] for each in answer.json()]
+    response = await gateway.http.get("/workers", params={name: str(value) for name, value in query.items()})
+    assert response.status_code == 200, response.text
+    return [each["worker_id"] for each in response.json()]
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ async def test_the_query_says_which_workers_are_listed(
         ("limit=1&limit=2", "limit", "once"),
     ],
 )
-async def test_a_bad_query_is_refused_by_name(
+async def test_an_invalid_query_is_rejected_by_name(
     gateway: RunningGateway, query: str, field: str, says: str
 ) -> None:
     problem = assert_problem(await gateway.http.get(f"/workers?{query}"), 422, 19)
@@ -116,26 +116,26 @@ async def test_a_bad_query_is_refused_by_name(
     assert says in problem["errors"][0]["message"]
 
 
-async def test_a_worker_is_told_with_all_its_fields(
+async def test_a_worker_is_reported_with_all_its_fields(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config, worker_id="w-1", tags=["cpu", "gpu"], concurrency=2):
-        [told] = (await gateway.http.get("/workers")).json()
-        assert set(told) == SPEC_FIELDS | MORE_FIELDS
-        assert await worker(gateway, "w-1") | {"last_seen_at": 0, "last_heartbeat_at": 0} == told | {
+        [reported] = (await gateway.http.get("/workers")).json()
+        assert set(reported) == SPEC_FIELDS | MORE_FIELDS
+        assert await worker(gateway, "w-1") | {"last_seen_at": 0, "last_heartbeat_at": 0} == reported | {
             "last_seen_at": 0,
             "last_heartbeat_at": 0,
         }
-        assert (told["worker_id"], told["state"], told["tags"]) == ("w-1", "IDLE", ["cpu", "gpu"])
-        assert (told["slots"], told["slots_busy"], told["current_run_ids"]) == (2, 0, [])
-        assert (told["hidden"], told["paused"], told["draining"]) == (False, False, False)
-        assert (told["version"], told["stop_reason"]) == (__version__, None)
-        assert told["pyoco_version"].startswith("0.8")
+        assert (reported["worker_id"], reported["state"], reported["tags"]) == ("w-1", "IDLE", ["cpu", "gpu"])
+        assert (reported["slots"], reported["slots_busy"], reported["current_run_ids"]) == (2, 0, [])
+        assert (reported["hidden"], reported["paused"], reported["draining"]) == (False, False, False)
+        assert (reported["version"], reported["stop_reason"]) == (__version__, None)
+        assert reported["pyoco_version"].startswith("0.8")
         run_id = await gateway.submit("noop", tag="gpu")
         await gateway.ends(run_id)
         after = await worker_is(gateway, "w-1", last_run_id=run_id, state="IDLE")
         assert after["last_run_status"] == "COMPLETED"
-        assert after["last_progress_at"] >= told["last_seen_at"]
+        assert after["last_progress_at"] >= reported["last_seen_at"]
     assert await listed(gateway) == []
     assert await listed(gateway, state="STOPPED_GRACEFUL") == ["w-1"]
 
@@ -183,11 +183,11 @@ async def test_a_record_that_cannot_be_read_does_not_hide_the_others(
     await put_record(five.inside.connection, b"{not json", key="broken")
     assert await listed(five) == ["busy", "idle"]
     assert "broken" in caplog.text
-    for answer in (
+    for response in (
         await five.http.get("/workers/broken"),
         await five.http.patch("/workers/broken", json={"hidden": True}),
     ):
-        assert "cannot be read" in assert_problem(answer, 404, 20)["detail"]
+        assert "cannot be read" in assert_problem(response, 404, 20)["detail"]
 
 
 async def test_a_deleted_record_is_not_listed(five: RunningGateway) -> None:
@@ -203,8 +203,8 @@ async def test_a_deleted_record_is_not_listed(five: RunningGateway) -> None:
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
 async def test_an_unknown_worker_is_not_found(five: RunningGateway, method: str, worker_id: str) -> None:
     body = {"json": {"hidden": True}} if method == "PATCH" else {}
-    answer = await five.http.request(method, f"/workers/{worker_id}", **body)  # type: ignore[arg-type]
-    assert_problem(answer, 404, 20)
+    response = await five.http.request(method, f"/workers/{worker_id}", **body)  # type: ignore[arg-type]
+    assert_problem(response, 404, 20)
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,12 @@ async def test_an_unknown_worker_is_not_found(five: RunningGateway, method: str,
         (b'{"hidden": true, "x": "' + b"x" * 20_000 + b'"}', "", "larger than"),
     ],
 )
-async def test_a_bad_patch_names_the_field_and_changes_nothing(
+async def test_an_invalid_patch_names_the_field_and_changes_nothing(
     five: RunningGateway, body: bytes, field: str, says: str
 ) -> None:
     before = await worker(five, "idle")
-    answer = await five.http.patch("/workers/idle", content=body)
-    problem = assert_problem(answer, 422, 19)
+    response = await five.http.patch("/workers/idle", content=body)
+    problem = assert_problem(response, 422, 19)
     assert problem["errors"][0]["field"] == field
     assert says in problem["errors"][0]["message"]
     assert await worker(five, "idle") == before
@@ -236,10 +236,10 @@ async def test_a_bad_patch_names_the_field_and_changes_nothing(
 
 async def test_hiding_takes_a_worker_out_of_the_list_and_showing_puts_it_back(five: RunningGateway) -> None:
     before = time.time()
-    told = await ask(five, "idle", hidden=True)
-    assert set(told) == {"worker_id", "hidden", "paused", "draining", "state", "updated_at"}
-    assert (told["worker_id"], told["hidden"], told["paused"]) == ("idle", True, False)
-    assert before <= told["updated_at"] <= time.time()
+    reported = await ask(five, "idle", hidden=True)
+    assert set(reported) == {"worker_id", "hidden", "paused", "draining", "state", "updated_at"}
+    assert (reported["worker_id"], reported["hidden"], reported["paused"]) == ("idle", True, False)
+    assert before <= reported["updated_at"] <= time.time()
     assert await listed(five) == ["busy"]
     assert (await ask(five, "idle", hidden=True))["hidden"] is True
     assert (await ask(five, "idle", hidden=False))["hidden"] is False
@@ -249,17 +249,17 @@ async def test_hiding_takes_a_worker_out_of_the_list_and_showing_puts_it_back(fi
 async def test_a_patch_changes_only_what_it_names(five: RunningGateway) -> None:
     await ask(five, "idle", hidden=True)
     assert (await ask(five, "idle", paused=True))["hidden"] is True
-    told = await ask(five, "idle", hidden=False)
-    assert (told["hidden"], told["paused"]) == (False, True)
+    reported = await ask(five, "idle", hidden=False)
+    assert (reported["hidden"], reported["paused"]) == (False, True)
 
 
-async def test_who_has_stopped_is_not_asked_to_drain(five: RunningGateway) -> None:
-    told = await ask(five, "stopped", drain=True)
-    assert (told["draining"], told["state"]) == (False, "STOPPED_GRACEFUL")
+async def test_a_stopped_worker_is_not_asked_to_drain(five: RunningGateway) -> None:
+    reported = await ask(five, "stopped", drain=True)
+    assert (reported["draining"], reported["state"]) == (False, "STOPPED_GRACEFUL")
     assert (await ask(five, "gone", drain=True))["draining"] is True
 
 
-async def test_nobody_s_change_is_lost_however_they_meet(config: NatsBackendConfig) -> None:
+async def test_concurrent_worker_changes_are_all_kept(config: NatsBackendConfig) -> None:
     """A worker that writes without a pause, and two gateways that change different things."""
     async with connected(config) as connection:
         now = time.time()
@@ -296,7 +296,7 @@ async def test_nobody_s_change_is_lost_however_they_meet(config: NatsBackendConf
         assert (stored.hidden, stored.paused, stored.slots_busy) == (True, True, 59)
 
 
-async def test_who_has_changed_a_worker_sees_it_even_if_a_replica_lags(
+async def test_a_worker_change_is_read_back_despite_replica_lag(
     five: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = five.inside.workers
@@ -328,11 +328,11 @@ async def test_hidden_and_paused_survive_heartbeats_and_a_restart(
             return bool(heard > since + 2 * config.worker_heartbeat_interval_sec)
 
         await eventually(heard_twice_since, describe="the worker wrote its record again")
-        told = await worker(gateway)
-        assert (told["hidden"], told["paused"]) == (True, True)
+        reported = await worker(gateway)
+        assert (reported["hidden"], reported["paused"]) == (True, True)
     async with serving_worker(config):
-        told = await worker_is(gateway, state="IDLE")
-        assert (told["hidden"], told["paused"]) == (True, True)
+        reported = await worker_is(gateway, state="IDLE")
+        assert (reported["hidden"], reported["paused"]) == (True, True)
 
 
 async def test_without_nats_the_answer_is_503(own_nats: NatsServer, config: NatsBackendConfig) -> None:
@@ -340,10 +340,10 @@ async def test_without_nats_the_answer_is_503(own_nats: NatsServer, config: Nats
     async with running_gateway(config) as gateway:
         assert await listed(gateway) == []
         own_nats.stop()
-        answers: list[httpx.Response] = [
+        responses: list[httpx.Response] = [
             await gateway.http.get("/workers"),
             await gateway.http.get("/workers/w"),
             await gateway.http.patch("/workers/w", json={"hidden": True}),
         ]
-        for answer in answers:
-            assert_problem(answer, 503, 3)
+        for response in responses:
+            assert_problem(response, 503, 3)

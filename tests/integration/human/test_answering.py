@@ -54,7 +54,7 @@ async def rejected(
 # What counts
 
 
-async def test_an_answer_is_kept_told_of_and_makes_the_run_go_on(
+async def test_an_answer_is_kept_reported_of_and_makes_the_run_continue(
     connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection, {"schema": NUMBER}, tenant_id="acme")
@@ -140,7 +140,7 @@ async def test_a_double_click_has_one_continuation_and_one_receipt(
     assert await run.kinds() == ["opened", "answered"]
 
 
-async def test_the_receipt_is_given_when_the_run_is_over_as_well(
+async def test_the_receipt_is_repeated_after_the_run_has_ended(
     connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection)
@@ -171,7 +171,7 @@ async def test_keys_in_another_order_and_other_forms_of_a_character_are_the_same
         payload(1),
     ],
 )
-async def test_anything_else_is_told_who_decided_and_when(
+async def test_another_answer_is_told_who_decided(
     connection: Connection, answers: AnswerHandler, other: Answer
 ) -> None:
     run = await waiting_run(connection)
@@ -214,7 +214,7 @@ async def test_two_answers_on_two_gateways_have_one_winner(config: NatsBackendCo
 # What does not count
 
 
-async def test_what_is_no_answer_leaves_the_wait_open(connection: Connection, answers: AnswerHandler) -> None:
+async def test_an_invalid_answer_leaves_the_wait_open(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, {"schema": NUMBER})
     error = await rejected(answers, run, payload({"n": "x"}), InvalidAnswer)
     assert [problem.field for problem in error.problems] == ["payload.n"]
@@ -225,9 +225,7 @@ async def test_what_is_no_answer_leaves_the_wait_open(connection: Connection, an
     await answers.respond(run.wait_id, payload({"n": 1}), ANYBODY, ANN)
 
 
-async def test_a_schema_that_is_none_refuses_every_answer_and_says_so(
-    connection: Connection, answers: AnswerHandler
-) -> None:
+async def test_an_invalid_schema_rejects_every_answer(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, {"schema": {"type": "strin"}})
     error = await rejected(answers, run, payload("x"), InvalidAnswer)
     assert "the schema of this wait" in str(error.problems[0])
@@ -258,7 +256,7 @@ async def test_an_answer_that_nats_does_not_take_leaves_the_wait_open(
     assert "too large" in str(error.problems[0])
 
 
-async def test_what_nobody_asked_is_not_found_in_the_same_way_as_what_is_another_s(
+async def test_unknown_waits_and_waits_of_others_are_the_same_404(
     connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection, tenant_id="acme")
@@ -281,9 +279,7 @@ async def test_what_nobody_asked_is_not_found_in_the_same_way_as_what_is_another
     assert await run.kinds() == ["opened"]
 
 
-async def test_only_an_assignee_may_answer_where_keys_are_asked_for(
-    connection: Connection, answers: AnswerHandler
-) -> None:
+async def test_only_an_assignee_may_answer_with_keys(connection: Connection, answers: AnswerHandler) -> None:
     by_id, by_name, off = [
         await waiting_run(connection, {"assignees": assignees}, tenant_id="acme")
         for assignees in (["key-ann"], ["x", "ann"], ["ann"])
@@ -373,7 +369,7 @@ async def test_a_decision_counts_when_nothing_of_what_follows_can_be_done(
     assert len(await run.jobs()) == 1
 
 
-async def test_when_nats_is_away_nothing_is_decided(
+async def test_when_nats_is_unreachable_nothing_is_decided(
     connection: Connection, answers: AnswerHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection)

@@ -48,7 +48,7 @@ async def queued(gateway: RunningGateway) -> int:
     return (await stream_state(connection, connection.config.work_stream)).messages
 
 
-async def test_a_run_waits_and_goes_on_with_the_answer(
+async def test_a_run_waits_and_continues_with_the_answer(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes"
@@ -183,7 +183,7 @@ async def test_a_cancel_ends_a_question_beside_running_work(
     assert [wait.state for wait in await waits_of(gateway, run_id)] == [WaitState.CANCELLED]
 
 
-async def test_nobody_needs_to_answer_what_another_branch_has_made_needless(
+async def test_a_wait_is_cancelled_when_the_run_ends_without_it(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config):
@@ -193,7 +193,7 @@ async def test_nobody_needs_to_answer_what_another_branch_has_made_needless(
     assert [wait.state for wait in await waits_of(gateway, run["run_id"])] == [WaitState.CANCELLED]
 
 
-async def test_a_default_answers_and_the_run_goes_on(
+async def test_a_default_answers_and_the_run_continues(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config):
@@ -203,7 +203,7 @@ async def test_a_default_answers_and_the_run_goes_on(
     assert records["ask_or_default"]["output"] == "nobody was there"
 
 
-async def test_nobody_answers_and_the_run_fails_and_can_be_asked_again(
+async def test_an_expired_wait_fails_the_run_which_can_be_retried(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes"
@@ -281,7 +281,7 @@ async def job_again(gateway: RunningGateway, run_id: str) -> Job:
     return job_of(stored.snapshot, None)
 
 
-async def test_what_a_run_waits_for_does_not_count_against_its_limit(config: NatsBackendConfig) -> None:
+async def test_waiting_does_not_count_against_the_run_timeout(config: NatsBackendConfig) -> None:
     attentive = replace(config, sweep_interval_sec=0.1)
     async with running_gateway(attentive) as gateway, serving_worker(attentive):
         run_id = await gateway.submit("ask", timeout_sec=3600)
@@ -346,7 +346,7 @@ async def test_a_job_that_comes_again_does_not_wake_a_run_that_waits(
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_what_a_flow_does_not_ask_any_more_is_taken_back(
+async def test_a_wait_that_the_flow_no_longer_asks_is_cancelled(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     """New code has another name for its question; another branch makes the run go on with it."""
@@ -411,7 +411,7 @@ async def test_an_outage_while_a_run_comes_to_wait_loses_nothing_that_it_has_don
     assert notes.read_text().split() == ["prepared"]
 
 
-async def test_a_worker_that_does_not_know_yet_that_it_was_asked_again_asks_the_leader(
+async def test_a_worker_that_does_not_know_yet_that_it_was_reopened_asks_the_leader(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     """A replica may lag behind: it shows the question that nobody had answered in time."""

@@ -70,7 +70,7 @@ def test_every_input_can_be_a_reference() -> None:
     assert set(check_flow_yaml(source.encode()).tasks["approve"].inputs) == set(names)
 
 
-def test_a_missing_message_is_told_where_the_task_is() -> None:
+def test_a_missing_message_is_reported_where_the_task_is() -> None:
     source = asking("      schema: {type: string}\n")
     problem = the_problem(source)
     assert problem.field == "tasks.approve.inputs.message"
@@ -101,7 +101,7 @@ def test_a_task_without_inputs_misses_its_message() -> None:
         ("default", "[$ctx.params.amount]", "a whole input"),
     ],
 )
-def test_a_wrong_input_is_told_with_its_place(name: str, value: str, why: str) -> None:
+def test_an_invalid_input_is_reported_with_its_place(name: str, value: str, why: str) -> None:
     message = "" if name == "message" else "      message: Is it right?\n"
     source = asking(f"{message}      {name}: {value}\n")
     problem = the_problem(source)
@@ -111,7 +111,7 @@ def test_a_wrong_input_is_told_with_its_place(name: str, value: str, why: str) -
     assert text_at(source, problem) == value
 
 
-def test_schemas_that_would_take_long_to_check_are_refused() -> None:
+def test_schemas_that_would_take_long_to_check_are_rejected() -> None:
     properties = ", ".join(f"p{number}: {{type: integer}}" for number in range(4000))
     schema = f"{{type: object, properties: {{{properties}}}}}"
     problem = the_problem(asking(f"      message: Is it right?\n      schema: {schema}\n"))
@@ -130,24 +130,24 @@ def test_a_schema_that_many_questions_share_counts_once() -> None:
     assert len(flow.tasks) == 20
 
 
-def test_who_has_others_to_serve_is_told_that_a_schema_takes_time() -> None:
+def test_fast_only_rejects_files_with_schemas() -> None:
     with pytest.raises(SlowSchemaCheck):
         check_flow_yaml(asking("      message: a?\n      schema: {type: string}\n").encode(), fast_only=True)
     assert check_flow_yaml(asking("      message: a?\n").encode(), fast_only=True).tasks
 
 
-def test_an_unknown_input_is_told_with_the_nearest_one() -> None:
+def test_an_unknown_input_is_reported_with_the_nearest_one() -> None:
     problem = the_problem(asking("      message: Is it right?\n      shema: {type: string}\n"))
     assert problem.field == "tasks.approve.inputs.shema"
     assert "did you mean 'schema'?" in problem.message
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     source = asking("      timeout_ms: -1\n      schema: {type: strin}\n") + "extra: 1\n"
     assert len(problems_of(source)) == 4
 
 
-def test_an_unknown_task_of_the_server_is_refused() -> None:
+def test_an_unknown_task_of_the_server_is_rejected() -> None:
     source = "flow: {graph: approve}\ntasks:\n  approve: {use: pyoco/humam}\n"
     problem = the_problem(source)
     assert "did you mean 'pyoco/human'?" in problem.message
@@ -194,7 +194,7 @@ def test_only_its_own_inputs_reach_the_question() -> None:
     }
 
 
-async def test_a_wrong_question_is_refused_at_submit(gateway: RunningGateway) -> None:
+async def test_an_invalid_question_is_rejected_at_submit(gateway: RunningGateway) -> None:
     answer = await gateway.submit_yaml(asking("      schema: {type: strin}\n"))
     assert answer.status_code == 422, answer.text
     errors = {error["field"]: error for error in answer.json()["errors"]}
@@ -202,7 +202,7 @@ async def test_a_wrong_question_is_refused_at_submit(gateway: RunningGateway) ->
     assert (errors["tasks.approve.inputs.schema"]["line"], answer.json()["err_id"]) == (6, "ERR-PYOCO-0002")
 
 
-async def test_a_run_asks_and_goes_on_with_the_answer(
+async def test_a_run_asks_and_continues_with_the_answer(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(replace(config, callable_allow="tests.flows.*")):

@@ -76,7 +76,9 @@ async def test_first_all_that_is_open_then_each_change(gateway: RunningGateway) 
     await eventually(lambda: gateway.inside.waits.inbox.followers == 0, describe="nobody follows")
 
 
-async def test_a_change_is_told_at_once(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_is_reported_at_once(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Nothing is found by looking now and then: that would be too late.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     async with running_gateway(config) as gateway:
@@ -89,7 +91,7 @@ async def test_a_change_is_told_at_once(config: NatsBackendConfig, monkeypatch: 
                 await reads(reading, ("open", set()), *opened)
 
 
-async def test_who_comes_back_is_told_what_changed_meanwhile(gateway: RunningGateway) -> None:
+async def test_a_reconnect_receives_the_missed_changes(gateway: RunningGateway) -> None:
     await ready(gateway)
     one, _ = await ask(gateway.inside, "one", "two")
     async with reading_events(gateway.http, "/waits/watch") as reading:
@@ -101,7 +103,7 @@ async def test_who_comes_back_is_told_what_changed_meanwhile(gateway: RunningGat
         await reads(reading, ("closed", "one"), ("opened", "three"))
 
 
-async def test_who_comes_back_without_a_place_is_told_all_that_is_open(gateway: RunningGateway) -> None:
+async def test_a_reconnect_without_position_receives_all_open_waits(gateway: RunningGateway) -> None:
     await ready(gateway)
     one, two = await ask(gateway.inside, "one", "two")
     async with reading_events(gateway.http, "/waits/watch") as reading:
@@ -113,9 +115,7 @@ async def test_who_comes_back_without_a_place_is_told_all_that_is_open(gateway: 
 
 
 @pytest.mark.parametrize("place", ["00000000-1", "{bucket}-0"])
-async def test_a_place_that_leads_nowhere_begins_with_all_that_is_open(
-    gateway: RunningGateway, place: str
-) -> None:
+async def test_an_invalid_position_receives_all_open_waits(gateway: RunningGateway, place: str) -> None:
     await ready(gateway)
     await ask(gateway.inside, "one", "two")
     await gateway.http.get("/waits")
@@ -126,7 +126,7 @@ async def test_a_place_that_leads_nowhere_begins_with_all_that_is_open(
         await reads(reading, ("open", {"one", "two"}))
 
 
-async def test_who_comes_to_another_gateway_goes_on_there(config: NatsBackendConfig) -> None:
+async def test_a_position_is_valid_on_another_gateway(config: NatsBackendConfig) -> None:
     async with running_gateway(config) as one, running_gateway(config) as other:
         await ready(other)
         await ready(one)
@@ -154,7 +154,7 @@ async def test_the_inbox_never_shows_a_decided_wait(gateway: RunningGateway) -> 
             assert shown(reading) == {wait.wait_id for wait in left}
 
 
-async def test_when_the_index_is_made_anew_all_that_is_open_is_told_again(gateway: RunningGateway) -> None:
+async def test_a_rebuilt_index_sends_all_open_waits_again(gateway: RunningGateway) -> None:
     await ready(gateway)
     await ask(gateway.inside, "one")
     async with reading_events(gateway.http, "/waits/watch") as reading:
@@ -163,7 +163,7 @@ async def test_when_the_index_is_made_anew_all_that_is_open_is_told_again(gatewa
         await reads(reading, ("open", {"one"}), ("open", {"one"}))
 
 
-async def test_a_silent_inbox_says_that_it_is_there(
+async def test_an_idle_inbox_sends_heartbeats(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.http_api.streams.sse.KEEPALIVE_SEC", 0.05)
@@ -184,7 +184,7 @@ async def test_a_silent_inbox_says_that_it_is_there(
         ({}, {"Last-Event-ID": "x"}, "Last-Event-ID"),
     ],
 )
-async def test_what_is_not_understood_is_refused(
+async def test_invalid_queries_are_rejected(
     gateway: RunningGateway, query: dict[str, str], headers: dict[str, str], field: str
 ) -> None:
     answer = await gateway.http.get("/waits/watch", params=query, headers=headers)
@@ -238,7 +238,7 @@ async def tenants(config: NatsBackendConfig) -> AsyncIterator[list[Tenant]]:
         yield made
 
 
-async def test_each_tenant_is_told_of_its_own_waits(tenants: list[Tenant]) -> None:
+async def test_each_tenant_is_reported_of_its_own_waits(tenants: list[Tenant]) -> None:
     acme, rival, operator = tenants
     await ready(acme)
     [old] = await ask(acme.inside, "old", tenant_id="acme")
@@ -260,7 +260,7 @@ async def test_each_tenant_is_told_of_its_own_waits(tenants: list[Tenant]) -> No
         assert old.run_id.encode() not in of_rival.raw
 
 
-async def test_who_comes_back_is_not_told_of_others(tenants: list[Tenant]) -> None:
+async def test_a_reconnect_shows_no_waits_of_other_tenants(tenants: list[Tenant]) -> None:
     acme, rival, _ = tenants
     await ready(acme)
     async with reading_events(rival.http, "/waits/watch") as reading:
@@ -289,7 +289,7 @@ async def hub() -> InboxHub:
     return inbox
 
 
-async def test_only_the_newest_changes_are_kept_and_who_is_further_behind_reads_again(hub: InboxHub) -> None:
+async def test_an_old_position_is_lost(hub: InboxHub) -> None:
     waits = [a_wait(new_run_id(), f"n{number}") for number in range(4)]
     with hub.follow(None) as slow, hub.follow(None) as fast:
         slow.position, fast.position = hub.position(10), hub.position(11)
@@ -299,7 +299,7 @@ async def test_only_the_newest_changes_are_kept_and_who_is_further_behind_reads_
             await slow.next(0)
 
 
-async def test_who_knows_more_than_was_told_hears_what_comes_behind_it(hub: InboxHub) -> None:
+async def test_a_later_position_receives_only_later_changes(hub: InboxHub) -> None:
     """A list is as of a revision that the feed may tell a moment later."""
     one, two = a_wait(new_run_id(), "one"), a_wait(new_run_id(), "two")
     with hub.follow(None) as follower:
@@ -320,7 +320,7 @@ async def test_a_wait_that_is_removed_closes_if_it_was_open(hub: InboxHub) -> No
         assert (closed.revision, closed.opened) == (11, False)
 
 
-async def test_nobody_is_woken_for_what_others_have(hub: InboxHub) -> None:
+async def test_followers_wake_only_for_their_tenant(hub: InboxHub) -> None:
     with hub.follow("acme") as acme, hub.follow("rival") as rival:
         acme.position = rival.position = hub.position(10)
         hub.publish([change(11, a_wait(new_run_id(), tenant_id="acme"))])

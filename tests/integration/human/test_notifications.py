@@ -64,7 +64,7 @@ def verified(told: Told, secret: str) -> bool:
     return bool(shown["is_genuine"](told.headers, told.raw, secret))
 
 
-async def test_an_opened_wait_is_told_signed_and_with_a_link(
+async def test_an_opened_wait_is_reported_signed_and_with_a_link(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     wait = wait_record()
@@ -98,7 +98,7 @@ async def test_an_opened_wait_is_told_signed_and_with_a_link(
     }
 
 
-async def test_what_a_person_may_see_only_in_the_inbox_is_not_told(
+async def test_a_notification_has_no_schema_proposal_or_answer(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     actor = Actor(tenant_id="acme", api_key_id="k1", name="Ada", ip="10.9.8.7", user_agent="the-browser")
@@ -120,7 +120,7 @@ async def test_what_a_person_may_see_only_in_the_inbox_is_not_told(
     assert not [word for word in HIDDEN if word.encode() in told.raw]
 
 
-async def test_opened_answered_and_expired_are_told_and_nothing_else(
+async def test_opened_answered_and_expired_are_reported_and_nothing_else(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     wait = wait_record()
@@ -134,7 +134,7 @@ async def test_opened_answered_and_expired_are_told_and_nothing_else(
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 429, 500])
-async def test_an_event_that_was_not_taken_is_told_again_under_its_id(
+async def test_an_event_that_was_not_taken_is_sent_again_with_its_id(
     notifying: NatsBackendConfig, receiver: WebhookReceiver, status: int
 ) -> None:
     receiver.statuses = [status, status]
@@ -154,7 +154,7 @@ def test_pauses_grow_up_to_a_limit() -> None:
     assert 300 <= pauses[-1] <= 600
 
 
-async def test_a_receiver_that_does_not_answer_is_told_again(
+async def test_a_receiver_that_does_not_answer_is_sent_again(
     config: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     under_way: list[int] = [0]
@@ -181,7 +181,7 @@ async def test_a_receiver_that_does_not_answer_is_told_again(
     assert (outcomes[0], outcomes[-1]) == (DeliveryResult.FAILED, DeliveryResult.DELIVERED)
 
 
-async def test_a_receiver_that_is_gone_is_not_told_again(
+async def test_a_receiver_that_is_gone_is_not_reported_again(
     notifying: NatsBackendConfig, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver.statuses = [410]
@@ -219,9 +219,7 @@ async def test_an_old_event_is_tried_once_and_then_given_up(
     assert "503" in given_up(caplog)[0].getMessage()
 
 
-async def test_an_event_may_be_there_before_its_wait(
-    notifying: NatsBackendConfig, receiver: WebhookReceiver
-) -> None:
+async def test_an_event_may_precede_its_wait(notifying: NatsBackendConfig, receiver: WebhookReceiver) -> None:
     wait = wait_record()
     async with telling(notifying) as connection:
         await WaitEvents(connection).publish(event_of(wait))
@@ -250,7 +248,7 @@ async def test_an_event_whose_wait_is_gone_is_left_out(
     assert receiver.ids() == [event.event_id]
 
 
-async def test_two_gateways_tell_each_event_once(
+async def test_two_gateways_send_each_event_once(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     async with telling(notifying) as connection, telling(notifying):
@@ -275,7 +273,7 @@ async def test_a_receiver_that_hangs_holds_up_at_most_its_own_events(
     assert len(set(receiver.ids())) == 9
 
 
-async def test_what_was_not_taken_before_nats_restarts_is_told_after_it(
+async def test_notifications_survive_a_restart_of_nats(
     config: NatsBackendConfig, receiver: WebhookReceiver, own_nats: NatsServer
 ) -> None:
     receiver.statuses = [500]
@@ -298,7 +296,7 @@ async def test_what_was_not_taken_before_nats_restarts_is_told_after_it(
     assert set(receiver.ids()) == both
 
 
-async def test_without_a_receiver_nothing_is_kept_for_one(
+async def test_without_a_receiver_the_consumer_is_deleted(
     config: NatsBackendConfig, notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     async with telling(notifying) as connection:
@@ -324,7 +322,7 @@ async def test_without_a_receiver_nothing_is_kept_for_one(
     assert receiver.ids()[told_before:] == [event.event_id]
 
 
-async def test_a_consumer_that_somebody_deleted_is_made_again(
+async def test_a_deleted_consumer_is_recreated(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     async with telling(notifying) as connection:
@@ -336,7 +334,7 @@ async def test_a_consumer_that_somebody_deleted_is_made_again(
         await is_told(receiver)
 
 
-async def test_a_gateway_killed_before_its_yes_leaves_the_event_to_the_next(
+async def test_an_event_is_redelivered_when_its_gateway_is_killed(
     config: NatsBackendConfig, receiver: WebhookReceiver, tmp_path: Path
 ) -> None:
     settings = {
@@ -368,9 +366,7 @@ async def test_a_gateway_killed_before_its_yes_leaves_the_event_to_the_next(
     assert receiver.told[0].body["event"] == receiver.told[-1].body["event"]
 
 
-async def test_the_metrics_tell_what_became_of_tries(
-    notifying: NatsBackendConfig, receiver: WebhookReceiver
-) -> None:
+async def test_delivery_outcomes_are_counted(notifying: NatsBackendConfig, receiver: WebhookReceiver) -> None:
     receiver.statuses = [500, 204, 410]
     async with running_gateway(notifying) as gateway:
         connection = gateway.inside.connection

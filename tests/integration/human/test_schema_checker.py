@@ -82,13 +82,13 @@ async def loop_goes_on() -> AsyncIterator[None]:
     assert turns.longest_sec < 1.0
 
 
-async def test_a_pattern_that_never_ends_is_refused_and_the_loop_goes_on(checker: SchemaChecker) -> None:
+async def test_a_backtracking_pattern_does_not_block_the_loop(checker: SchemaChecker) -> None:
     async with loop_goes_on():
         said = await refusal(checker, SLOW_VALUE, ENDLESS)
     assert "takes longer than 0.5 s to check: simplify it" in said
 
 
-async def test_a_schema_that_multiplies_with_the_answer_is_not_tried_in_the_gateway(
+async def test_a_schema_that_multiplies_is_checked_in_a_process(
     checker: SchemaChecker,
 ) -> None:
     """Small, and each word of it harmless: 8 kB that take many seconds."""
@@ -102,7 +102,7 @@ async def test_a_schema_that_multiplies_with_the_answer_is_not_tried_in_the_gate
     assert pids(checker)
 
 
-async def test_slow_schemas_of_one_hold_up_nobody_else(checker: SchemaChecker) -> None:
+async def test_slow_schemas_of_one_owner_do_not_delay_others(checker: SchemaChecker) -> None:
     """Each takes half a second to be given up: all of them together several."""
     await checker.check("a", ENDLESS, at="payload", owner="bob")
     slow = [asyncio.create_task(refusal(checker, SLOW_VALUE, ENDLESS)) for _ in range(8)]
@@ -116,7 +116,7 @@ async def test_slow_schemas_of_one_hold_up_nobody_else(checker: SchemaChecker) -
     assert len(pids(checker)) <= 2
 
 
-async def test_who_comes_when_too_many_wait_already_is_told_to_come_again(checker: SchemaChecker) -> None:
+async def test_too_many_queued_checks_are_rejected(checker: SchemaChecker) -> None:
     slow = [asyncio.create_task(refusal(checker, SLOW_VALUE, ENDLESS)) for _ in range(10)]
     await asyncio.sleep(0)
     with pytest.raises(AnswersBusy) as busy:
@@ -135,7 +135,7 @@ async def test_the_next_answer_is_checked_by_another_process() -> None:
         await checker.check("aaa", ENDLESS, at="payload", owner="ann")
 
 
-async def test_a_check_that_nobody_waits_for_any_more_does_not_answer_the_next_one(
+async def test_a_cancelled_check_does_not_answer_the_next(
     patient: SchemaChecker,
 ) -> None:
     await patient.check("a", ENDLESS, at="payload", owner="ann")
@@ -163,14 +163,14 @@ async def test_a_plain_schema_needs_no_process(checker: SchemaChecker) -> None:
     ],
     ids=["many values", "a long schema", "a long value"],
 )
-async def test_what_is_much_is_checked_elsewhere(
+async def test_large_checks_run_in_a_process(
     patient: SchemaChecker, value: Any, schema: dict[str, Any]
 ) -> None:
     await patient.check(value, schema, at="payload", owner="ann")
     assert len(pids(patient)) == 1
 
 
-async def test_a_schema_that_is_none_is_told_as_such(checker: SchemaChecker) -> None:
+async def test_an_invalid_schema_is_reported(checker: SchemaChecker) -> None:
     for schema in ({"type": "nonsense"}, {"pattern": "("}):
         assert "no answer can be checked against the schema of this wait" in await refusal(checker, 1, schema)
 

@@ -117,7 +117,7 @@ async def test_an_outbox_is_emptied_and_what_is_published_is_not_published_again
     assert await run.wait() == stored.record
 
 
-async def test_an_outbox_is_left_alone_until_the_second_look(
+async def test_an_outbox_is_flushed_after_the_second_scan(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever has stored it is about to publish it."""
@@ -174,7 +174,7 @@ class EmptiedMeanwhile:
         monkeypatch.setattr(WaitStore, "replace", late)
 
 
-async def test_an_outbox_that_is_emptied_while_somebody_answers_does_not_refuse_the_answer(
+async def test_an_outbox_that_is_emptied_while_someone_answers_does_not_refuse_the_answer(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection)
@@ -219,7 +219,7 @@ async def test_waits_are_removed_although_an_outbox_is_emptied_meanwhile(
     assert await store.of_run_from_leader(run.run_id) == []
 
 
-def test_who_follows_the_inbox_does_not_hear_of_an_emptied_outbox() -> None:
+def test_an_emptied_outbox_is_no_inbox_change() -> None:
     item = item_of(a_wait(new_run_id()))
     again = msgspec.structs.replace(item)
     assert not InboxChange(2, again, item).is_visible

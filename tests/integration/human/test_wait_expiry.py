@@ -43,9 +43,7 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
 
 
 @pytest.mark.parametrize("lang", ["en", "ja"])
-async def test_the_explanation_of_a_run_that_nobody_answered_says_it_once(
-    connection: Connection, lang: Lang
-) -> None:
+async def test_the_explanation_of_an_expired_run(connection: Connection, lang: Lang) -> None:
     run = await waiting_run(connection)
     told = TEXTS["failed_human_timeout"].message({"error": expiry_text(run.waits)}, lang)
     assert told.lower().count("nobody") == 1
@@ -125,7 +123,7 @@ async def test_an_answer_counts_strictly_before_the_deadline(
     assert len(await run.jobs()) == counts
 
 
-async def test_a_deadline_that_nobody_has_noticed_is_a_deadline(connection: Connection) -> None:
+async def test_an_answer_after_an_unprocessed_deadline_expires_the_wait(connection: Connection) -> None:
     run = await waiting_run(connection, {"timeout_sec": -1}, {})
     late, other = run.waits
     with pytest.raises(WaitExpired):
@@ -147,9 +145,7 @@ async def test_a_deadline_that_nobody_has_noticed_is_a_deadline(connection: Conn
 
 
 @pytest.mark.parametrize("default", [None, False, {"n": 0}])
-async def test_a_default_is_the_answer_of_those_who_say_nothing(
-    connection: Connection, default: object
-) -> None:
+async def test_a_default_answers_an_expired_wait(connection: Connection, default: object) -> None:
     run = await waiting_run(connection, {"timeout_sec": -1, "default": default})
     async with caring(connection):
 
@@ -167,7 +163,7 @@ async def test_a_default_is_the_answer_of_those_who_say_nothing(
 # The maintenance's clock
 
 
-async def test_a_wait_expires_at_its_deadline_and_not_with_the_next_look(connection: Connection) -> None:
+async def test_a_wait_expires_at_its_deadline_and_not_with_the_next_scan(connection: Connection) -> None:
     async with seldom_looking(connection) as care:
         run = await waiting_run(connection, {"timeout_sec": 0.2})
         care.taker.wake()
@@ -194,7 +190,7 @@ async def test_a_timer_that_fires_early_is_set_again(connection: Connection) -> 
     assert (await run.wait()).decided_at == run.waits[0].deadline_at
 
 
-async def test_an_index_that_is_behind_expires_nothing_twice(connection: Connection) -> None:
+async def test_an_index_that_is_after_expires_nothing_twice(connection: Connection) -> None:
     class Behind(WaitsInBucket):
         async def due(self, now: float, limit: int) -> list[str]:
             return [run.wait_id for run in runs]
@@ -251,7 +247,7 @@ async def test_more_waits_than_are_asked_for_at_once_all_expire(
             await ends(run)
 
 
-async def test_one_that_cannot_be_dealt_with_does_not_keep_the_others_from_expiring(
+async def test_a_failing_wait_does_not_block_other_expiries(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs = [await waiting_run(connection, {"timeout_sec": -1}) for _ in range(3)]
@@ -271,7 +267,7 @@ async def test_one_that_cannot_be_dealt_with_does_not_keep_the_others_from_expir
     assert not (await runs[1].now()).status.terminal
 
 
-async def test_an_outage_is_told_once(
+async def test_an_outage_is_reported_once(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tries = 0
@@ -358,7 +354,7 @@ async def decided_only(run: WaitingRun, *, late: bool = False) -> None:
     await store.replace(outcome, wait.revision, outbox=[event_for_state(outcome)])
 
 
-async def test_an_answer_whose_gateway_died_makes_the_run_go_on(connection: Connection) -> None:
+async def test_an_answer_whose_gateway_died_makes_the_run_continue(connection: Connection) -> None:
     run = await waiting_run(connection, {}, {})
     async with caring(connection) as care:
         await care.rounds()
@@ -387,7 +383,7 @@ async def test_an_expiry_whose_gateway_died_ends_the_run(connection: Connection)
     assert (await run.now()).reason == "human_timeout"
 
 
-async def test_a_job_that_nobody_has_claimed_is_not_published_again(connection: Connection) -> None:
+async def test_an_unclaimed_job_is_not_published_again(connection: Connection) -> None:
     """Not even when the server has forgotten its id: so it is published here without one."""
     run = await waiting_run(connection)
     await decided_only(run)
@@ -407,7 +403,7 @@ async def test_a_job_that_nobody_has_claimed_is_not_published_again(connection: 
         assert len(await run.jobs()) == 1
 
 
-async def test_two_gateways_that_find_the_same_undone_do_it_once(
+async def test_two_gateways_complete_undone_work_once(
     config: NatsBackendConfig, connection: Connection
 ) -> None:
     runs = [await waiting_run(connection) for _ in range(20)]
@@ -419,7 +415,7 @@ async def test_two_gateways_that_find_the_same_undone_do_it_once(
     assert len(await jobs_in_queue(connection)) == len(runs)
 
 
-async def test_a_run_that_is_executed_or_waits_is_let_alone(connection: Connection) -> None:
+async def test_running_and_waiting_runs_are_not_continued(connection: Connection) -> None:
     waits = await waiting_run(connection)
     has_more = await waiting_run(connection)
     await decided_only(has_more)
@@ -432,7 +428,7 @@ async def test_a_run_that_is_executed_or_waits_is_let_alone(connection: Connecti
 
 
 @pytest.mark.parametrize("gone", [False, True])
-async def test_open_waits_of_runs_that_are_over_are_found(connection: Connection, gone: bool) -> None:
+async def test_open_waits_of_runs_that_have_ended_are_found(connection: Connection, gone: bool) -> None:
     run = await waiting_run(connection, {}, {}, suspended=False)
     await run.becomes(status=RunStatus.COMPLETED)
     if gone:

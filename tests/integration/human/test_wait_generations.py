@@ -47,7 +47,7 @@ async def goes_on_and_asks_again(connection: Connection, run: WaitingRun) -> Wai
     return second
 
 
-async def test_a_run_that_asked_again_goes_on_after_its_second_answer_in_a_busy_queue(
+async def test_a_run_that_reopened_continues_after_its_second_answer_in_a_busy_queue(
     connection: Connection,
 ) -> None:
     run, store = await waiting_run(connection), WaitStore(connection)
@@ -72,7 +72,7 @@ async def test_a_run_that_asked_again_goes_on_after_its_second_answer_in_a_busy_
         assert [job.generation for job in await run.jobs()] == [2]
 
 
-async def test_a_job_of_an_earlier_generation_is_none_that_a_run_can_go_on_with(
+async def test_a_job_of_an_earlier_generation_does_not_continue_a_run(
     connection: Connection,
 ) -> None:
     queued = QueuedRuns(connection)
@@ -89,7 +89,7 @@ async def test_a_job_of_an_earlier_generation_is_none_that_a_run_can_go_on_with(
     assert not queued.has_job("r", 0)
 
 
-def test_a_run_that_asked_again_between_two_looks_begins_to_wait() -> None:
+def test_a_run_that_reopened_between_two_scans_begins_to_wait() -> None:
     runs, begun = OpenRuns(), []
     runs.on_waiting(lambda run_id, generation: begun.append((run_id, generation)))
     for revision, (status, generation) in enumerate(

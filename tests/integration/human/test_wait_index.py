@@ -56,7 +56,7 @@ async def names(gateway: RunningGateway, **query: Any) -> set[str]:
 # What it answers
 
 
-async def test_the_due_are_the_open_ones_whose_deadline_is_over(index: WaitIndex) -> None:
+async def test_the_due_are_the_open_ones_whose_deadline_has_ended(index: WaitIndex) -> None:
     late, later, coming = wait(deadline_at=2.0), wait(deadline_at=1.0), wait(deadline_at=10.0)
     await put(index, late, later, coming, decided(wait(deadline_at=0.5)))
     assert await index.due(9.0, 10) == [later.wait_id, late.wait_id]
@@ -77,7 +77,7 @@ async def test_without_open_waits_there_is_no_deadline(index: WaitIndex) -> None
     assert await index.due(10.0, 10) == []
 
 
-async def test_it_knows_which_are_open(index: WaitIndex) -> None:
+async def test_open_waits_of_the_index(index: WaitIndex) -> None:
     one, two = wait(), wait()
     await put(index, one, two, decided(wait()))
     assert await index.open_waits() == {one.wait_id, two.wait_id}
@@ -92,7 +92,7 @@ async def test_a_decided_wait_replaces_the_open_one(index: WaitIndex) -> None:
     assert (await index.open_of(None)).count == 0
 
 
-async def test_nothing_is_told_of_other_tenants(index: WaitIndex) -> None:
+async def test_responses_reveal_nothing_of_other_tenants(index: WaitIndex) -> None:
     await put(index, wait("a", tenant_id="acme", created_at=5.0), wait("n", created_at=1.0))
     for tenant, expected in ((None, 2), ("acme", 1), ("rival", 0)):
         assert (await index.list(WaitFilter(tenant=tenant), limit=10)).total == expected
@@ -103,7 +103,7 @@ async def test_nothing_is_told_of_other_tenants(index: WaitIndex) -> None:
     assert (await index.open_of("rival")).oldest_at is None
 
 
-async def test_a_removed_wait_is_forgotten_and_what_was_known_is_told(index: WaitIndex) -> None:
+async def test_a_removed_wait_is_forgotten_and_what_was_known_is_reported(index: WaitIndex) -> None:
     one = wait()
     await put(index, one)
     [before] = await index.apply([WaitWrite(one.wait_id, 2, None)], upto=2)
@@ -111,7 +111,7 @@ async def test_a_removed_wait_is_forgotten_and_what_was_known_is_told(index: Wai
     assert index.entries == 0
 
 
-async def test_what_is_compared_and_dropped(index: WaitIndex) -> None:
+async def test_keys_are_compared_and_dropped(index: WaitIndex) -> None:
     one, two, three = wait("1"), wait("2"), wait("3")
     await put(index, one, two, three)
     assert await index.others(0, 3, [2], limit=10) == [(1, one.wait_id), (3, three.wait_id)]
@@ -137,7 +137,7 @@ async def test_the_memory_for_filling_it_is_given_back_when_it_is_full(index: Wa
     assert await cache_mb() == 2
 
 
-async def test_there_are_no_answers_before_all_is_read(tmp_path: Path) -> None:
+async def test_queries_fail_until_the_index_is_complete(tmp_path: Path) -> None:
     made = WaitIndex(tmp_path)
     await made.start()
     try:
@@ -213,7 +213,7 @@ def age(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [delete, overwrite, age])
-async def test_a_file_that_cannot_be_used_is_made_anew(
+async def test_a_file_that_cannot_be_used_is_recreated(
     config: NatsBackendConfig, file: Path, damage: Callable[[Path], None]
 ) -> None:
     async with running_gateway(config) as gateway:
@@ -224,7 +224,7 @@ async def test_a_file_that_cannot_be_used_is_made_anew(
         assert await names(gateway) == {"one", "two"}
 
 
-async def test_a_file_that_is_deleted_meanwhile_is_made_anew(gateway: RunningGateway, file: Path) -> None:
+async def test_a_file_that_is_deleted_meanwhile_is_recreated(gateway: RunningGateway, file: Path) -> None:
     await ask(gateway.inside, "one")
     assert await names(gateway) == {"one"}
     file.unlink()
@@ -236,7 +236,7 @@ async def test_a_file_that_is_deleted_meanwhile_is_made_anew(gateway: RunningGat
     assert await names(gateway) == {"one"}
 
 
-async def test_a_bucket_that_is_made_anew_is_read_anew(gateway: RunningGateway) -> None:
+async def test_a_bucket_that_is_recreated_is_read_again(gateway: RunningGateway) -> None:
     await ask(gateway.inside, "old")
     assert await names(gateway) == {"old"}
     connection = gateway.inside.connection
@@ -246,7 +246,7 @@ async def test_a_bucket_that_is_made_anew_is_read_anew(gateway: RunningGateway) 
     assert await names(gateway) == {"new"}
 
 
-async def test_what_cannot_be_read_is_not_listed_and_harms_nothing(gateway: RunningGateway) -> None:
+async def test_unreadable_waits_are_not_listed(gateway: RunningGateway) -> None:
     [broken] = await ask(gateway.inside, "broken")
     assert await names(gateway) == {"broken"}
     prefix = f"$KV.{gateway.inside.config.waits_kv_bucket}."

@@ -175,7 +175,7 @@ async def test_an_outcome_is_reported_although_its_first_publish_failed(
     assert (event.at, event.actor) == (wait.decided_at, wait.decided_by)
 
 
-async def test_who_retried_is_reported_although_the_first_publish_failed(
+async def test_the_actor_of_a_retry_is_reported_after_a_failed_publish(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection)
@@ -242,7 +242,7 @@ async def test_asking_takes_two_writes_and_no_read(
     assert sorted(requests) == [f"$KV.pyoco_waits.{wait.wait_id}", f"pyoco.wait_events.{wait.wait_id}.opened"]
 
 
-async def test_a_run_waits_although_the_stream_of_events_refuses_everything(
+async def test_a_run_waits_although_the_stream_of_events_rejects_everything(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FailingEvents(monkeypatch).failures = 1_000_000

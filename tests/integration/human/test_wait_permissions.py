@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 __all__ = ["installation", "started"]
 
 
-async def test_a_wait_expires_is_asked_again_cancelled_and_removed(
+async def test_a_wait_expires_is_reopened_cancelled_and_removed(
     installation: Installation,
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,

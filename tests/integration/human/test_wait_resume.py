@@ -94,9 +94,7 @@ async def test_resume_answers_a_run_whose_other_tasks_still_run(
     assert await run.jobs() == []
 
 
-async def test_resume_of_a_run_that_nobody_answered_in_time_is_expired(
-    connection: Connection, answers: AnswerHandler
-) -> None:
+async def test_resume_of_an_expired_run_is_expired(connection: Connection, answers: AnswerHandler) -> None:
     run = await waiting_run(connection, {"timeout_sec": -1})
     for _ in range(2):
         with pytest.raises(WaitExpired):

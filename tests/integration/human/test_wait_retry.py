@@ -92,7 +92,7 @@ async def test_the_run_waits_again_with_another_wait_and_all_that_it_has_done(co
     assert job.generation == again.generation
 
 
-async def test_the_time_that_the_run_was_over_does_not_count_against_its_limit(
+async def test_time_between_end_and_retry_does_not_count_against_the_timeout(
     connection: Connection,
 ) -> None:
     run = await failed_run(connection)
@@ -105,7 +105,7 @@ async def test_the_time_that_the_run_was_over_does_not_count_against_its_limit(
     assert again.updated_at - ended_at >= 1000.0
 
 
-async def test_it_can_expire_and_be_asked_again_as_often_as_one_likes(connection: Connection) -> None:
+async def test_a_wait_can_expire_and_be_reopened_repeatedly(connection: Connection) -> None:
     run = await failed_run(connection)
     for arming in (2, 3, 4):
         [wait_id] = awaited(await retry_run(connection, run.run_id, ANYBODY, ANN))
@@ -117,7 +117,7 @@ async def test_it_can_expire_and_be_asked_again_as_often_as_one_likes(connection
         assert (await run.now()).reason == "human_timeout"
 
 
-async def test_what_was_closed_with_it_is_asked_again_and_what_was_answered_goes_on(
+async def test_a_retry_reopens_closed_waits_and_keeps_answers(
     connection: Connection,
 ) -> None:
     run = await waiting_run(connection, {}, {}, {}, {"default": 5})
@@ -146,7 +146,7 @@ async def test_what_was_closed_with_it_is_asked_again_and_what_was_answered_goes
     assert opened[4:] == [wait.wait_id for wait in waits[:2]]
 
 
-async def test_an_answer_that_its_task_has_got_already_does_not_make_the_run_go_on(
+async def test_an_answer_that_its_task_has_got_already_does_not_make_the_run_continue(
     connection: Connection,
 ) -> None:
     run = await waiting_run(connection, {}, {}, {"task": "approve", "name": "second"})
@@ -179,7 +179,7 @@ async def test_the_dead_letter_goes_with_the_failure(connection: Connection) -> 
     assert await named() == [other.run_id]
 
 
-async def test_only_a_run_that_nobody_answered_is_retried(connection: Connection) -> None:
+async def test_only_a_run_that_failed_by_expiry_is_retried(connection: Connection) -> None:
     waits = await waiting_run(connection)
     broken = await waiting_run(connection)
     await broken.becomes(status=RunStatus.FAILED, reason="execution_error")
@@ -201,7 +201,7 @@ async def test_a_run_whose_waits_are_gone_is_not_retried(connection: Connection)
         await retry_run(connection, run.run_id, ANYBODY, ANN)
 
 
-async def test_nobody_retries_the_run_of_another_tenant(connection: Connection) -> None:
+async def test_a_run_of_another_tenant_cannot_be_retried(connection: Connection) -> None:
     run = await failed_run(connection, tenant_id="acme")
     with pytest.raises(RunNotFound):
         await retry_run(connection, run.run_id, Caller("other", "key", sees_all=False), ANN)
@@ -229,7 +229,7 @@ async def test_a_repetition_reads_dead_letters_only_while_the_run_still_waits(
         assert reads == reads_so_far
 
 
-async def test_two_who_retry_at_once_ask_once(config: NatsBackendConfig, connection: Connection) -> None:
+async def test_concurrent_retries_reopen_once(config: NatsBackendConfig, connection: Connection) -> None:
     async with connected(config) as other:
         for _ in range(10):
             run = await failed_run(connection)
@@ -240,7 +240,7 @@ async def test_two_who_retry_at_once_ask_once(config: NatsBackendConfig, connect
             assert len(await WaitStore(connection).of_run_from_leader(run.run_id)) == 2
 
 
-async def test_a_gateway_that_dies_in_between_leaves_a_run_that_somebody_can_answer(
+async def test_a_gateway_that_dies_in_between_leaves_a_run_that_someone_can_answer(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Killed(BaseException):
@@ -268,7 +268,7 @@ async def test_a_gateway_that_dies_in_between_leaves_a_run_that_somebody_can_ans
     assert len(await run.jobs()) == 1
 
 
-async def test_who_closes_the_waits_of_a_run_that_is_over_does_not_close_those_of_its_next_life(
+async def test_closing_waits_of_an_ended_run_spares_reopened_ones(
     connection: Connection,
 ) -> None:
     run = await failed_run(connection)
@@ -277,7 +277,7 @@ async def test_who_closes_the_waits_of_a_run_that_is_over_does_not_close_those_o
     assert (await run.wait(awaited(again)[0])).state is WaitState.OPEN
 
 
-async def test_a_branch_that_had_its_answer_goes_on_after_a_retry(
+async def test_a_branch_that_had_its_answer_continues_after_a_retry(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config):

@@ -64,7 +64,7 @@ async def test_a_large_proposal_can_be_approved(connection: Connection) -> None:
     assert (await answers.respond(run.wait_id, approval, ANYBODY, ANN)).repeated
 
 
-async def test_what_cannot_be_written_of_one_wait_keeps_nobody_from_anything(
+async def test_a_wait_that_cannot_be_written_does_not_block_others(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stuck = await waiting_run(connection, LATE)
@@ -88,7 +88,7 @@ async def test_what_cannot_be_written_of_one_wait_keeps_nobody_from_anything(
     assert "maintenance of waits failed" not in caplog.text
 
 
-async def test_one_job_of_the_maintenance_that_fails_does_not_keep_it_from_the_others(
+async def test_a_failing_maintenance_job_does_not_block_others(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(self: WaitsInBucket, now: float, limit: int) -> list[str]:
@@ -111,7 +111,7 @@ async def test_one_job_of_the_maintenance_that_fails_does_not_keep_it_from_the_o
         await eventually(done, describe="what is left undone is done")
 
 
-def test_a_question_that_has_no_room_for_its_answer_is_refused_where_it_is_asked() -> None:
+def test_a_question_that_has_no_room_for_its_answer_is_rejected_where_it_is_asked() -> None:
     half = "x" * (MAX_QUESTION_BYTES // 2)
     place: dict[str, Any] = {"node": "ask||1", "task": "ask"}
     assert question("?", proposal=half, **place).proposal == half
@@ -120,7 +120,7 @@ def test_a_question_that_has_no_room_for_its_answer_is_refused_where_it_is_asked
     assert f"default {len(half) + 2}" in str(refused.value)
 
 
-def test_the_texts_of_what_is_too_large_do_not_say_that_nats_is_away() -> None:
+def test_too_large_is_not_reported_as_an_outage() -> None:
     error = PayloadTooLarge("2000000 bytes, the server takes 1048576")
     assert str(error).startswith("A record is larger than NATS takes: 2000000 bytes")
     assert "max_payload" in error.error.cure("en")

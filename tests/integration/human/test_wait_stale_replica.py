@@ -65,7 +65,7 @@ async def test_a_repeated_resume_gets_its_receipt(
     assert replica.reads
 
 
-async def test_a_resume_under_a_used_decision_id_is_told_who_decided(
+async def test_a_resume_under_a_used_decision_id_is_reported_who_decided(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection)
@@ -110,7 +110,7 @@ async def test_a_resume_is_ambiguous_when_only_the_leader_knows_the_second_wait(
     assert await run.states() == ["open"]
 
 
-async def test_a_retry_asks_again_what_only_the_leader_knows_to_be_expired(
+async def test_a_retry_reopens_what_only_the_leader_knows_to_be_expired(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection)
@@ -155,7 +155,7 @@ async def test_a_repeated_retry_is_answered_with_the_run_as_it_waits(
     assert replica.reads
 
 
-async def test_a_worker_waits_for_what_a_retry_has_asked_again(
+async def test_a_worker_waits_for_what_a_retry_has_reopened(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two tasks ask, one question expires and the other one is closed with its run; `retry` asks both again.
@@ -177,7 +177,7 @@ async def test_a_worker_waits_for_what_a_retry_has_asked_again(
     assert [(wait.wait_id, wait.state) for wait in questions.awaited] == [(second.wait_id, WaitState.OPEN)]
 
 
-async def test_all_open_waits_of_a_run_that_is_over_are_closed(
+async def test_all_open_waits_of_a_run_that_has_ended_are_closed(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection, {}, {})

@@ -44,7 +44,7 @@ async def test_a_wait_is_made_once_and_decided_once(config: NatsBackendConfig) -
         assert kept.record.payload == winner
 
 
-async def test_a_wait_that_nobody_asked_is_not_found(config: NatsBackendConfig) -> None:
+async def test_an_unknown_wait_is_404(config: NatsBackendConfig) -> None:
     async with connected(config) as connection:
         store = WaitStore(connection)
         wait_id = wait_of(snapshot()).wait_id
@@ -64,7 +64,7 @@ async def test_the_waits_of_a_run_are_read_together_however_many_they_are(config
         assert await store.of_run_from_leader(snapshot().run_id) == []
 
 
-async def test_what_is_no_wait_does_not_hide_the_others(
+async def test_a_malformed_wait_does_not_hide_others(
     config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connected(config) as connection:
@@ -77,7 +77,7 @@ async def test_what_is_no_wait_does_not_hide_the_others(
         assert "unreadable wait" in caplog.text
 
 
-async def test_an_event_that_is_told_again_counts_once(config: NatsBackendConfig) -> None:
+async def test_an_event_that_is_sent_again_counts_once(config: NatsBackendConfig) -> None:
     async with connected(config) as connection:
         events = WaitEvents(connection)
         wait = wait_of(snapshot())
@@ -91,7 +91,7 @@ async def test_an_event_that_is_told_again_counts_once(config: NatsBackendConfig
         assert await events.of_wait(wait.wait_id) == [opened, closed]
 
 
-async def test_attempts_that_are_refused_hide_neither_the_decision_nor_other_waits(
+async def test_attempts_that_are_rejected_hide_neither_the_decision_nor_other_waits(
     config: NatsBackendConfig,
 ) -> None:
     async with connected(config) as connection:
@@ -119,7 +119,7 @@ async def test_attempts_that_are_refused_hide_neither_the_decision_nor_other_wai
         assert await events.of_wait(quiet.wait_id) == [asked]
 
 
-async def test_what_is_no_event_does_not_hide_the_others(
+async def test_a_malformed_event_does_not_hide_others(
     config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with connected(config) as connection:

@@ -129,7 +129,7 @@ async def test_pages_have_every_wait_once(gateway: RunningGateway, state: str) -
     assert sorted(names) == [f"n{number}" for number in range(7)]
 
 
-async def test_a_cursor_is_good_for_its_own_query_only(gateway: RunningGateway) -> None:
+async def test_a_cursor_is_valid_for_its_own_query_only(gateway: RunningGateway) -> None:
     await ask(gateway.inside, "one", "two")
     cursor = (await page(gateway, limit=1))["next_cursor"]
     for query in ({"state": "answered", "cursor": cursor}, {"cursor": cursor[:-2]}, {"cursor": "x"}):
@@ -150,7 +150,7 @@ async def test_a_cursor_is_good_for_its_own_query_only(gateway: RunningGateway) 
         ("tenant", "acme"),
     ],
 )
-async def test_a_query_that_is_not_understood_is_refused_by_name(
+async def test_a_query_that_is_not_understood_is_rejected_by_name(
     gateway: RunningGateway, name: str, value: str
 ) -> None:
     answer = await gateway.http.get("/waits", params={name: value})
@@ -162,7 +162,7 @@ async def test_a_query_that_is_not_understood_is_refused_by_name(
 # One wait
 
 
-async def test_a_wait_is_told_with_all_that_happened_to_it(gateway: RunningGateway) -> None:
+async def test_a_wait_is_reported_with_all_that_happened_to_it(gateway: RunningGateway) -> None:
     schema = {"type": "object", "required": ["ok"]}
     [wait] = await ask(gateway.inside, "approve", schema=schema)
     path = f"/waits/{wait.wait_id}"
@@ -192,7 +192,7 @@ async def test_the_events_of_a_wait_are_its_own(gateway: RunningGateway) -> None
 
 
 @pytest.mark.parametrize("wait_id", [f"{UNKNOWN_RUN}.0123456789abcdef", UNKNOWN_RUN, "x", "*.>", "a.b.c"])
-async def test_what_is_not_there_is_not_found(gateway: RunningGateway, wait_id: str) -> None:
+async def test_unknown_wheels_are_404(gateway: RunningGateway, wait_id: str) -> None:
     [wait] = await ask(gateway.inside)
     anothers = f"{UNKNOWN_RUN}.{wait.wait_id.partition('.')[2]}"
     for unknown in (wait_id, anothers):
@@ -231,7 +231,7 @@ async def test_a_proposal_is_approved_as_it_was_shown(gateway: RunningGateway) -
     assert answer.json()["decision"] == "approved"
 
 
-async def test_a_wait_is_over_at_its_deadline(gateway: RunningGateway) -> None:
+async def test_a_wait_has_ended_at_its_deadline(gateway: RunningGateway) -> None:
     [wait] = await ask(gateway.inside, deadline_at=time.time() - 1)
     assert_worded(await respond(gateway, wait, payload=1), 410, 37, "expired")
 
@@ -249,7 +249,7 @@ async def test_a_wait_is_over_at_its_deadline(gateway: RunningGateway) -> None:
         (b'{"payload": "' + b"x" * 2000 + b'"}', "payload"),
     ],
 )
-async def test_a_body_that_is_not_understood_is_refused_and_the_wait_stays_open(
+async def test_a_body_that_is_not_understood_is_rejected_and_the_wait_stays_open(
     config: NatsBackendConfig, body: bytes, field: str
 ) -> None:
     async with running_gateway(replace(config, wait_answer_max_bytes=1024)) as gateway:
@@ -302,7 +302,7 @@ async def test_resume_names_what_is_missing(
     assert assert_worded(answer, 422, 2, "invalid_request")["errors"][0]["field"] == field
 
 
-async def test_retry_is_for_runs_that_nobody_answered_in_time(gateway: RunningGateway) -> None:
+async def test_retry_requires_an_expired_wait(gateway: RunningGateway) -> None:
     now = time.time()
     # Who asks again gives as much time as there was: an hour, so that it does not expire once more.
     [wait] = await ask(gateway.inside, created_at=now - 3600, deadline_at=now + 0.2)
@@ -409,13 +409,13 @@ async def test_only_an_assignee_answers(tenants: list[Tenant]) -> None:
         assert (await respond(colleague, wait, payload=1)).status_code == 200
 
 
-async def test_the_body_of_an_error_is_json_with_the_words_of_the_draft(gateway: RunningGateway) -> None:
+async def test_the_body_of_a_wait_error(gateway: RunningGateway) -> None:
     answer = await gateway.http.post("/resume", json={"runId": UNKNOWN_RUN, "payload": None})
     assert set(json.loads(answer.content)) >= WORDS
     assert not WORDS & set((await gateway.http.get(f"/runs/{UNKNOWN_RUN}")).json())
 
 
-async def test_who_is_refused_at_the_door_is_told_in_the_same_words(tenants: list[Tenant]) -> None:
+async def test_middleware_errors_have_wait_error_codes(tenants: list[Tenant]) -> None:
     acme, _, _ = tenants
     [wait] = await ask(acme.inside, tenant_id="acme")
     paths = (f"/waits/{wait.wait_id}/respond", "/resume", f"/runs/{wait.run_id}/retry")
@@ -428,7 +428,7 @@ async def test_who_is_refused_at_the_door_is_told_in_the_same_words(tenants: lis
 
 
 @pytest.mark.parametrize("kind", [NatsUnavailable, NatsForbidden, PayloadTooLarge])
-async def test_every_trouble_with_nats_has_the_same_word(
+async def test_every_nats_error_has_the_same_code(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, kind: type[NatsUnavailable]
 ) -> None:
     async def away(self: object, *args: object, **more: object) -> None:
@@ -439,7 +439,7 @@ async def test_every_trouble_with_nats_has_the_same_word(
     assert_worded(answer, 503, 3, "unavailable")
 
 
-async def test_who_answers_while_too_many_are_checked_is_told_when_to_come_again(
+async def test_too_many_schema_checks_are_503_with_retry_after(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.human.answers.schema_checker._MAX_CHECKS", 0)
@@ -452,7 +452,7 @@ async def test_who_answers_while_too_many_are_checked_is_told_when_to_come_again
     assert (shown["state"], shown["events"]) == ("open", [])
 
 
-async def test_what_was_decided_is_told_where_the_record_has_it_only_once(gateway: RunningGateway) -> None:
+async def test_the_decided_value_is_shown(gateway: RunningGateway) -> None:
     [wait] = await ask(gateway.inside, proposal={"amount": 1})
     approval = {"decision": "approved", "digest": wait.proposal_digest}
     assert (await respond(gateway, wait, **approval)).status_code == 200

@@ -57,8 +57,8 @@ async def test_a_large_wheel_is_uploaded_and_synchronised_with_flat_memory(
     ):
         uploading, synchronising = Peak(server), Peak(worker)
         async with httpx.AsyncClient(base_url=ready["url"], timeout=LIMIT_SEC) as http:
-            answer = await http.post("/wheels", files={"wheel": ("large-0.1.0-py3-none-any.whl", content)})
-        assert answer.status_code == 200, answer.text
+            response = await http.post("/wheels", files={"wheel": ("large-0.1.0-py3-none-any.whl", content)})
+        assert response.status_code == 200, response.text
         await synced(gateway, "w-1", last_result="ok", updated_count=1)
         assert uploading.growth() < MOST_GROWTH_MIB
         assert synchronising.growth() < MOST_GROWTH_MIB

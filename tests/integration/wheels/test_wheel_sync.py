@@ -65,7 +65,7 @@ async def test_a_new_version_is_what_the_next_run_uses_without_a_restart(
     assert first["last_attempt_at"] <= first["last_success_at"] <= second["last_synced_at"]
 
 
-async def test_a_change_is_seen_long_before_the_interval_is_over(
+async def test_a_change_is_seen_long_before_the_interval_has_ended(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(replace(config, wheel_sync_interval_sec=3600.0)):
@@ -93,7 +93,7 @@ async def test_a_deleted_wheel_is_uninstalled_and_an_older_one_takes_its_place(
         await eventually(lambda: not list(folder.iterdir()), describe="its files are gone")
 
 
-async def test_old_wheels_are_removed_although_a_run_of_an_older_one_goes_on(
+async def test_old_wheels_are_removed_although_a_run_of_an_older_one_continues(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
     folder = Path(config.wheel_sync_dir) / OWN_FOLDER / "worker" / "installed"
@@ -136,17 +136,17 @@ async def test_workers_on_one_machine_have_the_wheels_of_their_tags_and_leave_ea
     assert importlib.util.find_spec("greetings") is None
 
 
-async def test_what_does_not_fit_this_system_is_skipped_and_recorded(
+async def test_incompatible_wheels_are_skipped_and_recorded(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     await registered(gateway, content=greetings("0.1.0", "fits"))
     odd = "greetings-0.2.0-cp27-cp27mu-win32.whl"
     await registered(gateway, version="0.2.0", platform="cp27-cp27mu-win32")
     async with serving_worker(config):
-        told = await synced(gateway, last_result="ok", selected_wheels=[OLD])
+        reported = await synced(gateway, last_result="ok", selected_wheels=[OLD])
         assert await greeting(gateway) == "fits"
-    assert told["skipped_incompatible_count"] == 1
-    assert told["skipped_incompatible"] == [
+    assert reported["skipped_incompatible_count"] == 1
+    assert reported["skipped_incompatible"] == [
         {"name": odd, "reason": "this worker cannot install cp27-cp27mu-win32"}
     ]
 
@@ -158,9 +158,9 @@ async def test_a_wheel_for_another_python_is_skipped_and_the_older_one_is_used_b
     demanding = "Metadata-Version: 2.1\nName: greetings\nVersion: 0.2.0\nRequires-Python: >=99\n"
     await registered(gateway, version="0.2.0", content=wheel_bytes(version="0.2.0", metadata=demanding))
     async with serving_worker(config):
-        told = await synced(gateway, last_result="ok", selected_wheels=[OLD])
+        reported = await synced(gateway, last_result="ok", selected_wheels=[OLD])
         assert await greeting(gateway) == "fits"
-    [skipped] = told["skipped_incompatible"]
+    [skipped] = reported["skipped_incompatible"]
     assert skipped["name"] == NEW
     assert skipped["reason"].startswith("it is for Python >=99, and this worker has 3.")
 
@@ -197,10 +197,10 @@ async def test_an_installation_that_takes_too_long_is_ended(
     # Once: what has failed is tried again after the interval, and there is a pip then.
     once = replace(config, wheel_install_timeout_sec=0.01, wheel_sync_interval_sec=3600.0)
     async with serving_worker(once):
-        told = await synced(gateway, last_result="error")
-        assert "pip took longer than 0.01 s (PYOCO_WHEEL_INSTALL_TIMEOUT_SEC)" in told["error"]
-        assert "not installed" in told["error"]
-        assert told["installed_wheels"] == []
+        reported = await synced(gateway, last_result="error")
+        assert "pip took longer than 0.01 s (PYOCO_WHEEL_INSTALL_TIMEOUT_SEC)" in reported["error"]
+        assert "not installed" in reported["error"]
+        assert reported["installed_wheels"] == []
         assert find_processes("pip", config.wheel_sync_dir) == []
 
 
@@ -216,9 +216,9 @@ async def test_bytes_that_are_not_those_that_were_uploaded_are_never_installed(
     forged = StoredChunks(nuid=chunks.nuid, size=chunks.size, count=chunks.count, sha256=bytes(32))
     await store.publish(OLD, forged, {}, revision=0)
     async with serving_worker(config):
-        told = await synced(gateway, last_result="error")
-        assert "sha256" in told["error"]
-        assert told["installed_wheels"] == []
+        reported = await synced(gateway, last_result="error")
+        assert "sha256" in reported["error"]
+        assert reported["installed_wheels"] == []
 
 
 async def test_no_synchronisation_begins_during_a_run(
@@ -252,8 +252,8 @@ async def test_no_synchronisation_begins_during_a_run(
 
 
 async def _seen_after(gateway: RunningGateway, moment: float) -> dict[str, Any] | None:
-    told = await worker(gateway)
-    return told if told["last_seen_at"] > moment else None
+    reported = await worker(gateway)
+    return reported if reported["last_seen_at"] > moment else None
 
 
 async def test_a_run_keeps_its_code_while_another_slot_synchronises(
@@ -360,7 +360,7 @@ async def test_a_registry_without_wheels_is_no_error_and_a_worker_without_sync_s
     assert not (Path(config.wheel_sync_dir) / OWN_FOLDER / "plain").exists()
 
 
-async def test_what_others_keep_in_the_folder_is_left_alone(
+async def test_foreign_files_in_the_folder_are_kept(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     folder = Path(config.wheel_sync_dir)
@@ -388,16 +388,16 @@ async def test_a_worker_inside_a_program_uses_the_new_code_too_and_leaves_no_tra
         replace(config, wheel_sync_interval_sec=0.01), flow_resolver=lambda _: flow
     )
 
-    async def said() -> Any:
+    async def text() -> Any:
         run_id = await gateway.submit("say")
         assert await embedded.run_once(timeout=LIMIT_SEC) == run_id
         return (await gateway.get(run_id, include="records"))["task_records"]["say"]["output"]
 
     async def says_new() -> bool:
-        return bool(await said() == "new")
+        return bool(await text() == "new")
 
     try:
-        assert await said() == "old"
+        assert await text() == "old"
         await registered(gateway, version="0.2.0", content=greetings("0.2.0", "new"))
         await eventually(says_new, describe="a later run uses the new code")
     finally:

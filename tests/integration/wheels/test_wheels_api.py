@@ -30,9 +30,9 @@ CUT_OFF = f'--x\r\nContent-Disposition: form-data; name="wheel"; filename="{NAME
 
 
 async def names(gateway: RunningGateway) -> list[str]:
-    answer = await gateway.http.get("/wheels")
-    assert answer.status_code == 200, answer.text
-    return [wheel["name"] for wheel in answer.json()]
+    response = await gateway.http.get("/wheels")
+    assert response.status_code == 200, response.text
+    return [wheel["name"] for wheel in response.json()]
 
 
 async def chunks_of(gateway: RunningGateway) -> dict[str, int]:
@@ -41,8 +41,8 @@ async def chunks_of(gateway: RunningGateway) -> dict[str, int]:
     return state.subjects
 
 
-def problem(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["err_id"]
+def problem(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["err_id"]
 
 
 def large_wheel(size: int = 5 * CHUNK_BYTES + 77) -> bytes:
@@ -58,19 +58,19 @@ async def test_an_empty_registry_is_an_answer(gateway: RunningGateway) -> None:
 async def test_a_wheel_is_registered_listed_downloaded_and_deleted(gateway: RunningGateway) -> None:
     content = large_wheel()
     before = time.time() - 1
-    told = await registered(gateway, content=content, tags="cpu, linux,cpu")
-    assert told == {
+    reported = await registered(gateway, content=content, tags="cpu, linux,cpu")
+    assert reported == {
         "name": NAME,
         "size_bytes": len(content),
         "bucket": "pyoco_wheels",
-        "nuid": told["nuid"],
-        "modified": told["modified"],
+        "nuid": reported["nuid"],
+        "modified": reported["modified"],
         "sha256_hex": hashlib.sha256(content).hexdigest(),
         "tags": ["cpu", "linux"],
     }
-    assert before < told["modified"] < time.time() + 1
+    assert before < reported["modified"] < time.time() + 1
     [listed] = (await gateway.http.get("/wheels")).json()
-    assert listed == {**told, "modified": listed["modified"]}
+    assert listed == {**reported, "modified": listed["modified"]}
     download = await gateway.http.get(f"/wheels/{NAME}")
     assert (download.status_code, download.content) == (200, content)
     assert download.headers["content-type"] == "application/octet-stream"
@@ -98,7 +98,7 @@ async def test_other_nats_tools_read_our_wheels_and_their_objects_are_no_wheels(
 
 
 @pytest.mark.parametrize(
-    ("wanted", "start", "stop"),
+    ("expected", "start", "stop"),
     [
         ("bytes=0-0", 0, 1),
         ("bytes=5-9", 5, 10),
@@ -110,7 +110,7 @@ async def test_other_nats_tools_read_our_wheels_and_their_objects_are_no_wheels(
     ],
 )
 async def test_a_range_is_what_was_asked_for(
-    gateway: RunningGateway, wanted: str, start: int, stop: int | None
+    gateway: RunningGateway, expected: str, start: int, stop: int | None
 ) -> None:
     content = large_wheel()
     # In turns, so that neither has its chunks in a row.
@@ -120,7 +120,7 @@ async def test_a_range_is_what_was_asked_for(
             gateway, "other", content=wheel_bytes("other", files={"o.bin": content[: 3 * CHUNK_BYTES]})
         ),
     )
-    part = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": wanted})
+    part = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": expected})
     assert (part.status_code, part.content) == (206, content[start:stop])
     first = start % len(content)
     last = first + len(content[start:stop]) - 1
@@ -129,15 +129,13 @@ async def test_a_range_is_what_was_asked_for(
 
 
 @pytest.mark.parametrize("unclear", ["bytes=1-2,5-6", "lines=1-2", "bytes=", "bytes=-", "bytes=9-3", "x"])
-async def test_what_is_no_single_range_is_answered_with_the_whole(
-    gateway: RunningGateway, unclear: str
-) -> None:
+async def test_several_or_invalid_ranges_return_the_whole_file(gateway: RunningGateway, unclear: str) -> None:
     await registered(gateway)
-    answer = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": unclear})
-    assert (answer.status_code, answer.content) == (200, wheel_bytes())
+    response = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": unclear})
+    assert (response.status_code, response.content) == (200, wheel_bytes())
 
 
-async def test_a_range_behind_the_end_is_refused_and_a_changed_file_is_sent_whole(
+async def test_a_range_after_the_end_is_rejected_and_a_changed_file_is_sent_whole(
     gateway: RunningGateway,
 ) -> None:
     await registered(gateway)
@@ -148,8 +146,8 @@ async def test_a_range_behind_the_end_is_refused_and_a_changed_file_is_sent_whol
         assert refused.headers["content-range"] == f"bytes */{size}"
     tag = (await gateway.http.get(f"/wheels/{NAME}")).headers["etag"]
     for known, status in ((tag, 206), ('"another"', 200)):
-        answer = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": "bytes=1-", "If-Range": known})
-        assert answer.status_code == status
+        response = await gateway.http.get(f"/wheels/{NAME}", headers={"Range": "bytes=1-", "If-Range": known})
+        assert response.status_code == status
 
 
 @pytest.mark.parametrize(
@@ -163,7 +161,7 @@ async def test_a_range_behind_the_end_is_refused_and_a_changed_file_is_sent_whol
         (("my_tools", "1.0"), ("My.Tools", "1.0")),
     ],
 )
-async def test_a_version_that_is_not_newer_is_refused(
+async def test_a_version_that_is_not_newer_is_rejected(
     gateway: RunningGateway, first: tuple[str, str], second: tuple[str, str]
 ) -> None:
     await registered(gateway, *first)
@@ -187,19 +185,19 @@ async def test_versions_go_up_and_packages_do_not_disturb_each_other(gateway: Ru
     assert again["name"] == "a-0.10-py3-none-any.whl"
 
 
-async def test_of_two_uploads_of_one_version_at_two_gateways_one_is_refused(
+async def test_of_two_concurrent_uploads_one_is_rejected(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with running_gateway(config) as second:
         for number in range(5):
             version = f"0.{number + 1}.0"
-            answers = await asyncio.gather(
+            responses = await asyncio.gather(
                 upload(gateway, version=version),
                 upload(second, version=version, platform="py2.py3-none-any"),
                 upload(second, f"other{number}", version),
             )
-            assert sorted(answer.status_code for answer in answers[:2]) == [200, 409]
-            assert answers[2].status_code == 200, answers[2].text
+            assert sorted(response.status_code for response in responses[:2]) == [200, 409]
+            assert responses[2].status_code == 200, responses[2].text
     assert len(await names(gateway)) == 10
     assert len(await chunks_of(gateway)) == 10
 
@@ -217,21 +215,21 @@ async def test_of_two_uploads_of_one_version_at_two_gateways_one_is_refused(
         ("", "the file is missing"),
     ],
 )
-async def test_a_name_that_is_no_wheels_name_is_refused(
+async def test_a_name_that_is_no_wheels_name_is_rejected(
     gateway: RunningGateway, file_name: str, hint: str
 ) -> None:
-    answer = await gateway.http.post("/wheels", files={"wheel": (file_name, wheel_bytes())})
-    assert problem(answer) == (422, "ERR-PYOCO-0002")
-    [error] = answer.json()["errors"]
+    response = await gateway.http.post("/wheels", files={"wheel": (file_name, wheel_bytes())})
+    assert problem(response) == (422, "ERR-PYOCO-0002")
+    [error] = response.json()["errors"]
     assert (error["field"], hint in error["message"]) == ("wheel", True)
 
 
-async def test_a_file_that_is_not_what_its_name_says_is_refused_and_nothing_is_stored(
+async def test_a_file_that_is_not_what_its_name_says_is_rejected_and_nothing_is_stored(
     gateway: RunningGateway,
 ) -> None:
-    answer = await upload(gateway, version="0.2.0", content=wheel_bytes(version="0.1.0"))
-    assert problem(answer) == (422, "ERR-PYOCO-0002")
-    [error] = answer.json()["errors"]
+    response = await upload(gateway, version="0.2.0", content=wheel_bytes(version="0.1.0"))
+    assert problem(response) == (422, "ERR-PYOCO-0002")
+    [error] = response.json()["errors"]
     assert error["field"] == "wheel"
     assert error["value"] == "'greetings-0.2.0-py3-none-any.whl'"
     assert "must not be renamed" in error["message"]
@@ -247,14 +245,14 @@ async def test_a_file_that_is_not_what_its_name_says_is_refused_and_nothing_is_s
         ({"color": "red"}, "color"),
     ],
 )
-async def test_a_bad_field_is_named(gateway: RunningGateway, fields: dict[str, str], field: str) -> None:
-    answer = await gateway.http.post("/wheels", files={"wheel": (NAME, wheel_bytes())}, data=fields)
-    assert problem(answer) == (422, "ERR-PYOCO-0002")
-    assert [error["field"] for error in answer.json()["errors"]] == [field]
+async def test_an_invalid_field_is_named(gateway: RunningGateway, fields: dict[str, str], field: str) -> None:
+    response = await gateway.http.post("/wheels", files={"wheel": (NAME, wheel_bytes())}, data=fields)
+    assert problem(response) == (422, "ERR-PYOCO-0002")
+    assert [error["field"] for error in response.json()["errors"]] == [field]
     assert await names(gateway) == []
 
 
-async def test_what_is_no_form_with_one_wheel_is_refused(gateway: RunningGateway) -> None:
+async def test_a_form_without_exactly_one_wheel_is_rejected(gateway: RunningGateway) -> None:
     one = ("wheel", (NAME, wheel_bytes()))
     for body in (
         {"content": wheel_bytes()},
@@ -264,11 +262,11 @@ async def test_what_is_no_form_with_one_wheel_is_refused(gateway: RunningGateway
         {"content": b"--x\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}},
         {"content": CUT_OFF, "headers": {"content-type": "multipart/form-data; boundary=x"}},
     ):
-        answer = await gateway.http.post("/wheels", **body)
-        assert problem(answer) == (422, "ERR-PYOCO-0002"), body
+        response = await gateway.http.post("/wheels", **body)
+        assert problem(response) == (422, "ERR-PYOCO-0002"), body
 
 
-async def test_a_wheel_over_the_limit_is_refused_while_it_is_read(
+async def test_a_wheel_over_the_limit_is_rejected_while_it_is_read(
     config: NatsBackendConfig,
 ) -> None:
     sent = 0
@@ -283,13 +281,13 @@ async def test_a_wheel_over_the_limit_is_refused_while_it_is_read(
     async with running_gateway(replace(config, wheel_max_bytes=1024 * 1024)) as gateway:
         head = {"content-type": "multipart/form-data; boundary=x"}
         try:
-            answer = await gateway.http.post("/wheels", content=body(), headers=head)
+            response = await gateway.http.post("/wheels", content=body(), headers=head)
         except (httpx.WriteError, httpx.ReadError, httpx.RemoteProtocolError):
             # It hung up on somebody who does not read its answer.
-            answer = None
+            response = None
         assert sent < 512 * 1024 * 1024
-        if answer is not None:
-            assert problem(answer) == (413, "ERR-PYOCO-0002")
+        if response is not None:
+            assert problem(response) == (413, "ERR-PYOCO-0002")
         exactly = wheel_bytes(files={"data.bin": b""})
         small = replace(config, wheel_max_bytes=len(exactly))
     async with running_gateway(small) as gateway:
@@ -309,7 +307,7 @@ async def never_ending() -> AsyncIterator[bytes]:
 FORM = {"content-type": "multipart/form-data; boundary=x"}
 
 
-async def test_when_all_places_are_taken_an_upload_is_refused_at_once_and_taken_later(
+async def test_uploads_over_the_limit_are_rejected_until_a_slot_is_free(
     gateway: RunningGateway,
 ) -> None:
     uploads = gateway.inside.wheels.uploads
@@ -341,22 +339,22 @@ async def test_an_upload_that_takes_too_long_gives_its_place_back(
     head = "POST /wheels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
     writer.write(f"{head}Content-Type: {FORM['content-type']}\r\n\r\n".encode() + CUT_OFF[:1000])
     async with asyncio.timeout(LIMIT_SEC):
-        answer = (await reader.read()).decode()
+        response = (await reader.read()).decode()
     writer.close()
-    assert answer.startswith("HTTP/1.1 422 ")
-    assert "the body did not come within 0.3 s" in answer
-    assert "connection: close" in answer.lower()
+    assert response.startswith("HTTP/1.1 422 ")
+    assert "the body did not come within 0.3 s" in response
+    assert "connection: close" in response.lower()
 
 
 async def test_only_the_head_of_a_download(gateway: RunningGateway) -> None:
     content = large_wheel()
-    told = await registered(gateway, content=content)
+    reported = await registered(gateway, content=content)
     head = await gateway.http.head(f"/wheels/{NAME}")
     assert (head.status_code, head.content) == (200, b"")
     whole = await gateway.http.get(f"/wheels/{NAME}")
     for name in ("content-length", "content-type", "content-disposition", "accept-ranges", "etag"):
         assert head.headers[name] == whole.headers[name]
-    assert head.headers["etag"] == f'"{told["nuid"]}"'
+    assert head.headers["etag"] == f'"{reported["nuid"]}"'
     part = await gateway.http.head(f"/wheels/{NAME}", headers={"Range": "bytes=10-19"})
     assert (part.status_code, part.headers["content-length"]) == (206, "10")
     assert (await gateway.http.head("/wheels/none-1-py3-none-any.whl")).status_code == 404
@@ -364,7 +362,7 @@ async def test_only_the_head_of_a_download(gateway: RunningGateway) -> None:
     assert (health.status_code, health.content) == (200, b"")
 
 
-async def test_a_download_of_what_is_deleted_meanwhile_is_cut_off_and_told_in_one_line(
+async def test_a_download_of_what_is_deleted_meanwhile_is_cut_off_and_reported_in_one_line(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await registered(gateway, content=large_wheel())
@@ -384,7 +382,7 @@ async def test_a_download_of_what_is_deleted_meanwhile_is_cut_off_and_told_in_on
     assert [record for record in caplog.records if record.exc_info] == []
 
 
-async def test_the_history_tells_who_did_what_from_where(gateway: RunningGateway) -> None:
+async def test_the_history_reports_who_did_what_from_where(gateway: RunningGateway) -> None:
     first = await registered(gateway, tags="gpu")
     heads = {
         "X-Forwarded-For": "203.0.113.7, 10.0.0.1",
@@ -417,14 +415,17 @@ async def test_the_history_is_filtered(gateway: RunningGateway) -> None:
         await registered(gateway, version=f"0.{number}")
     await gateway.http.delete("/wheels/greetings-0.1-py3-none-any.whl")
 
-    async def told(**query: Any) -> list[tuple[str, str]]:
-        answer = await gateway.http.get("/wheels/history", params=query)
-        return [(event["action"], event["wheel_name"].split("-")[1]) for event in answer.json()]
+    async def reported(**query: Any) -> list[tuple[str, str]]:
+        response = await gateway.http.get("/wheels/history", params=query)
+        return [(event["action"], event["wheel_name"].split("-")[1]) for event in response.json()]
 
-    assert await told(limit=2) == [("delete", "0.1"), ("upload", "0.2")]
-    assert await told(action="upload") == [("upload", "0.2"), ("upload", "0.1"), ("upload", "0.0")]
-    assert await told(wheel_name="greetings-0.1-py3-none-any.whl") == [("delete", "0.1"), ("upload", "0.1")]
-    assert await told(wheel_name="greetings-0.1-py3-none-any.whl", action="delete") == [("delete", "0.1")]
+    assert await reported(limit=2) == [("delete", "0.1"), ("upload", "0.2")]
+    assert await reported(action="upload") == [("upload", "0.2"), ("upload", "0.1"), ("upload", "0.0")]
+    assert await reported(wheel_name="greetings-0.1-py3-none-any.whl") == [
+        ("delete", "0.1"),
+        ("upload", "0.1"),
+    ]
+    assert await reported(wheel_name="greetings-0.1-py3-none-any.whl", action="delete") == [("delete", "0.1")]
 
 
 @pytest.mark.parametrize(
@@ -439,23 +440,25 @@ async def test_the_history_is_filtered(gateway: RunningGateway) -> None:
         ("color=red", "color"),
     ],
 )
-async def test_a_bad_query_of_the_history_is_named(gateway: RunningGateway, query: str, field: str) -> None:
-    answer = await gateway.http.get(f"/wheels/history?{query}")
-    assert problem(answer) == (422, "ERR-PYOCO-0002")
-    assert [error["field"] for error in answer.json()["errors"]] == [field]
+async def test_an_invalid_query_of_the_history_is_named(
+    gateway: RunningGateway, query: str, field: str
+) -> None:
+    response = await gateway.http.get(f"/wheels/history?{query}")
+    assert problem(response) == (422, "ERR-PYOCO-0002")
+    assert [error["field"] for error in response.json()["errors"]] == [field]
 
 
-async def test_without_nats_it_says_so(config: NatsBackendConfig, own_nats: NatsServer) -> None:
+async def test_without_nats_the_error_says_so(config: NatsBackendConfig, own_nats: NatsServer) -> None:
     async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
         own_nats.stop()
-        answers = [
+        responses = [
             await gateway.http.get("/wheels"),
             await gateway.http.get("/wheels/history"),
             await upload(gateway),
             await gateway.http.get(f"/wheels/{NAME}"),
             await gateway.http.delete(f"/wheels/{NAME}"),
         ]
-        assert {problem(answer) for answer in answers} == {(503, "ERR-PYOCO-0003")}
+        assert {problem(response) for response in responses} == {(503, "ERR-PYOCO-0003")}
 
 
 async def test_a_short_outage_does_not_end_an_upload(config: NatsBackendConfig, own_nats: NatsServer) -> None:
@@ -470,20 +473,20 @@ async def test_a_short_outage_does_not_end_an_upload(config: NatsBackendConfig, 
             await stored(nuid, number, chunk)
 
         store._store_chunk = with_an_outage  # type: ignore[method-assign]
-        told = await registered(gateway, content=content)
-        assert told["sha256_hex"] == hashlib.sha256(content).hexdigest()
+        reported = await registered(gateway, content=content)
+        assert reported["sha256_hex"] == hashlib.sha256(content).hexdigest()
         assert (await gateway.http.get(f"/wheels/{NAME}")).content == content
 
 
-async def test_the_client_library_does_all_of_it(gateway: RunningGateway, tmp_path: Any) -> None:
+async def test_the_client_library(gateway: RunningGateway, tmp_path: Any) -> None:
     content = large_wheel()
     (tmp_path / NAME).write_bytes(content)
     progress: list[tuple[int, int]] = []
     async with AsyncPyocoHttpClient(str(gateway.http.base_url)) as client:
-        told = await client.upload_wheel(
+        reported = await client.upload_wheel(
             tmp_path / NAME, tags=["a", "b"], on_progress=lambda done, of: progress.append((done, of))
         )
-        assert told["tags"] == ["a", "b"]
+        assert reported["tags"] == ["a", "b"]
         assert progress[-1] == (len(content), len(content))
         assert [wheel["name"] for wheel in await client.list_wheels()] == [NAME]
         target = io.BytesIO()

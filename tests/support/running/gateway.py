@@ -26,9 +26,9 @@ class RunningGateway:
     inside: Gateway
 
     async def submit(self, flow_name: str, **fields: Any) -> str:
-        answer = await self.http.post("/runs", json={"flow_name": flow_name, **fields})
-        assert answer.status_code == 200, answer.text
-        run_id: str = answer.json()["run_id"]
+        response = await self.http.post("/runs", json={"flow_name": flow_name, **fields})
+        assert response.status_code == 200, response.text
+        run_id: str = response.json()["run_id"]
         return run_id
 
     async def submit_yaml(self, source: str | bytes, **fields: str) -> httpx.Response:
@@ -37,9 +37,9 @@ class RunningGateway:
 
     async def get(self, run_id: str, include: str | None = None) -> dict[str, Any]:
         query = {"include": include} if include else {}
-        answer = await self.http.get(f"/runs/{run_id}", params=query)
-        assert answer.status_code == 200, answer.text
-        run: dict[str, Any] = answer.json()
+        response = await self.http.get(f"/runs/{run_id}", params=query)
+        assert response.status_code == 200, response.text
+        run: dict[str, Any] = response.json()
         return run
 
     async def reaches(self, run_id: str, *statuses: str) -> dict[str, Any]:

@@ -26,9 +26,9 @@ class Tenant(RunningGateway):
     api_key_id: str
 
     async def json(self, path: str, **query: Any) -> Any:
-        answer = await self.http.get(path, params=query)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        response = await self.http.get(path, params=query)
+        assert response.status_code == 200, response.text
+        return response.json()
 
 
 @asynccontextmanager

@@ -44,7 +44,7 @@ def arrived(ago_sec: float = 0.0) -> tuple[Request, float]:
 
 @pytest.mark.parametrize("error", [RunNotFound, WaitNotFound, DeadLetterNotFound, BulkNotFound])
 @pytest.mark.parametrize("steps", [0.0, 0.3, 0.9, 1.1, 7.5])
-async def test_it_is_a_whole_number_of_steps_after_the_request(
+async def test_the_delay_is_a_whole_number_of_steps(
     even: NotFoundDelay, waits: list[float], error: type[PyocoError], steps: float
 ) -> None:
     request, since = arrived(steps * STEP_SEC)
@@ -55,13 +55,13 @@ async def test_it_is_a_whole_number_of_steps_after_the_request(
     assert taken > steps
 
 
-async def test_it_is_not_answered_before(even: NotFoundDelay) -> None:
+async def test_the_response_is_not_sent_before_the_delay(even: NotFoundDelay) -> None:
     request, since = arrived()
     await even.wait(request, RunNotFound("there is none"))
     assert time.perf_counter() - since >= STEP_SEC
 
 
-async def test_what_tells_nothing_is_answered_at_once(even: NotFoundDelay, waits: list[float]) -> None:
+async def test_other_errors_are_not_delayed(even: NotFoundDelay, waits: list[float]) -> None:
     request, _ = arrived()
     await even.wait(request, WheelNotFound("all tenants share these"))
     await even.wait(Request({"type": "http"}), RunNotFound("no keys are asked for"))

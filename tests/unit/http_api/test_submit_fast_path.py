@@ -51,11 +51,11 @@ async def test_the_endpoint_is_called_at_once() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/runs"), ("POST", "/runs/"), ("POST", "/runs/yaml")])
-async def test_everything_else_takes_the_long_way(method: str, path: str) -> None:
+async def test_other_requests_use_the_router(method: str, path: str) -> None:
     assert await answer_of(accept, method=method, path=path) == (200, b"the long way")
 
 
-async def test_an_error_of_ours_is_answered_as_a_problem() -> None:
+async def test_an_error_is_a_problem_response() -> None:
     async def fail(request: Request) -> Response:
         raise NatsUnavailable("it is away")
 
@@ -64,7 +64,7 @@ async def test_an_error_of_ours_is_answered_as_a_problem() -> None:
     assert msgspec.json.decode(body)["err_id"] == NatsUnavailable.error.err_id
 
 
-async def test_a_client_that_has_left_is_no_error_of_ours() -> None:
+async def test_a_client_disconnect_is_no_error() -> None:
     async def read(request: Request) -> Response:
         await request.body()
         raise AssertionError("there is no body")
@@ -72,7 +72,7 @@ async def test_a_client_that_has_left_is_no_error_of_ours() -> None:
     assert (await answer_of(read))[0] == 400
 
 
-async def test_any_other_error_goes_on_to_who_answers_for_it() -> None:
+async def test_other_errors_reach_the_error_handler() -> None:
     async def fail(request: Request) -> Response:
         raise ZeroDivisionError
 

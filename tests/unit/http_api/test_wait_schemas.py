@@ -31,7 +31,7 @@ def told(value: Any, schema: dict[str, Any] | bool, at: str = "") -> dict[str, s
 @pytest.mark.parametrize(
     "schema", [True, {}, INVOICE, {"$ref": "#/$defs/a", "$defs": {"a": {"type": "null"}}}]
 )
-def test_a_schema_is_taken(schema: dict[str, Any] | bool) -> None:
+def test_a_schema_is_accepted(schema: dict[str, Any] | bool) -> None:
     check_schema(schema)
 
 
@@ -46,12 +46,12 @@ def test_a_schema_is_taken(schema: dict[str, Any] | bool) -> None:
         ({"pattern": "("}, "pattern is not JSON Schema"),
     ],
 )
-def test_what_is_no_schema_is_refused_with_its_place(schema: dict[str, Any], words: str) -> None:
+def test_an_invalid_schema_is_rejected_with_its_path(schema: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         check_schema(schema)
 
 
-def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+def test_a_schema_that_is_nested_too_deeply_is_rejected() -> None:
     schema: dict[str, Any] = {}
     for _ in range(5000):
         schema = {"items": schema}
@@ -89,7 +89,7 @@ def test_each_field_is_named_by_its_path() -> None:
     assert told({"amount": 1, "due": DUE}, INVOICE) == {}
 
 
-def test_of_several_forms_the_nearest_is_told_of() -> None:
+def test_the_nearest_alternative_is_reported() -> None:
     either = {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"a": {"type": "integer"}}}]}
     assert set(told({"a": "x"}, either, "payload")) == {"payload.a"}
 

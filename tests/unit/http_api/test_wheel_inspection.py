@@ -43,12 +43,12 @@ def with_entry(entry: zipfile.ZipInfo | str, data: bytes = b"x") -> bytes:
         ("greetings", "1!2.0rc1", "greetings-1!2.0rc1-py3-none-any.whl"),
     ],
 )
-def test_a_good_wheel_is_taken(name: str, version: str, file_name: str) -> None:
+def test_a_valid_wheel_is_accepted(name: str, version: str, file_name: str) -> None:
     content = wheel_bytes(name, version, {"a/b.py": "x = 1\n", "a/ü.txt": "ü", "empty": ""})
     inspect_wheel(io.BytesIO(content), WheelName.parse(file_name), max_unpacked_bytes=10**6)
 
 
-def test_a_wheel_with_folders_and_signatures_is_taken() -> None:
+def test_a_wheel_with_folders_and_signatures_is_accepted() -> None:
     content = io.BytesIO(wheel_bytes())
     with zipfile.ZipFile(content, "a") as archive:
         archive.mkdir("folder")
@@ -84,16 +84,16 @@ def _lzma() -> zipfile.ZipInfo:
         ("other-1.0.dist-info/METADATA", "expected one *.dist-info folder"),
     ],
 )
-def test_a_file_that_could_do_harm_is_refused(entry: zipfile.ZipInfo | str, why: str) -> None:
+def test_a_file_that_could_do_harm_is_rejected(entry: zipfile.ZipInfo | str, why: str) -> None:
     assert why in refusal(with_entry(entry))
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_a_file_that_is_there_twice_is_refused() -> None:
+def test_a_file_that_is_there_twice_is_rejected() -> None:
     assert "is in it twice" in refusal(with_entry("greetings.py"))
 
 
-def test_a_name_behind_a_nul_byte_is_refused() -> None:
+def test_a_name_after_a_nul_byte_is_rejected() -> None:
     content = with_entry("harmlessX../evil.py").replace(b"harmlessX../evil.py", b"harmless\0../evil.py")
     assert "other systems read differently" in refusal(content)
 
@@ -166,7 +166,7 @@ def test_the_files_of_an_archive_are_counted_before_its_list_is_read(
         ["py3-none-any", "py2-none-any"],
     ],
 )
-def test_a_wheel_whose_tags_are_those_of_its_name_is_taken(tags: list[str]) -> None:
+def test_a_wheel_whose_tags_are_those_of_its_name_is_accepted(tags: list[str]) -> None:
     whole = "py3" if tags == ["py3-none-any"] else "py2.py3"
     name = WheelName.parse(f"greetings-0.1.0-{whole}-none-any.whl")
     inspect_wheel(io.BytesIO(wheel_bytes(tags=tags)), name, max_unpacked_bytes=10**6)
@@ -192,14 +192,14 @@ def requiring(python: str) -> bytes:
     return wheel_bytes(metadata=f"Name: greetings\nVersion: 0.1.0\nRequires-Python: {python}\n")
 
 
-def test_for_which_python_a_wheel_is_is_told() -> None:
+def test_requires_python_is_returned() -> None:
     for python in ("", ">=3.11", "<4,>=3.8.1"):
         found = inspect_wheel(io.BytesIO(requiring(python)), NAME, max_unpacked_bytes=10**6)
         assert str(found) == python
 
 
 @pytest.mark.parametrize("python", ["three", ">=3.x", ", ".join([">=3"] * 100)])
-def test_a_wheel_for_a_python_that_there_cannot_be_is_refused(python: str) -> None:
+def test_a_wheel_for_a_python_that_there_cannot_be_is_rejected(python: str) -> None:
     assert "METADATA says Requires-Python" in refusal(requiring(python))
 
 
@@ -236,11 +236,11 @@ def test_a_wheel_for_a_python_that_there_cannot_be_is_refused(python: str) -> No
         (lambda: wheel_bytes(files={f"{INFO}/WHEEL.old": ""}, without=("WHEEL",)), "WHEEL is missing"),
     ],
 )
-def test_what_is_not_that_wheel_is_refused(make: Callable[[], bytes], why: str) -> None:
+def test_an_invalid_wheel_is_rejected(make: Callable[[], bytes], why: str) -> None:
     assert why in refusal(make())
 
 
-def test_a_wheel_that_unpacks_to_too_much_is_refused() -> None:
+def test_a_wheel_that_unpacks_to_too_much_is_rejected() -> None:
     content = wheel_bytes(files={"zeros": bytes(10**6)})
     assert len(content) < 10_000
     assert "unpacked it has" in refusal(content, most=10**6)
@@ -249,7 +249,7 @@ def test_a_wheel_that_unpacks_to_too_much_is_refused() -> None:
 @given(place=st.integers(0, len(wheel_bytes()) - 1), byte=st.integers(0, 255), cut=st.booleans())
 @settings(max_examples=400, deadline=None, derandomize=True)
 @pytest.mark.filterwarnings("ignore")
-def test_a_damaged_wheel_is_refused_and_nothing_else_happens(place: int, byte: int, cut: bool) -> None:
+def test_a_damaged_wheel_is_rejected_and_nothing_else_happens(place: int, byte: int, cut: bool) -> None:
     content = bytearray(wheel_bytes())
     content[place] = byte
     with suppress(InvalidWheel):
@@ -259,7 +259,7 @@ def test_a_damaged_wheel_is_refused_and_nothing_else_happens(place: int, byte: i
 @pytest.mark.parametrize(
     "name", ["", "x.whl", "a-1-py3-none.whl", "a b-1-py3-none-any.whl", "a/b-1-py3-none-any.whl"]
 )
-def test_a_name_that_is_none(name: str) -> None:
+def test_an_invalid_wheel_name(name: str) -> None:
     with pytest.raises(InvalidWheelName, match="expected a wheel's own name"):
         WheelName.parse(name)
 
