@@ -1,4 +1,4 @@
-"""Keys as they are stored, and as gateways know them."""
+"""API keys in the store and in the cache of the gateway."""
 
 import asyncio
 import time
@@ -59,7 +59,7 @@ async def knowing(config: NatsBackendConfig) -> AsyncIterator[tuple[Connection, 
 async def test_while_nats_hangs_every_request_is_answered_with_503(
     keyed: NatsBackendConfig, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whenever they come: while the keys are still trusted, in the middle of a look, and behind it."""
+    """Before, during and after a refresh."""
     keyed = replace(keyed, nats_url=own_nats.url)
     key = await new_key(keyed)
 

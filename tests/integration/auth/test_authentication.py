@@ -1,4 +1,4 @@
-"""Who gets in: each endpoint without a key, with a wrong one, and with one that is not for it."""
+"""Authentication: every endpoint without a key, with an invalid key, and with each scope."""
 
 import asyncio
 import io
@@ -55,7 +55,7 @@ async def accepted_key(gateway: RunningGateway, tenant: str = "acme", **fields: 
     return key
 
 
-# They answer as long as somebody listens.
+# Event streams.
 ENDLESS = {"/runs/watch", "/waits/watch"}
 
 
@@ -204,7 +204,7 @@ async def test_an_invalid_secret_of_a_known_key_reports_no_more_than_an_unknown_
 
 
 async def test_a_request_is_rejected_before_its_body_is_read(gateway: RunningGateway) -> None:
-    """A sender who waits for permission gets the refusal, and never sends the body."""
+    """A client that sends `Expect: 100-continue` gets the error and never sends the body."""
     url = gateway.http.base_url
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(
@@ -237,7 +237,7 @@ async def test_a_stream_ends_when_its_key_is_revoked(
         async with asyncio.timeout(LIMIT_SEC):
             async for _ in watched.aiter_bytes():
                 pass
-        # The other key's stream goes on: what happens now is told there.
+        # The stream of the other key continues.
         await gateway.http.post(f"/runs/{run_id}/cancel", headers=other.header)
         async with asyncio.timeout(LIMIT_SEC):
             await anext(text async for text in stays.aiter_text() if "CANCELLED" in text or "end" in text)
@@ -280,7 +280,7 @@ async def test_while_nats_is_unreachable_keys_are_not_checked_but_503(
         unknown = {"X-API-Key": new_token().text()}
 
         async def unavailable() -> bool:
-            # It is not said to be wrong, since nobody knows.
+            # The key may be valid.
             response = await gateway.http.get("/workers", headers=unknown)
             return response.status_code == 503 and response.json()["err_id"] == "ERR-PYOCO-0003"
 

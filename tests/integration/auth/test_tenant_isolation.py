@@ -67,7 +67,7 @@ class World:
         return [(state.last_sequence, state.messages) for state in states]
 
 
-# What tenants have of their own, with the name of one that nobody has; `_fill` makes one of acme's.
+# Objects that belong to a tenant, with an unknown id; `_fill` creates one of acme.
 OWNED = {
     "run_id": "00000000-0000-4000-8000-000000000000",
     "seq": "987654",
@@ -76,9 +76,9 @@ OWNED = {
 }
 # Where it is named in the body.
 NAMED_IN_BODY = {("POST", "/resume"): ("runId", "run_id")}
-# What all tenants share: it is there for rival too, but nothing of acme's is told with it.
+# Shared by all tenants, without anything of acme.
 SHARED = {"worker_id": "w1", "wheel_name": "greetings-0.1.0-py3-none-any.whl"}
-# What makes an endpoint tell as much as it can, and end.
+# Parameters with which an endpoint returns as much as possible, and ends.
 QUERIES: dict[tuple[str, str], Callable[[World], dict[str, str]]] = {
     ("GET", "/runs"): lambda world: {"include": "full", "total": "true"},
     ("GET", "/runs/watch"): lambda world: {"after": world.beginning, "timeout_sec": "1"},
@@ -104,7 +104,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("PATCH", "/workers/{worker_id}"): {"json": {"hidden": False}},
 }
-# Where acme itself is told of what it has: else a test that finds nothing of it would show nothing.
+# Where acme itself sees its objects: otherwise the test would prove nothing.
 TELLING = {
     ("GET", "/runs"),
     ("GET", "/runs/watch"),
@@ -230,7 +230,7 @@ async def test_objects_of_another_tenant_are_404(
 async def test_deleted_objects_of_another_tenant_are_404(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that was removed leaves a mark in the bucket; who asks for it is not to see that."""
+    """A deleted run leaves a marker in the bucket, which must not be visible."""
     asked = _noted_requests(monkeypatch)
     runs, run_id = world.acme.inside.runs.store, world.run_ids[-1]
     stored = await runs.get_from_leader(run_id)
@@ -246,7 +246,7 @@ async def test_deleted_objects_of_another_tenant_are_404(
 
 
 def _noted_requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes]]:
-    """All that is asked of NATS on behalf of a request, and by nobody else: subjects and payloads."""
+    """Subjects and payloads of all requests to NATS that one HTTP request causes."""
     noted: list[tuple[str, bytes]] = []
     # Tasks that a request starts inherit it.
     of_request = ContextVar("of_request", default=False)

@@ -1,4 +1,4 @@
-"""Tenants: whose a run is, and what keys of different tenants see of each other's."""
+"""Tenants: the owner of a run, and what other tenants see of it."""
 
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
@@ -219,7 +219,7 @@ async def test_search_finds_only_runs_of_the_tenant(tenants: Tenants) -> None:
 
 
 async def test_a_removed_run_is_reported_to_its_tenant_only(config: NatsBackendConfig) -> None:
-    """Also when the gateway has never seen it change, and nobody followed a list when it was removed."""
+    """Also when the gateway has never seen it change and had no follower when it was deleted."""
     async with having_tenants(config, "acme") as [acme]:
         own = await ended_run(acme)
         assert await listed(acme) == {own}

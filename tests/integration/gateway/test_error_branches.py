@@ -1,4 +1,4 @@
-"""Errors that only a log tells: each is provoked on real parts, and its line has the right ids."""
+"""Errors that appear in the log only: each has the right ids."""
 
 import asyncio
 import logging

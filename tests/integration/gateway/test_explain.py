@@ -1,4 +1,4 @@
-"""`GET /runs/{run_id}/explain`: what is found on a real queue with real workers."""
+"""`GET /runs/{run_id}/explain` with a real queue and real workers."""
 
 import time
 from dataclasses import replace

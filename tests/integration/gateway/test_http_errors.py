@@ -1,4 +1,4 @@
-"""Every error branch of submitting and reading a run, over real HTTP: status, ids, field and cure."""
+"""Errors of submitting and reading a run: status, ids, field and cure."""
 
 import asyncio
 import json

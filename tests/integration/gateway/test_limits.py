@@ -1,4 +1,4 @@
-"""Time limits of tasks and runs, and the retries of tasks."""
+"""Timeouts of tasks and runs, and retries of tasks."""
 
 import os
 from dataclasses import replace

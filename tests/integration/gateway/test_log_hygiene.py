@@ -1,4 +1,4 @@
-"""What the gateway's and the worker's logs say of a failure, and what they never say."""
+"""What logs contain about a failure, and what they must not contain."""
 
 import io
 import json

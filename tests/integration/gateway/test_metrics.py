@@ -1,4 +1,4 @@
-"""`GET /metrics` over real HTTP: every row of the table is there, and says what really is."""
+"""`GET /metrics`: every row of the table, with correct values."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""A web page of somebody else cannot use a gateway that asks for no key; programs and our own pages can."""
+"""Web pages of other sites cannot use a gateway without API keys."""
 
 import socket
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""NATS dies and comes back under load: an accepted run completes, a refused one does not exist."""
+"""NATS restarts under load: an accepted run completes, a rejected one does not exist."""
 
 import asyncio
 import logging

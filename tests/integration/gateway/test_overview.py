@@ -1,4 +1,4 @@
-"""`GET /overview`: what is counted is what lists find, of the tenant that asks, and cheap."""
+"""`GET /overview`: counts, tenants and cost."""
 
 import asyncio
 import sqlite3

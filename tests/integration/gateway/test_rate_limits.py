@@ -1,4 +1,4 @@
-"""A caller that asks too often is told when to come again; others do not notice it."""
+"""Rate limits per caller."""
 
 from dataclasses import replace
 

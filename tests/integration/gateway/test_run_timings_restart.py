@@ -1,4 +1,4 @@
-"""How long a run waited for its worker is observed once, also over a restart and a retry."""
+"""Schedule-to-start is observed once per run, also after a restart and a retry."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What every answer tells a browser not to do with it."""
+"""Security headers of every response."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One trace per run: submit, run and tasks, told by real processes to a collector that speaks OTLP."""
+"""One trace per run, exported by real processes to an OTLP collector."""
 
 import gzip
 import subprocess

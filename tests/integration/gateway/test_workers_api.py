@@ -1,4 +1,4 @@
-"""`/workers` over real HTTP: which workers are listed, what is told of them, and what may be asked of one."""
+"""`/workers`: listing, hiding, pausing and draining workers."""
 
 import asyncio
 import time

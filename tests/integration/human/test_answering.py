@@ -1,4 +1,4 @@
-"""Answering: which answers count, once, and what all the others are told."""
+"""Answering waits: accepted, repeated, late and invalid answers."""
 
 import asyncio
 import time
@@ -95,7 +95,7 @@ async def test_an_answer_before_the_suspension_is_complete_counts(
 
 
 async def test_each_of_ten_answers_continues_the_run(connection: Connection, answers: AnswerHandler) -> None:
-    """The same job each time, until somebody has claimed it."""
+    """The same job each time, until it is claimed."""
     run = await waiting_run(connection, *({} for _ in range(10)))
     for wait in (run.waits[7], run.waits[2]):
         await answers.respond(wait.wait_id, payload(1), ANYBODY, ANN)

@@ -1,4 +1,4 @@
-"""Runs that wait for people, with a real worker: an answer is all they need to go on."""
+"""Waiting runs with a real worker."""
 
 import asyncio
 import signal
@@ -63,7 +63,7 @@ async def test_a_run_waits_and_continues_with_the_answer(
         assert run["wait_deadline_at"] == wait.record.created_at + 86400
         assert run["start_time"] <= wait.record.created_at <= run["waiting_since"]
         assert [wait["task"] for wait in run["open_waits"]] == ["approve"]
-        # It costs nobody anything.
+        # It occupies no slot.
         assert (run["worker_id"], run["delivery"]) == (None, None)
         await eventually(lambda: _is_idle(gateway, worker), describe="the worker is free")
         await answer(gateway, run, {"decision": "approved"})
@@ -414,7 +414,7 @@ async def test_an_outage_while_a_run_comes_to_wait_loses_nothing_that_it_has_don
 async def test_a_worker_that_does_not_know_yet_that_it_was_reopened_asks_the_leader(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
-    """A replica may lag behind: it shows the question that nobody had answered in time."""
+    """A replica may lag and still show the expired wait."""
     # It would close the waits of a run that is not stored.
     await gateway.inside.waits.maintenance.close()
     store = WaitStore(gateway.inside.connection)

@@ -1,4 +1,4 @@
-"""A question to a person in a flow.yaml, with no Python: `use: pyoco/human`."""
+"""The task `use: pyoco/human` of a flow.yaml."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""The inbox: what waits for an answer, told as it changes, to whom it belongs, and never a decided wait."""
+"""The inbox stream: open waits and their changes, per tenant."""
 
 import json
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ def told(reading: EventReading) -> list[tuple[str, Any]]:
 
 
 def shown(reading: EventReading) -> set[str]:
-    """The waits that a client shows who has read all this."""
+    """The waits that a client shows after these events."""
     waits: set[str] = set()
     for event in reading.events:
         data = json.loads(event.data)
@@ -300,7 +300,7 @@ async def test_an_old_position_is_lost(hub: InboxHub) -> None:
 
 
 async def test_a_later_position_receives_only_later_changes(hub: InboxHub) -> None:
-    """A list is as of a revision that the feed may tell a moment later."""
+    """A list may have a later revision than the feed has published."""
     one, two = a_wait(new_run_id(), "one"), a_wait(new_run_id(), "two")
     with hub.follow(None) as follower:
         follower.position = hub.position(11)

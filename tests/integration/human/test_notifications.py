@@ -1,4 +1,4 @@
-"""Notifier: told once where all is well, again where it is not, never more than the receiver needs."""
+"""Webhook notifications: delivery, retries, signatures and content."""
 
 import logging
 import re

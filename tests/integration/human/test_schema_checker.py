@@ -1,4 +1,4 @@
-"""Answers are checked without holding up the gateway, whatever the schema is."""
+"""Slow and hostile schemas do not block the gateway."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ async def checker() -> AsyncIterator[SchemaChecker]:
 
 @pytest.fixture
 async def patient() -> AsyncIterator[SchemaChecker]:
-    """For checks that are to be answered, however much else goes on here."""
+    """With a limit that a busy machine does not exceed."""
     async with having_checker(10) as checker:
         yield checker
 

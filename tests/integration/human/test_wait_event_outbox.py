@@ -1,4 +1,4 @@
-"""The outbox of a wait: emptied once its events are published, and seen by nobody else."""
+"""The outbox of a wait: emptied after its events are published, and not visible to clients."""
 
 import time
 from dataclasses import replace
@@ -28,7 +28,7 @@ from pyoco_server.records.wait_models import (
     encode_wait,
 )
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from tests.integration.human.test_wait_expiry import Clock, caring
+from tests.integration.human.test_wait_expiry import Clock, maintaining
 from tests.support.broker.stored_waits import a_wait
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
@@ -107,7 +107,7 @@ async def test_an_outbox_is_emptied_and_what_is_published_is_not_published_again
         published.append(event)
 
     monkeypatch.setattr(WaitEvents, "publish", publish)
-    async with caring(connection):
+    async with maintaining(connection):
 
         async def emptied() -> bool:
             return not await outbox_of(run)
@@ -123,16 +123,16 @@ async def test_an_outbox_is_flushed_after_the_second_scan(
     """Whoever has stored it is about to publish it."""
     run = await waiting_run(connection)
     await stored_with_outbox(run)
-    async with caring(connection) as care:
+    async with maintaining(connection) as maintained:
         looks: list[list[str]] = []
-        with_outbox = care.waits.with_outbox
+        with_outbox = maintained.waits.with_outbox
 
         async def noted(limit: int) -> list[tuple[str, int]]:
             looks.append(await outbox_of(run))
             return await with_outbox(limit)
 
-        monkeypatch.setattr(care.waits, "with_outbox", noted)
-        await care.rounds(4)
+        monkeypatch.setattr(maintained.waits, "with_outbox", noted)
+        await maintained.scans(4)
     assert looks[:3] == [["opened"], ["opened"], []]
 
 
@@ -191,8 +191,8 @@ async def test_an_outbox_that_is_emptied_at_the_deadline_does_not_stop_the_expir
     run = await waiting_run(connection)
     stored = await stored_with_outbox(run)
     emptied = EmptiedMeanwhile(run, monkeypatch)
-    async with caring(connection, clock=Clock(stored.record.deadline_at)) as care:
-        await care.rounds()
+    async with maintaining(connection, clock=Clock(stored.record.deadline_at)) as maintained:
+        await maintained.scans()
     assert emptied.done
     assert (await run.wait()).state is WaitState.EXPIRED
 

@@ -1,4 +1,4 @@
-"""Time: who answers in time counts, each wait expires once, and what was left undone is done."""
+"""Expiry and maintenance of waits: deadlines, and completing interrupted work."""
 
 import asyncio
 import time
@@ -58,40 +58,40 @@ class Clock:
         return self.now
 
 
-class Care:
-    """A maintenance, and what it sees."""
+class Maintained:
+    """A maintenance loop, and what it reads."""
 
     def __init__(self, connection: Connection, **options: Any) -> None:
         self.waits = WaitsInBucket(connection)
         self.runs = SeenRuns(connection)
-        self.taker = WaitMaintenance(connection, self.waits, self.runs, **options)
+        self.maintenance = WaitMaintenance(connection, self.waits, self.runs, **options)
 
-    async def rounds(self, count: int = 2) -> None:
-        """Let it have looked at everything this often, from now on."""
+    async def scans(self, count: int = 2) -> None:
+        """Wait for so many scans from now on."""
         await self.runs.look()
-        goal = self.taker.scans + count + 1
-        await eventually(lambda: self.taker.scans >= goal, describe="the maintenance has looked")
+        goal = self.maintenance.scans + count + 1
+        await eventually(lambda: self.maintenance.scans >= goal, describe="the maintenance has scanned")
 
 
 @asynccontextmanager
-async def caring(connection: Connection, **options: Any) -> AsyncIterator[Care]:
-    care = Care(connection, **options)
-    await care.runs.look()
-    await care.taker.start()
+async def maintaining(connection: Connection, **options: Any) -> AsyncIterator[Maintained]:
+    maintained = Maintained(connection, **options)
+    await maintained.runs.look()
+    await maintained.maintenance.start()
     try:
-        yield care
+        yield maintained
     finally:
-        await care.taker.close()
+        await maintained.maintenance.close()
 
 
 @asynccontextmanager
-async def seldom_looking(connection: Connection) -> AsyncIterator[Care]:
-    """A maintenance that has looked once, and does not look again: a deadline or a call wakes it up."""
+async def scanning_once(connection: Connection) -> AsyncIterator[Maintained]:
+    """A maintenance loop that scans once; after that only a deadline or `wake` runs it."""
     slow = replace(connection.config, sweep_interval_sec=60.0)
-    async with connected(slow) as other, caring(other) as care:
-        await eventually(lambda: care.taker.scans, describe="the first look")
-        care.taker._next_scan_at = time.monotonic() + 3600
-        yield care
+    async with connected(slow) as other, maintaining(other) as maintained:
+        await eventually(lambda: maintained.maintenance.scans, describe="the first scan")
+        maintained.maintenance._next_scan_at = time.monotonic() + 3600
+        yield maintained
 
 
 async def ends(run: WaitingRun) -> None:
@@ -147,7 +147,7 @@ async def test_an_answer_after_an_unprocessed_deadline_expires_the_wait(connecti
 @pytest.mark.parametrize("default", [None, False, {"n": 0}])
 async def test_a_default_answers_an_expired_wait(connection: Connection, default: object) -> None:
     run = await waiting_run(connection, {"timeout_sec": -1, "default": default})
-    async with caring(connection):
+    async with maintaining(connection):
 
         async def continued() -> bool:
             return bool(await run.jobs())
@@ -164,26 +164,26 @@ async def test_a_default_answers_an_expired_wait(connection: Connection, default
 
 
 async def test_a_wait_expires_at_its_deadline_and_not_with_the_next_scan(connection: Connection) -> None:
-    async with seldom_looking(connection) as care:
+    async with scanning_once(connection) as maintained:
         run = await waiting_run(connection, {"timeout_sec": 0.2})
-        care.taker.wake()
+        maintained.maintenance.wake()
         await ends(run)
     wait = await run.wait()
     assert wait.decided_at is not None
     assert wait.deadline_at <= wait.decided_at
-    assert care.taker.scans == 1
+    assert maintained.maintenance.scans == 1
     assert (await run.now()).reason == "human_timeout"
 
 
 async def test_a_timer_that_fires_early_is_set_again(connection: Connection) -> None:
     clock = Clock()
     run = await waiting_run(connection, {"timeout_sec": 0.05})
-    async with caring(connection, clock=clock) as care:
+    async with maintaining(connection, clock=clock) as maintained:
         await eventually(lambda: time.time() > run.waits[0].deadline_at, describe="its time on other clocks")
-        await care.rounds()
+        await maintained.scans()
         assert await run.states() == ["open"]
         clock.now = run.waits[0].deadline_at - 0.001
-        await care.rounds()
+        await maintained.scans()
         assert await run.states() == ["open"]
         clock.now = run.waits[0].deadline_at
         await ends(run)
@@ -196,12 +196,12 @@ async def test_an_index_that_is_after_expires_nothing_twice(connection: Connecti
             return [run.wait_id for run in runs]
 
     runs = [await waiting_run(connection, {"timeout_sec": timeout}) for timeout in (-1, 3600)]
-    care = Care(connection)
-    care.taker._index = Behind(connection)
-    await care.taker.start()
+    maintained = Maintained(connection)
+    maintained.maintenance._index = Behind(connection)
+    await maintained.maintenance.start()
     await ends(runs[0])
-    await care.rounds(3)
-    await care.taker.close()
+    await maintained.scans(3)
+    await maintained.maintenance.close()
     assert await runs[0].kinds() == ["opened", "expired"]
     # And nothing that is not due.
     assert await runs[1].states() == ["open"]
@@ -211,11 +211,11 @@ async def test_two_maintenance_loops_expire_each_wait_once(
     config: NatsBackendConfig, connection: Connection
 ) -> None:
     soon = [await waiting_run(connection, {"timeout_sec": 0.3}, {"timeout_sec": 0.3}) for _ in range(30)]
-    async with connected(config) as other, caring(connection) as one, caring(other) as two:
+    async with connected(config) as other, maintaining(connection) as one, maintaining(other) as two:
         for run in soon:
             await ends(run)
-        await one.rounds()
-        await two.rounds()
+        await one.scans()
+        await two.scans()
     for run in soon:
         states = await run.states()
         assert "expired" in states
@@ -229,7 +229,7 @@ async def test_a_deadline_that_passed_while_all_were_down_is_one_expiry(
     config: NatsBackendConfig, connection: Connection
 ) -> None:
     runs = [await waiting_run(connection, {"timeout_sec": -3600}) for _ in range(40)]
-    async with connected(config) as other, caring(connection), caring(other):
+    async with connected(config) as other, maintaining(connection), maintaining(other):
         for run in runs:
             await ends(run)
     for run in runs:
@@ -242,7 +242,7 @@ async def test_more_waits_than_are_asked_for_at_once_all_expire(
 ) -> None:
     monkeypatch.setattr("pyoco_server.human.wait_maintenance._BATCH", 7)
     runs = [await waiting_run(connection, {"timeout_sec": -1}) for _ in range(30)]
-    async with caring(connection):
+    async with maintaining(connection):
         for run in runs:
             await ends(run)
 
@@ -259,10 +259,10 @@ async def test_a_failing_wait_does_not_block_other_expiries(
         await continue_run(self, run_id)
 
     monkeypatch.setattr(Continuations, "continue_run", mostly)
-    async with caring(connection) as care:
+    async with maintaining(connection) as maintained:
         for run in (runs[0], runs[2]):
             await ends(run)
-        await care.rounds()
+        await maintained.scans()
     assert "maintenance of a wait failed" in caplog.text
     assert not (await runs[1].now()).status.terminal
 
@@ -279,7 +279,7 @@ async def test_an_outage_is_reported_once(
 
     with monkeypatch.context() as patched:
         patched.setattr(WaitsInBucket, "due", away)
-        async with caring(connection):
+        async with maintaining(connection):
             await eventually(lambda: tries > 2, describe="it tries again")
     assert sum("maintenance of waits failed" in text for text in caplog.messages) == 1
 
@@ -288,15 +288,15 @@ async def test_an_outage_is_reported_once(
 
 
 async def test_a_run_that_waits_is_cancelled_without_any_worker(connection: Connection) -> None:
-    async with seldom_looking(connection) as care:
+    async with scanning_once(connection) as maintained:
         run = await waiting_run(connection, {}, {}, timeout_sec=5.0)
-        await care.runs.look()
+        await maintained.runs.look()
         await cancel_run(connection, RunStore(connection), run.run_id, ANYBODY)
         now = await run.now()
         assert now.status is RunStatus.CANCELLED
         assert set(now.tasks.values()) == {TaskStatus.CANCELLED}
         assert (now.open_waits, now.wait_message) == ([], None)
-        await care.runs.look()
+        await maintained.runs.look()
 
         async def closed() -> bool:
             return await run.states() == ["cancelled", "cancelled"]
@@ -311,14 +311,14 @@ async def test_an_expiry_and_a_cancel_at_once_leave_one_end(
     config: NatsBackendConfig, connection: Connection
 ) -> None:
     runs = [await waiting_run(connection, {"timeout_sec": 0.2}, {}) for _ in range(30)]
-    async with connected(config) as other, caring(other) as care:
+    async with connected(config) as other, maintaining(other) as maintained:
         await eventually(lambda: time.time() > runs[-1].waits[0].deadline_at - 0.01, describe="the deadlines")
         await asyncio.gather(
             *(cancel_run(connection, RunStore(connection), run.run_id, ANYBODY) for run in runs)
         )
         for run in runs:
             await ends(run)
-        await care.rounds()
+        await maintained.scans()
     for run in runs:
         states, now = await run.states(), await run.now()
         assert "open" not in states
@@ -333,8 +333,8 @@ async def test_a_cancel_wins_over_an_answer_that_was_not_followed_by_anything(co
     run = await waiting_run(connection)
     await decided_only(run)
     await cancel_run(connection, RunStore(connection), run.run_id, ANYBODY)
-    async with caring(connection) as care:
-        await care.rounds()
+    async with maintaining(connection) as maintained:
+        await maintained.scans()
     assert (await run.now()).status is RunStatus.CANCELLED
     assert await run.states() == ["answered"]
     assert await run.jobs() == []
@@ -344,7 +344,7 @@ async def test_a_cancel_wins_over_an_answer_that_was_not_followed_by_anything(co
 
 
 async def decided_only(run: WaitingRun, *, late: bool = False) -> None:
-    """What a gateway leaves that is killed behind the one write that decides."""
+    """A gateway that is killed right after the write that decides."""
     store = WaitStore(run.connection)
     wait = await store.get_from_leader(run.waits[0].wait_id)
     assert wait is not None
@@ -356,15 +356,15 @@ async def decided_only(run: WaitingRun, *, late: bool = False) -> None:
 
 async def test_an_answer_whose_gateway_died_makes_the_run_continue(connection: Connection) -> None:
     run = await waiting_run(connection, {}, {})
-    async with caring(connection) as care:
-        await care.rounds()
+    async with maintaining(connection) as maintained:
+        await maintained.scans()
         await decided_only(run)
 
         async def continued() -> bool:
             return len(await run.jobs()) == 1
 
         await eventually(continued, describe="the run goes on")
-        await care.rounds()
+        await maintained.scans()
     assert await run.kinds() == ["opened", "opened", "answered"]
     assert await run.states() == ["answered", "open"]
     assert await run.now() == run.snapshot
@@ -377,7 +377,7 @@ async def test_an_expiry_whose_gateway_died_ends_the_run(connection: Connection)
     async def closed() -> bool:
         return await run.states() == ["expired", "cancelled"]
 
-    async with caring(connection):
+    async with maintaining(connection):
         await ends(run)
         await eventually(closed, describe="nobody has to answer any more")
     assert (await run.now()).reason == "human_timeout"
@@ -389,8 +389,8 @@ async def test_an_unclaimed_job_is_not_published_again(connection: Connection) -
     await decided_only(run)
     job = encode(job_of(run.snapshot, None))
     sequence = await publish_acked(connection, "pyoco.work.default", job)
-    async with caring(connection) as care:
-        await care.rounds(5)
+    async with maintaining(connection) as maintained:
+        await maintained.scans(5)
         assert len(await run.jobs()) == 1
         # Lost: then it is.
         await jetstream_api.delete_message(connection, "PYOCO_WORK", sequence)
@@ -399,7 +399,7 @@ async def test_an_unclaimed_job_is_not_published_again(connection: Connection) -
             return len(await run.jobs()) == 1
 
         await eventually(continued, describe="the run has a job again")
-        await care.rounds(5)
+        await maintained.scans(5)
         assert len(await run.jobs()) == 1
 
 
@@ -409,9 +409,9 @@ async def test_two_gateways_complete_undone_work_once(
     runs = [await waiting_run(connection) for _ in range(20)]
     for run in runs:
         await decided_only(run)
-    async with connected(config) as other, caring(connection) as one, caring(other) as two:
-        await one.rounds(3)
-        await two.rounds(3)
+    async with connected(config) as other, maintaining(connection) as one, maintaining(other) as two:
+        await one.scans(3)
+        await two.scans(3)
     assert len(await jobs_in_queue(connection)) == len(runs)
 
 
@@ -421,8 +421,8 @@ async def test_running_and_waiting_runs_are_not_continued(connection: Connection
     await decided_only(has_more)
     await has_more.becomes(status=RunStatus.RUNNING, delivery=(7, 1), open_waits=[])
     asking = await waiting_run(connection, suspended=False)
-    async with caring(connection) as care:
-        await care.rounds(4)
+    async with maintaining(connection) as maintained:
+        await maintained.scans(4)
     assert await jobs_in_queue(connection) == []
     assert [await waits.states(), await asking.states()] == [["open"], ["open"]]
 
@@ -435,8 +435,8 @@ async def test_open_waits_of_runs_that_have_ended_are_found(connection: Connecti
         stored = await RunStore(connection).get_from_leader(run.run_id)
         assert stored is not None
         await RunStore(connection).delete(run.run_id, revision=stored.revision)
-    async with caring(connection) as care:
-        await care.rounds()
+    async with maintaining(connection) as maintained:
+        await maintained.scans()
     assert await run.states() == ["cancelled", "cancelled"]
 
 

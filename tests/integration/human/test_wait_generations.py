@@ -1,4 +1,4 @@
-"""A run that went on and asked again goes on after the second answer too, however busy its queue is."""
+"""A run that waits a second time continues after the second answer, also with a busy queue."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from pyoco_server.records.wait_models import WaitRecord
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.waiting_state import waiting
 from pyoco_server.runs.sweep.open_runs import OpenRuns, RunState
-from tests.integration.human.test_wait_expiry import caring
+from tests.integration.human.test_wait_expiry import maintaining
 from tests.support.broker.stored_waits import decide
 from tests.support.running.waiting_runs import WaitingRun, wait_of, waiting_run
 from tests.support.waiting import eventually
@@ -32,7 +32,7 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
 
 
 async def goes_on_and_asks_again(connection: Connection, run: WaitingRun) -> WaitRecord:
-    """A worker takes the run's job and asks the next question, all between two looks at the bucket."""
+    """A worker takes the job and opens the next wait between two reads of the bucket."""
     store, stream = RunStore(connection), connection.config.work_stream
     stored = await store.get_from_leader(run.run_id)
     assert stored is not None
@@ -53,19 +53,21 @@ async def test_a_run_that_reopened_continues_after_its_second_answer_in_a_busy_q
     run, store = await waiting_run(connection), WaitStore(connection)
     # Each time the gateway that takes the answer dies before it has published the job.
     await decide(store, run.waits[0])
-    async with caring(connection) as care:
+    async with maintaining(connection) as maintained:
 
         async def has_job() -> bool:
             return bool(await run.jobs())
 
         assert await eventually(has_job, describe="it goes on after the first answer")
-        until = care.taker.scans + 3
-        assert await eventually(lambda: care.taker.scans >= until, describe="the job was seen in the queue")
+        until = maintained.maintenance.scans + 3
+        assert await eventually(
+            lambda: maintained.maintenance.scans >= until, describe="the job was seen in the queue"
+        )
         for _ in range(2):
             job = new_job(flow_name="noop", tag="default")
             await WorkQueue(connection).publish(job, run_revision=1)
         second = await goes_on_and_asks_again(connection, run)
-        await care.runs.look()
+        await maintained.runs.look()
         assert await run.jobs() == []
         await decide(store, second)
         assert await eventually(has_job, describe="it goes on after the second answer")

@@ -1,4 +1,4 @@
-"""The index of waits: what it answers, kept over restarts, and made anew whatever happens to it."""
+"""The index of waits: its queries, restarts, and rebuilding it after damage."""
 
 import sqlite3
 import time
@@ -161,7 +161,7 @@ async def test_ten_thousand_open_waits_are_asked_about_quickly(index: WaitIndex)
     assert time.process_time() - began < 1.0
 
 
-# Kept, and made anew
+# Restarts and rebuilding
 
 
 @pytest.fixture
@@ -288,7 +288,7 @@ async def test_a_gateway_is_ready_when_its_waits_are_known(
         return await health() == 200
 
     async def stays_unready() -> None:
-        """Else the feed makes it ready once more when it looks the next time."""
+        """The next read of the feed would make it ready."""
 
     await eventually(is_ready, describe="all is known")
     monkeypatch.setattr(gateway.inside.waits.index, "complete", stays_unready)

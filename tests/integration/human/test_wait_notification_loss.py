@@ -1,4 +1,4 @@
-"""No event of a wait is lost, whatever dies or fails between the writes that belong to it."""
+"""No event of a wait is lost when a process dies or a write fails."""
 
 import time
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from pyoco_server.records.models import RunSnapshot, RunStatus, job_of
 from pyoco_server.records.wait_models import Actor, Question, WaitEvent
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.worker.session.run_questions import RunQuestions
-from tests.integration.human.test_wait_expiry import Clock, caring
+from tests.integration.human.test_wait_expiry import Clock, maintaining
 from tests.support.broker.stored_runs import snapshot
 from tests.support.running.gateway import running_gateway
 from tests.support.running.notifying import all_done, is_told, notified, telling
@@ -70,7 +70,7 @@ def asking(connection: Connection, run: RunSnapshot) -> RunQuestions:
 async def ask_and_die(
     connection: Connection, run: RunSnapshot, monkeypatch: pytest.MonkeyPatch, *, writes: int
 ) -> None:
-    """What a worker leaves that is killed behind so many of the writes of asking."""
+    """A worker that is killed after so many writes of opening a wait."""
     done = 0
 
     def counted(owner: type, name: str) -> None:
@@ -153,7 +153,7 @@ async def expires(run: WaitingRun) -> None:
 async def test_an_outcome_is_reported_although_its_first_publish_failed(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The run is over when somebody looks after the event: nothing about the run leads there."""
+    """The run has ended when the event is published."""
     events = FailingEvents(monkeypatch)
     run = await waiting_run(connection)
     events.failures = 1
@@ -167,9 +167,9 @@ async def test_an_outcome_is_reported_although_its_first_publish_failed(
         await Continuations(connection).close_waits(run.run_id)
     assert events.failures == 0
     assert kind not in await run.kinds()
-    async with caring(connection) as care:
-        await care.rounds()
-        await care.rounds()
+    async with maintaining(connection) as maintained:
+        await maintained.scans()
+        await maintained.scans()
     [event] = [event for event in await run.events() if event.kind == kind]
     wait = await run.wait()
     assert (event.at, event.actor) == (wait.decided_at, wait.decided_by)
@@ -184,9 +184,9 @@ async def test_the_actor_of_a_retry_is_reported_after_a_failed_publish(
     events.failures = 1
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     [awaited] = again.open_waits or []
-    async with caring(connection) as care:
-        await care.rounds()
-        await care.rounds()
+    async with maintaining(connection) as maintained:
+        await maintained.scans()
+        await maintained.scans()
     [event] = await WaitEvents(connection).of_wait(awaited.wait_id)
     assert (event.kind, event.actor) == ("opened", ANN)
 

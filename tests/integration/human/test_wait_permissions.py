@@ -1,4 +1,4 @@
-"""With the rights that `nats-config` gives: a wait expires, is asked again, and goes when its run goes."""
+"""Expiry, retry and retention of waits with the permissions of `nats-config`."""
 
 import asyncio
 from pathlib import Path
@@ -37,7 +37,7 @@ async def test_a_wait_expires_is_reopened_cancelled_and_removed(
         assert (await gateway.http.post(f"/runs/{run_id}/retry")).status_code == 200
         assert (await gateway.http.post(f"/runs/{run_id}/cancel")).status_code == 200
         assert (await gateway.ends(run_id))["status"] == "CANCELLED"
-        # Only now: a run that is removed early can be neither retried nor looked at.
+        # Only now: a deleted run cannot be retried or read.
         retention = gateway.inside.sweeper._retention
         retention._keep_sec, retention._marker_sec = 0.5, 0.0
 

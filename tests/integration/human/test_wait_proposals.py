@@ -1,4 +1,4 @@
-"""Proposals: approved as they were shown, edited within the schema, or rejected with a note."""
+"""Proposals: approved, edited or rejected."""
 
 import pytest
 from msgspec import structs

@@ -1,4 +1,4 @@
-"""Answering a run: what it waits for is meant, if that is one thing."""
+"""`resume`: answering the only open wait of a run."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Asking again after human_timeout: the run keeps what it has done, and gets another wait."""
+"""Retrying a run that failed with human_timeout."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.models import JournalEntry, RunSnapshot, RunStatus, TaskStatus
 from pyoco_server.records.wait_models import Actor, WaitState
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY, Caller
-from tests.integration.human.test_wait_expiry import caring
+from tests.integration.human.test_wait_expiry import maintaining
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import let_expire
 from tests.support.running.gateway import RunningGateway
@@ -38,7 +38,7 @@ def config(config: NatsBackendConfig) -> NatsBackendConfig:
 
 
 async def failed_run(connection: Connection, *others: dict[str, Any], **fields: Any) -> WaitingRun:
-    """A run whose first wait nobody has answered in time."""
+    """A run whose first wait has expired."""
     run = await waiting_run(connection, {"timeout_sec": 90.0, "created_at": 0.0}, *others, **fields)
     late = AnswerHandler(connection, clock=lambda: run.waits[0].deadline_at)
     with pytest.raises(WaitExpired):
@@ -78,7 +78,7 @@ async def test_the_run_waits_again_with_another_wait_and_all_that_it_has_done(co
     assert new.deadline_at - new.created_at == pytest.approx(7200.0)
     assert began <= new.created_at <= time.time()
     assert (again.wait_message, again.wait_deadline_at) == (new.message, new.deadline_at)
-    # Nothing of it is lost, and it waits for somebody, not for a worker.
+    # It keeps its results, and has no job in the queue.
     assert await Journal(connection).entries(run.run_id) == [entry]
     assert await run.jobs() == []
     opened = [event for event in await run.events() if event.kind == "opened"]
@@ -131,7 +131,7 @@ async def test_a_retry_reopens_closed_waits_and_keeps_answers(
     assert await run.states() == ["expired", "cancelled", "answered", "expired"]
     again = await retry_run(connection, run.run_id, ANYBODY, ANN)
     waits = [await run.wait(wait_id) for wait_id in awaited(again)]
-    # The answers that no task has got yet count, and nobody waits for the others with them.
+    # Unused answers count; used ones are not waited for again.
     assert [(wait.task, wait.arming, wait.resolved) for wait in waits] == [
         (late.task, 2, False),
         (closed.task, 2, False),
@@ -211,7 +211,7 @@ async def test_a_run_of_another_tenant_cannot_be_retried(connection: Connection)
 async def test_a_repetition_reads_dead_letters_only_while_the_run_still_waits(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of a run that was retried days ago may be behind very many others."""
+    """The dead letter of a run that was retried days ago may come after very many others."""
     run = await failed_run(connection)
     await retry_run(connection, run.run_id, ANYBODY, ANN)
     reads = 0
@@ -259,8 +259,8 @@ async def test_a_gateway_that_dies_in_between_leaves_a_run_that_someone_can_answ
     [wait_id] = awaited(now)
     with pytest.raises(WaitNotFound):
         await AnswerHandler(connection).respond(wait_id, ONE, ANYBODY, ANN)
-    async with caring(connection) as care:
-        await care.rounds()
+    async with maintaining(connection) as maintained:
+        await maintained.scans()
     wait = await run.wait(wait_id)
     assert (wait.deadline_at, wait.created_at) == (now.wait_deadline_at, now.waiting_since)
     assert await run.now() == now

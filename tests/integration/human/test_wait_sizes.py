@@ -1,4 +1,4 @@
-"""Questions that are large, long or many: none of them harms the others, and each can be answered."""
+"""Large questions, long answers and many waits."""
 
 import json
 from dataclasses import replace
@@ -17,7 +17,7 @@ from pyoco_server.human.continuation import Continuations
 from pyoco_server.records.models import RunStatus
 from pyoco_server.records.wait_models import Decision, WaitRecord, WaitState, digest_of
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
-from tests.integration.human.test_wait_expiry import caring
+from tests.integration.human.test_wait_expiry import maintaining
 from tests.support.broker.waits_in_bucket import WaitsInBucket
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.people import ANN
@@ -49,7 +49,7 @@ async def test_a_large_default_is_the_answer_and_no_other_wait_suffers(connectio
         has_more = bool(await large.jobs())
         return has_more and await fails(other) and await ended.states() == ["cancelled"]
 
-    async with caring(connection):
+    async with maintaining(connection):
         await eventually(all_done, describe="all are dealt with")
     wait = await large.wait()
     assert (wait.state, wait.resolved, wait.answer) == (WaitState.EXPIRED, True, LARGE)
@@ -77,9 +77,9 @@ async def test_a_wait_that_cannot_be_written_does_not_block_others(
         return await replace_wait(self, record, revision, **outbox)
 
     monkeypatch.setattr(WaitStore, "replace", too_large)
-    async with caring(connection) as care:
+    async with maintaining(connection) as maintained:
         await eventually(lambda: fails(other), describe="the other one expires")
-        await care.rounds()
+        await maintained.scans()
     said = [line for line in caplog.records if getattr(line, "wait_id", "") == stuck.wait_id]
     # Once, not in every round; and NATS is not away.
     assert len(said) == 1
@@ -106,8 +106,8 @@ async def test_a_failing_maintenance_job_does_not_block_others(
     async def done() -> bool:
         return await over.states() == ["cancelled"] and bool(await answered.jobs())
 
-    async with caring(connection) as care:
-        await care.rounds()
+    async with maintaining(connection) as maintained:
+        await maintained.scans()
         await eventually(done, describe="what is left undone is done")
 
 

@@ -1,4 +1,4 @@
-"""Direct reads may be answered by a replica that lags: no answer to a user rests on what it lacks."""
+"""Answers and retries do not depend on a replica that lags."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Waits and their events at rest: one write decides, an event counts once, and all goes with the run."""
+"""Stored waits and their events: compare-and-set, deduplication, retention."""
 
 import asyncio
 from dataclasses import replace
@@ -145,7 +145,7 @@ async def test_waits_and_events_are_removed_with_their_run(config: NatsBackendCo
         store, events = WaitStore(connection), WaitEvents(connection)
         assert await store.of_run_from_leader(over.run_id) == []
         assert await events.of_run(over.run_id) == []
-        # Markers stay for those who follow the bucket, and go with the marker of the run.
+        # Delete markers stay until that of the run is removed.
         assert (await stream_state(connection, "KV_pyoco_waits")).messages == 3
         # A worker that was paused for long says a last word.
         await events.publish(event_of(over.waits[0], WaitEventKind.OPENED))

@@ -1,4 +1,4 @@
-"""Waits over HTTP: lists, one wait, answers, and the words of errors; the tests write what a worker would."""
+"""Waits over HTTP: lists, one wait, answers and error codes; the tests write the records of a worker."""
 
 import json
 import time
@@ -448,7 +448,7 @@ async def test_too_many_schema_checks_are_503_with_retry_after(
     assert_worded(answer, 503, 43, "busy")
     assert answer.headers["retry-after"] == "2"
     shown = (await gateway.http.get(f"/waits/{wait.wait_id}")).json()
-    # It was not looked at: nothing has happened to the wait.
+    # The wait is unchanged.
     assert (shown["state"], shown["events"]) == ("open", [])
 
 

@@ -1,4 +1,4 @@
-"""What workers make of the wheels: installed before a run, for the right workers, without a restart."""
+"""Workers install the wheels of the registry."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""The registry of wheels over HTTP, against a real NATS."""
+"""The wheel registry over HTTP."""
 
 import asyncio
 import hashlib
@@ -283,7 +283,7 @@ async def test_a_wheel_over_the_limit_is_rejected_while_it_is_read(
         try:
             response = await gateway.http.post("/wheels", content=body(), headers=head)
         except (httpx.WriteError, httpx.ReadError, httpx.RemoteProtocolError):
-            # It hung up on somebody who does not read its answer.
+            # The server has closed the connection.
             response = None
         assert sent < 512 * 1024 * 1024
         if response is not None:

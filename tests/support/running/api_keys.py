@@ -1,4 +1,4 @@
-"""API keys for a test, made as the admin commands make them."""
+"""API keys, created as the admin commands do."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

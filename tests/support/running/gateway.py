@@ -1,4 +1,4 @@
-"""A real gateway in the test's own process, reached over real HTTP."""
+"""A gateway in the test's process, with an HTTP client."""
 
 import asyncio
 import socket
@@ -20,8 +20,6 @@ from tests.support.waiting import LIMIT_SEC, eventually
 
 @dataclass(frozen=True)
 class RunningGateway:
-    """The gateway, and an HTTP client for it."""
-
     http: httpx.AsyncClient
     inside: Gateway
 
@@ -60,7 +58,7 @@ async def running_gateway(
     config: NatsBackendConfig, *, ready: bool = True, port: int = 0
 ) -> AsyncIterator[RunningGateway]:
     app = create_app(config)
-    # asyncio turns Nagle's delay off only for sockets that say which protocol they speak.
+    # asyncio disables Nagle's algorithm only for sockets with an explicit protocol.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
@@ -74,13 +72,13 @@ async def running_gateway(
         try:
             if ready:
                 await gateway.connection.wait_ready(LIMIT_SEC)
-            # Without TLS: to read the certificates for it takes longer than all of the start.
+            # Without TLS: loading certificates takes longer than the start.
             async with httpx.AsyncClient(
                 base_url=f"http://127.0.0.1:{port}", timeout=LIMIT_SEC, verify=False
             ) as http:
                 yield RunningGateway(http, gateway)
         finally:
-            # As a signal does: streams that are followed would hold the server up.
+            # As a signal does: open event streams would block the shutdown.
             gateway.stopping.set()
             server.should_exit = True
             await serving
@@ -88,7 +86,7 @@ async def running_gateway(
 
 @contextmanager
 def gateway_beside(nats_url: str, folder: Path) -> Iterator[str]:
-    """The address of a gateway in a thread, for a test without an event loop; it keeps its files there."""
+    """The address of a gateway in a thread, for a test without an event loop."""
     config = NatsBackendConfig(nats_url=nats_url, index_dir=str(folder / "index"), load_dotenv=False)
     with (
         start_blocking_portal(backend_options={"use_uvloop": True}) as portal,

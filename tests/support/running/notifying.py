@@ -1,4 +1,4 @@
-"""What tells of waits, without the rest of a gateway; and events for it to tell."""
+"""A notifier without the rest of a gateway, and events for it."""
 
 import time
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ def notified(config: NatsBackendConfig, receiver: WebhookReceiver, **settings: A
     found = replace(
         config, notify_url=receiver.url, notify_secret=KEY, public_url="https://pyoco.example/", **settings
     )
-    # Longer than the setting allows: a receiver is not told again because the machine stands still.
+    # Longer than the setting allows, so that a slow machine causes no retry.
     object.__setattr__(found, "notify_timeout_sec", timeout_sec)
     return found
 
@@ -78,29 +78,29 @@ async def has_consumer(connection: Connection) -> bool:
 
 
 async def undone(connection: Connection) -> int:
-    """Events that wait to be told, or to be told again."""
+    """Events that are not delivered yet."""
     stream = connection.config.wait_event_stream
     info = await jetstream_api.call(connection, f"CONSUMER.INFO.{stream}.{NOTIFY_CONSUMER}")
     return int(info["num_pending"] + info["num_ack_pending"])
 
 
 async def all_done(connection: Connection) -> None:
-    """Asked once the last event was told: the server counts an event a moment after it has taken it."""
+    """After the last delivery: the server counts an ack a moment later."""
 
     async def done() -> bool:
         return await undone(connection) == 0
 
-    await eventually(done, describe="everything has been told or given up")
+    await eventually(done, describe="all events are delivered or given up")
 
 
 @asynccontextmanager
 async def telling(config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    """A part of a gateway that tells, once it will hear of every event."""
+    """A running notifier with its consumer."""
     async with connected(config) as connection:
         notifications = Notifier(connection)
         await notifications.start()
         try:
-            await eventually(lambda: has_consumer(connection), describe="the consumer is there")
+            await eventually(lambda: has_consumer(connection), describe="the consumer exists")
             yield connection
         finally:
             await notifications.close()
@@ -118,6 +118,6 @@ async def is_told(receiver: WebhookReceiver, times: int = 1) -> list[Told]:
     def enough() -> bool:
         return len(receiver.told) >= times
 
-    await eventually(enough, describe=f"the receiver was told {times} times")
+    await eventually(enough, describe=f"the receiver got {times} notifications")
     assert len(receiver.told) == times, receiver.ids()
     return receiver.told

@@ -1,4 +1,4 @@
-"""Those who answer in tests, and how each is known to the gateway."""
+"""Actors and callers of tests."""
 
 from pyoco_server.records.wait_models import Actor
 from pyoco_server.runs.lifecycle.tenancy import Caller

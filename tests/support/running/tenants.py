@@ -1,4 +1,4 @@
-"""A gateway that asks for API keys, and tenants who have one."""
+"""A gateway with API keys, and clients of its tenants."""
 
 import time
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ OPERATOR = "the-operator"
 
 @dataclass(frozen=True)
 class Tenant(RunningGateway):
-    """The gateway as one key sees it."""
+    """A client with the API key of a tenant."""
 
     tenant_id: str
     api_key_id: str
@@ -35,7 +35,7 @@ class Tenant(RunningGateway):
 async def having_tenants(
     config: NatsBackendConfig, *tenants: str, operator: str = OPERATOR
 ) -> AsyncIterator[list[Tenant]]:
-    """A gateway, and a new key of each of these tenants."""
+    """A gateway, and a client with a new key of each tenant."""
     keyed = replace(config, http_auth_mode="api_key", auth_pepper=PEPPER, http_operator_tenant=operator)
     async with AsyncExitStack() as opened:
         gateway = await opened.enter_async_context(running_gateway(keyed))
@@ -44,7 +44,7 @@ async def having_tenants(
 
 @asynccontextmanager
 async def a_key(gateway: RunningGateway, tenant_id: str) -> AsyncIterator[Tenant]:
-    """One more key of a tenant."""
+    """A client with a new key of the tenant."""
     token = new_token()
     record = ApiKeyRecord(
         key_id=token.key_id,

@@ -1,4 +1,4 @@
-"""Runs that wait for people, written into the buckets by the test itself: without any worker."""
+"""Waiting runs, written to the buckets by the test, without a worker."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ PLACES = ("approve", "check", "sign", "pay", "send", "file", "tell", "keep", "po
 def wait_of(
     run: RunSnapshot, task: str = "approve", *, timeout_sec: float = 3600.0, **fields: Any
 ) -> WaitRecord:
-    """An open wait of this run, asked now."""
+    """An open wait of this run, created now."""
     node, name, arming = f"{task}||1", fields.pop("name", "human"), fields.pop("arming", 1)
     now = time.time()
     proposal = fields.get("proposal", UNSET)
@@ -54,7 +54,7 @@ def wait_of(
 
 @dataclass
 class WaitingRun:
-    """A run as it was when it began to wait."""
+    """A run as it was when it was suspended."""
 
     connection: Connection
     snapshot: RunSnapshot
@@ -80,7 +80,7 @@ class WaitingRun:
         return stored.record
 
     async def states(self) -> list[str]:
-        """Of the waits, in the order in which they were asked."""
+        """Of the waits, in the order in which they were opened."""
         return [(await self.wait(wait.wait_id)).state.value for wait in self.waits]
 
     async def events(self) -> list[WaitEvent]:
@@ -94,7 +94,7 @@ class WaitingRun:
         return [job for job in await jobs_in_queue(self.connection) if job.run_id == self.run_id]
 
     async def becomes(self, **fields: Any) -> None:
-        """Somebody else writes the run."""
+        """Another writer changes the run."""
         store = RunStore(self.connection)
         stored = await store.get_from_leader(self.run_id)
         assert stored is not None
@@ -113,7 +113,7 @@ async def jobs_in_queue(connection: Connection) -> list[Job]:
 async def waiting_run(
     connection: Connection, *waits: dict[str, Any], suspended: bool = True, **fields: Any
 ) -> WaitingRun:
-    """A run that waits for each of these; one that is not suspended yet is still RUNNING."""
+    """A run with these waits; RUNNING unless it is suspended."""
     begun = snapshot(status=RunStatus.RUNNING, start_time=time.time(), **fields)
     asked = [
         wait_of(begun, **{"task": task, **wait}) for task, wait in zip(PLACES, waits or ({},), strict=False)

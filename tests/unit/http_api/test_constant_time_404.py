@@ -1,4 +1,4 @@
-"""The moments at which a 404 about what tenants have is answered."""
+"""The delay of a 404 does not reveal whether another tenant has the object."""
 
 import time
 from collections.abc import Iterator

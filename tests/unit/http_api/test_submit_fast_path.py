@@ -1,4 +1,4 @@
-"""The short way to `POST /runs` is like the framework's own, as far as anybody can tell."""
+"""The fast path of `POST /runs` behaves like the routing of the framework."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

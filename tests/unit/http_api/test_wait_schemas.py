@@ -1,4 +1,4 @@
-"""Schemas of answers: what is one, what is wrong with a value, and that nothing is ever fetched."""
+"""Schemas of answers: validation, error messages, and no remote references."""
 
 import socket
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which files are the wheels that their names say: what is refused, and why."""
+"""Validation of uploaded wheels."""
 
 import io
 import stat
