@@ -70,7 +70,7 @@ class BulkRecord(Struct, kw_only=True):
         return self.done + self.skipped + self.failed
 
     @property
-    def begun(self) -> bool:
+    def has_started(self) -> bool:
         # A gateway of an earlier version does not write `started_at`.
         return self.started_at is not None or self.handled > 0 or self.state is not BulkState.RUNNING
 

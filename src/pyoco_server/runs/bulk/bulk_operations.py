@@ -18,7 +18,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
 from pyoco_server.broker.stores.bulk_records import BulkRecords, StoredBulk
 from pyoco_server.broker.stores.dead_letters import DeadLetters
-from pyoco_server.broker.stores.idempotency_keys import KeyKind, StoredKey
+from pyoco_server.broker.stores.idempotency_keys import KeyKind
 from pyoco_server.errors import BulkNotFound, BulkRefused, NatsUnavailable
 from pyoco_server.records.models import RerunMode, is_run_id
 from pyoco_server.records.operation_models import MAX_BULK_ITEMS, BulkAction, BulkItem, BulkRecord, BulkState
@@ -144,30 +144,19 @@ class BulkSubmitter:
     async def _store(
         self, record: BulkRecord, items: list[BulkItem], caller: Caller, request: KeyedRequest | None
     ) -> StartedBulk:
-        if request is None:
-            await self._create(record, items)
-            return StartedBulk(record, _sample(items))
-        held = await self._keys.hold(request, record.bulk_id, kind=KeyKind.BULK)
-        if held.record.run_id != record.bulk_id:
-            return await self._replayed(held.record.run_id, caller)
-        await self._create(record, items)
-        await self._accept(held)
-        return StartedBulk(record, _sample(items))
-
-    async def _create(self, record: BulkRecord, items: list[BulkItem]) -> None:
+        held = None
+        if request is not None:
+            held = await self._keys.hold(request, record.bulk_id, kind=KeyKind.BULK)
+            if held.record.run_id != record.bulk_id:
+                return await self._replayed(held.record.run_id, caller)
         try:
             await self._records.create(record, items)
+            if held is not None:
+                await self._keys.accept(held)
         except RevisionConflict:
-            raise self._too_slow() from None
-
-    async def _accept(self, held: StoredKey) -> None:
-        try:
-            await self._keys.accept(held)
-        except RevisionConflict:
-            raise self._too_slow() from None
-
-    def _too_slow(self) -> NatsUnavailable:
-        return self._connection.unavailable("storing the operation took too long")
+            # It was withdrawn meanwhile, or its key settled.
+            raise self._connection.unavailable("storing the operation took too long") from None
+        return StartedBulk(record, _sample(items))
 
     async def _replayed(self, bulk_id: str, caller: Caller) -> StartedBulk:
         record = (await find(self._records, bulk_id, caller)).record

@@ -31,7 +31,7 @@ from pyoco_server.runs.index.sources import (
 
 # With more sources than this, merging takes noticeable time.
 _MANY_SOURCES: Final = 8
-# How much further than an even distribution suggests a page is looked for.
+# How much further than an even distribution suggests a page is expected.
 _LOOK_AHEAD: Final = 3
 # This many runs are skipped within a millisecond.
 _FAR: Final = 50_000

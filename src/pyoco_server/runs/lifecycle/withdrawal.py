@@ -58,7 +58,7 @@ async def remove_unstarted_bulk(records: BulkRecords, bulk_id: str) -> BulkRecor
     """Remove the operation, and forbid its id; returns the operation if it has started."""
     while True:
         stored = await records.get(bulk_id)
-        if stored is not None and stored.record.begun:
+        if stored is not None and stored.record.has_started:
             return stored.record
         try:
             if stored is None:

@@ -58,7 +58,7 @@ class Sweeper:
         self._orphaned = OrphanedRuns(self._repairer, self._runs, self._queued, last, thresholds)
         self._loop = BackgroundLoop("sweep", self._step)
         self._advisories.on_advisory(self._loop.wake)
-        # When the connection was made that silence is counted since.
+        # Silence counts from this connect on.
         self._connected_since = 0.0
         self._outage_logged = False
         self.rounds = 0

@@ -46,6 +46,8 @@ class Follower:
 
     async def _wait(self, within: float) -> bool:
         """Whether something changed within that time."""
+        if self._changed.is_set():
+            return True
         try:
             async with asyncio.timeout(within):
                 await self._changed.wait()
