@@ -4,11 +4,10 @@ import pytest
 
 from pyoco_server.records.models import DeadLetter, LogLine
 from pyoco_server.runs.bulk.letter_operations import LetterFilter
+from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.index.run_summary import folded
 from pyoco_server.runs.watch.log_reading import LogFilter
-from tests.integration.lists.test_run_list import ids
-from tests.support.broker.stored_runs import ended, write
-from tests.support.running.gateway import RunningGateway
+from tests.unit.runs.test_run_filter import made_index, run_id
 
 PAIRS = [
     ("ΟΔΟΣΑ", "ΟΔΟΣ"),
@@ -29,11 +28,14 @@ def test_every_search_finds_it(written: str, asked: str) -> None:
     assert LetterFilter(q=asked).matches(letter)
 
 
-async def test_a_list_finds_it(gateway: RunningGateway) -> None:
-    runs = [ended(at=float(number), params={"at": text}) for number, (text, _) in enumerate(PAIRS)]
-    written = await write(gateway.inside.runs.store, *runs)
-    for (_, asked), run_id in zip(PAIRS, written, strict=True):
-        assert run_id in await ids(gateway, q=asked), asked
+def test_the_index_finds_it() -> None:
+    with made_index() as index:
+        for number, (written, _) in enumerate(PAIRS):
+            fields = {"flow_name": "f", "status": "PENDING", "updated_at": 1.0, "params": {"at": written}}
+            index.write(run_id(number), fields)
+        for revision, (_, asked) in enumerate(PAIRS, start=1):
+            found = index.search(RunFilter(q=asked)).page(100)
+            assert revision in [key.revision for key in found], asked
 
 
 @pytest.mark.parametrize("text", ["", "Plain ASCII 123", "x\x00y"])
