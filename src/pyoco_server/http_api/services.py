@@ -20,8 +20,7 @@ from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
 from pyoco_server.human.answers.answering import AnswerHandler
 from pyoco_server.human.inbox.inbox_hub import InboxHub
 from pyoco_server.human.inbox.wait_feed import DecidedCounts, WaitFeedReader, feed_of
-from pyoco_server.human.inbox.wait_index import WaitIndex
-from pyoco_server.human.inbox.wait_lists import WaitLists
+from pyoco_server.human.inbox.wait_index import WaitIndex, WaitLists
 from pyoco_server.human.wait_maintenance import WaitMaintenance
 from pyoco_server.runs.bulk.bulk_operations import BulkSubmitter
 from pyoco_server.runs.bulk.bulk_runner import BulkRunner

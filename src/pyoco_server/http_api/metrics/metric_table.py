@@ -15,11 +15,9 @@ class Kind(StrEnum):
 
 
 class Of(StrEnum):
-    """What a metric speaks of."""
-
-    # The whole system: every gateway says the same, and adding gateways up counts twice.
+    # The whole system: every gateway reports the same value, so they must not be added up.
     SYSTEM = "system"
-    # This one gateway, since it was started.
+    # One gateway, since its start.
     GATEWAY = "gateway"
 
 
@@ -31,7 +29,7 @@ class Metric:
     unit: str
     help: str
     labels: tuple[str, ...] = ()
-    # Of a histogram: the upper bounds.
+    # Upper bounds of a histogram.
     bounds: tuple[float, ...] = ()
 
 
@@ -43,16 +41,16 @@ def _counter(name: str, unit: str, help_: str, *labels: str, of: Of = Of.GATEWAY
     return Metric(name, Kind.COUNTER, of, unit, help_, labels)
 
 
-# From a run of nothing on an idle worker to hours. Each is a line of every scrape, for each flow.
+# Each bound is a line per flow in every scrape.
 _RUN_BOUNDS: Final = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
 _REQUEST_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 METRICS: Final = (
-    _gauge("pyoco_runs_total", "runs", "Runs that are stored, by status.", "status"),
+    _gauge("pyoco_runs_total", "runs", "Stored runs, by status.", "status"),
     _counter(
         "pyoco_runs_ended_total",
         "runs",
-        "Runs that ended while this gateway looked on.",
+        "Runs that ended while this gateway was running.",
         "flow",
         "status",
         of=Of.SYSTEM,
@@ -60,7 +58,7 @@ METRICS: Final = (
     _counter(
         "pyoco_redeliveries_total",
         "deliveries",
-        "How often runs had to be begun again, of those that ended while this gateway looked on.",
+        "Redeliveries of the runs that ended while this gateway was running.",
         of=Of.SYSTEM,
     ),
     Metric(
@@ -81,46 +79,42 @@ METRICS: Final = (
         ("flow",),
         _RUN_BOUNDS,
     ),
-    _gauge("pyoco_queue_waiting_jobs", "jobs", "Jobs that no worker was given yet.", "tag"),
-    _gauge("pyoco_queue_in_work_jobs", "jobs", "Jobs that a worker has, or that come back from one.", "tag"),
-    _gauge("pyoco_queue_redelivered_jobs", "jobs", "Of those in work: delivered more than once.", "tag"),
-    _gauge(
-        "pyoco_queue_oldest_waiting_seconds", "seconds", "For how long the oldest waiting job waits.", "tag"
-    ),
+    _gauge("pyoco_queue_waiting_jobs", "jobs", "Jobs that are not delivered yet.", "tag"),
+    _gauge("pyoco_queue_in_work_jobs", "jobs", "Jobs that are delivered and not acknowledged.", "tag"),
+    _gauge("pyoco_queue_redelivered_jobs", "jobs", "Jobs in work that were delivered more than once.", "tag"),
+    _gauge("pyoco_queue_oldest_waiting_seconds", "seconds", "Age of the oldest waiting job.", "tag"),
     _gauge("pyoco_workers_alive_total", "workers", "Workers that are RUNNING or IDLE."),
-    _gauge("pyoco_workers", "workers", "Workers that are known, by state.", "state"),
+    _gauge("pyoco_workers", "workers", "Known workers, by state.", "state"),
     _gauge("pyoco_workers_paused", "workers", "Living workers that are paused."),
-    _gauge("pyoco_worker_slots", "slots", "How many runs the living workers can execute at once."),
-    _gauge("pyoco_worker_slots_busy", "slots", "How many of these slots have a run."),
-    _gauge("pyoco_waits_open", "waits", "Waits for people that nobody has decided."),
-    _gauge(
-        "pyoco_waits_oldest_open_seconds", "seconds", "For how long the oldest open wait has been waiting."
-    ),
+    _gauge("pyoco_worker_slots", "slots", "Slots of the living workers."),
+    _gauge("pyoco_worker_slots_busy", "slots", "Slots that execute a run."),
+    _gauge("pyoco_waits_open", "waits", "Waits for people that are open."),
+    _gauge("pyoco_waits_oldest_open_seconds", "seconds", "Age of the oldest open wait."),
     _counter(
         "pyoco_waits_decided_total",
         "waits",
-        "Waits that were answered, expired or were cancelled while this gateway looked on.",
+        "Waits that were answered, expired or cancelled while this gateway was running.",
         "state",
         of=Of.SYSTEM,
     ),
     _counter(
         "pyoco_notifications_total",
         "tries",
-        "Notifications that were delivered, failed and are tried again, or were given up.",
+        "Attempts to deliver a notification, by outcome.",
         "outcome",
         of=Of.GATEWAY,
     ),
-    _gauge("pyoco_dlq_messages_total", "messages", "Dead letters that are kept."),
-    _gauge("pyoco_dlq_bytes", "bytes", "How much room the dead letters take."),
-    _counter("pyoco_sweep_actions_total", "actions", "What the sweep of this gateway has done.", "action"),
-    _counter("pyoco_sweep_rounds_total", "rounds", "How often this gateway has looked for work to sweep."),
-    _gauge("pyoco_sweep_leader", "boolean", "1 if this is the gateway that sweeps.", of=Of.GATEWAY),
+    _gauge("pyoco_dlq_messages_total", "messages", "Stored dead letters."),
+    _gauge("pyoco_dlq_bytes", "bytes", "Size of the stored dead letters."),
+    _counter("pyoco_sweep_actions_total", "actions", "Actions of the sweep of this gateway.", "action"),
+    _counter("pyoco_sweep_rounds_total", "rounds", "Sweep rounds of this gateway."),
+    _gauge("pyoco_sweep_leader", "boolean", "1 if this gateway holds the lease of the sweep.", of=Of.GATEWAY),
     _gauge(
         "pyoco_nats_connected", "boolean", "1 if the gateway's connection to NATS is usable.", of=Of.GATEWAY
     ),
-    _counter("pyoco_nats_reconnects_total", "reconnects", "How often the connection to NATS came back."),
+    _counter("pyoco_nats_reconnects_total", "reconnects", "Reconnects to NATS."),
     _gauge(
-        "pyoco_nats_read_seconds", "seconds", "How long NATS took to answer for this page.", of=Of.GATEWAY
+        "pyoco_nats_read_seconds", "seconds", "Duration of the NATS requests for this page.", of=Of.GATEWAY
     ),
     _gauge(
         "pyoco_index_ready",
@@ -129,15 +123,13 @@ METRICS: Final = (
         of=Of.GATEWAY,
     ),
     _gauge("pyoco_watchers", "clients", "Clients that watch a run, a list or the inbox.", of=Of.GATEWAY),
-    _counter(
-        "pyoco_http_requests_total", "requests", "Requests that were answered.", "method", "route", "status"
-    ),
+    _counter("pyoco_http_requests_total", "requests", "HTTP responses.", "method", "route", "status"),
     Metric(
         "pyoco_http_request_seconds",
         Kind.HISTOGRAM,
         Of.GATEWAY,
         "seconds",
-        "From a request to the first byte of its answer.",
+        "From a request to the first byte of its response.",
         ("route",),
         _REQUEST_BOUNDS,
     ),

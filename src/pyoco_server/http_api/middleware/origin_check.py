@@ -64,8 +64,8 @@ class OriginMiddleware:
         if scope["type"] == "http":
             try:
                 self._check(scope)
-            except OriginRefused as refusal:
-                await problem_response(Request(scope, receive), refusal)(scope, receive, send)
+            except OriginRefused as error:
+                await problem_response(Request(scope, receive), error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

@@ -11,8 +11,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter, WaitItem
 from pyoco_server.runs.index.conditions import Condition, among, where
+from pyoco_server.runs.index.index_feed import CatchUp
 from pyoco_server.runs.index.index_file import FileSchema
 from pyoco_server.runs.index.pagination import SortKey
 from pyoco_server.runs.index.sqlite_index import MARKERS_TABLE, SqliteIndex, SqliteWriter
@@ -174,12 +176,12 @@ class WaitIndex(SqliteIndex[WaitWriter]):
 
     # For lists and the inbox
 
-    async def list(self, wanted: WaitFilter, *, limit: int, after: SortKey | None = None) -> WaitPage:
+    async def list(self, selected: WaitFilter, *, limit: int, after: SortKey | None = None) -> WaitPage:
         """The next deadline first, where all are open; else the newest first."""
-        time, way, beyond = ("deadline_at", "ASC", ">") if wanted.only_open else ("created_at", "DESC", "<")
+        time, way, beyond = ("deadline_at", "ASC", ">") if selected.only_open else ("created_at", "DESC", "<")
 
         def read(db: sqlite3.Connection) -> WaitPage:
-            sql, values = where(_conditions(wanted))
+            sql, values = where(_conditions(selected))
             [(total,)] = db.execute(f"SELECT count(*) FROM waits WHERE {sql}", values)
             if after is not None:
                 sql = f"{sql} AND ({time}, wait_id) {beyond} (?, ?)"
@@ -204,8 +206,8 @@ class WaitIndex(SqliteIndex[WaitWriter]):
 
         return await self._read(read)
 
-    async def count(self, wanted: WaitFilter) -> int:
-        sql, values = where(_conditions(wanted))
+    async def count(self, selected: WaitFilter) -> int:
+        sql, values = where(_conditions(selected))
         return await self._read(
             lambda db: int(db.execute(f"SELECT count(*) FROM waits WHERE {sql}", values).fetchone()[0])
         )
@@ -246,24 +248,52 @@ class WaitIndex(SqliteIndex[WaitWriter]):
         return await self._read(lambda db: db.execute(query, [limit]).fetchall())
 
 
-def _conditions(wanted: WaitFilter) -> Iterator[Condition]:
-    if wanted.tenant is not None:
-        yield Condition("tenant = ?", (wanted.tenant,))
-    if wanted.states:
+class WaitLists:
+    """Each read first waits, for a limited time, until the index has caught up."""
+
+    def __init__(self, index: WaitIndex, feed: BucketFeed) -> None:
+        self._index = index
+        self._catch_up = CatchUp(
+            index, feed, lambda: f"{index.entries} waits are read, at most {feed.behind} are left"
+        )
+
+    async def caught_up(self) -> None:
+        """IndexNotReady while the index is being filled."""
+        await self._catch_up.wait()
+
+    async def page(self, selected: WaitFilter, *, limit: int, after: SortKey | None = None) -> WaitPage:
+        await self.caught_up()
+        return await self._index.list(selected, limit=limit, after=after)
+
+    async def all_open(self, tenant: str | None) -> tuple[list[Raw], int]:
+        """The open waits, and as of which revision."""
+        await self.caught_up()
+        return await self._index.all_open(tenant)
+
+    async def open_of(self, tenant: str | None) -> OpenWaits:
+        """How many are open, and since when; IndexNotReady at once while the index is filled."""
+        await self._catch_up.wait_if_ready()
+        return await self._index.open_of(tenant)
+
+
+def _conditions(selected: WaitFilter) -> Iterator[Condition]:
+    if selected.tenant is not None:
+        yield Condition("tenant = ?", (selected.tenant,))
+    if selected.states:
         # A single value keeps the order of the index.
-        states = sorted(wanted.states)
+        states = sorted(selected.states)
         yield Condition("state = ?", (states[0],)) if len(states) == 1 else among("state", states)
     given: dict[str, Any] = {
-        "run_id": wanted.run_id,
-        "flow": wanted.flow,
-        "tag": wanted.tag,
-        "task": wanted.task,
+        "run_id": selected.run_id,
+        "flow": selected.flow,
+        "tag": selected.tag,
+        "task": selected.task,
     }
     for column, value in given.items():
         if value is not None:
             yield Condition(f"{column} = ?", (value,))
-    if wanted.assignee is not None:
-        yield Condition("EXISTS (SELECT 1 FROM json_each(assignees) WHERE value = ?)", (wanted.assignee,))
+    if selected.assignee is not None:
+        yield Condition("EXISTS (SELECT 1 FROM json_each(assignees) WHERE value = ?)", (selected.assignee,))
 
 
 def _revision(db: sqlite3.Connection) -> int:
