@@ -29,7 +29,7 @@ from pyoco_server.http_api.server.uvicorn_adapter import (
     BoundedHttpProtocol,
 )
 from pyoco_server.telemetry.fast_paths import fast_paths
-from tests.support.clocks import SetLoop
+from tests.support.clocks import FakeClockLoop
 from tests.support.programs import SERVER, run_command, running
 from tests.support.samples.certificates import Certificates
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -275,7 +275,7 @@ class _Clocked(BoundedHttpProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.clock = SetLoop()
+        self.clock = FakeClockLoop()
         self.loop = self.clock  # type: ignore[assignment]
 
     @property

@@ -1,4 +1,4 @@
-"""Time that goes on when a test says so: for time limits, without waiting for them."""
+"""Clocks that a test sets, to reach time limits without waiting."""
 
 import asyncio
 import time
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 
-class LaterTime:
-    """The module `time`, but for the time of day: that is so much later."""
+class ShiftedTime:
+    """The module `time` with a shifted time of day."""
 
     def __init__(self) -> None:
         self.by_sec = 0.0
@@ -23,15 +23,15 @@ class LaterTime:
         return time.time() + self.by_sec
 
 
-def later_time(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> LaterTime:
-    """Have a module that has imported `time` go by it."""
-    clock = LaterTime()
+def shifted_time(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> ShiftedTime:
+    """Replace `time` in a module that has imported it."""
+    clock = ShiftedTime()
     monkeypatch.setattr(module, "time", clock)
     return clock
 
 
 @dataclass
-class SetTimer:
+class FakeTimer:
     due: float
     action: Callable[[], object]
     is_cancelled: bool = False
@@ -40,13 +40,13 @@ class SetTimer:
         self.is_cancelled = True
 
 
-class SetLoop:
-    """The running loop, but for its clock and its timers."""
+class FakeClockLoop:
+    """The running loop with a clock and timers of its own."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._now = 0.0
-        self._timers: list[SetTimer] = []
+        self._timers: list[FakeTimer] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
@@ -54,21 +54,21 @@ class SetLoop:
     def time(self) -> float:
         return self._now
 
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> SetTimer:
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> FakeTimer:
         return self.call_at(self._now + delay, callback, *args)
 
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> SetTimer:
-        timer = SetTimer(when, lambda: callback(*args))
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> FakeTimer:
+        timer = FakeTimer(when, lambda: callback(*args))
         self._timers.append(timer)
         return timer
 
-    def stand_still(self, seconds: float) -> None:
-        """Let time pass as on a machine that does not run meanwhile: what is due happens afterwards, late."""
+    def stall(self, seconds: float) -> None:
+        """Let time pass as on a machine that is stopped meanwhile: due timers fire afterwards, late."""
         self._now += seconds
         self.advance(0.0)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; what is due meanwhile happens in its order, at its time."""
+        """Let time pass; due timers fire in order, at their time."""
         end = self._now + seconds
         while due := [timer for timer in self._timers if timer.due <= end]:
             timer = min(due, key=lambda each: each.due)

@@ -1,4 +1,4 @@
-"""Our commands within the test's own process: what they do is the same, and they start at once."""
+"""Our commands within the process of the test: the same behaviour without the start of a process."""
 
 import io
 import os

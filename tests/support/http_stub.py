@@ -1,4 +1,4 @@
-"""Something that answers HTTP and is no gateway: for what a client must do with odd answers."""
+"""An HTTP server with prepared responses, for tests of clients."""
 
 import json
 import threading
@@ -13,26 +13,26 @@ def answer(**members: Any) -> tuple[int, str, str]:
 
 
 def unavailable() -> tuple[int, str, str]:
-    """What a gateway answers while NATS is away."""
+    """The response of a gateway while NATS is down."""
     return 503, "application/problem+json", json.dumps({"title": "away", "err_id": "ERR-PYOCO-0003"})
 
 
 def events(*events: tuple[str, str, dict[str, Any]]) -> tuple[int, str, str]:
-    """A stream of events, each with its id, name and data, that is cut off behind the last one."""
+    """A stream of events, each with its id, name and data, that is cut off after the last one."""
     lines = [f"id: {each}\nevent: {name}\ndata: {json.dumps(data)}\n\n" for each, name, data in events]
     return 200, "text/event-stream", "".join(lines)
 
 
 def watched(event_id: str, **run: Any) -> tuple[int, str, str]:
-    """A watch that tells one snapshot, and is cut off."""
+    """A watch that sends one snapshot, and is cut off."""
     return events((event_id, "snapshot", {"run_id": "x", "snapshot": {"tasks": {}, **run}, "ts": 1.0}))
 
 
 @contextmanager
 def stub(answers: list[tuple[int, str, str]], **headers: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Its address, and the headers of each request; the last of the answers is given again and again.
+    """Its address, and the headers of each request; the last response is repeated.
 
-    What was asked stands among the headers as `:method` and `:path`. Each answer has the given headers.
+    Method and path are among the headers as `:method` and `:path`. Each response has the given headers.
     """
     seen: list[dict[str, str]] = []
 

@@ -1,4 +1,4 @@
-"""What tests look at while a worker works: its queue, its record, its dead letters, what it has begun."""
+"""The queue, record, dead letters and claimed runs of a worker."""
 
 import asyncio
 from pathlib import Path
@@ -41,7 +41,7 @@ async def started_pid(marker: Path) -> int:
 
 
 async def claimed_by(worker: PyocoNatsWorker) -> tuple[Delivery, OwnedRun]:
-    """The worker has the run, and does nothing with it."""
+    """A run that the worker has claimed and does not execute."""
     async with asyncio.timeout(LIMIT_SEC):
         delivery = await worker._intake.take()
     services = worker._services

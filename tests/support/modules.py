@@ -1,4 +1,4 @@
-"""Modules that a test writes and imports, and that are forgotten when it ends."""
+"""Modules that a test writes and imports, and that are unloaded when it ends."""
 
 import importlib
 import os

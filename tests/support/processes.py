@@ -1,4 +1,4 @@
-"""What a test asks about processes that are not its own children."""
+"""State of processes that are not children of the test."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A program on a terminal of its own: what it shows there, and what a person types."""
+"""A program on a pseudo-terminal: its output, and typed input."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""A real receiver of notifications: it keeps what it is sent, and answers as the test has it."""
+"""An HTTP receiver of notifications that records requests and responds as the test says."""
 
 import json
 import threading
@@ -13,13 +13,13 @@ from tests.support.waiting import LIMIT_SEC
 
 
 @dataclass(frozen=True)
-class Told:
+class WebhookRequest:
     """One POST."""
 
     path: str
     headers: dict[str, str]
     raw: bytes
-    # When it came, on the monotonic clock.
+    # On the monotonic clock.
     at: float = 0.0
 
     @property
@@ -35,35 +35,35 @@ class Told:
 @dataclass
 class WebhookReceiver:
     url: str = ""
-    told: list[Told] = field(default_factory=list)
-    # The answers to give one after the other; then it is 204.
+    requests: list[WebhookRequest] = field(default_factory=list)
+    # The statuses of the responses, in order; then 204.
     statuses: list[int] = field(default_factory=list)
-    # Cleared, it leaves whoever tells it something without an answer.
-    answering: threading.Event = field(default_factory=threading.Event)
+    # While it is cleared, requests get no response.
+    responding: threading.Event = field(default_factory=threading.Event)
 
     def ids(self) -> list[str]:
-        return [told.event_id for told in self.told]
+        return [request.event_id for request in self.requests]
 
 
 @contextmanager
 def webhook_receiver(*statuses: int) -> Iterator[WebhookReceiver]:
     receiver = WebhookReceiver(statuses=list(statuses))
-    receiver.answering.set()
+    receiver.responding.set()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers["content-length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            receiver.told.append(Told(self.path, headers, raw, time.monotonic()))
+            receiver.requests.append(WebhookRequest(self.path, headers, raw, time.monotonic()))
             status = receiver.statuses.pop(0) if receiver.statuses else 204
-            receiver.answering.wait(LIMIT_SEC)
+            receiver.responding.wait(LIMIT_SEC)
             try:
                 self.send_response(status)
                 self.send_header("location", "/elsewhere")
                 self.send_header("content-length", "0")
                 self.end_headers()
             except OSError:
-                self.close_connection = True  # whoever asked does not wait any more
+                self.close_connection = True  # the client has gone
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
@@ -75,7 +75,7 @@ def webhook_receiver(*statuses: int) -> Iterator[WebhookReceiver]:
     try:
         yield receiver
     finally:
-        receiver.answering.set()
+        receiver.responding.set()
         server.shutdown()
         thread.join()
         server.server_close()

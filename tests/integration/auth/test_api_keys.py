@@ -22,7 +22,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ApiKeyInvalid, InvalidCliArgument
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
-from tests.support.clocks import later_time
+from tests.support.clocks import shifted_time
 from tests.support.running.api_keys import Key, new_key, revoke, rotate
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.waiting import eventually
@@ -145,7 +145,7 @@ async def test_the_cache_is_trusted_for_one_second(keyed: NatsBackendConfig) -> 
 async def test_an_expired_key_is_rejected_at_its_time(
     keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = later_time(monkeypatch, api_key_cache)
+    clock = shifted_time(monkeypatch, api_key_cache)
     async with running_gateway(keyed) as gateway:
         key = await new_key(keyed, expires_at=time.time() + 3600)
         clock.by_sec = 3500
@@ -159,7 +159,7 @@ async def test_an_expired_key_is_rejected_at_its_time(
 async def test_a_rotated_key_has_two_secrets_for_the_overlap(
     keyed: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = later_time(monkeypatch, api_key_cache)
+    clock = shifted_time(monkeypatch, api_key_cache)
     async with running_gateway(keyed) as gateway:
         old = await new_key(keyed)
         await turns(gateway, old, 200)

@@ -21,7 +21,7 @@ from pyoco_server.auth.tokens import new_token
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.telemetry.logging_config import configure_logging
 from tests.support.broker.nats_server import NatsServer
-from tests.support.clocks import later_time
+from tests.support.clocks import shifted_time
 from tests.support.running.api_keys import Key, new_key, revoke
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -253,7 +253,7 @@ async def open_stream(gateway: RunningGateway, path: str, key: Key) -> AsyncIter
 async def test_a_stream_ends_when_its_key_expires(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = later_time(monkeypatch, api_key_cache)
+    clock = shifted_time(monkeypatch, api_key_cache)
     key = await accepted_key(gateway, expires_at=time.time() + 3600)
     await eventually(lambda: gateway.inside.listing.index.ready, describe="lists can be watched")
     await eventually(lambda: gateway.inside.waits.inbox.ready, describe="waits can be watched")

@@ -90,8 +90,8 @@ async def test_a_wait_is_notified_and_answered(
             answer = {"runId": run_id, "payload": {"decision": "rejected"}}
             assert (await gateway.http.post("/resume", json=answer)).status_code == 200
             assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-            await eventually(lambda: len(receiver.told) == 2, describe="both were told")
-    assert {told.body["event"]["kind"] for told in receiver.told} == {"opened", "answered"}
+            await eventually(lambda: len(receiver.requests) == 2, describe="both were told")
+    assert {told.body["event"]["kind"] for told in receiver.requests} == {"opened", "answered"}
     assert violations(caplog) == []
 
 

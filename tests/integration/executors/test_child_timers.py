@@ -13,7 +13,7 @@ from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.executor import ExecutorCrashed
 from pyoco_server.worker.ipc import prefetch_channel
 from pyoco_server.worker.ipc.protocol import LimitStarted, Printed, Run, frame
-from tests.support.clocks import SetLoop
+from tests.support.clocks import FakeClockLoop
 from tests.support.running.executors import (
     NO_EVENTS,
     ExecutorUnderTest,
@@ -46,7 +46,7 @@ async def test_the_id_of_an_exited_process_is_not_used_again(
     executor: ExecutorUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither by the timer of a task limit, nor when another process is started."""
-    child, clock = executor.started, SetLoop()
+    child, clock = executor.started, FakeClockLoop()
     monkeypatch.setattr(child, "_loop", clock)
     child.data_received(frame(LIMIT))
     execution = executor.begin(new_run("vanishing"))
@@ -64,7 +64,7 @@ async def test_the_id_of_an_exited_process_is_not_used_again(
 
 async def test_an_executor_that_is_still_sending_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It could not send all of a large result to a paused worker."""
-    clock = SetLoop()
+    clock = FakeClockLoop()
     result = frame(Printed(lines=[LogLine(ts=0.0, stream="stdout", text="x" * 1000)]))
     killed: list[float] = []
     with fake_child() as (child, theirs):
@@ -87,7 +87,7 @@ async def test_a_run_that_is_queued_again_while_it_is_recalled_is_recalled_later
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The executor reads a run just after the worker has taken the first one back."""
-    clock, taken = SetLoop(), list[Run]()
+    clock, taken = FakeClockLoop(), list[Run]()
     real = prefetch_channel.receive
 
     def receive(reading: Any) -> Run | None:

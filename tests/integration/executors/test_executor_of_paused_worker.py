@@ -12,7 +12,7 @@ import pytest
 from pyoco_server.worker.executors.executor import ExecutorCrashed
 from pyoco_server.worker.ipc.pipes import unread_bytes
 from pyoco_server.worker.ipc.protocol import ForceEnd
-from tests.support.clocks import SetLoop
+from tests.support.clocks import FakeClockLoop
 from tests.support.running.executors import ExecutorUnderTest, RunEventLog, new_run, started_executor
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
@@ -92,7 +92,7 @@ async def test_an_executor_exits_while_it_prints_to_a_worker_that_does_not_read(
         child, transport = executor.started, executor.started.transport
         assert transport is not None
         # Its timers would read.
-        child._loop = SetLoop()  # type: ignore[assignment]
+        child._loop = FakeClockLoop()  # type: ignore[assignment]
         execution = executor.begin(new_run(flow))
         await eventually(lambda: child.current, describe="the run was sent")
         transport.pause_reading()

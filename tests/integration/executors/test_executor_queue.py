@@ -16,7 +16,7 @@ from pyoco_server.worker.executors.child_process import Execution
 from pyoco_server.worker.ipc.prefetch_channel import PrefetchChannel
 from pyoco_server.worker.ipc.protocol import Outcome, Progress, Run, frame
 from pyoco_server.worker.session.slots import SMALL_JOB_BYTES
-from tests.support.clocks import SetLoop
+from tests.support.clocks import FakeClockLoop
 from tests.support.inspection import started_pid
 from tests.support.running.executors import (
     NO_EVENTS,
@@ -136,7 +136,7 @@ async def test_a_run_does_not_wait_long_after_several_short_ones(
     executor: ExecutorUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child_process, "_RECALL_AFTER_SEC", 0.3)
-    clock, real_sec = SetLoop(), time.monotonic()
+    clock, real_sec = FakeClockLoop(), time.monotonic()
     monkeypatch.setattr(executor.started, "_loop", clock)
     monkeypatch.setattr(child_process, "time", SimpleNamespace(monotonic=lambda: real_sec + clock.time()))
     first = await begin_first(executor, tmp_path)

@@ -11,7 +11,7 @@ from pyoco.core.models import Task
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.worker.engine.task_journal import TaskJournal
-from tests.support.clocks import SetLoop
+from tests.support.clocks import FakeClockLoop
 from tests.support.running.executors import new_run, started_executor
 from tests.support.running.flow_runs import FlowUnderTest
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -114,7 +114,7 @@ async def test_pickling_a_result_does_not_count(tmp_path: Path) -> None:
     flows.mkdir()
     (flows / "chain.py").write_text(FLOWS)
     async with started_executor(flows) as executor, asyncio.timeout(LIMIT_SEC):
-        executor.started._loop = clock = SetLoop()  # type: ignore[assignment]
+        executor.started._loop = clock = FakeClockLoop()  # type: ignore[assignment]
         execution = executor.begin(new_run("chain", folder=str(tmp_path)))
         await eventually((tmp_path / "pickling").exists, describe="the result is being pickled")
         clock.advance(1200)

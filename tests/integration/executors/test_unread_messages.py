@@ -15,7 +15,7 @@ import uvloop
 from pyoco_server.worker.executors import child_process
 from pyoco_server.worker.executors.executor import TaskTimedOut
 from pyoco_server.worker.ipc.protocol import Outcome, Ready, Run
-from tests.support.clocks import SetLoop
+from tests.support.clocks import FakeClockLoop
 from tests.support.running.executors import ExecutorUnderTest, new_run, started_executor
 from tests.support.waiting import LIMIT_SEC, eventually
 
@@ -99,7 +99,7 @@ async def arrived(executor: ExecutorUnderTest, message: type) -> None:
 
 def test_a_task_that_ended_within_its_limit_has_not_timed_out(with_executor: Callable[[Test], None]) -> None:
     async def test(executor: ExecutorUnderTest, folder: Path) -> None:
-        child, clock = executor.started, SetLoop()
+        child, clock = executor.started, FakeClockLoop()
         child._loop = clock  # type: ignore[assignment]
         execution = executor.begin(a_run("chain", folder))
         await eventually(lambda: child._limits, describe="the limit is known")
@@ -117,7 +117,7 @@ def test_a_task_that_ended_within_its_limit_has_not_timed_out(with_executor: Cal
 
 def test_a_task_past_its_limit_has_timed_out(with_executor: Callable[[Test], None]) -> None:
     async def test(executor: ExecutorUnderTest, folder: Path) -> None:
-        child, clock = executor.started, SetLoop()
+        child, clock = executor.started, FakeClockLoop()
         child._loop = clock  # type: ignore[assignment]
         execution = executor.begin(a_run("chain", folder))
         await eventually(lambda: child._limits, describe="the limit is known")
@@ -135,7 +135,7 @@ def test_the_outcome_of_an_exited_executor_is_not_lost(
     with_executor: Callable[[Test], None], then: str
 ) -> None:
     async def test(executor: ExecutorUnderTest, folder: Path) -> None:
-        child, clock = executor.started, SetLoop()
+        child, clock = executor.started, FakeClockLoop()
         execution = executor.begin(a_run("threading", folder))
         await started(folder, "threading")
         stop_reading(executor)

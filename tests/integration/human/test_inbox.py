@@ -14,14 +14,14 @@ from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitRecord, WaitState
 from pyoco_server.runs.watch.followers import ResyncRequired
 from tests.support.broker.stored_waits import a_wait, ask, decide, decided
-from tests.support.event_reading import EventReading, reading_events
+from tests.support.event_reading import EventReader, reading_events
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.tenants import OPERATOR, Tenant, having_tenants
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import NEVER_SEC, eventually
 
 
-def told(reading: EventReading) -> list[tuple[str, Any]]:
+def told(reading: EventReader) -> list[tuple[str, Any]]:
     """Each event in short: its name, and the names of its waits."""
     found = []
     for event in reading.events:
@@ -33,7 +33,7 @@ def told(reading: EventReading) -> list[tuple[str, Any]]:
     return found
 
 
-def shown(reading: EventReading) -> set[str]:
+def shown(reading: EventReader) -> set[str]:
     """The waits that a client shows after these events."""
     waits: set[str] = set()
     for event in reading.events:
@@ -48,7 +48,7 @@ def shown(reading: EventReading) -> set[str]:
     return waits
 
 
-async def reads(reading: EventReading, *expected: tuple[str, Any]) -> None:
+async def reads(reading: EventReader, *expected: tuple[str, Any]) -> None:
     await eventually(lambda: told(reading) == list(expected), describe=f"events {expected}")
 
 

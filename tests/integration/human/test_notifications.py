@@ -37,7 +37,7 @@ from tests.support.running.notifying import (
     wait_record,
 )
 from tests.support.waiting import eventually
-from tests.support.webhooks import Told, WebhookReceiver, webhook_receiver
+from tests.support.webhooks import WebhookReceiver, WebhookRequest, webhook_receiver
 
 HIDDEN = ("the-proposal", "the-payload", "the-default", "the-note", "the-schema", "10.9.8.7", "the-browser")
 
@@ -53,7 +53,7 @@ def notifying(config: NatsBackendConfig, receiver: WebhookReceiver) -> NatsBacke
     return notified(config, receiver)
 
 
-def verified(told: Told, secret: str) -> bool:
+def verified(told: WebhookRequest, secret: str) -> bool:
     """The check of the guide: what it shows must work."""
     page = (DOCS / "human-in-the-loop.md").read_text(encoding="utf-8")
     [code] = [
@@ -77,8 +77,10 @@ async def test_an_opened_wait_is_reported_signed_and_with_a_link(
     assert told.event_id == event.event_id
     assert verified(told, KEY)
     assert not verified(told, "another secret")
-    assert not verified(Told(told.path, told.headers, told.raw + b" "), KEY)
-    assert not verified(Told(told.path, {**told.headers, "webhook-timestamp": "1614265330"}, told.raw), KEY)
+    assert not verified(WebhookRequest(told.path, told.headers, told.raw + b" "), KEY)
+    assert not verified(
+        WebhookRequest(told.path, {**told.headers, "webhook-timestamp": "1614265330"}, told.raw), KEY
+    )
     assert told.body == {
         "event": {"id": event.event_id, "kind": "opened", "at": event.at, "by": None, "decision": None},
         "wait": {
@@ -170,11 +172,11 @@ async def test_a_receiver_that_does_not_answer_is_sent_again(
 
     monkeypatch.setattr(WebhookClient, "post", counted)
     impatient = notified(config, receiver, notify_timeout_sec=0.5)
-    receiver.answering.clear()
+    receiver.responding.clear()
     async with telling(impatient) as connection:
         event = await opened(connection)
-        await eventually(lambda: len(receiver.told) > 1, describe="it is told again")
-        receiver.answering.set()
+        await eventually(lambda: len(receiver.requests) > 1, describe="it is told again")
+        receiver.responding.set()
         await all_done(connection)
     assert set(receiver.ids()) == {event.event_id}
     assert max(under_way) == 1, "two were under way at once"
@@ -215,7 +217,7 @@ async def test_an_old_event_is_tried_once_and_then_given_up(
         await WaitEvents(connection).publish(event_of(wait, at=too_old))
         await is_told(receiver)
         await all_done(connection)
-    assert len(receiver.told) == 1
+    assert len(receiver.requests) == 1
     assert "503" in given_up(caplog)[0].getMessage()
 
 
@@ -230,7 +232,7 @@ async def test_an_event_may_precede_its_wait(notifying: NatsBackendConfig, recei
             return int(info["num_redelivered"]) > 0
 
         await eventually(looked_at, describe="it was looked at, and left for later")
-        assert receiver.told == []
+        assert receiver.requests == []
         await WaitStore(connection).create(wait)
         await is_told(receiver)
         await all_done(connection)
@@ -262,12 +264,12 @@ async def test_a_receiver_that_hangs_holds_up_at_most_its_own_events(
     config: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     """Eight at once, so that one slow answer does not delay the others."""
-    receiver.answering.clear()
+    receiver.responding.clear()
     async with telling(notified(config, receiver)) as connection:
         for _ in range(9):
             await opened(connection)
         await is_told(receiver, 8)
-        receiver.answering.set()
+        receiver.responding.set()
         await is_told(receiver, 9)
         await all_done(connection)
     assert len(set(receiver.ids())) == 9
@@ -313,7 +315,7 @@ async def test_without_a_receiver_the_consumer_is_deleted(
         await eventually(is_gone, describe="the consumer is gone")
         await nobody.close()
         await opened(connection)
-    told_before = len(receiver.told)
+    told_before = len(receiver.requests)
     receiver.statuses = []
     async with telling(notifying) as connection:
         event = await opened(connection)
@@ -346,24 +348,24 @@ async def test_an_event_is_redelivered_when_its_gateway_is_killed(
     command = ("up", "--port", "0", "--nats-url", config.nats_url)
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    receiver.answering.clear()
+    receiver.responding.clear()
     async with connected(config) as connection:
         with running(SERVER, *command, cwd=tmp_path / "a", **settings) as (first, _):
             await eventually(lambda: has_consumer(connection), describe="the consumer is there")
             event = await opened(connection)
-            await eventually(lambda: receiver.told, describe="the receiver was told")
+            await eventually(lambda: receiver.requests, describe="the receiver was told")
             first.send(signal.SIGKILL)
             first.end()
-        told_by_first = len(receiver.told)
-        receiver.answering.set()
+        told_by_first = len(receiver.requests)
+        receiver.responding.set()
         with running(SERVER, *command, cwd=tmp_path / "b", **settings) as (second, _):
-            await eventually(lambda: len(receiver.told) > told_by_first, describe="the next one tells it")
+            await eventually(lambda: len(receiver.requests) > told_by_first, describe="the next one tells it")
             await all_done(connection)
             second.send(signal.SIGTERM)
             second.end()
         assert receiver.url not in second.stdout + second.stderr
     assert set(receiver.ids()) == {event.event_id}
-    assert receiver.told[0].body["event"] == receiver.told[-1].body["event"]
+    assert receiver.requests[0].body["event"] == receiver.requests[-1].body["event"]
 
 
 async def test_delivery_outcomes_are_counted(notifying: NatsBackendConfig, receiver: WebhookReceiver) -> None:

@@ -202,7 +202,7 @@ async def test_an_answer_between_asking_and_reporting_keeps_the_order(
         kinds = [event.kind.value for event in await WaitEvents(connection).of_run(run.run_id)]
         await is_told(receiver, times=2)
     assert kinds == ["opened", "answered"]
-    bodies = {told.body["event"]["kind"]: told.body["event"] for told in receiver.told}
+    bodies = {told.body["event"]["kind"]: told.body["event"] for told in receiver.requests}
     assert (bodies["opened"]["by"], bodies["answered"]["by"]) == (None, "ann")
 
 

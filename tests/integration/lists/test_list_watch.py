@@ -15,7 +15,7 @@ from pyoco_server.runs.watch.recent_changes import MAX_RUNS
 from pyoco_server.runs.watch.run_hub import RunHub
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.written_runs import written
-from tests.support.event_reading import EventReading, raw_answer, reading_events
+from tests.support.event_reading import EventReader, raw_response, reading_events
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.samples.summaries import changed
 from tests.support.waiting import LIMIT_SEC, eventually
@@ -39,7 +39,7 @@ async def ready(gateway: RunningGateway) -> None:
     await eventually(lambda: gateway.inside.listing.changes.ready, describe="the feed has begun")
 
 
-def received(reading: EventReading) -> list[tuple[str, str]]:
+def received(reading: EventReader) -> list[tuple[str, str]]:
     """What happened to which run: its status, or `removed`."""
     happened = []
     for event in reading.events:
@@ -49,11 +49,11 @@ def received(reading: EventReading) -> list[tuple[str, str]]:
     return happened
 
 
-def names(reading: EventReading) -> list[str]:
+def names(reading: EventReader) -> list[str]:
     return [event.name for event in reading.events]
 
 
-async def receives(reading: EventReading, *expected: tuple[str, str]) -> None:
+async def receives(reading: EventReader, *expected: tuple[str, str]) -> None:
     await eventually(lambda: received(reading) == list(expected), describe=f"received {expected}")
 
 
@@ -189,8 +189,8 @@ async def test_a_position_of_another_bucket_gets_a_reset(gateway: RunningGateway
 async def test_a_client_that_does_not_read_gets_a_reset(gateway: RunningGateway) -> None:
     changes, revision = gateway.inside.listing.changes, 1000
     async with (
-        raw_answer(gateway.http, "/runs/watch", buffer=2**10) as slow,
-        raw_answer(gateway.http, "/runs/watch", buffer=2**22) as fast,
+        raw_response(gateway.http, "/runs/watch", buffer=2**10) as slow,
+        raw_response(gateway.http, "/runs/watch", buffer=2**22) as fast,
         asyncio.timeout(LIMIT_SEC),
     ):
         await slow.readuntil(b"event: heartbeat")

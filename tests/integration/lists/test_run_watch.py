@@ -20,7 +20,7 @@ from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from tests.support.broker.nats_server import NatsServer
 from tests.support.broker.written_runs import WrittenRun, written
-from tests.support.event_reading import EventReading, raw_answer, reading_events
+from tests.support.event_reading import EventReader, raw_response, reading_events
 from tests.support.programs import SERVER, running
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.printing_runs import SyncPrintingRun
@@ -40,20 +40,20 @@ def path_of(run: WrittenRun) -> str:
     return f"/runs/{run.run_id}/watch"
 
 
-def received(reading: EventReading) -> list[dict[str, Any]]:
+def received(reading: EventReader) -> list[dict[str, Any]]:
     """The data of each snapshot so far."""
     return [json.loads(event.data) for event in reading.events if event.name == "snapshot"]
 
 
-def statuses(reading: EventReading) -> list[str]:
+def statuses(reading: EventReader) -> list[str]:
     return [data["snapshot"]["status"] for data in received(reading)]
 
 
-def names(reading: EventReading) -> list[str]:
+def names(reading: EventReader) -> list[str]:
     return [event.name for event in reading.events]
 
 
-async def receives(reading: EventReading, *expected: str) -> None:
+async def receives(reading: EventReader, *expected: str) -> None:
     await eventually(lambda: statuses(reading) == list(expected), describe=f"received {expected}")
 
 
@@ -358,8 +358,8 @@ async def test_a_client_that_does_not_read_costs_one_snapshot(
 ) -> None:
     changes, flow = gateway.inside.listing.changes, "x" * 100_000
     async with (
-        raw_answer(gateway.http, path_of(run), buffer=2**13) as slow,
-        raw_answer(gateway.http, path_of(run), buffer=2**20) as fast,
+        raw_response(gateway.http, path_of(run), buffer=2**13) as slow,
+        raw_response(gateway.http, path_of(run), buffer=2**20) as fast,
         asyncio.timeout(LIMIT_SEC),
     ):
         await slow.readuntil(b"event: snapshot")

@@ -17,7 +17,7 @@ from pyoco_server.records.models import new_run_id
 from pyoco_server.records.wait_models import WaitEvent, WaitEventKind, WaitRecord, wait_id_of
 from tests.support.broker.connections import connected
 from tests.support.waiting import eventually
-from tests.support.webhooks import Told, WebhookReceiver
+from tests.support.webhooks import WebhookReceiver, WebhookRequest
 
 KEY = "correct horse battery staple"
 
@@ -114,10 +114,10 @@ async def opened(connection: Connection, wait: WaitRecord | None = None) -> Wait
     return event
 
 
-async def is_told(receiver: WebhookReceiver, times: int = 1) -> list[Told]:
+async def is_told(receiver: WebhookReceiver, times: int = 1) -> list[WebhookRequest]:
     def enough() -> bool:
-        return len(receiver.told) >= times
+        return len(receiver.requests) >= times
 
     await eventually(enough, describe=f"the receiver got {times} notifications")
-    assert len(receiver.told) == times, receiver.ids()
-    return receiver.told
+    assert len(receiver.requests) == times, receiver.ids()
+    return receiver.requests

@@ -8,7 +8,7 @@ import pytest
 from pyoco_server.aio import deadlines
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.client.pending_requests import PendingRequests
-from tests.support.clocks import SetLoop
+from tests.support.clocks import FakeClockLoop
 
 TIMEOUT_SEC = 0.2
 
@@ -17,7 +17,7 @@ class Late(Exception):
     pass
 
 
-def use_clock(monkeypatch: pytest.MonkeyPatch, clock: SetLoop) -> None:
+def use_clock(monkeypatch: pytest.MonkeyPatch, clock: FakeClockLoop) -> None:
     monkeypatch.setattr(deadlines, "asyncio", SimpleNamespace(get_running_loop=lambda: clock))
 
 
@@ -27,7 +27,7 @@ def pending() -> PendingRequests:
 
 
 async def test_each_request_times_out_at_its_own_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SetLoop()
+    clock = FakeClockLoop()
     use_clock(monkeypatch, clock)
     made_at: dict[str, float] = {}
     ended_at: dict[str, float] = {}
@@ -53,11 +53,11 @@ async def test_each_request_times_out_at_its_own_deadline(monkeypatch: pytest.Mo
 async def test_replies_that_arrived_during_a_pause_of_the_process_are_read_before_requests_fail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock = SetLoop()
+    clock = FakeClockLoop()
     use_clock(monkeypatch, clock)
     pending = PendingRequests(TIMEOUT_SEC, Late)
     answered, lost = pending.add("1", "answered"), pending.add("2", "lost")
-    clock.stand_still(90.0)
+    clock.stall(90.0)
     assert not answered.done()
     assert not lost.done()
     message = Message("s", "", b"", b"data")

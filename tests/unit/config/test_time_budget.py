@@ -8,13 +8,13 @@ import pytest
 
 from pyoco_server.aio import deadlines
 from pyoco_server.aio.deadlines import TimeBudget
-from tests.support.clocks import SetLoop
+from tests.support.clocks import FakeClockLoop
 
 SECONDS = 0.2
 STEP_SEC = 0.01
 
 
-class Clock(SetLoop):
+class Clock(FakeClockLoop):
     async def passes(self, seconds: float) -> None:
         """Let time pass step by step, with turns for everybody after each."""
         for _ in range(round(seconds / STEP_SEC)):

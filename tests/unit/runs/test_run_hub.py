@@ -15,7 +15,7 @@ from pyoco_server.runs.watch import followers, run_hub
 from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.runs.watch.recent_changes import MAX_RUNS, BucketPosition
 from pyoco_server.runs.watch.run_hub import ListChanges, ListFollower, RunChange, RunHub
-from tests.support.clocks import SetLoop
+from tests.support.clocks import FakeClockLoop
 from tests.support.samples.summaries import changed, removed, summary
 from tests.support.waiting import LIMIT_SEC
 
@@ -290,7 +290,7 @@ async def test_the_feed_is_notified_of_first_and_last_follower(changes: RunHub) 
 async def test_many_followers_are_woken_once_per_pause(
     changes: RunHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = SetLoop()
+    loop = FakeClockLoop()
     loop.advance(1)
     clock = SimpleNamespace(get_running_loop=lambda: loop, Event=asyncio.Event, timeout=asyncio.timeout)
     monkeypatch.setattr(followers, "asyncio", clock)
