@@ -65,7 +65,7 @@ def http_api_page() -> dict[str, str]:
     header = ("endpoint", "scope", "what it does", "errors")
 
     def row(endpoint: Endpoint) -> tuple[str, ...]:
-        name = f"{endpoint.method} {endpoint.path}"
+        name = endpoint.route
         anchor = re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-")
         scopes = " or ".join(f"`{scope}`" for scope in endpoint.scope_names) or "*public*"
         errors = sorted((error.status or 500, error.err_id) for error in endpoint.errors)

@@ -5,6 +5,7 @@ The order is that of routing: the hot ones first, and `/runs/watch` before `/run
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 from msgspec import Struct
@@ -46,8 +47,8 @@ class Events:
 
 @dataclass(frozen=True, eq=False)
 class Endpoint:
-    method: str
-    path: str
+    # Method and path.
+    route: str
     # A key with any one of them may use it; none: it is public.
     scopes: tuple[Scope, ...]
     summary: str
@@ -70,6 +71,14 @@ class Endpoint:
     response_headers: Mapping[str, str] = field(default_factory=dict)
     head: bool = False
     in_schema: bool = True
+
+    @cached_property
+    def method(self) -> str:
+        return self.route.partition(" ")[0]
+
+    @cached_property
+    def path(self) -> str:
+        return self.route.partition(" ")[2]
 
     @property
     def public(self) -> bool:
@@ -118,8 +127,7 @@ _LETTER_BULK_ERRORS = tuple(error for error in _BULK_ERRORS if error is not Err.
 _RANGE_NOT_SATISFIABLE: Final = replace(Err.INVALID_REQUEST, status=416)
 
 SUBMIT_RUN = Endpoint(
-    "POST",
-    "/runs",
+    "POST /runs",
     SUBMIT,
     "Submit a run of a flow that the workers know",
     runs.RunAccepted,
@@ -128,8 +136,7 @@ SUBMIT_RUN = Endpoint(
     creates="run",
 )
 SUBMIT_RUN_YAML = Endpoint(
-    "POST",
-    "/runs/yaml",
+    "POST /runs/yaml",
     SUBMIT,
     "Submit a flow.yaml as a run",
     runs.RunAccepted,
@@ -138,8 +145,7 @@ SUBMIT_RUN_YAML = Endpoint(
     creates="run",
 )
 HEALTH = Endpoint(
-    "GET",
-    "/health",
+    "GET /health",
     PUBLIC,
     "Whether the gateway runs; it does so without NATS too. With `ready=1` a 503 until it is of full use.",
     ops.Health,
@@ -148,8 +154,7 @@ HEALTH = Endpoint(
     head=True,
 )
 LIST_RUNS = Endpoint(
-    "GET",
-    "/runs",
+    "GET /runs",
     READ,
     "The runs that match, an array; with `cursor`, `updated_after`, `paged` or `total` an object.",
     (list[RunItem], runs.RunPage, list[RunSnapshot], runs.SnapshotPage),
@@ -160,8 +165,7 @@ LIST_RUNS = Endpoint(
     response_headers={REVISION_HEADER: "As of when this is: the `after` of `GET /runs/watch`."},
 )
 WATCH_RUNS = Endpoint(
-    "GET",
-    "/runs/watch",
+    "GET /runs/watch",
     READ,
     "What changes in a list of runs, as server-sent events. Takes every filter of the list.",
     errors=_LIST_ERRORS,
@@ -173,8 +177,7 @@ WATCH_RUNS = Endpoint(
     ),
 )
 WATCH_RUN = Endpoint(
-    "GET",
-    "/runs/{run_id}/watch",
+    "GET /runs/{run_id}/watch",
     READ,
     "The run's snapshots as server-sent events: the newest one at once, then each change, to its end.",
     errors=_RUN_ERRORS,
@@ -186,24 +189,21 @@ WATCH_RUN = Endpoint(
     ),
 )
 GET_RUN = Endpoint(
-    "GET",
-    "/runs/{run_id}",
+    "GET /runs/{run_id}",
     READ,
     "The newest snapshot of a run. `include=records` adds `task_records`.",
     runs.RunView,
     _RUN_ERRORS,
 )
 GET_TASKS = Endpoint(
-    "GET",
-    "/runs/{run_id}/tasks",
+    "GET /runs/{run_id}/tasks",
     READ,
     "The state of each task, and its record where it was kept.",
     runs.TasksView,
     (Err.RUN_NOT_FOUND, _NATS),
 )
 GET_LOGS = Endpoint(
-    "GET",
-    "/runs/{run_id}/logs",
+    "GET /runs/{run_id}/logs",
     READ,
     "What a run printed, from a line on; with `Accept: text/event-stream`, to its end as it prints it.",
     runs.LogsView,
@@ -215,8 +215,7 @@ GET_LOGS = Endpoint(
     ),
 )
 CANCEL_RUN = Endpoint(
-    "POST",
-    "/runs/{run_id}/cancel",
+    "POST /runs/{run_id}/cancel",
     OPERATE,
     "Request that a run stops. A run that has ended is returned unchanged; a repetition changes nothing.",
     RunSnapshot,
@@ -225,8 +224,7 @@ CANCEL_RUN = Endpoint(
     repeatable=True,
 )
 RERUN = Endpoint(
-    "POST",
-    "/runs/{run_id}/rerun",
+    "POST /runs/{run_id}/rerun",
     OPERATE,
     "Repeat a run that has ended, as a new run: from the start, from what failed, or from a task.",
     runs.RerunAccepted,
@@ -235,16 +233,14 @@ RERUN = Endpoint(
     creates="run",
 )
 EXPLAIN_RUN = Endpoint(
-    "GET",
-    "/runs/{run_id}/explain",
+    "GET /runs/{run_id}/explain",
     READ,
     "Why the run waits, shows no progress, or ended; and what can be done about it.",
     runs.Explanation,
     (Err.RUN_NOT_FOUND,),
 )
 WATCH_WAITS = Endpoint(
-    "GET",
-    "/waits/watch",
+    "GET /waits/watch",
     READ_OR_OPERATE,
     "The open waits, as server-sent events: first all of them, then each that opens or closes.",
     errors=_LIST_ERRORS,
@@ -256,8 +252,7 @@ WATCH_WAITS = Endpoint(
     ),
 )
 LIST_WAITS = Endpoint(
-    "GET",
-    "/waits",
+    "GET /waits",
     READ_OR_OPERATE,
     "The waits that match; by default the open ones.",
     waits.WaitPage,
@@ -265,16 +260,14 @@ LIST_WAITS = Endpoint(
     query=waits.WaitListQuery,
 )
 GET_WAIT = Endpoint(
-    "GET",
-    "/waits/{wait_id}",
+    "GET /waits/{wait_id}",
     READ_OR_OPERATE,
     "One wait, open or not, with its question, its answer and its history.",
     waits.WaitView,
     (Err.WAIT_NOT_FOUND, _NATS),
 )
 RESPOND = Endpoint(
-    "POST",
-    "/waits/{wait_id}/respond",
+    "POST /waits/{wait_id}/respond",
     OPERATE,
     "Answer a wait. Of several answers the first one counts; the later ones get a 409 that names it.",
     waits.Responded,
@@ -283,8 +276,7 @@ RESPOND = Endpoint(
     repeatable=True,
 )
 RESUME = Endpoint(
-    "POST",
-    "/resume",
+    "POST /resume",
     OPERATE,
     "Answer the only open wait of a run; with several, answer one of them by its own id.",
     waits.Resumed,
@@ -293,8 +285,7 @@ RESUME = Endpoint(
     repeatable=True,
 )
 RETRY_RUN = Endpoint(
-    "POST",
-    "/runs/{run_id}/retry",
+    "POST /runs/{run_id}/retry",
     OPERATE,
     "Ask again what nobody has answered in time; what the run has done before is not done again.",
     RunSnapshot,
@@ -303,8 +294,7 @@ RETRY_RUN = Endpoint(
     repeatable=True,
 )
 LIST_LETTERS = Endpoint(
-    "GET",
-    "/dlq",
+    "GET /dlq",
     READ_OR_OPERATE,
     "The dead letters that match, newest first.",
     ops.LettersView,
@@ -312,8 +302,7 @@ LIST_LETTERS = Endpoint(
     query=ops.LetterPageQuery,
 )
 GET_LETTER = Endpoint(
-    "GET",
-    "/dlq/{seq}",
+    "GET /dlq/{seq}",
     READ_OR_OPERATE,
     "One dead letter.",
     ops.LetterView,
@@ -321,16 +310,14 @@ GET_LETTER = Endpoint(
 )
 # Not repeatable: the 404 of a second request would not say whether the first one has deleted it.
 DELETE_LETTER = Endpoint(
-    "DELETE",
-    "/dlq/{seq}",
+    "DELETE /dlq/{seq}",
     OPERATE,
     "Remove one dead letter; its run stays as it is.",
     ops.LetterDeleted,
     (Err.DEAD_LETTER_NOT_FOUND, _NATS),
 )
 REPLAY_LETTER = Endpoint(
-    "POST",
-    "/dlq/{seq}/replay",
+    "POST /dlq/{seq}/replay",
     OPERATE,
     "Repeat the run of a dead letter, as a new run.",
     ops.ReplayAccepted,
@@ -346,8 +333,7 @@ REPLAY_LETTER = Endpoint(
     creates="run",
 )
 BULK_CANCEL = Endpoint(
-    "POST",
-    "/bulk/cancel",
+    "POST /bulk/cancel",
     OPERATE,
     "Cancel every run that matches the query, with the filters of `GET /runs`.",
     ops.BulkAnswer,
@@ -357,8 +343,7 @@ BULK_CANCEL = Endpoint(
     creates="bulk operation",
 )
 BULK_RERUN = Endpoint(
-    "POST",
-    "/bulk/rerun",
+    "POST /bulk/rerun",
     OPERATE,
     "Repeat every run that matches the query, with the filters of `GET /runs`.",
     ops.BulkAnswer,
@@ -368,8 +353,7 @@ BULK_RERUN = Endpoint(
     creates="bulk operation",
 )
 REPLAY_LETTERS = Endpoint(
-    "POST",
-    "/dlq/replay",
+    "POST /dlq/replay",
     OPERATE,
     "Repeat the runs of every dead letter that matches the query, with the filters of `GET /dlq`.",
     ops.BulkAnswer,
@@ -379,8 +363,7 @@ REPLAY_LETTERS = Endpoint(
     creates="bulk operation",
 )
 DELETE_LETTERS = Endpoint(
-    "POST",
-    "/dlq/delete",
+    "POST /dlq/delete",
     OPERATE,
     "Remove every dead letter that matches the query, with the filters of `GET /dlq`.",
     ops.BulkAnswer,
@@ -389,18 +372,16 @@ DELETE_LETTERS = Endpoint(
     ops.LetterQuery,
     creates="bulk operation",
 )
-LIST_BULK = Endpoint("GET", "/bulk", READ_OR_OPERATE, "The newest bulk operations.", ops.BulkList, (_NATS,))
+LIST_BULK = Endpoint("GET /bulk", READ_OR_OPERATE, "The newest bulk operations.", ops.BulkList, (_NATS,))
 GET_BULK = Endpoint(
-    "GET",
-    "/bulk/{bulk_id}",
+    "GET /bulk/{bulk_id}",
     READ_OR_OPERATE,
     "The progress of a bulk operation.",
     BulkRecord,
     (Err.BULK_NOT_FOUND, _NATS),
 )
 STOP_BULK = Endpoint(
-    "POST",
-    "/bulk/{bulk_id}/stop",
+    "POST /bulk/{bulk_id}/stop",
     OPERATE,
     "End a bulk operation after the items in hand; what was done stays done.",
     BulkRecord,
@@ -408,8 +389,7 @@ STOP_BULK = Endpoint(
     repeatable=True,
 )
 LIST_WORKERS = Endpoint(
-    "GET",
-    "/workers",
+    "GET /workers",
     READ_OR_OPERATE,
     "The active workers, or also those that are gone.",
     list[ops.WorkerView],
@@ -417,16 +397,14 @@ LIST_WORKERS = Endpoint(
     query=ops.WorkersQuery,
 )
 GET_WORKER = Endpoint(
-    "GET",
-    "/workers/{worker_id}",
+    "GET /workers/{worker_id}",
     READ_OR_OPERATE,
     "One worker, hidden or not.",
     ops.WorkerView,
     (Err.WORKER_NOT_FOUND, _NATS),
 )
 PATCH_WORKER = Endpoint(
-    "PATCH",
-    "/workers/{worker_id}",
+    "PATCH /workers/{worker_id}",
     OPERATE,
     "Hide or show a worker, pause or resume it, or drain it: it finishes what runs and ends.",
     ops.WorkerChanged,
@@ -435,8 +413,7 @@ PATCH_WORKER = Endpoint(
     repeatable=True,
 )
 METRICS = Endpoint(
-    "GET",
-    "/metrics",
+    "GET /metrics",
     READ_OR_OPERATE,
     "All metrics in Prometheus' text format; 503 when NATS, where most of them are read, is not available.",
     {"type": "string", "description": "Prometheus' text format."},
@@ -444,8 +421,7 @@ METRICS = Endpoint(
     media_type=METRICS_TEXT,
 )
 OVERVIEW = Endpoint(
-    "GET",
-    "/overview",
+    "GET /overview",
     READ,
     "Runs by status, how runs ended lately, queues and workers.",
     ops.Overview,
@@ -453,11 +429,10 @@ OVERVIEW = Endpoint(
     query=ops.OverviewQuery,
 )
 LIST_WHEELS = Endpoint(
-    "GET", "/wheels", WHEELS, "Every wheel, by package and version.", list[ops.WheelView], (_NATS,)
+    "GET /wheels", WHEELS, "Every wheel, by package and version.", list[ops.WheelView], (_NATS,)
 )
 WHEEL_HISTORY = Endpoint(
-    "GET",
-    "/wheels/history",
+    "GET /wheels/history",
     WHEELS,
     "The uploads and deletions that match, the newest first.",
     list[WheelEvent],
@@ -465,8 +440,7 @@ WHEEL_HISTORY = Endpoint(
     query=ops.WheelHistoryQuery,
 )
 UPLOAD_WHEEL = Endpoint(
-    "POST",
-    "/wheels",
+    "POST /wheels",
     WHEELS,
     "Register a wheel whose version is above that of every other wheel of its package.",
     ops.WheelView,
@@ -474,8 +448,7 @@ UPLOAD_WHEEL = Endpoint(
     Body(ops.WheelFields, file="wheel", file_text="A wheel, under its own name."),
 )
 DOWNLOAD_WHEEL = Endpoint(
-    "GET",
-    "/wheels/{wheel_name}",
+    "GET /wheels/{wheel_name}",
     WHEELS,
     "The wheel itself, or the requested range of it.",
     {"type": "string", "format": "binary"},
@@ -486,17 +459,16 @@ DOWNLOAD_WHEEL = Endpoint(
     head=True,
 )
 DELETE_WHEEL = Endpoint(
-    "DELETE",
-    "/wheels/{wheel_name}",
+    "DELETE /wheels/{wheel_name}",
     WHEELS,
     "Delete a wheel from the registry; workers uninstall it.",
     ops.WheelDeleted,
     (Err.WHEEL_NOT_FOUND, _NATS),
 )
-OPENAPI = Endpoint("GET", "/openapi.json", PUBLIC, "This document.", head=True, in_schema=False)
-DASHBOARD = Endpoint("GET", "/", PUBLIC, "The dashboard.", head=True, in_schema=False)
+OPENAPI = Endpoint("GET /openapi.json", PUBLIC, "This document.", head=True, in_schema=False)
+DASHBOARD = Endpoint("GET /", PUBLIC, "The dashboard.", head=True, in_schema=False)
 DASHBOARD_FILE = Endpoint(
-    "GET", "/static/{path:path}", PUBLIC, "A file of the dashboard.", head=True, in_schema=False
+    "GET /static/{path:path}", PUBLIC, "A file of the dashboard.", head=True, in_schema=False
 )
 
 ENDPOINTS: Final = tuple(each for each in globals().copy().values() if isinstance(each, Endpoint))

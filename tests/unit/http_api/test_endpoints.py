@@ -65,7 +65,7 @@ def test_operation_ids_are_unique() -> None:
     assert len({each["operationId"] for each in operations}) == len(operations)
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: f"{each.method} {each.path}")
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda each: each.route)
 def test_an_endpoint_is_found_by_its_path(endpoint: Endpoint) -> None:
     assert find_endpoint(endpoint.method, filled(endpoint)) is endpoint
     assert endpoint.method in allowed_methods(filled(endpoint))

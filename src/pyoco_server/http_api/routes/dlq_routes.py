@@ -1,5 +1,6 @@
 """Dead letters: list them; read, delete and replay one."""
 
+from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,7 +24,7 @@ from pyoco_server.http_api.requests.idempotency_header import REPLAYED, keyed_by
 from pyoco_server.http_api.requests.query import query_record
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
-from pyoco_server.records.models import TAG_EXPECTED, DeadLetter, RerunMode
+from pyoco_server.records.models import TAG_EXPECTED, RerunMode
 from pyoco_server.runs.bulk.letter_operations import (
     LetterFilter,
     find_letter,
@@ -139,19 +140,5 @@ async def _find(request: Request, seq: str) -> StoredLetter:
 
 
 def _view(stored: StoredLetter) -> LetterView:
-    letter: DeadLetter = stored.letter
-    return LetterView(
-        seq=stored.seq,
-        timestamp=letter.timestamp,
-        reason=letter.reason,
-        error=letter.error,
-        run_id=letter.run_id,
-        flow_name=letter.flow_name,
-        tag=letter.tag,
-        tags=letter.tags,
-        worker_id=letter.worker_id,
-        num_delivered=letter.num_delivered,
-        subject=letter.subject,
-        tenant_id=letter.tenant_id,
-        replayable=letter.run_id is not None,
-    )
+    letter = stored.letter
+    return LetterView(seq=stored.seq, replayable=letter.run_id is not None, **structs.asdict(letter))

@@ -100,16 +100,7 @@ async def respond(request: Request, wait_id: str) -> Response:
     answers = gateway_of(request).waits.answers
     answer = Answer(**structs.asdict(body))
     receipt = await answers.respond(wait_id, answer, caller_of(request), _actor_of(request))
-    return json_response(
-        Responded(
-            wait_id=receipt.wait_id,
-            run_id=receipt.run_id,
-            decided_at=receipt.decided_at,
-            decision=receipt.decision,
-            decision_id=receipt.decision_id,
-            repeated=receipt.repeated,
-        )
-    )
+    return json_response(Responded(**structs.asdict(receipt)))
 
 
 @handles(RESUME)
