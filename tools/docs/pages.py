@@ -20,7 +20,7 @@ def settings_page() -> dict[str, str]:
 
     def row(setting: Setting) -> tuple[str, ...]:
         default = "*not set*" if setting.default == "" else f"`{setting.shown_default}`"
-        return (f"`{setting.name}`", default, setting.wanted, setting.help)
+        return (f"`{setting.name}`", default, setting.expected, setting.help)
 
     groups = groupby(SETTINGS, key=lambda setting: setting.group)
     return {

@@ -31,7 +31,7 @@ _CREDENTIALS: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.IGNORECASE |
 class Form:
     """A shape that a text must have beyond being a text."""
 
-    wanted: str
+    expected: str
     fits: Callable[[str], bool]
     has_credentials: bool = False
 
@@ -54,7 +54,7 @@ class Setting:
     form: Form | None = None
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """What a good value looks like, for the message about a bad one."""
         bounds = [
             f"{word} {bound:g}"
@@ -65,9 +65,9 @@ class Setting:
             )
             if bound is not None
         ]
-        return ", ".join([self._wanted_kind(), *bounds])
+        return ", ".join([self._expected_kind(), *bounds])
 
-    def _wanted_kind(self) -> str:
+    def _expected_kind(self) -> str:
         if self.kind in ("int", "float"):
             number = "a whole number" if self.kind == "int" else "a number"
             unit = {"sec": " of seconds", "bytes": " of bytes"}.get(self.field.rpartition("_")[2], "")
@@ -78,7 +78,7 @@ class Setting:
             return f"one of {', '.join(self.choices)}"
         if self.kind == "list" and self.form is None:
             return "texts separated by commas"
-        return self.form.wanted if self.form else "a text that is not empty"
+        return self.form.expected if self.form else "a text that is not empty"
 
     def parse(self, text: str) -> Value:
         """Read the value from an environment variable; ValueError when the text is of another kind.
@@ -126,7 +126,7 @@ class Setting:
     def problem(self, value: object) -> FieldProblem:
         """The complaint about a value that is not accepted."""
         return FieldProblem(
-            self.name, f"wanted {self.wanted} (default {self.shown_default})", self.shown(value)
+            self.name, f"expected {self.expected} (default {self.shown_default})", self.shown(value)
         )
 
     @property
@@ -217,7 +217,7 @@ _HOST: Final = _matches(
 )
 HOSTS: Final = Form(
     "names of hosts separated by commas, such as gateway.example.com, gateway:8000, *.example.com or *",
-    # Of an empty part nothing is wanted, but of all of them together at least one name.
+    # Of an empty part nothing is expected, but of all of them together at least one name.
     lambda text: (
         bool(text.strip(" ,")) and all(_HOST(part.strip()) for part in text.split(",") if part.strip())
     ),

@@ -93,5 +93,5 @@ class _Values:
 
     def _conflict(self, name: str, relation: str, other: str, why: str = "") -> FieldProblem:
         row, against = self._rows[name], self._rows[other]
-        message = f"wanted {relation} {against.name}={against.shown(self._values[other])}"
+        message = f"expected {relation} {against.name}={against.shown(self._values[other])}"
         return FieldProblem(row.name, f"{message}: {why}" if why else message, row.shown(self._values[name]))

@@ -37,10 +37,10 @@ def read_env_file(
 ) -> tuple[dict[str, str], list[FieldProblem]]:
     """Our variables of the environment file. Which file, and whether, only the real environment says."""
     try:
-        wanted = load.parse(real.get(load.name) or load.shown_default)
+        enabled = load.parse(real.get(load.name) or load.shown_default)
     except ValueError:
         return {}, []  # reported with all the other settings
-    if not wanted:
+    if not enabled:
         return {}, []
     given = real.get(named.name)
     path = Path(given or str(named.default))
@@ -52,7 +52,7 @@ def read_env_file(
         with path.open(encoding="utf-8-sig") as lines:
             content = dotenv_values(stream=lines)
     except (OSError, UnicodeDecodeError) as error:
-        return {}, [FieldProblem(named.name, f"wanted a readable file ({error})", named.shown(str(path)))]
+        return {}, [FieldProblem(named.name, f"expected a readable file ({error})", named.shown(str(path)))]
     return {name: text or "" for name, text in content.items() if name.startswith(ENV_PREFIX)}, []
 
 

@@ -40,51 +40,49 @@ class NatsBackendConfig:
     nats_url: str = setting(
         "NATS",
         "nats://127.0.0.1:4222",
-        "Where NATS is; several servers of one cluster are separated by commas.",
+        "The NATS server; several servers of one cluster are separated by commas.",
         form=NATS_URLS,
     )
     nats_replicas: int = setting(
-        "NATS", 1, "Copies kept of every stream and bucket this product creates.", minimum=1, maximum=5
+        "NATS", 1, "Number of copies of every stream and bucket that is created.", minimum=1, maximum=5
     )
     nats_request_timeout_sec: float = setting(
-        "NATS", 1.5, "How long one request to NATS may take before it counts as failed.", above=0, maximum=2.0
+        "NATS", 1.5, "Timeout of one request to NATS.", above=0, maximum=2.0
     )
-    nats_data_dir: str = setting(
-        "NATS", ".pyoco/nats", "Where the embedded NATS server keeps its data; it survives a restart."
-    )
+    nats_data_dir: str = setting("NATS", ".pyoco/nats", "Data folder of the embedded NATS server.")
     nats_user: str = setting(
-        "NATS", "", "The user of NATS to be, with PYOCO_NATS_PASSWORD. Not beside a user in PYOCO_NATS_URL."
+        "NATS", "", "NATS user, with PYOCO_NATS_PASSWORD. Not together with a user in PYOCO_NATS_URL."
     )
     nats_password: str = setting("NATS", "", "The password of PYOCO_NATS_USER.", secret=True)
     nats_nkey_seed_file: str = setting(
-        "NATS", "", "A file with the nkey seed (SU...) of the user of NATS to be. Needs pyoco-server[nkeys]."
+        "NATS", "", "A file with the nkey seed (SU...) of the NATS user. Needs pyoco-server[nkeys]."
     )
     nats_creds_file: str = setting(
-        "NATS", "", "A .creds file (JWT and seed) of the user of NATS to be. Needs pyoco-server[nkeys]."
+        "NATS", "", "A .creds file (JWT and seed) of the NATS user. Needs pyoco-server[nkeys]."
     )
     nats_tls_ca_file: str = setting(
         "NATS",
         "",
         "The certificates (PEM) of the authorities whose NATS servers are trusted; not set: those of the "
-        "system. When set, a server without TLS is refused, as with tls:// in PYOCO_NATS_URL.",
+        "system. When set, a server without TLS is rejected, as with tls:// in PYOCO_NATS_URL.",
     )
     nats_tls_cert_file: str = setting(
-        "NATS", "", "The client certificate (PEM) to show to NATS. When set, TLS is required, as above."
+        "NATS", "", "The client certificate (PEM) for NATS. When set, TLS is required, as above."
     )
     nats_tls_key_file: str = setting("NATS", "", "The key (PEM) of that certificate.")
-    work_stream: str = setting("NATS", "PYOCO_WORK", "The stream that holds the queued jobs.", form=NAME)
+    work_stream: str = setting("NATS", "PYOCO_WORK", "The stream of queued jobs.", form=NAME)
     work_subject_prefix: str = setting(
         "NATS", "pyoco.work", "A job is published to this prefix, a dot, and its tag.", form=SUBJECT
     )
     runs_kv_bucket: str = setting("NATS", "pyoco_runs", "The bucket of run snapshots.", form=NAME)
     workers_kv_bucket: str = setting("NATS", "pyoco_workers", "The bucket of worker records.", form=NAME)
 
-    default_tag: str = setting("Runs", "default", "The tag of a run that names none.", form=TAG)
+    default_tag: str = setting("Runs", "default", "The tag of a run without one.", form=TAG)
     max_run_snapshot_bytes: int = setting(
-        "Runs", 262144, "Task records are cut until a run's snapshot is not larger than this.", minimum=1024
+        "Runs", 262144, "Maximum size of a run snapshot; task records are truncated to fit.", minimum=1024
     )
     workflow_yaml_max_bytes: int = setting(
-        "Runs", 262144, "The largest flow.yaml that is taken; a larger one is refused with 413.", minimum=1
+        "Runs", 262144, "Maximum size of a flow.yaml; a larger one is rejected with 413.", minimum=1
     )
     run_retention_sec: float = setting(
         "Runs",
@@ -93,141 +91,144 @@ class NatsBackendConfig:
         minimum=0,
     )
     journal_stream: str = setting(
-        "Runs", "PYOCO_JOURNAL", "The stream of what finished tasks returned, for resuming a run.", form=NAME
+        "Runs", "PYOCO_JOURNAL", "The stream of results of finished tasks, for resuming runs.", form=NAME
     )
     journal_subject_prefix: str = setting(
         "Runs",
         "pyoco.journal",
-        "A finished task is recorded under this prefix, a dot, and its run.",
+        "A finished task is journalled under this prefix, a dot, and its run.",
         form=SUBJECT,
     )
     journal_value_max_bytes: int = setting(
         "Runs",
         64 * _MIB,
-        "A task whose result is larger is not recorded, and executed again when its run is resumed.",
+        "A larger result is not journalled; its task is executed again when the run is resumed.",
         minimum=1,
     )
     idempotency_kv_bucket: str = setting(
-        "Runs", "pyoco_idempotency", "The bucket of the idempotency keys that runs came with.", form=NAME
+        "Runs", "pyoco_idempotency", "The bucket of idempotency keys.", form=NAME
     )
-    idempotency_ttl_sec: int = setting(
-        "Runs", 86400, "How long an Idempotency-Key stands for what it first came with.", minimum=60
-    )
+    idempotency_ttl_sec: int = setting("Runs", 86400, "How long an Idempotency-Key is kept.", minimum=60)
     waits_kv_bucket: str = setting(
         "Waits for people", "pyoco_waits", "The bucket of the waits for people.", form=NAME
     )
     wait_event_stream: str = setting(
         "Waits for people",
         "PYOCO_WAIT_EVENTS",
-        "The stream of what happened to waits: who answered, who was refused.",
+        "The stream of wait events: answers and rejected answers.",
         form=NAME,
     )
     wait_event_subject_prefix: str = setting(
         "Waits for people",
         "pyoco.wait_events",
-        "What happened to a wait is published to this prefix, the id of the wait, and a word for it.",
+        "A wait event is published to this prefix, the wait id, and the kind of event.",
         form=SUBJECT,
     )
     wait_event_max_age_sec: int = setting(
-        "Waits for people", 31_536_000, "How long it is kept what happened to waits; 0: for ever.", minimum=0
+        "Waits for people", 31_536_000, "How long wait events are kept; 0: forever.", minimum=0
     )
     wait_timeout_sec: float = setting(
         "Waits for people",
         86400.0,
-        "How long a wait lasts whose task does not say so.",
+        "Default timeout of a wait.",
         above=0,
         maximum=31_622_400,
     )
     wait_answer_max_bytes: int = setting(
         "Waits for people",
         256 * 1024,
-        "How large the body of an answer may be, in bytes.",
+        "Maximum size of the body of an answer, in bytes.",
         minimum=1024,
         maximum=16 * _MIB,
     )
     public_url: str = setting(
         "Waits for people",
         "",
-        "Where people reach the gateway (https://host[:port]): the links in notifications begin with it.",
+        "Public URL of the gateway (https://host[:port]), used for links in notifications.",
         form=HTTP_URL,
     )
     notify_url: str = setting(
         "Waits for people",
         "",
-        "Where to POST that a wait was opened, answered or has expired; not set: nowhere.",
+        "URL to POST to when a wait is opened, answered or has expired; not set: no notifications.",
         form=HTTP_URL,
     )
     notify_secret: str = setting(
         "Waits for people", "", "The key that notifications are signed with (HMAC-SHA256).", secret=True
     )
     notify_timeout_sec: float = setting(
-        "Waits for people", 10.0, "How long the receiver of a notification may take.", above=0, maximum=60.0
+        "Waits for people", 10.0, "Timeout of a notification request.", above=0, maximum=60.0
     )
     notify_max_age_sec: int = setting(
         "Waits for people",
         86400,
-        "How long a notification is tried again before it is given up.",
+        "How long a notification is retried before it is dropped.",
         minimum=60,
     )
-    run_log_stream: str = setting("Run logs", "PYOCO_LOGS", "The stream of what runs print.", form=NAME)
+    run_log_stream: str = setting("Run logs", "PYOCO_LOGS", "The stream of run output.", form=NAME)
     run_log_subject_prefix: str = setting(
         "Run logs",
         "pyoco.logs",
-        "What a run prints is kept under this prefix, a dot, and its id.",
+        "Output of a run is stored under this prefix, a dot, and its id.",
         form=SUBJECT,
     )
     run_log_max_age_sec: int = setting("Run logs", 604800, "How long a printed line is kept.", minimum=1)
     run_log_max_bytes: int = setting(
-        "Run logs", 512 * _MIB, "How large the logs of all runs may get; the oldest go first.", minimum=1
+        "Run logs",
+        512 * _MIB,
+        "Maximum size of all run logs; the oldest lines are removed first.",
+        minimum=1,
     )
     run_log_line_max_bytes: int = setting(
-        "Run logs", 16384, "A longer line is cut, and says so.", minimum=64, maximum=262144
+        "Run logs",
+        16384,
+        "Maximum length of a line; longer ones are cut.",
+        minimum=64,
+        maximum=262144,
     )
     run_log_run_max_bytes: int = setting(
         "Run logs",
         10 * _MIB,
-        "What one attempt of a run may print; the rest is counted and dropped.",
+        "Maximum output of one attempt of a run; the rest is counted and dropped.",
         minimum=1024,
     )
 
     index_dir: str = setting(
         "Gateway",
         ".pyoco/index",
-        "Where a gateway keeps its index of runs. It can be deleted: it is made anew from the runs.",
+        "Folder of the run index of a gateway. It can be deleted: it is rebuilt.",
     )
 
     http_allowed_hosts: str = setting(
         "HTTP",
         "",
-        "Names by which the gateway may be called beside IP addresses, localhost and the machine's own name: "
-        "gateway.example.com, *.example.com for all below it, or * for any. Only looked at without API keys.",
+        "Host names that the gateway accepts, besides IP addresses, localhost and the machine's own name: "
+        "gateway.example.com, *.example.com for all below it, or * for any. Applies only without API keys.",
         form=HOSTS,
         comma_separated=True,
     )
     http_rate_limit: float = setting(
         "HTTP",
         0.0,
-        "How many requests a second one API key, or without keys one address, may make on average; more are "
-        "refused with 429. 0: no limit.",
+        "Requests per second of one API key, or without keys of one address, on average; "
+        "more are rejected with 429. 0: no limit.",
         minimum=0,
     )
-    http_rate_limit_burst: int = setting(
-        "HTTP", 100, "How many of them it may make at once after a pause.", minimum=1
-    )
+    http_rate_limit_burst: int = setting("HTTP", 100, "Requests allowed at once after a pause.", minimum=1)
     http_tls_cert_file: str = setting(
-        "HTTP", "", "The certificate chain (PEM) of the gateway, which then speaks HTTPS only."
+        "HTTP", "", "The certificate chain (PEM) of the gateway, which then accepts HTTPS only."
     )
     http_tls_key_file: str = setting("HTTP", "", "The key (PEM) of that certificate.")
 
     server: str = setting(
-        "Client", "http://127.0.0.1:8000", "The gateway that `pyoco-client` talks to.", form=HTTP_URL
+        "Client", "http://127.0.0.1:8000", "The gateway that `pyoco-client` uses.", form=HTTP_URL
     )
     api_key: str = setting("Client", "", "The API key that `pyoco-client` sends.", secret=True)
 
     http_auth_mode: str = setting(
         "HTTP authentication",
         "none",
-        "Whether callers need an API key.",
+        "Whether an API key is required.",
         choices=("none", "api_key"),
     )
     http_api_key_header: str = setting(
@@ -236,7 +237,7 @@ class NatsBackendConfig:
     http_operator_tenant: str = setting(
         "HTTP authentication",
         "",
-        "The tenant whose keys see every tenant's runs, and those made without a key; empty: none does.",
+        "The tenant whose keys see the runs of all tenants, and runs without a tenant; empty: none.",
         form=TAG,
     )
     auth_kv_bucket: str = setting("HTTP authentication", "pyoco_auth", "The bucket of API keys.", form=NAME)
@@ -244,14 +245,14 @@ class NatsBackendConfig:
         "HTTP authentication", "", "A secret mixed into the stored hash of every API key.", secret=True
     )
 
-    worker_concurrency: int = setting("Worker", 1, "How many runs one worker executes at once.", minimum=1)
-    run_dir: str = setting(
-        "Worker", ".pyoco/runs", "Each run gets a working directory of its own below this one."
+    worker_concurrency: int = setting(
+        "Worker", 1, "Number of runs that a worker executes at once.", minimum=1
     )
+    run_dir: str = setting("Worker", ".pyoco/runs", "Folder of the working directories of runs.")
     callable_allow: str = setting(
         "Worker",
         "",
-        "Patterns of the modules that `callable:` in a flow.yaml may name. "
+        "Patterns of modules that `callable:` in a flow.yaml may import. "
         "Not set: everything except the standard library, pyoco_server and what is installed with it.",
         comma_separated=True,
     )
@@ -266,14 +267,12 @@ class NatsBackendConfig:
     )
     task_retry_max_sec: float = setting("Worker", 60.0, "The longest pause before any retry.", minimum=0)
     cancel_grace_period_sec: float = setting(
-        "Worker", 30.0, "How long a cancelled run may take to stop before it is ended by force.", minimum=0
+        "Worker", 30.0, "How long a cancelled run may take to stop before it is terminated.", minimum=0
     )
 
-    run_heartbeat_interval_sec: float = setting(
-        "Heartbeats", 1.0, "How often a running run's snapshot says that it is alive.", above=0
-    )
+    run_heartbeat_interval_sec: float = setting("Heartbeats", 1.0, "Heartbeat interval of a run.", above=0)
     worker_heartbeat_interval_sec: float = setting(
-        "Heartbeats", 5.0, "How often a worker says that it is alive.", above=0
+        "Heartbeats", 5.0, "Heartbeat interval of a worker.", above=0
     )
     worker_disconnect_timeout_sec: float = setting(
         "Heartbeats",
@@ -292,38 +291,38 @@ class NatsBackendConfig:
     workers_kv_ttl_sec: float = setting(
         "Heartbeats",
         15.0,
-        "Accepted for compatibility, without effect: worker records must outlive the disconnect time-out.",
+        "Accepted for compatibility, without effect: worker records must outlive the disconnect timeout.",
         above=0,
     )
 
     consumer_ack_wait_sec: float = setting(
-        "Queue", 30.0, "A job that was not acknowledged for this long is delivered again.", minimum=1
+        "Queue", 30.0, "A job that is not acknowledged for this long is delivered again.", minimum=1
     )
     ack_progress_interval_sec: float = setting(
         "Queue",
         10.0,
-        "How often a worker tells the queue that a run goes on. Less than PYOCO_CONSUMER_ACK_WAIT_SEC.",
+        "How often a worker extends the delivery of a running run. Less than PYOCO_CONSUMER_ACK_WAIT_SEC.",
         above=0,
     )
-    consumer_max_deliver: int = setting("Queue", 20, "How often one job is delivered at most.", minimum=1)
+    consumer_max_deliver: int = setting("Queue", 20, "Maximum number of deliveries of a job.", minimum=1)
     consumer_max_ack_pending: int = setting(
-        "Queue", 200, "How many jobs of one tag may be in work at once, over all workers.", minimum=1
+        "Queue", 200, "Maximum number of jobs of one tag in progress, over all workers.", minimum=1
     )
 
     sweep_interval_sec: float = setting(
         "Sweep",
         5.0,
-        "How often one of the gateways looks for runs that nobody else will bring to an end.",
+        "Interval of the sweep, which ends or requeues orphaned runs.",
         above=0,
         maximum=60,
     )
     lease_kv_bucket: str = setting(
-        "Sweep", "pyoco_leases", "The bucket that says which gateway does it.", form=NAME
+        "Sweep", "pyoco_leases", "The bucket of the lease of the sweep.", form=NAME
     )
     advisory_stream: str = setting(
         "Sweep",
         "PYOCO_ADVISORIES",
-        "The stream of the server's word that a job was delivered as often as it may be.",
+        "The stream of advisories about jobs whose deliveries are used up.",
         form=NAME,
     )
 
@@ -335,11 +334,11 @@ class NatsBackendConfig:
         form=SUBJECT,
     )
     dlq_publish_execution_error: bool = setting(
-        "Dead letters", True, "Whether a run that failed in its own code leaves a dead letter."
+        "Dead letters", True, "Whether a run that failed in the code of its flow leaves a dead letter."
     )
     dlq_max_age_sec: int = setting("Dead letters", 604800, "How long a dead letter is kept.", minimum=1)
-    dlq_max_msgs: int = setting("Dead letters", 100000, "How many dead letters are kept.", minimum=1)
-    dlq_max_bytes: int = setting("Dead letters", 512 * _MIB, "How large the dead letters may get.", minimum=1)
+    dlq_max_msgs: int = setting("Dead letters", 100000, "Maximum number of dead letters.", minimum=1)
+    dlq_max_bytes: int = setting("Dead letters", 512 * _MIB, "Maximum size of all dead letters.", minimum=1)
 
     bulk_kv_bucket: str = setting(
         "Bulk operations", "pyoco_bulk", "The bucket of bulk operations and their progress.", form=NAME
@@ -351,15 +350,13 @@ class NatsBackendConfig:
     wheel_object_store_bucket: str = setting(
         "Wheels", "pyoco_wheels", "The object store of wheels.", form=NAME
     )
-    wheel_max_bytes: int = setting("Wheels", 512 * _MIB, "The largest wheel that is taken.", minimum=1)
+    wheel_max_bytes: int = setting("Wheels", 512 * _MIB, "Maximum size of a wheel.", minimum=1)
     wheel_sync_enabled: bool = setting("Wheels", False, "Whether workers install the registered wheels.")
-    wheel_sync_dir: str = setting(
-        "Wheels", ".pyoco/wheels", "Where workers install wheels, each in a folder of its own."
+    wheel_sync_dir: str = setting("Wheels", ".pyoco/wheels", "Folder where workers install wheels.")
+    wheel_sync_interval_sec: float = setting(
+        "Wheels", 10.0, "How often a worker checks the wheel registry.", above=0
     )
-    wheel_sync_interval_sec: float = setting("Wheels", 10.0, "How often a worker looks for wheels.", above=0)
-    wheel_install_timeout_sec: float = setting(
-        "Wheels", 180.0, "How long one installation may take.", above=0
-    )
+    wheel_install_timeout_sec: float = setting("Wheels", 180.0, "Timeout of one installation.", above=0)
     wheel_history_kv_bucket: str = setting(
         "Wheels", "pyoco_wheel_history", "The bucket of wheel uploads and deletions.", form=NAME
     )
@@ -368,36 +365,36 @@ class NatsBackendConfig:
     dashboard_lang: str = setting(
         "Dashboard",
         "auto",
-        "The dashboard's language; auto follows the server.",
+        "The language of the dashboard; auto: that of the server.",
         choices=("auto", "ja", "en"),
     )
 
     log_level: str = setting(
         "Logging",
         "INFO",
-        "The least serious level that is logged.",
+        "The lowest level that is logged.",
         choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
     )
     log_format: str = setting(
         "Logging",
         "json",
-        "JSON Lines, or text for people; not set on a terminal: text.",
+        "JSON Lines or text; not set on a terminal: text.",
         choices=("json", "text"),
     )
     log_utc: bool = setting("Logging", True, "Whether log times are in UTC; otherwise in local time.")
-    log_include_traceback: bool = setting("Logging", True, "Whether a logged error carries its traceback.")
+    log_include_traceback: bool = setting("Logging", True, "Whether a logged error includes its traceback.")
 
     otel_enabled: bool = setting(
         "Tracing",
         False,
-        "Whether runs are told to OpenTelemetry; where they are sent is said by its own OTEL_* variables.",
+        "Whether runs are traced with OpenTelemetry, which is configured by its OTEL_* variables.",
     )
 
     load_dotenv: bool = setting("Environment file", True, "Whether the environment file is read.")
     env_file: str = setting(
         "Environment file",
         ".env",
-        "A file of settings. The real environment wins over it; it must exist when it is named here.",
+        "A file of settings. The environment takes precedence; a file named here must exist.",
     )
 
     def __post_init__(self) -> None:

@@ -108,7 +108,7 @@ WRONG = {
     "pyoco-client bulk get": "Missing option '--bulk-id'",
     "pyoco-server op": "No such command 'op'",
     "pyoco-server up --port 70000": "--port",
-    "pyoco-server up --dashboard-lang fr": "PYOCO_DASHBOARD_LANG='fr': wanted one of auto, ja, en",
+    "pyoco-server up --dashboard-lang fr": "PYOCO_DASHBOARD_LANG='fr': expected one of auto, ja, en",
     "pyoco-server up --nats-url http://x": "PYOCO_NATS_URL='http://x'",
     "pyoco-server up --nats-port 4222": "need --with-nats-bootstrap",
     "pyoco-server up --with-nats-bootstrap --nats-url nats://x:1": "leave it or --with-nats-bootstrap out",
@@ -166,8 +166,8 @@ def test_a_bad_setting_is_a_usage_error_that_names_key_and_value() -> None:
     for module, arguments in ((SERVER, ["up"]), (WORKER, []), (CLIENT, ["get", "--run-id", A_RUN])):
         done = call_command(module, *arguments, PYOCO_LOG_LEVEL="LOUD", PYOCO_CONSUMER_MAX_DELIVER="many")
         assert done.returncode == 1
-        assert "PYOCO_LOG_LEVEL='LOUD': wanted one of DEBUG" in done.stderr
-        assert "PYOCO_CONSUMER_MAX_DELIVER='many': wanted a whole number" in done.stderr
+        assert "PYOCO_LOG_LEVEL='LOUD': expected one of DEBUG" in done.stderr
+        assert "PYOCO_CONSUMER_MAX_DELIVER='many': expected a whole number" in done.stderr
 
 
 def test_usage_errors_speak_the_language_of_the_terminal() -> None:

@@ -145,7 +145,7 @@ def test_a_row_is_derived_from_its_field_and_explains_itself(row: Setting) -> No
     assert row.accepts(row.default)
     assert row.help.endswith(".")
     assert row.group
-    assert row.wanted
+    assert row.expected
 
 
 def test_an_empty_environment_gives_the_defaults() -> None:
@@ -218,53 +218,53 @@ def test_a_choice_is_read_in_any_case() -> None:
         (
             "PYOCO_CONSUMER_ACK_WAIT_SEC",
             "abc",
-            "PYOCO_CONSUMER_ACK_WAIT_SEC='abc': wanted a number of seconds, at least 1 (default 30.0)",
+            "PYOCO_CONSUMER_ACK_WAIT_SEC='abc': expected a number of seconds, at least 1 (default 30.0)",
         ),
         (
             "PYOCO_CONSUMER_ACK_WAIT_SEC",
             "0.5",
-            "PYOCO_CONSUMER_ACK_WAIT_SEC=0.5: wanted a number of seconds, at least 1 (default 30.0)",
+            "PYOCO_CONSUMER_ACK_WAIT_SEC=0.5: expected a number of seconds, at least 1 (default 30.0)",
         ),
         (
             "PYOCO_NATS_REQUEST_TIMEOUT_SEC",
             "2.1",
             "PYOCO_NATS_REQUEST_TIMEOUT_SEC=2.1: "
-            "wanted a number of seconds, more than 0, at most 2 (default 1.5)",
+            "expected a number of seconds, more than 0, at most 2 (default 1.5)",
         ),
         (
             "PYOCO_CONSUMER_MAX_DELIVER",
             "2.5",
-            "PYOCO_CONSUMER_MAX_DELIVER='2.5': wanted a whole number, at least 1 (default 20)",
+            "PYOCO_CONSUMER_MAX_DELIVER='2.5': expected a whole number, at least 1 (default 20)",
         ),
         (
             "PYOCO_WHEEL_MAX_BYTES",
             "1GB",
-            "PYOCO_WHEEL_MAX_BYTES='1GB': wanted a whole number of bytes, at least 1 (default 536870912)",
+            "PYOCO_WHEEL_MAX_BYTES='1GB': expected a whole number of bytes, at least 1 (default 536870912)",
         ),
         (
             "PYOCO_LOG_UTC",
             "maybe",
-            "PYOCO_LOG_UTC='maybe': wanted one of 1, 0, true, false, yes, no, on, off (default 1)",
+            "PYOCO_LOG_UTC='maybe': expected one of 1, 0, true, false, yes, no, on, off (default 1)",
         ),
         (
             "PYOCO_HTTP_AUTH_MODE",
             "basic",
-            "PYOCO_HTTP_AUTH_MODE='basic': wanted one of none, api_key (default none)",
+            "PYOCO_HTTP_AUTH_MODE='basic': expected one of none, api_key (default none)",
         ),
         (
             "PYOCO_DEFAULT_TAG",
             "a.b",
-            "PYOCO_DEFAULT_TAG='a.b': wanted 1 to 64 letters, digits, _ and - (default default)",
+            "PYOCO_DEFAULT_TAG='a.b': expected 1 to 64 letters, digits, _ and - (default default)",
         ),
         (
             "PYOCO_SERVER",
             "localhost:8000",
             "PYOCO_SERVER='localhost:8000': "
-            "wanted a URL such as http://127.0.0.1:8000 (default http://127.0.0.1:8000)",
+            "expected a URL such as http://127.0.0.1:8000 (default http://127.0.0.1:8000)",
         ),
     ],
 )
-def test_a_bad_value_is_named_with_what_was_wanted(name: str, text: str, message: str) -> None:
+def test_a_bad_value_is_named_with_the_expected_form(name: str, text: str, message: str) -> None:
     assert complaint(**{name: text}) == f"A command-line argument or setting is not valid: {message}"
 
 
@@ -330,25 +330,25 @@ def test_all_bad_values_are_told_at_once() -> None:
     [
         (
             {"ack_progress_interval_sec": 30.0},
-            "PYOCO_ACK_PROGRESS_INTERVAL_SEC=30.0: wanted less than PYOCO_CONSUMER_ACK_WAIT_SEC=30.0",
+            "PYOCO_ACK_PROGRESS_INTERVAL_SEC=30.0: expected less than PYOCO_CONSUMER_ACK_WAIT_SEC=30.0",
         ),
         (
             {"worker_heartbeat_interval_sec": 60.0},
             "PYOCO_WORKER_HEARTBEAT_INTERVAL_SEC=60.0: "
-            "wanted less than PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC=20.0",
+            "expected less than PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC=20.0",
         ),
         (
             {"dlq_stream": "PYOCO_WORK"},
-            "PYOCO_DLQ_STREAM='PYOCO_WORK': wanted another name than PYOCO_WORK_STREAM='PYOCO_WORK'",
+            "PYOCO_DLQ_STREAM='PYOCO_WORK': expected another name than PYOCO_WORK_STREAM='PYOCO_WORK'",
         ),
         (
             {"auth_kv_bucket": "pyoco_runs"},
-            "PYOCO_AUTH_KV_BUCKET='pyoco_runs': wanted another name than PYOCO_RUNS_KV_BUCKET='pyoco_runs'",
+            "PYOCO_AUTH_KV_BUCKET='pyoco_runs': expected another name than PYOCO_RUNS_KV_BUCKET='pyoco_runs'",
         ),
         (
             {"dlq_subject_prefix": "pyoco.work.dead"},
             "PYOCO_DLQ_SUBJECT_PREFIX='pyoco.work.dead': "
-            "wanted a prefix apart from PYOCO_WORK_SUBJECT_PREFIX='pyoco.work': their subjects overlap",
+            "expected a prefix apart from PYOCO_WORK_SUBJECT_PREFIX='pyoco.work': their subjects overlap",
         ),
     ],
 )

@@ -51,12 +51,12 @@ class TestEnvironmentFile:
     def test_a_file_that_was_named_must_be_readable(self, content: bytes | None) -> None:
         if content is not None:
             Path("team.env").write_bytes(content)
-        with pytest.raises(ConfigError, match=r"PYOCO_ENV_FILE='team.env': wanted a readable file \("):
+        with pytest.raises(ConfigError, match=r"PYOCO_ENV_FILE='team.env': expected a readable file \("):
             NatsBackendConfig.from_env({"PYOCO_ENV_FILE": "team.env"})
 
     def test_a_default_file_that_cannot_be_read_is_told(self) -> None:
         Path(".env").mkdir()
-        with pytest.raises(ConfigError, match=r"PYOCO_ENV_FILE='.env': wanted a readable file \("):
+        with pytest.raises(ConfigError, match=r"PYOCO_ENV_FILE='.env': expected a readable file \("):
             NatsBackendConfig.from_env({})
 
     def test_its_bad_values_are_told_like_any_other(self) -> None:

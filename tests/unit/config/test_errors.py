@@ -257,9 +257,9 @@ def test_a_detail_is_not_repeated_by_the_problems() -> None:
             "flow.graph='lod' (line 3, column 9): unknown task",
         ),
         (FieldProblem("", "the body is not JSON"), "the body is not JSON"),
-        (FieldProblem("", "wanted an object", "[1]"), "[1]: wanted an object"),
+        (FieldProblem("", "expected an object", "[1]"), "[1]: expected an object"),
         (FieldProblem("", "the body is not JSON", line=3), "line 3: the body is not JSON"),
-        (FieldProblem("", "wanted an object", "[1]", 3, 9), "[1] (line 3, column 9): wanted an object"),
+        (FieldProblem("", "expected an object", "[1]", 3, 9), "[1] (line 3, column 9): expected an object"),
     ],
 )
 def test_a_problem_says_where_it_is(problem: FieldProblem, text: str) -> None:
