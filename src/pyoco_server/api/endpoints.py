@@ -129,7 +129,7 @@ _RANGE_NOT_SATISFIABLE: Final = replace(Err.INVALID_REQUEST, status=416)
 SUBMIT_RUN = Endpoint(
     "POST /runs",
     SUBMIT,
-    "Submit a run of a flow that the workers know",
+    "Submit a run of a flow on the workers",
     runs.RunAccepted,
     _SUBMIT_ERRORS,
     Body(runs.RunSubmitRequest),
@@ -147,7 +147,7 @@ SUBMIT_RUN_YAML = Endpoint(
 HEALTH = Endpoint(
     "GET /health",
     PUBLIC,
-    "Whether the gateway runs; it does so without NATS too. With `ready=1` a 503 until it is of full use.",
+    "The health of the gateway, also without NATS. With `ready=1` a 503 until it is fully ready.",
     ops.Health,
     (Err.INVALID_REQUEST,),
     also={503: "Only with `ready=1`: not ready yet."},
@@ -167,7 +167,7 @@ LIST_RUNS = Endpoint(
 WATCH_RUNS = Endpoint(
     "GET /runs/watch",
     READ,
-    "What changes in a list of runs, as server-sent events. Takes every filter of the list.",
+    "Changes of a list of runs, as server-sent events, with the filters of the list.",
     errors=_LIST_ERRORS,
     query=runs.RunListWatchQuery,
     events=Events(
@@ -191,7 +191,7 @@ WATCH_RUN = Endpoint(
 GET_RUN = Endpoint(
     "GET /runs/{run_id}",
     READ,
-    "The newest snapshot of a run. `include=records` adds `task_records`.",
+    "The latest snapshot of a run. `include=records` adds `task_records`.",
     runs.RunView,
     _RUN_ERRORS,
 )
@@ -205,7 +205,7 @@ GET_TASKS = Endpoint(
 GET_LOGS = Endpoint(
     "GET /runs/{run_id}/logs",
     READ,
-    "What a run printed, from a line on; with `Accept: text/event-stream`, to its end as it prints it.",
+    "The output of a run, from a line on; with `Accept: text/event-stream`, followed to its end.",
     runs.LogsView,
     _RUN_ERRORS,
     events=Events(
@@ -217,7 +217,7 @@ GET_LOGS = Endpoint(
 CANCEL_RUN = Endpoint(
     "POST /runs/{run_id}/cancel",
     OPERATE,
-    "Request that a run stops. A run that has ended is returned unchanged; a repetition changes nothing.",
+    "Cancel a run. An ended run is returned unchanged; repeating the request changes nothing.",
     RunSnapshot,
     _RUN_ERRORS,
     Body(runs.CancelRequest, required=False),
@@ -226,7 +226,7 @@ CANCEL_RUN = Endpoint(
 RERUN = Endpoint(
     "POST /runs/{run_id}/rerun",
     OPERATE,
-    "Repeat a run that has ended, as a new run: from the start, from what failed, or from a task.",
+    "Rerun an ended run as a new run: from the start, from what failed, or from a task.",
     runs.RerunAccepted,
     (*_RUN_ERRORS, Err.RUN_CONFLICT, Err.IDEMPOTENCY_CONFLICT, Err.WORKFLOW_TOO_LARGE),
     Body(runs.RerunRequest, required=False),
@@ -235,7 +235,7 @@ RERUN = Endpoint(
 EXPLAIN_RUN = Endpoint(
     "GET /runs/{run_id}/explain",
     READ,
-    "Why the run waits, shows no progress, or ended; and what can be done about it.",
+    "Why the run is in its state, and what can be done.",
     runs.Explanation,
     (Err.RUN_NOT_FOUND,),
 )
@@ -269,7 +269,7 @@ GET_WAIT = Endpoint(
 RESPOND = Endpoint(
     "POST /waits/{wait_id}/respond",
     OPERATE,
-    "Answer a wait. Of several answers the first one counts; the later ones get a 409 that names it.",
+    "Answer a wait. The first answer is accepted; later ones get a 409 that names it.",
     waits.Responded,
     (Err.WAIT_NOT_FOUND, *_ANSWER_ERRORS),
     Body(waits.RespondRequest),
@@ -287,7 +287,7 @@ RESUME = Endpoint(
 RETRY_RUN = Endpoint(
     "POST /runs/{run_id}/retry",
     OPERATE,
-    "Ask again what nobody has answered in time; what the run has done before is not done again.",
+    "Ask an expired question again; finished tasks are not executed again.",
     RunSnapshot,
     (Err.RUN_NOT_FOUND, Err.WAIT_CONFLICT, Err.INVALID_REQUEST, _NATS),
     Body(waits.RetryRequest, required=False),
@@ -312,14 +312,14 @@ GET_LETTER = Endpoint(
 DELETE_LETTER = Endpoint(
     "DELETE /dlq/{seq}",
     OPERATE,
-    "Remove one dead letter; its run stays as it is.",
+    "Delete one dead letter; its run is kept.",
     ops.LetterDeleted,
     (Err.DEAD_LETTER_NOT_FOUND, _NATS),
 )
 REPLAY_LETTER = Endpoint(
     "POST /dlq/{seq}/replay",
     OPERATE,
-    "Repeat the run of a dead letter, as a new run.",
+    "Replay a dead letter as a new run.",
     ops.ReplayAccepted,
     (
         Err.DEAD_LETTER_NOT_FOUND,
@@ -345,7 +345,7 @@ BULK_CANCEL = Endpoint(
 BULK_RERUN = Endpoint(
     "POST /bulk/rerun",
     OPERATE,
-    "Repeat every run that matches the query, with the filters of `GET /runs`.",
+    "Rerun every run that matches the query, with the filters of `GET /runs`.",
     ops.BulkAnswer,
     _BULK_ERRORS,
     Body(ops.BulkRerunRequest),
@@ -355,7 +355,7 @@ BULK_RERUN = Endpoint(
 REPLAY_LETTERS = Endpoint(
     "POST /dlq/replay",
     OPERATE,
-    "Repeat the runs of every dead letter that matches the query, with the filters of `GET /dlq`.",
+    "Replay every dead letter that matches the query, with the filters of `GET /dlq`.",
     ops.BulkAnswer,
     _LETTER_BULK_ERRORS,
     Body(ops.BulkReplayRequest),
@@ -365,7 +365,7 @@ REPLAY_LETTERS = Endpoint(
 DELETE_LETTERS = Endpoint(
     "POST /dlq/delete",
     OPERATE,
-    "Remove every dead letter that matches the query, with the filters of `GET /dlq`.",
+    "Delete every dead letter that matches the query, with the filters of `GET /dlq`.",
     ops.BulkAnswer,
     _LETTER_BULK_ERRORS,
     Body(ops.BulkRequest),
@@ -383,7 +383,7 @@ GET_BULK = Endpoint(
 STOP_BULK = Endpoint(
     "POST /bulk/{bulk_id}/stop",
     OPERATE,
-    "End a bulk operation after the items in hand; what was done stays done.",
+    "Stop a bulk operation after the current items; changes already made are kept.",
     BulkRecord,
     (Err.BULK_NOT_FOUND, _NATS),
     repeatable=True,
@@ -391,7 +391,7 @@ STOP_BULK = Endpoint(
 LIST_WORKERS = Endpoint(
     "GET /workers",
     READ_OR_OPERATE,
-    "The active workers, or also those that are gone.",
+    "The active workers, or all known ones.",
     list[ops.WorkerView],
     (Err.INVALID_WORKERS_REQUEST, _NATS),
     query=ops.WorkersQuery,
@@ -406,7 +406,7 @@ GET_WORKER = Endpoint(
 PATCH_WORKER = Endpoint(
     "PATCH /workers/{worker_id}",
     OPERATE,
-    "Hide or show a worker, pause or resume it, or drain it: it finishes what runs and ends.",
+    "Hide or show a worker, pause or resume it, or drain it: it finishes its runs and exits.",
     ops.WorkerChanged,
     (Err.WORKER_NOT_FOUND, Err.INVALID_WORKERS_REQUEST, _NATS),
     Body(ops.WorkerPatch, min_fields=1),
@@ -415,7 +415,7 @@ PATCH_WORKER = Endpoint(
 METRICS = Endpoint(
     "GET /metrics",
     READ_OR_OPERATE,
-    "All metrics in Prometheus' text format; 503 when NATS, where most of them are read, is not available.",
+    "All metrics in Prometheus' text format; 503 while NATS is unreachable.",
     {"type": "string", "description": "Prometheus' text format."},
     (_NATS,),
     media_type=METRICS_TEXT,
@@ -423,7 +423,7 @@ METRICS = Endpoint(
 OVERVIEW = Endpoint(
     "GET /overview",
     READ,
-    "Runs by status, how runs ended lately, queues and workers.",
+    "Runs by status, recently ended runs, queues and workers.",
     ops.Overview,
     _LIST_ERRORS,
     query=ops.OverviewQuery,
@@ -442,7 +442,7 @@ WHEEL_HISTORY = Endpoint(
 UPLOAD_WHEEL = Endpoint(
     "POST /wheels",
     WHEELS,
-    "Register a wheel whose version is above that of every other wheel of its package.",
+    "Upload a wheel; its version must be newer than every other of its package.",
     ops.WheelView,
     (Err.WHEEL_VERSION_REJECTED, WheelTooLarge.error, Err.INVALID_REQUEST, _NATS, Err.UPLOADS_BUSY),
     Body(ops.WheelFields, file="wheel", file_text="A wheel, under its own name."),

@@ -26,7 +26,7 @@ _Reasons = Annotated[
 ]
 _Time = Annotated[float, Meta(ge=0, le=1e12)]
 _ONLY_TRUE: Final = Meta(
-    description="Finish what runs, then end. It cannot be taken back.", extra_json_schema={"enum": [True]}
+    description="Finish current runs, then exit. It cannot be undone.", extra_json_schema={"enum": [True]}
 )
 
 Window = Literal["1h", "24h", "7d"]
@@ -115,13 +115,13 @@ class BulkCancelRequest(BulkRequest, kw_only=True, forbid_unknown_fields=True):
 
 
 class BulkRerunRequest(BulkRequest, kw_only=True, forbid_unknown_fields=True):
-    """Repeat the runs from here: `start` or `failed`."""
+    """Where the reruns start: `start` or `failed`."""
 
     mode: RerunMode = RerunMode.START
 
 
 class BulkReplayRequest(BulkRerunRequest, kw_only=True, forbid_unknown_fields=True):
-    """Repeat the runs of the letters, and remove the letters with `delete`."""
+    """Replay the letters, and delete them with `delete`."""
 
     delete: bool = False
 

@@ -49,7 +49,7 @@ _TAKES_OVER_JA = (
 )
 _WAITS_EN = "The run stays in the queue and starts as soon as a worker can take it."
 _WAITS_JA = "run はキューで待機し、ワーカーが受け取れるようになり次第開始します。"
-_OVER_EN = "Nothing: the run has ended."
+_OVER_EN = "The run has ended; nothing more happens."
 _OVER_JA = "run は終了しているため、これ以上変化しません。"
 
 TEXTS: Final[Mapping[str, Text]] = {
@@ -227,7 +227,7 @@ TEXTS: Final[Mapping[str, Text]] = {
     "executed_again": Text(
         en="Finished tasks were executed again: {tasks}. The first of them because {reason}.",
         ja="完了済みのタスクを再実行しました: {tasks}（最初のタスクの理由: {reason}）",
-        next_en="Nothing: the results of this attempt count.",
+        next_en="The results of this attempt are used.",
         next_ja="この試行の結果が有効です。",
         actions=(LOGS,),
     ),
@@ -296,7 +296,7 @@ TEXTS: Final[Mapping[str, Text]] = {
         actions=(RERUN_FAILED, LOGS),
     ),
     "failed_execution_error": Text(
-        en="The flow's own code failed, in {failed_tasks}: {error}",
+        en="The code of the flow failed, in {failed_tasks}: {error}",
         ja="フローのコードでエラーが発生しました（{failed_tasks}）: {error}",
         next_en=_OVER_EN,
         next_ja=_OVER_JA,

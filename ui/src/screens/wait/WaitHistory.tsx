@@ -29,8 +29,8 @@ export function WaitHistory({ events }: { events: readonly WaitEvent[] }) {
   const t = useMessages(messages);
   if (events.length === 0) return null;
   return (
-    <section className={styles.trail} aria-label={t("trail")}>
-      <h3>{t("trail")}</h3>
+    <section className={styles.history} aria-label={t("history")}>
+      <h3>{t("history")}</h3>
       <ol>
         {events.map((event) => (
           <Entry key={event.event_id} event={event} />
@@ -51,8 +51,12 @@ function Entry({ event }: { event: WaitEvent }) {
       <Icon size={14} aria-hidden />
       <div>
         <p>
-          {t(`event.${event.kind}`)}
-          {event.decision && ` (${t(`decision.${event.decision}`)})`}
+          {event.decision
+            ? t("withDecision", {
+                event: t(`event.${event.kind}`),
+                decision: t(`decision.${event.decision}`),
+              })
+            : t(`event.${event.kind}`)}
           {who && ` ${t("by", { who })}`} <Ago at={event.at} />
         </p>
         {event.why && <p className={styles.why}>{word ? t(`why.${word}`) : event.why}</p>}
