@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.aio.transport import TcpTransport
 from nats.protocol.parser import Parser
 
 from pyoco_server.broker.client import direct_client
@@ -475,7 +474,3 @@ def test_a_version_that_cannot_be_made_to_require_tls_is_refused(monkeypatch: py
     assert isinstance(new_client(), PublicClient)
     with pytest.raises(nats.errors.Error, match="TLS"):
         new_client(tls_required=True)
-
-
-def test_the_transport_has_the_streams_that_the_check_of_tls_needs() -> None:
-    assert {"_io_reader", "_io_writer"} <= set(vars(TcpTransport()))  # type: ignore[no-untyped-call]

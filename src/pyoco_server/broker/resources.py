@@ -81,13 +81,46 @@ async def _ensure_guarded(connection: Connection, config: StreamConfig) -> None:
 
 def resources(config: NatsBackendConfig) -> list[StreamConfig]:
     """All streams; buckets and object stores are streams of a known form."""
+    wheels = config.wheel_object_store_bucket
     return [
-        _work_stream(config),
-        _dlq_stream(config),
-        _journal_stream(config),
-        _run_log_stream(config),
-        _wait_event_stream(config),
-        _advisory_stream(config),
+        _stream(
+            config,
+            config.work_stream,
+            [f"{config.work_subject_prefix}.>"],
+            retention=RetentionPolicy.WORK_QUEUE,
+            duplicate_window=_DEDUPLICATION_WINDOW_SEC,
+        ),
+        _stream(
+            config,
+            config.dlq_stream,
+            [f"{config.dlq_subject_prefix}.>"],
+            max_age=config.dlq_max_age_sec,
+            max_msgs=config.dlq_max_msgs,
+            max_bytes=config.dlq_max_bytes,
+        ),
+        _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.*"]),
+        _stream(
+            config,
+            config.run_log_stream,
+            [f"{config.run_log_subject_prefix}.*"],
+            max_age=config.run_log_max_age_sec,
+            max_bytes=config.run_log_max_bytes,
+        ),
+        _stream(
+            config,
+            config.wait_event_stream,
+            [f"{config.wait_event_subject_prefix}.*.*.*"],
+            max_age=config.wait_event_max_age_sec,
+            max_msgs_per_subject=_WAIT_EVENTS_OF_A_KIND,
+            duplicate_window=_DEDUPLICATION_WINDOW_SEC,
+        ),
+        _stream(
+            config,
+            config.advisory_stream,
+            [advisory_subject(config)],
+            max_age=_ADVISORY_MAX_AGE_SEC,
+            max_msgs=_ADVISORY_MAX_MSGS,
+        ),
         _bucket(config, config.runs_kv_bucket),
         # No TTL: an expired wait is still a record.
         _bucket(config, config.waits_kv_bucket),
@@ -98,23 +131,30 @@ def resources(config: NatsBackendConfig) -> list[StreamConfig]:
         _bucket(config, config.bulk_kv_bucket, ttl_sec=config.bulk_ttl_sec),
         _bucket(config, config.auth_kv_bucket),
         _bucket(config, config.wheel_history_kv_bucket, ttl_sec=config.wheel_history_ttl_sec),
-        _object_store(config, config.wheel_object_store_bucket),
+        _stream(
+            config,
+            f"OBJ_{wheels}",
+            [f"$O.{wheels}.C.>", f"$O.{wheels}.M.>"],
+            discard=DiscardPolicy.NEW,
+            allow_rollup_hdrs=True,
+        ),
     ]
 
 
 def worker_resources(config: NatsBackendConfig) -> list[StreamConfig]:
     """The streams that a worker uses."""
-    return [
-        _work_stream(config),
-        _dlq_stream(config),
-        _journal_stream(config),
-        _run_log_stream(config),
-        _wait_event_stream(config),
-        _bucket(config, config.runs_kv_bucket),
-        _bucket(config, config.waits_kv_bucket),
-        _bucket(config, config.workers_kv_bucket),
-        _object_store(config, config.wheel_object_store_bucket),
-    ]
+    used = {
+        config.work_stream,
+        config.dlq_stream,
+        config.journal_stream,
+        config.run_log_stream,
+        config.wait_event_stream,
+        f"KV_{config.runs_kv_bucket}",
+        f"KV_{config.waits_kv_bucket}",
+        f"KV_{config.workers_kv_bucket}",
+        f"OBJ_{config.wheel_object_store_bucket}",
+    }
+    return [stream for stream in resources(config) if stream.name in used]
 
 
 def _stream(config: NatsBackendConfig, name: str, subjects: list[str], **options: Any) -> StreamConfig:
@@ -128,62 +168,6 @@ def _stream(config: NatsBackendConfig, name: str, subjects: list[str], **options
     )
 
 
-def _work_stream(config: NatsBackendConfig) -> StreamConfig:
-    return _stream(
-        config,
-        config.work_stream,
-        [f"{config.work_subject_prefix}.>"],
-        retention=RetentionPolicy.WORK_QUEUE,
-        duplicate_window=_DEDUPLICATION_WINDOW_SEC,
-    )
-
-
-def _dlq_stream(config: NatsBackendConfig) -> StreamConfig:
-    return _stream(
-        config,
-        config.dlq_stream,
-        [f"{config.dlq_subject_prefix}.>"],
-        max_age=config.dlq_max_age_sec,
-        max_msgs=config.dlq_max_msgs,
-        max_bytes=config.dlq_max_bytes,
-    )
-
-
-def _journal_stream(config: NatsBackendConfig) -> StreamConfig:
-    return _stream(config, config.journal_stream, [f"{config.journal_subject_prefix}.*"])
-
-
-def _run_log_stream(config: NatsBackendConfig) -> StreamConfig:
-    return _stream(
-        config,
-        config.run_log_stream,
-        [f"{config.run_log_subject_prefix}.*"],
-        max_age=config.run_log_max_age_sec,
-        max_bytes=config.run_log_max_bytes,
-    )
-
-
-def _wait_event_stream(config: NatsBackendConfig) -> StreamConfig:
-    return _stream(
-        config,
-        config.wait_event_stream,
-        [f"{config.wait_event_subject_prefix}.*.*.*"],
-        max_age=config.wait_event_max_age_sec,
-        max_msgs_per_subject=_WAIT_EVENTS_OF_A_KIND,
-        duplicate_window=_DEDUPLICATION_WINDOW_SEC,
-    )
-
-
-def _advisory_stream(config: NatsBackendConfig) -> StreamConfig:
-    return _stream(
-        config,
-        config.advisory_stream,
-        [advisory_subject(config)],
-        max_age=_ADVISORY_MAX_AGE_SEC,
-        max_msgs=_ADVISORY_MAX_MSGS,
-    )
-
-
 def _bucket(config: NatsBackendConfig, name: str, *, ttl_sec: float = 0.0) -> StreamConfig:
     return _stream(
         config,
@@ -193,16 +177,6 @@ def _bucket(config: NatsBackendConfig, name: str, *, ttl_sec: float = 0.0) -> St
         max_age=ttl_sec,
         discard=DiscardPolicy.NEW,
         deny_delete=True,
-    )
-
-
-def _object_store(config: NatsBackendConfig, name: str) -> StreamConfig:
-    return _stream(
-        config,
-        f"OBJ_{name}",
-        [f"$O.{name}.C.>", f"$O.{name}.M.>"],
-        discard=DiscardPolicy.NEW,
-        allow_rollup_hdrs=True,
     )
 
 

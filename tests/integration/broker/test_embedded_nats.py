@@ -18,7 +18,6 @@ from typing import Any
 
 import nats
 import pytest
-import uvloop
 from nats.js import JetStreamContext
 
 from pyoco_server.broker.embedded import embedded_server as embedded
@@ -137,20 +136,6 @@ async def test_stop_may_be_repeated_and_removes_the_url(tmp_path: Path) -> None:
     await server.stop()
     with pytest.raises(EmbeddedServerError, match="is not running"):
         _ = server.url
-
-
-def test_it_works_on_uvloop(tmp_path: Path) -> None:
-    async def life() -> tuple[int, int]:
-        async with EmbeddedNats(tmp_path) as server:
-            await store(server.url, "hello")
-            ended = asyncio.create_task(server.wait())
-            os.kill(server.pid, signal.SIGTERM)
-            return server.pid, await ended
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        pid, code = runner.run(life())
-    assert code == 0
-    assert not is_alive(pid)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org"])

@@ -59,7 +59,7 @@ async def test_a_worker_is_denied_everything_else(
 
 
 async def test_a_worker_can_read_what_the_documentation_says(installation: Installation) -> None:
-    """Permissions are for subjects: who may ask for its own run can ask for all of them."""
+    """Permissions are per subject: the right to read one run is the right to read them all."""
     async with running_gateway(installation.settings("gateway")) as gateway:
         run_id = await gateway.submit("noop", tag="gpu", params={"seen": "by all"})
         async with installation.client("worker") as (worker, _):
@@ -71,7 +71,7 @@ async def test_a_worker_can_read_what_the_documentation_says(installation: Insta
     assert job is not None
     assert b"by all" in base64.b64decode(job["message"]["data"])
     page = (DOCS / "security.md").read_text(encoding="utf-8")
-    assert "to list all runs and to read the `params` of every run and of every queued job" in page
+    assert "to list all runs, to read the `params` of every run and every queued job" in page
 
 
 async def test_an_administrator_may_make_the_same_requests(installation: Installation) -> None:

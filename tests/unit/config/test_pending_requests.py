@@ -1,4 +1,4 @@
-"""One timer for all requests that wait: each still has its own time."""
+"""Pending requests share one timer, and each has its own deadline."""
 
 import asyncio
 from types import SimpleNamespace
@@ -66,11 +66,6 @@ async def test_replies_that_arrived_during_a_pause_of_the_process_are_read_befor
     assert await answered is message
     with pytest.raises(Late, match="lost"):
         await lost
-
-
-async def test_the_error_names_the_subject(pending: PendingRequests) -> None:
-    with pytest.raises(Late, match="a subject"):
-        await pending.add("1", "a subject")
 
 
 async def test_a_resolved_request_does_not_hide_the_timeout_of_the_next(pending: PendingRequests) -> None:

@@ -1,4 +1,4 @@
-"""One timer for all blocks: each has its own time, and a cancellation by somebody else stays one."""
+"""Blocks share one timer, and each has its own deadline."""
 
 import asyncio
 from collections.abc import AsyncIterator

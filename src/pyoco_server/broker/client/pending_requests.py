@@ -18,6 +18,8 @@ class PendingRequests:
     def __init__(self, timeout_sec: float, timeout_error: Callable[[str], Exception]) -> None:
         self._timeout_error = timeout_error
         self._requests: DeadlineQueue[str, _Request] = DeadlineQueue(timeout_sec, self._on_timeout)
+        # Bound once: every request calls it.
+        self.remove = self._requests.remove
         # Looked up once, since that takes a system call.
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -29,9 +31,6 @@ class PendingRequests:
         reply: asyncio.Future[Message] = loop.create_future()
         self._requests.add(token, (subject, reply))
         return reply
-
-    def remove(self, token: str) -> None:
-        self._requests.remove(token)
 
     def resolve(self, token: str, message: Message) -> bool:
         """Return whether there is such a request; a second reply is ignored."""
