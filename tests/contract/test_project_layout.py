@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from tests.support.places import ROOT
 
-MAX_FILES_PER_FOLDER = 24
+MAX_FILES_PER_FOLDER = 22
 
 
 def test_folders_are_small() -> None:

@@ -1,4 +1,7 @@
-"""The tests' own tools: accounts do not see each other, a server keeps its data, and waiting has an end."""
+"""The helpers of the tests: NATS accounts, servers, forked programs, and waiting."""
+
+import signal
+from pathlib import Path
 
 import nats
 import pytest
@@ -7,6 +10,7 @@ from nats.js import JetStreamContext
 from pyoco_server.config import NatsBackendConfig
 from tests.support import waiting
 from tests.support.broker.nats_server import NatsServer
+from tests.support.programs import run_command
 from tests.support.waiting import eventually, eventually_sync
 
 
@@ -14,7 +18,7 @@ async def stream_names(context: JetStreamContext) -> list[str | None]:
     return [stream.config.name for stream in await context.streams_info()]
 
 
-async def test_what_one_account_has_another_does_not_see(shared_nats: NatsServer, nats_url: str) -> None:
+async def test_accounts_are_isolated(shared_nats: NatsServer, nats_url: str) -> None:
     mine = await nats.connect(nats_url)
     other = await nats.connect(shared_nats.account_urls[-1])
     await mine.jetstream().add_stream(name="MINE", subjects=["mine"])
@@ -24,7 +28,7 @@ async def test_what_one_account_has_another_does_not_see(shared_nats: NatsServer
     await other.close()
 
 
-async def test_a_killed_server_comes_back_with_its_port_and_its_data(own_nats: NatsServer) -> None:
+async def test_restarted_server_keeps_port_and_data(own_nats: NatsServer) -> None:
     url, pid = own_nats.url, own_nats.pid
     before = await nats.connect(url)
     await before.jetstream().add_stream(name="KEPT", subjects=["kept"])
@@ -38,11 +42,11 @@ async def test_a_killed_server_comes_back_with_its_port_and_its_data(own_nats: N
     await after.close()
 
 
-def test_settings_of_a_test_point_to_its_own_account(config: NatsBackendConfig, nats_url: str) -> None:
+def test_settings_use_the_account_of_the_test(config: NatsBackendConfig, nats_url: str) -> None:
     assert config.nats_url == nats_url
 
 
-async def test_waiting_returns_the_answer_or_says_what_did_not_happen(
+async def test_eventually_returns_the_value_or_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = iter([0, None, 7])
@@ -58,9 +62,29 @@ async def test_waiting_returns_the_answer_or_says_what_did_not_happen(
         eventually_sync(lambda: False, describe="the impossible")
 
 
-async def test_a_probe_that_fails_ends_the_waiting() -> None:
+async def test_eventually_raises_errors_of_the_probe() -> None:
     def broken() -> bool:
         raise TimeoutError("the probe's own")
 
     with pytest.raises(TimeoutError, match="the probe's own"):
         await eventually(broken, describe="never")
+
+
+def test_forked_program_has_its_own_arguments_folder_and_environment(tmp_path: Path) -> None:
+    """As with `python -m`: the working directory is on the import path."""
+    (tmp_path / "arguments.py").write_text(
+        "import os, sys\nprint(sys.argv[1:], os.getcwd(), os.environ['PYOCO_X'])\n"
+        "print('warning', file=sys.stderr)\nsys.exit(3)\n"
+    )
+    done = run_command("arguments", "one", "two", cwd=tmp_path, PYOCO_X="x")
+    assert (done.returncode, done.stderr) == (3, "warning\n")
+    assert done.stdout == f"['one', 'two'] {tmp_path} x\n"
+
+
+def test_forked_program_that_is_killed_or_fails(tmp_path: Path) -> None:
+    (tmp_path / "killed.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    (tmp_path / "failing.py").write_text("raise ValueError('broken')\n")
+    assert run_command("killed", cwd=tmp_path).returncode == -signal.SIGKILL
+    failed = run_command("failing", cwd=tmp_path)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr.endswith("ValueError: broken\n")

@@ -81,7 +81,9 @@ METRICS: Final = (
     ),
     _gauge("pyoco_queue_waiting_jobs", "jobs", "Jobs that are not delivered yet.", "tag"),
     _gauge("pyoco_queue_in_work_jobs", "jobs", "Jobs that are delivered and not acknowledged.", "tag"),
-    _gauge("pyoco_queue_redelivered_jobs", "jobs", "Jobs in progress that were delivered more than once.", "tag"),
+    _gauge(
+        "pyoco_queue_redelivered_jobs", "jobs", "Jobs in progress that were delivered more than once.", "tag"
+    ),
     _gauge("pyoco_queue_oldest_waiting_seconds", "seconds", "Age of the oldest waiting job.", "tag"),
     _gauge("pyoco_workers_alive_total", "workers", "Workers that are RUNNING or IDLE."),
     _gauge("pyoco_workers", "workers", "Known workers, by state.", "state"),
