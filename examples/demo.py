@@ -9,12 +9,19 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from pyoco_server.cli.entry import examples, new_app, run
-from pyoco_server.cli.exit_codes import CommandFailed
-from pyoco_server.cli.server.dev_command import Screen, client_command, running_stack
-from pyoco_server.cli.server.dev_stack import USUAL_DATA_DIR, DevOptions, DevStack, dev_settings
+from pyoco_server.cli.entry import CommandFailed, run
+from pyoco_server.cli.lazy_group import epilog, new_app
+from pyoco_server.cli.server.dev_command import (
+    DEFAULT_DATA_DIR,
+    DevOptions,
+    DevScreen,
+    DevStack,
+    client_command,
+    dev_settings,
+    running_stack,
+)
 from pyoco_server.cli.server.serving import StopRequest, serve
-from pyoco_server.cli.views.console import printable, results
+from pyoco_server.cli.views.console import printable, stdout_console
 from pyoco_server.cli.views.run_views import state, tasks_table
 from pyoco_server.http_client import AsyncPyocoHttpClient
 from pyoco_server.http_client.response_types import Run
@@ -28,7 +35,7 @@ app = new_app()
 
 
 async def demonstrate(stop: StopRequest, options: DevOptions, *, once: bool) -> None:
-    screen = Screen(results())
+    screen = DevScreen(stdout_console())
     screen.console.print(Text("Starting NATS, a gateway and a worker ...", style="dim"))
     async with running_stack(options, stop, screen) as stack:
         if stack is None:
@@ -44,7 +51,7 @@ async def demonstrate(stop: StopRequest, options: DevOptions, *, once: bool) -> 
             return
         show_next(stack, screen, ended["run_id"], waiting)
         if not once:
-            screen.console.print(Text("Serving; Ctrl-C ends everything.", style="dim"))
+            screen.console.print(Text("Serving. Press Ctrl-C to stop everything.", style="dim"))
             await stop.event.wait()
 
 
@@ -101,7 +108,7 @@ def drawing(snapshot: Run) -> RenderableType:
     return Group(head, tasks_table(snapshot["tasks"], {}), Text())
 
 
-def show_next(stack: DevStack, screen: Screen, run_id: str, waiting: Run) -> None:
+def show_next(stack: DevStack, screen: DevScreen, run_id: str, waiting: Run) -> None:
     url = stack.gateway_url
     screen.console.print(Text.assemble(("This run:", "bold"), f" {url}/#/runs/{run_id}"), soft_wrap=True)
     show_question(screen, url, waiting)
@@ -117,7 +124,7 @@ def show_next(stack: DevStack, screen: Screen, run_id: str, waiting: Run) -> Non
     )
 
 
-def show_question(screen: Screen, url: str, waiting: Run) -> None:
+def show_question(screen: DevScreen, url: str, waiting: Run) -> None:
     """What a run waits for that only a person can say."""
     wait = waiting["open_waits"][0]
     head = ("A run waits for you:", "bold")
@@ -130,13 +137,13 @@ def show_question(screen: Screen, url: str, waiting: Run) -> None:
         screen.console.print(line, soft_wrap=True)
 
 
-@app.command(epilog=examples("make demo", 'make demo ARGS="--once"'))
+@app.command(epilog=epilog("make demo", 'make demo ARGS="--once"'))
 def demo(
     *,
     once: Annotated[bool, typer.Option("--once", help="End after the example run.", metavar="")] = False,
     data_dir: Annotated[
         Path, typer.Option(help="Where NATS, runs and logs keep their files.", metavar="DIR")
-    ] = USUAL_DATA_DIR,
+    ] = DEFAULT_DATA_DIR,
 ) -> None:
     """Start everything on this machine, run an example flow, show it, and serve until Ctrl-C."""
     options = DevOptions(config=dev_settings(data_dir), flows=FLOWS, log_dir=data_dir / "logs")

@@ -1,18 +1,51 @@
-"""`pyoco-server-admin`: what the person who runs the server does, beside it and with its settings."""
+"""`pyoco-server-admin`: the table of its commands. Each is imported when it is called."""
 
 import logging
 
 import typer
 
-from pyoco_server.cli.admin import api_key_command as admin_keys
-from pyoco_server.cli.admin import nats_config_command as nats_config
-from pyoco_server.cli.admin import nats_setup_command as nats_setup
-from pyoco_server.cli.entry import Version, examples, new_app, run
+from pyoco_server.cli.entry import Version, run
+from pyoco_server.cli.lazy_group import Command, Group, new_lazy_app
 
-app = new_app(
-    no_args_is_help=True,
-    help="Administer a pyoco-server: its API keys, and its users of NATS. Needs the gateway's settings.",
-    epilog=examples(
+_ADMIN = "pyoco_server.cli.admin"
+_KEYS = f"{_ADMIN}.api_key_command"
+
+COMMANDS: dict[str, Command | Group] = {
+    "api-key": Group(
+        "Create and revoke API keys for gateways that run with PYOCO_HTTP_AUTH_MODE=api_key.",
+        (
+            "pyoco-server-admin api-key create --tenant acme --scopes submit,read",
+            "pyoco-server-admin api-key list",
+        ),
+        {
+            "create": Command(
+                "Create a key and print it. It is shown only once: only its hash is stored.",
+                f"{_KEYS}:create",
+            ),
+            "list": Command("List keys, newest first, without their secrets.", f"{_KEYS}:list_keys"),
+            "revoke": Command(
+                "Revoke a key permanently; every gateway rejects it within a second.", f"{_KEYS}:revoke"
+            ),
+            "rotate": Command(
+                "Give a key a new secret and print it once. Its id, tenant and scopes stay.",
+                f"{_KEYS}:rotate",
+            ),
+        },
+    ),
+    "nats-config": Command(
+        "Print the accounts and users of a nats-server for this installation, with least privilege.",
+        f"{_ADMIN}.nats_config_command:nats_config",
+    ),
+    "nats-setup": Command(
+        "Create the streams, buckets and queues of the tags; existing ones are left unchanged.",
+        f"{_ADMIN}.nats_setup_command:nats_setup",
+    ),
+}
+
+app = new_lazy_app(
+    COMMANDS,
+    help="Administer API keys and NATS users of a pyoco-server. Needs the gateway's settings.",
+    examples=(
         "pyoco-server-admin api-key create --tenant acme --scopes submit,read",
         "pyoco-server-admin api-key list",
         "pyoco-server-admin nats-config --file pyoco-users.conf",
@@ -22,13 +55,8 @@ app = new_app(
 
 @app.callback()
 def admin(ctx: typer.Context, version: Version = False) -> None:
-    # What goes wrong is told once, by the command itself.
+    # The command reports an error itself; without a handler, Python would print its log lines as well.
     logging.getLogger("pyoco_server").addHandler(logging.NullHandler())
-
-
-app.add_typer(admin_keys.app, name="api-key")
-app.command(epilog=nats_config.EPILOG)(nats_config.nats_config)
-app.command(epilog=nats_setup.EPILOG)(nats_setup.nats_setup)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from pyoco_server.cli.options.moments import ago, duration, moment
+from pyoco_server.cli.options.time_formats import ago, duration, parse_time
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.commands import call_client
 from tests.support.http_stub import answer, stub
@@ -144,15 +144,15 @@ def test_what_the_gateway_refuses_is_told_with_field_value_and_cure(server: str)
 
 
 @pytest.mark.parametrize(("text", "seconds_ago"), [("90s", 90), ("1.5m", 90), ("2h", 7200), ("7d", 604800)])
-def test_an_age_is_a_moment(text: str, seconds_ago: float) -> None:
+def test_an_age_is_a_parse_time(text: str, seconds_ago: float) -> None:
     before = time.time()
-    assert before <= moment(text) + seconds_ago <= time.time()
+    assert before <= parse_time(text) + seconds_ago <= time.time()
 
 
 def test_a_moment_has_other_forms() -> None:
-    assert moment("1577836800") == 1577836800
-    assert moment("2020-01-01T00:00:00+00:00") == 1577836800
-    assert moment("2020-01-01T00:00Z") == 1577836800
+    assert parse_time("1577836800") == 1577836800
+    assert parse_time("2020-01-01T00:00:00+00:00") == 1577836800
+    assert parse_time("2020-01-01T00:00Z") == 1577836800
 
 
 @pytest.mark.parametrize(

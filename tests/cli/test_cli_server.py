@@ -157,13 +157,13 @@ def test_a_nats_server_that_never_gets_ready_is_exit_code_1(tmp_path: Path) -> N
 def up_with_nats_program_in(folder: Path) -> subprocess.CompletedProcess[str]:
     """`up --with-nats-bootstrap` where the NATS server can only be in this folder."""
     script = f"""
-import functools, sysconfig
+import functools, sys, sysconfig
 sysconfig.get_path = lambda name: {str(folder)!r}
 from pyoco_server.cli.server import up_command as up
 up.EmbeddedNats = functools.partial(up.EmbeddedNats, start_timeout_sec=0.5)
-from pyoco_server.cli.entry import run
+from pyoco_server.cli.entry import exit_code_of
 from pyoco_server.cli.server.server_command import app
-run(app, "pyoco-server", ["up", "--port", "0", "--with-nats-bootstrap", "--nats-port", "{port_to_keep()}"])
+sys.exit(exit_code_of(app, "pyoco-server", ["up", "--port", "0", "--with-nats-bootstrap", "--nats-port", "{port_to_keep()}"]))
 """
     return subprocess.run(
         [sys.executable, "-c", script],
@@ -182,7 +182,7 @@ def test_it_does_not_go_on_without_the_nats_server_it_started(tmp_path: Path) ->
         (nats,) = nats_servers(tmp_path)
         os.kill(nats, signal.SIGKILL)
         assert program.end() == 1
-    assert "the embedded NATS server ended; its log is" in program.stderr
+    assert "the embedded NATS server stopped; its log is" in program.stderr
 
 
 def nats_servers(data: Path) -> list[int]:

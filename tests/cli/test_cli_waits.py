@@ -15,10 +15,9 @@ from msgspec import structs
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.cli.commands.waits_command import Inbox
-from pyoco_server.cli.options.moments import until
+from pyoco_server.cli.options.time_formats import time_left
 from pyoco_server.cli.views.list_views import runs_view
-from pyoco_server.cli.views.question_views import ToldQuestions
-from pyoco_server.cli.views.run_views import run_view
+from pyoco_server.cli.views.run_views import NewQuestions, run_view
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.broker.connections import connected
@@ -176,14 +175,14 @@ def test_the_inbox_is_watched_on_a_terminal(account: Account) -> None:
 
 def test_the_inbox_forgets_what_was_decided() -> None:
     inbox, first, second = Inbox(), *({**_ITEM, "wait_id": name, "message": name} for name in ("one", "two"))
-    assert shown(inbox.drawing()) == "Connecting ..."
-    inbox.hear({"event": "open", "id": "1", "waits": [first]})  # type: ignore[list-item]
-    inbox.hear({"event": "opened", "id": "2", "wait": second})  # type: ignore[typeddict-item]
-    assert all(name in shown(inbox.drawing()) for name in ("one", "two"))
-    inbox.hear({"event": "closed", "id": "3", "wait": first})  # type: ignore[typeddict-item]
-    assert "one" not in shown(inbox.drawing())
-    inbox.hear({"event": "open", "id": "4", "waits": []})
-    assert shown(inbox.drawing()) == "(none)"
+    assert shown(inbox.render()) == "Connecting ..."
+    inbox.apply({"event": "open", "id": "1", "waits": [first]})  # type: ignore[list-item]
+    inbox.apply({"event": "opened", "id": "2", "wait": second})  # type: ignore[typeddict-item]
+    assert all(name in shown(inbox.render()) for name in ("one", "two"))
+    inbox.apply({"event": "closed", "id": "3", "wait": first})  # type: ignore[typeddict-item]
+    assert "one" not in shown(inbox.render())
+    inbox.apply({"event": "open", "id": "4", "waits": []})
+    assert shown(inbox.render()) == "(none)"
 
 
 _ITEM = {
@@ -491,13 +490,13 @@ def test_a_question_is_told_once_and_named_where_there_are_several() -> None:
         {"wait_id": f"{NO_RUN}.{name}", "task": name, "message": "?", "deadline_at": time.time() + 60}
         for name in ("a", "b")
     )
-    told = ToldQuestions()
+    told = NewQuestions()
     waiting = run("WAITING_HUMAN", open_waits=[one])
-    assert list(told.new_in(waiting))[1] == f"  answer with: pyoco-client resume {NO_RUN}"
-    assert list(told.new_in(waiting)) == []
-    later = list(told.new_in(run("WAITING_HUMAN", open_waits=[one, two])))
+    assert list(told.lines(waiting))[1] == f"  answer with: pyoco-client resume {NO_RUN}"
+    assert list(told.lines(waiting)) == []
+    later = list(told.lines(run("WAITING_HUMAN", open_waits=[one, two])))
     assert (later[0][:5], later[1].endswith(f"resume --wait-id {NO_RUN}.b")) == ("b ask", True)
-    assert list(ToldQuestions().new_in(run("RUNNING", open_waits=[one]))) == []
+    assert list(NewQuestions().lines(run("RUNNING", open_waits=[one]))) == []
 
 
 def test_a_message_cannot_steer_the_terminal() -> None:
@@ -513,4 +512,4 @@ def test_a_message_cannot_steer_the_terminal() -> None:
     [(-1, "time is up"), (30, "30s left"), (300, "5m left"), (7300, "2h left"), (864_000, "10d left")],
 )
 def test_how_long_is_left_is_told_in_one_unit(left_sec: float, text: str) -> None:
-    assert until(1000.0 + left_sec, now=1000.0) == text
+    assert time_left(1000.0 + left_sec, now=1000.0) == text

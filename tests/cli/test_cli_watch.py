@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.cli.views.watch_screen import _most_important
+from pyoco_server.cli.commands.watch_command import _most_important
 from pyoco_server.http_client import PyocoHttpClient
 from tests.support.commands import call_client
 from tests.support.places import FLOWS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyoco_server.cli.worker_command import default_worker_id
+from pyoco_server.cli.worker_process import default_worker_id
 from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.http_client.response_types import Run
 from pyoco_server.records.models import WORKER_ID_PATTERN

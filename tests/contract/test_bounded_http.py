@@ -17,9 +17,8 @@ import pytest
 from rich.console import Console
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from pyoco_server.cli.server.dev_command import Screen
-from pyoco_server.cli.server.dev_stack import DevOptions, WorkerFacts
-from pyoco_server.cli.server.listening import listen, open_to_others
+from pyoco_server.cli.server.dev_command import DevOptions, DevScreen, WorkerFacts
+from pyoco_server.cli.server.listening import listen, open_access_warning
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.server import uvicorn_adapter
 from pyoco_server.http_api.server.asgi_server import protocol_options, serve_gateway
@@ -413,7 +412,7 @@ def test_the_dev_screen_shows_the_warning(host: str, warned: bool) -> None:
         nats=SimpleNamespace(url="nats://127.0.0.1:4222", data_dir=Path("nats")),
     )
     text = io.StringIO()
-    Screen(Console(file=text)).show_stack(stack)
+    DevScreen(Console(file=text)).show_stack(stack)
     assert ("asks for no API key" in text.getvalue()) is warned
 
 
@@ -430,4 +429,4 @@ def test_the_dev_screen_shows_the_warning(host: str, warned: bool) -> None:
     ],
 )
 def test_a_public_address_without_keys_is_warned_about(host: str, mode: str, warned: bool) -> None:
-    assert bool(open_to_others(host, NatsBackendConfig(http_auth_mode=mode))) is warned
+    assert bool(open_access_warning(host, NatsBackendConfig(http_auth_mode=mode))) is warned

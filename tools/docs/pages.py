@@ -2,9 +2,16 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
+from typing import Any
 
+from typer.main import get_command
+
+from pyoco_server import admin_cli
+from pyoco_server.cli import client_command, worker_command
+from pyoco_server.cli.lazy_group import examples_in
+from pyoco_server.cli.server import server_command
 from pyoco_server.api.endpoints import ENDPOINTS, Endpoint
 from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
 from pyoco_server.errors import ERRORS, PyocoError
@@ -60,6 +67,43 @@ def metrics_page() -> dict[str, str]:
     return {"metrics": table(header, rows)}
 
 
+def commands_page() -> dict[str, str]:
+    """docs/commands.md: help, options and examples of each command."""
+    programs = {
+        "pyoco-server": server_command.app,
+        "pyoco-worker": worker_command.app,
+        "pyoco-client": client_command.app,
+        "pyoco-server-admin": admin_cli.app,
+    }
+    return {
+        name: _command_block(command)
+        for program, app in programs.items()
+        for name, command in _with_subcommands(program, get_command(app))
+    }
+
+
+def _with_subcommands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    yield name, command
+    for word, subcommand in getattr(command, "commands", {}).items():
+        yield from _with_subcommands(f"{name} {word}", subcommand)
+
+
+def _command_block(command: Any) -> str:
+    options = [_option_row(option) for option in command.params if option.name != "help"]
+    examples = "\n".join(["```sh", *examples_in(command.epilog), "```"])
+    tables = [table(("Option", "Default", "Description"), options)] if options else []
+    return "\n\n".join([command.help, *tables, examples])
+
+
+def _option_row(option: Any) -> tuple[str, str, str]:
+    if option.param_type_name == "argument":
+        return f"`{option.metavar}`", "", option.help
+    value = f" {option.metavar}" if option.metavar else ""
+    default = "*required*" if option.required else f"`{option.default}`" if option.default else ""
+    return f"`{option.opts[0]}{value}`", default, option.help
+
+
+
 def http_api_page() -> dict[str, str]:
     """docs/http-api.md: the table of endpoints, each with a link to its section."""
     header = ("endpoint", "scope", "what it does", "errors")
@@ -99,5 +143,6 @@ PAGES: dict[str, Callable[[], dict[str, str]]] = {
     "settings.md": settings_page,
     "errors.md": errors_page,
     "metrics.md": metrics_page,
+    "commands.md": commands_page,
     "http-api.md": http_api_page,
 }

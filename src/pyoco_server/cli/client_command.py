@@ -1,32 +1,108 @@
-"""`pyoco-client`: everything that a person asks of a gateway. Each command is in the file of its name."""
+"""`pyoco-client`: the table of its commands. Each is imported when it is called."""
 
 import typer
 
-from pyoco_server.cli.commands import bulk_command as bulk
-from pyoco_server.cli.commands import cancel_command as cancel
-from pyoco_server.cli.commands import dlq_command as dlq
-from pyoco_server.cli.commands import explain_command as explain
-from pyoco_server.cli.commands import get_command as get
-from pyoco_server.cli.commands import list_command as list_runs
-from pyoco_server.cli.commands import logs_command as logs
-from pyoco_server.cli.commands import metrics_command as metrics
-from pyoco_server.cli.commands import rerun_command as rerun
-from pyoco_server.cli.commands import resume_command as resume
-from pyoco_server.cli.commands import retry_command as retry
-from pyoco_server.cli.commands import submit_command as submit
-from pyoco_server.cli.commands import tasks_command as tasks
-from pyoco_server.cli.commands import waits_command as waits
-from pyoco_server.cli.commands import watch_command as watch
-from pyoco_server.cli.commands import wheels_command as wheels
-from pyoco_server.cli.commands import workers_command as workers
-from pyoco_server.cli.entry import Version, examples, new_app, run
-from pyoco_server.cli.options.client_options import ApiKey, GatewayAddress, Server
+from pyoco_server.cli.entry import Version, run
+from pyoco_server.cli.lazy_group import Command, Group, new_lazy_app
+from pyoco_server.cli.options.shared_options import ApiKey, GatewayAddress, Server
 
-app = new_app(
+_COMMANDS = "pyoco_server.cli.commands"
+_RUNS = f"{_COMMANDS}.run_commands"
+_WHEELS = f"{_COMMANDS}.wheels_command"
+_BULK = f"{_COMMANDS}.bulk_command"
+_DLQ = f"{_COMMANDS}.dlq_command"
+
+COMMANDS: dict[str, Command | Group] = {
+    "submit": Command(
+        "Submit a run of a flow that the workers have loaded.", f"{_COMMANDS}.submit_command:submit"
+    ),
+    "submit-yaml": Command(
+        "Submit a flow.yaml as a run; its params are the file's own defaults.",
+        f"{_COMMANDS}.submit_command:submit_yaml",
+    ),
+    "list": Command(
+        "List matching runs, last changed first; with --all, last submitted first.",
+        f"{_COMMANDS}.list_command:list_runs",
+    ),
+    "list-vnext": Command(
+        "List a page of matching runs, with the cursor of the next page.",
+        f"{_COMMANDS}.list_command:list_vnext",
+    ),
+    "get": Command("Show the latest snapshot of a run and, if it has not ended, why.", f"{_RUNS}:get"),
+    "watch": Command(
+        "Watch a run until it ends; exit 0 only if it is COMPLETED.", f"{_COMMANDS}.watch_command:watch"
+    ),
+    "tasks": Command("Show the tasks of a run: their states, results and errors.", f"{_RUNS}:tasks"),
+    "logs": Command("Show the output of a run.", f"{_COMMANDS}.logs_command:logs"),
+    "explain": Command(
+        "Explain the state of a run, what happens next, and what you can do.", f"{_RUNS}:explain"
+    ),
+    "cancel": Command("Cancel a run. A run that has ended is left unchanged.", f"{_RUNS}:cancel"),
+    "rerun": Command("Rerun an ended run as a new run with the same flow and params.", f"{_RUNS}:rerun"),
+    "waits": Command(
+        "List open or past waits, or show one wait with its history.", f"{_COMMANDS}.waits_command:waits"
+    ),
+    "resume": Command(
+        "Answer the question a run is waiting on. Without --json or --decision, prompts interactively.",
+        f"{_COMMANDS}.resume_command:resume",
+    ),
+    "retry": Command(
+        "Ask an expired question again; finished tasks are not executed again.", f"{_RUNS}:retry"
+    ),
+    "workers": Command(
+        "List workers with their states, slots, tags and runs.", f"{_COMMANDS}.workers_command:workers"
+    ),
+    "worker": Command(
+        "Show one worker, after pausing, resuming, draining, hiding or unhiding it if requested.",
+        f"{_COMMANDS}.workers_command:worker",
+    ),
+    "metrics": Command(
+        "Show the gateway's metrics in Prometheus format.", f"{_COMMANDS}.workers_command:metrics"
+    ),
+    "wheels": Command("List the wheels that workers install.", f"{_WHEELS}:wheels"),
+    "wheel-history": Command(
+        "List uploads and deletions of wheels, newest first.", f"{_WHEELS}:wheel_history"
+    ),
+    "wheel-upload": Command(
+        "Upload a wheel; its version must be newer than every registered one of the package.",
+        f"{_WHEELS}:wheel_upload",
+    ),
+    "wheel-delete": Command(
+        "Delete a wheel; workers uninstall it before their next run.", f"{_WHEELS}:wheel_delete"
+    ),
+    "dlq": Group(
+        "List, replay and delete dead letters (runs and jobs that failed).",
+        ("pyoco-client dlq list --reason execution_error --since 24h", "pyoco-client dlq replay --seq 41"),
+        {
+            "list": Command("List matching dead letters, newest first.", f"{_DLQ}:list_letters"),
+            "get": Command("Show one dead letter.", f"{_DLQ}:get"),
+            "replay": Command("Replay one dead letter, or all that match, as new runs.", f"{_DLQ}:replay"),
+            "delete": Command(
+                "Delete one dead letter, or all that match. Their runs stay.", f"{_DLQ}:delete"
+            ),
+        },
+    ),
+    "bulk": Group(
+        "Cancel or rerun all matching runs, and track the progress.",
+        (
+            "pyoco-client bulk cancel --flow nightly --status RUNNING --dry-run",
+            "pyoco-client bulk rerun --status FAILED --updated-after 24h --from failed --yes",
+        ),
+        {
+            "cancel": Command("Cancel all matching runs; ended runs are left unchanged.", f"{_BULK}:cancel"),
+            "rerun": Command("Rerun all matching runs that have ended, as new runs.", f"{_BULK}:rerun"),
+            "list": Command("List the latest bulk operations.", f"{_BULK}:list_operations"),
+            "get": Command("Show the progress of a bulk operation.", f"{_BULK}:get"),
+            "stop": Command("Stop a bulk operation; changes already made are kept.", f"{_BULK}:stop"),
+        },
+    ),
+}
+
+app = new_lazy_app(
+    COMMANDS,
     add_completion=True,
-    no_args_is_help=True,
-    help="Submit runs to a pyoco-server gateway, look at them, stop and repeat them.",
-    epilog=examples(
+    help="Submit, inspect, cancel and rerun runs on a pyoco-server gateway.",
+    examples=(
         "pyoco-client submit --flow-name greet --param name=Ada --wait",
         "pyoco-client list --status FAILED --updated-after 24h",
         "pyoco-client watch --run-id $RUN_ID",
@@ -39,31 +115,6 @@ def client(
     ctx: typer.Context, server: Server = None, api_key: ApiKey = None, version: Version = False
 ) -> None:
     ctx.obj = GatewayAddress(server, api_key)
-
-
-app.command(epilog=submit.SUBMIT_EPILOG)(submit.submit)
-app.command(epilog=submit.SUBMIT_YAML_EPILOG)(submit.submit_yaml)
-app.command("list", epilog=list_runs.LIST_EPILOG)(list_runs.list_runs)
-app.command(epilog=list_runs.LIST_VNEXT_EPILOG)(list_runs.list_vnext)
-app.command(epilog=get.EPILOG)(get.get)
-app.command(epilog=watch.EPILOG)(watch.watch)
-app.command(epilog=tasks.EPILOG)(tasks.tasks)
-app.command(epilog=logs.EPILOG)(logs.logs)
-app.command(epilog=explain.EPILOG)(explain.explain)
-app.command(epilog=cancel.EPILOG)(cancel.cancel)
-app.command(epilog=rerun.EPILOG)(rerun.rerun)
-app.command(epilog=waits.EPILOG)(waits.waits)
-app.command(epilog=resume.EPILOG)(resume.resume)
-app.command(epilog=retry.EPILOG)(retry.retry)
-app.command(epilog=workers.WORKERS_EPILOG)(workers.workers)
-app.command(epilog=workers.WORKER_EPILOG)(workers.worker)
-app.command(epilog=metrics.EPILOG)(metrics.metrics)
-app.command(epilog=wheels.WHEELS_EPILOG)(wheels.wheels)
-app.command(epilog=wheels.HISTORY_EPILOG)(wheels.wheel_history)
-app.command(epilog=wheels.UPLOAD_EPILOG)(wheels.wheel_upload)
-app.command(epilog=wheels.DELETE_EPILOG)(wheels.wheel_delete)
-app.add_typer(dlq.app, name="dlq")
-app.add_typer(bulk.app, name="bulk")
 
 
 def main() -> None:

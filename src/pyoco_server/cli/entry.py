@@ -1,4 +1,4 @@
-"""The way into every command: it turns whatever happens inside into an exit code and a readable message."""
+"""The entry point of every program: turns what happens in a command into an exit code and a message."""
 
 import sys
 from collections.abc import Sequence
@@ -7,36 +7,20 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.main import get_command
 
-from pyoco_server.cli import exit_codes
-from pyoco_server.cli.failure_text import error_text, http_error_text, io_error_text, usage_text
-from pyoco_server.cli.views.console import discard_output, printable
-from pyoco_server.errors import InvalidCliArgument, PyocoError
-from pyoco_server.http_client import PyocoHttpError
-from pyoco_server.system.system_language import system_language
+from pyoco_server.cli.lazy_group import examples_in
 from pyoco_server.version import __version__
 
-_EXAMPLES: Final = "\b\nExamples:\n"
-_INDENT: Final = "  "
+OK: Final = 0
+FAILURE: Final = 1  # a usage error, an HTTP error, a run that did not complete, a server that cannot start
+INTERRUPTED: Final = 130  # Ctrl-C
 
 
-def new_app(*, add_completion: bool = False, **settings: Any) -> typer.Typer:
-    """A Typer app in the manner of all our commands."""
-    return typer.Typer(
-        add_completion=add_completion,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
-        **settings,
-    )
+class CommandFailed(Exception):
+    """The command cannot do what was asked for; the text says why, and the exit code is FAILURE."""
 
 
-def examples(*lines: str) -> str:
-    """The end of a command's help. A usage error of the command shows the first of them."""
-    return _EXAMPLES + "\n".join(_INDENT + line for line in lines)
-
-
-def _show_version(ctx: typer.Context, wanted: bool) -> None:
-    if wanted:
+def _show_version(ctx: typer.Context, requested: bool) -> None:
+    if requested:
         typer.echo(f"{ctx.find_root().info_name} {__version__}")
         raise typer.Exit
 
@@ -49,55 +33,44 @@ Version = Annotated[
 ]
 
 
-def run(app: typer.Typer, program: str, arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the app and leave with its exit code."""
-    sys.exit(exit_code_of(app, program, sys.argv[1:] if arguments is None else arguments))
+def run(app: typer.Typer, program: str) -> NoReturn:
+    sys.exit(exit_code_of(app, program, sys.argv[1:]))
 
 
 def exit_code_of(app: typer.Typer, program: str, arguments: Sequence[str]) -> int:
     command = get_command(app)
     try:
         code = command.main(list(arguments), prog_name=program, standalone_mode=False)
-        sys.stdout.flush()  # while it can still be told that this fails
-    except typer.TyperException as error:
-        _complain(_usage_text(command, program, arguments, error.format_message()))
-    except InvalidCliArgument as error:
-        _complain(_usage_text(command, program, arguments, _what_was_wrong(error)))
-    except PyocoHttpError as error:
-        _complain(http_error_text(error, system_language()))
-    except PyocoError as error:
-        _complain(error_text(error, system_language()))
-    except exit_codes.CommandFailed as error:
-        _complain(str(error))
-    except OSError as error:
-        discard_output()
-        _complain(io_error_text(error))
-    except (KeyboardInterrupt, typer.Abort):  # the second is Ctrl-C or Ctrl-D at a question
-        return exit_codes.INTERRUPTED
+        sys.stdout.flush()  # here, so that a failure is reported
+    except (KeyboardInterrupt, typer.Abort):  # the second is Ctrl-C or Ctrl-D at a prompt
+        return INTERRUPTED
+    except CommandFailed as error:
+        _print_error(str(error))
+    except Exception as error:
+        from pyoco_server.cli.failure_text import failure_text  # noqa: PLC0415 - imports all error classes
+
+        text = failure_text(error, lambda: _named_command(command, program, arguments))
+        if text is None:
+            raise
+        _print_error(text)
     else:
-        return code if isinstance(code, int) else exit_codes.OK
-    return exit_codes.FAILURE
+        return code if isinstance(code, int) else OK
+    return FAILURE
 
 
-def _what_was_wrong(error: InvalidCliArgument) -> str:
-    return error.detail or "".join(f"\n  - {problem}" for problem in error.problems)
-
-
-def _usage_text(command: Any, program: str, arguments: Sequence[str], what: str) -> str:
-    """The complaint with an example of the command that the arguments name."""
-    if not what:  # no arguments at all: the help was shown instead
-        return ""
-    named, path = command, program
+def _named_command(command: Any, program: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The path of the command that the arguments name, and its examples."""
+    path = program
     for word in arguments:
-        if word in getattr(named, "commands", {}):
-            named, path = named.commands[word], f"{path} {word}"
-    first = (named.epilog or "").removeprefix(_EXAMPLES).strip().splitlines()[:1]
-    return usage_text(what, examples=first, help_command=path, lang=system_language())
+        if word in getattr(command, "commands", {}):
+            command, path = command.commands[word], f"{path} {word}"
+    return path, examples_in(command.epilog)
 
 
-def _complain(text: str) -> None:
-    if text:
-        first, *rest = printable(text).split("\n")
-        typer.secho(first, fg=typer.colors.RED, err=True)
-        for line in rest:
-            typer.echo(line, err=True)
+def _print_error(text: str) -> None:
+    from pyoco_server.cli.views.console import printable  # noqa: PLC0415 - imports rich
+
+    first, *rest = printable(text).split("\n")
+    typer.secho(first, fg=typer.colors.RED, err=True)
+    for line in rest:
+        typer.echo(line, err=True)

@@ -1,46 +1,56 @@
-"""What a person reads when a command fails: the error's id, what was wrong, and what to do."""
+"""The message of a failed command: the error's id, what was wrong, and what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import typer
+
+from pyoco_server.cli.views.console import discard_output
 from pyoco_server.config import safe_url
-from pyoco_server.errors import FieldProblem, PyocoError
+from pyoco_server.errors import FieldProblem, InvalidCliArgument, PyocoError
 from pyoco_server.errors.error_table import ERRORS, Err, Lang
 from pyoco_server.http_client import PyocoHttpError
+from pyoco_server.system.system_language import system_language
 
 
-def usage_text(what: str, *, examples: Sequence[str], help_command: str, lang: Lang) -> str:
-    """About a command line that cannot be understood, with one that can."""
+def failure_text(error: Exception, named_command: Callable[[], tuple[str, list[str]]]) -> str | None:
+    """The message about this error; None when it is a bug of ours."""
+    lang = system_language()
+    if isinstance(error, typer.TyperException):
+        return _usage_text(error.format_message(), *named_command(), lang)
+    if isinstance(error, InvalidCliArgument):
+        cause = error.detail or "".join(f"\n  - {problem}" for problem in error.problems)
+        return _usage_text(cause, *named_command(), lang)
+    if isinstance(error, PyocoHttpError):
+        return _http_error_text(error, lang)
+    if isinstance(error, PyocoError):
+        return _error_text(error, lang)
+    if isinstance(error, OSError):
+        discard_output()
+        where = f"{error.filename}: " if error.filename else ""
+        return f"I/O error: {where}{error.strerror or error}"
+    return None
+
+
+def _usage_text(cause: str, command: str, examples: Sequence[str], lang: Lang) -> str:
     error = Err.INVALID_CLI_ARGUMENT
-    lines = [f"{error.err_id} {error.text(lang)}: {what}"]
-    lines += [f"  {'例' if lang == 'ja' else 'Example'}: {example}" for example in examples]
-    lines += [f"  {'ヘルプ' if lang == 'ja' else 'Help'}: {help_command} --help"]
-    return "\n".join(lines)
+    lines = [f"{error.err_id} {error.text(lang)}: {cause}"]
+    lines += [f"  {'例' if lang == 'ja' else 'Example'}: {example}" for example in examples[:1]]
+    return "\n".join([*lines, f"  {'ヘルプ' if lang == 'ja' else 'Help'}: {command} --help"])
 
 
-def error_text(error: PyocoError, lang: Lang) -> str:
-    """About an error that this program met itself."""
-    lines = [f"{error.error.err_id} {error.error.text(lang)}"]
-    if error.detail:
-        lines[0] += f": {error.detail}"
-    lines += _problem_lines(error.problems)
-    return "\n".join([*lines, f"  {error.error.cure(lang)}"])
+def _error_text(error: PyocoError, lang: Lang) -> str:
+    title = f"{error.error.err_id} {error.error.text(lang)}" + (f": {error.detail}" if error.detail else "")
+    return "\n".join([title, *_problem_lines(error.problems), f"  {error.error.cure(lang)}"])
 
 
-def io_error_text(error: OSError) -> str:
-    """About a file, or the output, that cannot be read or written."""
-    where = f"{error.filename}: " if error.filename else ""
-    return f"Input or output failed: {where}{error.strerror or error}"
-
-
-def http_error_text(error: PyocoHttpError, lang: Lang) -> str:
-    """About an answer of the gateway, whose words are in the language `lang` that was asked for."""
+def _http_error_text(error: PyocoHttpError, lang: Lang) -> str:
     ids = f"{error.err_id} " if error.err_id else ""
     request = f"{error.request.method} {safe_url(str(error.request.url))}"
     title = f"{ids}{error.title} (HTTP {error.status}, {request})"
-    if error.errors:  # the detail says the same once more, in one sentence
+    if error.errors:  # the detail repeats them in one sentence
         cures = [f"  {spec.cure(lang)}" for spec in ERRORS if spec.err_id == error.err_id]
         return "\n".join([title, *_problem_lines(error.errors), *cures])
-    # The detail is a whole sentence and mostly begins with the title, which stands above it already.
+    # The detail is a whole sentence that mostly begins with the title.
     return f"{title}\n  {error.detail.removeprefix(error.title).removeprefix(': ')}"
 
 

@@ -8,12 +8,11 @@ import pytest
 from msgspec import UNSET
 from pydantic import BaseModel, Field
 
-from pyoco_server.cli.exit_codes import CommandFailed
-from pyoco_server.cli.forms.answer_form import AnswerForm
-from pyoco_server.cli.forms.dialogue import confirmed, picked, place_of
+from pyoco_server.cli.commands.resume_command import Draft, drafted
+from pyoco_server.cli.entry import CommandFailed
+from pyoco_server.cli.forms.answer_form import AnswerForm, json_or_text, parsed_json, value_of
+from pyoco_server.cli.forms.dialogue import confirmed, index_of, picked
 from pyoco_server.cli.forms.schema_parts import Kind, SchemaPart, shape_of
-from pyoco_server.cli.forms.terminal_answering import Draft, drafted
-from pyoco_server.cli.forms.typed_values import json_or_text, parsed_json, value_of
 from pyoco_server.records.wait_models import Decision
 
 
@@ -30,7 +29,7 @@ class Typing:
         assert self._lines, f"nothing was left to type at {question!r}; told: {self.told}"
         return self._lines.pop(0)
 
-    def tell(self, line: str) -> None:
+    def print(self, line: str) -> None:
         self.told.append(line)
 
     @property
@@ -102,17 +101,17 @@ def test_a_plain_answer_is_what_its_schema_wants(schema: Any, typed: str, answer
 @pytest.mark.parametrize(
     ("schema", "wrong", "right", "complaint"),
     [
-        (NUMBER, "ten", "10", "'ten': wanted a number such as 12 or 3.5"),
-        (NUMBER, "true", "10", "wanted a number"),
-        (NUMBER, "NaN", "10", "wanted a number"),
-        (NUMBER, "1e999", "10", "wanted a number"),
-        (NUMBER, "", "10", "wanted a number"),
-        ({"type": "integer"}, "3.5", "3", "'3.5': wanted a whole number such as 12"),
+        (NUMBER, "ten", "10", "'ten': expected a number such as 12 or 3.5"),
+        (NUMBER, "true", "10", "expected a number"),
+        (NUMBER, "NaN", "10", "expected a number"),
+        (NUMBER, "1e999", "10", "expected a number"),
+        (NUMBER, "", "10", "expected a number"),
+        ({"type": "integer"}, "3.5", "3", "'3.5': expected a whole number such as 12"),
         ({"type": "integer", "minimum": 5}, "4", "5", "4 is less than the minimum of 5"),
-        ({"type": "boolean"}, "perhaps", "y", "'perhaps': wanted y (yes) or n (no)"),
-        ({"enum": ["a", "b"]}, "3", "a", "'3': wanted a number from 1 to 2, or one of them: a, b"),
-        ({"enum": ["ab", "ac"]}, "a", "ab", "wanted a number from 1 to 2"),
-        ({"enum": [3, 1]}, "2", "1", "'2': wanted one of them: 3, 1"),
+        ({"type": "boolean"}, "perhaps", "y", "'perhaps': expected y (yes) or n (no)"),
+        ({"enum": ["a", "b"]}, "3", "a", "'3': expected a number from 1 to 2, or one of them: a, b"),
+        ({"enum": ["ab", "ac"]}, "a", "ab", "expected a number from 1 to 2"),
+        ({"enum": [3, 1]}, "2", "1", "'2': expected one of them: 3, 1"),
         ({"type": "string", "minLength": 2}, "x", "xy", "'x' is too short"),
         ({"type": "string", "format": "date"}, "soon", "2026-11-15", "'soon' is not a 'date'"),
         ({"type": "string", "pattern": "^[A-Z]+$"}, "ab", "AB", "does not match"),
@@ -325,7 +324,7 @@ def test_a_proposal_without_a_schema_is_edited_by_its_shape() -> None:
 
 
 def test_a_wait_that_takes_no_answer_says_so() -> None:
-    with pytest.raises(CommandFailed, match="no answer that it would take"):
+    with pytest.raises(CommandFailed, match="accepts no answer"):
         drafted(Typing(), a_wait(schema=False), Draft())
 
 
@@ -346,8 +345,8 @@ def test_a_question_with_a_default_takes_enter() -> None:
     assert confirmed(typing, "Sure?", default=True) is False
     assert picked(typing, "Which?", ["a", "b"], default=1) == 1
     assert picked(typing, "Which?", ["a", "b"]) == 1
-    with pytest.raises(ValueError, match="wanted a number from 1 to 1"):
-        place_of("", ["a"])
+    with pytest.raises(ValueError, match="expected a number from 1 to 1"):
+        index_of("", ["a"])
 
 
 @pytest.mark.parametrize("text", ["{", "", "NaN", "'a'", '"\\ud800"'])

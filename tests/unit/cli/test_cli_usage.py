@@ -13,8 +13,8 @@ from typer.main import get_command
 from pyoco_server import __version__, admin_cli
 from pyoco_server.cli import client_command as client
 from pyoco_server.cli import worker_command as worker
+from pyoco_server.cli.commands.submit_command import params_from_pair
 from pyoco_server.cli.entry import exit_code_of
-from pyoco_server.cli.options import run_params as params
 from pyoco_server.cli.server import server_command as server
 from pyoco_server.cli.views.console import printable
 from pyoco_server.system.system_language import system_language
@@ -52,16 +52,16 @@ WRONG = {
     "pyoco-client submit --flow-name": "Option '--flow-name' requires an argument",
     "pyoco-client submit --flow-nam x": "No such option: --flow-nam",
     "pyoco-client submit --flow-name x y": "unexpected extra argument",
-    "pyoco-client submit --flow-name x --param y": "'y' has no name and value; wanted key=value",
-    "pyoco-client submit --flow-name x --param =1": "wanted key=value",
+    "pyoco-client submit --flow-name x --param y": "'y' is not a param; expected key=value",
+    "pyoco-client submit --flow-name x --param =1": "expected key=value",
     "pyoco-client submit --flow-name x --params '{'": "'{' is not JSON",
-    "pyoco-client submit --flow-name x --params '[1]'": "holds [1]; wanted an object",
+    "pyoco-client submit --flow-name x --params '[1]'": "has [1]; expected an object",
     "pyoco-client submit --flow-name x --params '{\"a\": NaN}'": "NaN is not a JSON value",
     "pyoco-client submit --flow-name x --params-file none.yaml": "cannot read none.yaml: No such file",
     "pyoco-client submit --flow-name x --params-file bad.json": "bad.json is not JSON: ",
     "pyoco-client submit --flow-name x --params-file bad.yaml": "bad.yaml is neither JSON nor YAML: ",
     "pyoco-client submit --flow-name x --params-file date.yaml": "a date needs quotes",
-    "pyoco-client submit --flow-name x --params-file list.yaml": "holds ['a']; wanted an object",
+    "pyoco-client submit --flow-name x --params-file list.yaml": "has ['a']; expected an object",
     "pyoco-client submit --flow-name x --timeout-sec 3": "add --wait",
     "pyoco-client submit --flow-name x --wait --timeout-sec -1": "--timeout-sec",
     "pyoco-client submit --flow-name x --output xml": "--output",
@@ -78,32 +78,32 @@ WRONG = {
     "pyoco-client submit --flow-name x --server localhost": "'localhost' is no address of a gateway",
     "pyoco-client submit --flow-name x --api-key ключ": "the API key has a character that an HTTP header",
     "pyoco-client get": "Missing option '--run-id'",
-    "pyoco-client get --run-id ''": "'': wanted the id of a run",
-    "pyoco-client get --run-id ../health": "'../health': wanted the id of a run",
+    "pyoco-client get --run-id ''": "'': expected a run id",
+    "pyoco-client get --run-id ../health": "'../health': expected a run id",
     f"pyoco-client get --run-id {A_RUN} --include \udcff": "is not UTF-8 text",
-    "pyoco-client tasks --run-id ''": "'': wanted the id of a run",
+    "pyoco-client tasks --run-id ''": "'': expected a run id",
     "pyoco-client tasks": "Missing option '--run-id'",
-    "pyoco-client list --status DONE": "'DONE': wanted one of PENDING, RUNNING",
-    "pyoco-client list --updated-after yesterday": "'yesterday': wanted an age such as 30m",
+    "pyoco-client list --status DONE": "'DONE': expected one of PENDING, RUNNING",
+    "pyoco-client list --updated-after yesterday": "'yesterday': expected an age such as 30m",
     "pyoco-client list --limit 0": "--limit",
-    "pyoco-client list --limit 5 --all": "--all has no limit",
+    "pyoco-client list --limit 5 --all": "use either --limit or --all",
     "pyoco-client list --sort color": "'color' is not one of 'updated_at'",
     "pyoco-client list --flow \udcff": "is not UTF-8 text",
     "pyoco-client list-vnext --limit 201": "--limit",
     f"pyoco-client watch --run-id {A_RUN} --output table": "'table' is not one of 'status', 'json'",
     f"pyoco-client watch --run-id {A_RUN} --timeout-sec -1": "--timeout-sec",
-    "pyoco-client explain --run-id x": "'x': wanted the id of a run",
-    "pyoco-client workers --state GONE": "'GONE': wanted one of RUNNING, IDLE",
+    "pyoco-client explain --run-id x": "'x': expected a run id",
+    "pyoco-client workers --state GONE": "'GONE': expected one of RUNNING, IDLE",
     "pyoco-client workers --limit 501": "--limit",
     "pyoco-client worker --pause": "Missing option '--worker-id'",
-    "pyoco-client worker --worker-id w --pause --resume": "--pause and --resume are opposites",
+    "pyoco-client worker --worker-id w --pause --resume": "use either --pause or --resume",
     "pyoco-client dlq lst": "No such command 'lst'",
-    "pyoco-client dlq list --limit 5 --all": "--all has no limit",
+    "pyoco-client dlq list --limit 5 --all": "use either --limit or --all",
     "pyoco-client dlq get --seq 0": "--seq",
-    "pyoco-client dlq replay --yes": "which letters? Give --seq",
+    "pyoco-client dlq replay --yes": "give --seq, or at least one filter",
     "pyoco-client dlq replay --seq 1 --flow x": "--seq names one letter",
     "pyoco-client dlq delete --seq 1 --dry-run": "--seq names one letter",
-    "pyoco-client bulk cancel --yes": "which runs? Give at least one filter",
+    "pyoco-client bulk cancel --yes": "give at least one filter",
     "pyoco-client bulk rerun --from middle --flow x": "'middle' is not one of 'start', 'failed'",
     "pyoco-client bulk get": "Missing option '--bulk-id'",
     "pyoco-server op": "No such command 'op'",
@@ -111,12 +111,12 @@ WRONG = {
     "pyoco-server up --dashboard-lang fr": "PYOCO_DASHBOARD_LANG='fr': expected one of auto, ja, en",
     "pyoco-server up --nats-url http://x": "PYOCO_NATS_URL='http://x'",
     "pyoco-server up --nats-port 4222": "need --with-nats-bootstrap",
-    "pyoco-server up --with-nats-bootstrap --nats-url nats://x:1": "leave it or --with-nats-bootstrap out",
+    "pyoco-server up --with-nats-bootstrap --nats-url nats://x:1": "use either it or --with-nats-bootstrap",
     "pyoco-server dev --flows none": "--flows",
     "pyoco-server dev --concurrency 0": "--concurrency",
     "pyoco-worker --flows none": "--flows",
-    "pyoco-worker --flows . --resolver a:b": "leave one of them out",
-    "pyoco-worker --resolver a.b": "wanted module:function",
+    "pyoco-worker --flows . --resolver a:b": "use either --flows or --resolver",
+    "pyoco-worker --resolver a.b": "expected module:function",
     "pyoco-worker --tag a.b": "'a.b': expected 1 to 64 letters",
     "pyoco-worker --tags a,b.c": "'b.c': expected 1 to 64 letters",
     "pyoco-worker --worker-id 'a b'": "'a b': expected 1 to 128 letters",
@@ -220,7 +220,7 @@ def test_help_shows_examples_and_each_can_be_understood(name: str, command: Any)
     ],
 )
 def test_a_param_is_json_where_it_can_be_and_text_otherwise(text: str, value: object) -> None:
-    assert params.from_pair(text) == {"a": value}
+    assert params_from_pair(text) == {"a": value}
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,12 @@ def test_the_worker_of_an_ended_run_may_be_gone(status: str) -> None:
 @pytest.mark.parametrize("status", ["RUNNING", "CANCELLING"])
 def test_a_run_without_its_worker_waits_to_be_taken_over(status: str) -> None:
     text = shown(run_view(run(status, worker_alive=False)))
-    assert "w2 (not alive; the run waits to be taken over by another worker)" in text
+    assert "w2 (not alive; the run waits for another worker)" in text
 
 
 def test_a_run_that_is_silent_though_its_worker_lives_waits_to_be_taken_over() -> None:
     text = shown(run_view(run("RUNNING", silent_sec=45, worker_alive=True)))
-    assert "w2 (no sign of life for 45 s; the run waits to be taken over by another worker)" in text
+    assert "w2 (no heartbeat for 45 s; the run waits for another worker)" in text
 
 
 @pytest.mark.parametrize("alive", [True, None])
@@ -98,7 +98,7 @@ def test_the_end_of_what_a_task_printed_is_shown() -> None:
 
 def test_what_a_task_printed_may_have_been_cut_away() -> None:
     text = shown_task(output=1, stdout={"truncated": True, "bytes": 9000, "preview": '"abc'})
-    assert "| what it printed" in text
+    assert "Result / output" in text
     assert "abc" not in text
 
 

@@ -1,4 +1,4 @@
-"""`pyoco-server-admin nats-config`: a NATS configuration in which every part has the rights it needs."""
+"""`pyoco-server-admin nats-config`: NATS accounts and users with the permissions each part needs."""
 
 import json
 import os
@@ -12,8 +12,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from pyoco_server.broker.permissions import UserAccess, WorkerAccess, gateway_access, worker_access
-from pyoco_server.cli.entry import examples
-from pyoco_server.cli.options.common_options import comma_separated, settings_with
+from pyoco_server.cli.lazy_group import examples
+from pyoco_server.cli.options.command_settings import settings_with
+from pyoco_server.cli.options.shared_options import comma_separated
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, shortened
 from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
@@ -21,13 +22,7 @@ from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
 ACCOUNT: Final = "PYOCO"
 GATEWAY: Final = "gateway"
 ADMIN: Final = "admin"
-USUAL_WORKERS: Final = "worker"
-
-EPILOG: Final = examples(
-    "pyoco-server-admin nats-config --file pyoco-users.conf",
-    "pyoco-server-admin nats-config --worker cpu=default --worker gpu=gpu,train",
-    "pyoco-server-admin nats-config --nkey gateway=UA... --nkey worker=UB...",
-)
+DEFAULT_WORKERS: Final = "worker"
 
 _PUBLIC_NKEY: Final = re.compile(r"U[A-Z2-7]{55}")
 _BCRYPT: Final = re.compile(r"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
@@ -37,26 +32,26 @@ Workers = Annotated[
     list[str] | None,
     typer.Option(
         "--worker",
-        help="A group of workers with a user and an account of its own, and the tags it may serve "
-        "(default: worker, which may serve all); may be repeated.",
+        help="Worker group with its own user and account, and the tags it may serve "
+        "(default: worker, which may serve all); repeatable.",
         metavar="NAME[=TAG,TAG]",
     ),
 ]
 Nkeys = Annotated[
     list[str] | None,
-    typer.Option("--nkey", help="The public nkey of a user, in place of a password.", metavar="USER=U..."),
+    typer.Option("--nkey", help="Public nkey of a user, instead of a password.", metavar="USER=U..."),
 ]
 Hashes = Annotated[
     list[str] | None,
     typer.Option(
         "--password-hash",
-        help="The bcrypt hash of a user's password, in place of one that is made up.",
+        help="bcrypt hash of a user's password, instead of a generated one.",
         metavar="USER=HASH",
     ),
 ]
 OutputFile = Annotated[
     Path | None,
-    typer.Option(help="A new file to write it to, which only you may read.", metavar="FILE", dir_okay=False),
+    typer.Option(help="Write to this new file, readable only by you.", metavar="FILE", dir_okay=False),
 ]
 
 
@@ -70,20 +65,26 @@ class WorkerGroup:
         return f"{ACCOUNT}_{self.name}"
 
 
+@examples(
+    "pyoco-server-admin nats-config --file pyoco-users.conf",
+    "pyoco-server-admin nats-config --worker cpu=default --worker gpu=gpu,train",
+    "pyoco-server-admin nats-config --nkey gateway=UA... --nkey worker=UB...",
+)
 def nats_config(
     *, worker: Workers = None, nkey: Nkeys = None, password_hash: Hashes = None, file: OutputFile = None
 ) -> None:
-    """Print the accounts and users of a nats-server for this installation, with least privilege."""
-    groups = [_group(text) for text in worker or [USUAL_WORKERS]]
+    groups = [_group(text) for text in worker or [DEFAULT_WORKERS]]
     names = [GATEWAY, ADMIN, *(group.name for group in groups)]
     if len(set(names)) != len(names):
-        raise _wrong("worker", f"wanted each name once, and neither {GATEWAY} nor {ADMIN}", ", ".join(names))
+        raise _invalid(
+            "worker", f"expected each name once, and neither {GATEWAY} nor {ADMIN}", ", ".join(names)
+        )
     given = {
-        **_given(nkey, names, "nkey", _PUBLIC_NKEY, "a public nkey, U and 55 more characters"),
-        **_given(password_hash, names, "password-hash", _BCRYPT, "a bcrypt hash, $2a$..."),
+        **_credentials(nkey, names, "nkey", _PUBLIC_NKEY, "a public nkey, U and 55 more characters"),
+        **_credentials(password_hash, names, "password-hash", _BCRYPT, "a bcrypt hash, $2a$..."),
     }
     users = {name: _user(name, given.get(name)) for name in names}
-    text = _written(settings_with(), groups, users)
+    text = _config_text(settings_with(), groups, users)
     if file is None:
         typer.echo(text)
     else:
@@ -93,24 +94,24 @@ def nats_config(
 def accounts(
     config: NatsBackendConfig, groups: list[WorkerGroup], users: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
-    """The accounts as nats-server wants them."""
-    lent = {group.name: worker_access(config, group.tags) for group in groups}
+    """The accounts in the form of a nats-server configuration."""
+    access_of = {group.name: worker_access(config, group.tags) for group in groups}
     own = {
         "jetstream": "enabled",
         "users": [users[ADMIN], {**users[GATEWAY], "permissions": _permissions(gateway_access(config))}],
-        "exports": list(_exports(groups, lent)),
+        "exports": list(_exports(groups, access_of)),
     }
     return {ACCOUNT: own} | {
-        group.account: {"users": [users[group.name]], "imports": _imports(lent[group.name])}
+        group.account: {"users": [users[group.name]], "imports": _imports(access_of[group.name])}
         for group in groups
     }
 
 
-def _exports(groups: list[WorkerGroup], lent: dict[str, WorkerAccess]) -> Iterator[dict[str, Any]]:
+def _exports(groups: list[WorkerGroup], access_of: dict[str, WorkerAccess]) -> Iterator[dict[str, Any]]:
     """Each subject once, with the accounts that may import it."""
     kinds: dict[tuple[str, str, bool], list[str]] = {}
     for group in groups:
-        access = lent[group.name]
+        access = access_of[group.name]
         for subject in access.requests:
             kinds.setdefault(("service", subject, False), []).append(group.account)
         for subject in access.streamed:
@@ -142,23 +143,25 @@ def _user(name: str, given: str | None) -> dict[str, Any]:
     return {"user": name, "password": given or secrets.token_urlsafe(_PASSWORD_BYTES)}
 
 
-def _written(config: NatsBackendConfig, groups: list[WorkerGroup], users: dict[str, dict[str, Any]]) -> str:
+def _config_text(
+    config: NatsBackendConfig, groups: list[WorkerGroup], users: dict[str, dict[str, Any]]
+) -> str:
     tags = sorted({tag for group in groups for tag in group.tags}) or [config.default_tag]
     lines = [
-        "# Accounts and users for pyoco-server: put it beside nats.conf, for the eyes of nats-server only,",
-        "# and say there:  include ./pyoco-users.conf",
+        "# Accounts and users for pyoco-server. Put it beside nats.conf, readable only by nats-server,",
+        "# and add there:  include ./pyoco-users.conf",
         "#",
-        "# Then, with the admin's settings, make the streams, the buckets and the queues of the tags:",
+        "# Then, with the admin's settings, create the streams, the buckets and the queues of the tags:",
         f"#   pyoco-server-admin nats-setup {' '.join(f'--tag {tag}' for tag in tags)}",
         "#",
         "# The settings of each part, beside PYOCO_NATS_URL:",
-        *(f"#   {name:8} {_how_to_log_in(user)}" for name, user in users.items()),
+        *(f"#   {name:8} {_login_settings(user)}" for name, user in users.items()),
     ]
     content = json.dumps(accounts(config, groups, users), indent=2)
     return "\n".join([*lines, f"accounts: {content}"])
 
 
-def _how_to_log_in(user: dict[str, Any]) -> str:
+def _login_settings(user: dict[str, Any]) -> str:
     if "nkey" in user:
         return f"PYOCO_NATS_NKEY_SEED_FILE=<the file with the seed of {user['nkey']}>"
     return f"PYOCO_NATS_USER={user['user']} PYOCO_NATS_PASSWORD=<the password of that user>"
@@ -169,34 +172,34 @@ def _group(text: str) -> WorkerGroup:
     group = WorkerGroup(name, comma_separated(tags))
     for word in (group.name, *group.tags):
         if not re.fullmatch(TAG_PATTERN, word):
-            raise _wrong("worker", f"{shortened(word)}: {TAG_EXPECTED}", text)
+            raise _invalid("worker", f"{shortened(word)}: {TAG_EXPECTED}", text)
     return group
 
 
-def _given(
-    texts: list[str] | None, names: list[str], option: str, form: re.Pattern[str], wanted: str
+def _credentials(
+    texts: list[str] | None, names: list[str], option: str, form: re.Pattern[str], expected: str
 ) -> dict[str, str]:
     given: dict[str, str] = {}
     for text in texts or []:
         name, _, value = text.partition("=")
         if name not in names:
-            raise _wrong(option, f"wanted one of the users {', '.join(names)} before the =", name)
+            raise _invalid(option, f"expected one of the users {', '.join(names)} before the =", name)
         if not form.fullmatch(value):
-            # What was given may be a seed or a password, and is not repeated.
-            raise InvalidCliArgument(problems=[FieldProblem(f"--{option} {name}", f"wanted {wanted}")])
+            # The value may be a seed or a password, and is not repeated.
+            raise InvalidCliArgument(problems=[FieldProblem(f"--{option} {name}", f"expected {expected}")])
         given[name] = value
     return given
 
 
 def _save(path: Path, text: str) -> None:
     try:
-        # Never readable for others, not for a moment, and never in the place of passwords that are in use.
+        # Created without permissions for others, and never over a file whose passwords may be in use.
         target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise _wrong("file", f"wanted the path of a new file ({error.strerror})", str(path)) from error
+        raise _invalid("file", f"expected the path of a new file ({error.strerror})", str(path)) from error
     with os.fdopen(target, "w", encoding="utf-8") as file:
         file.write(f"{text}\n")
 
 
-def _wrong(option: str, message: str, value: str) -> InvalidCliArgument:
+def _invalid(option: str, message: str, value: str) -> InvalidCliArgument:
     return InvalidCliArgument(problems=[FieldProblem(f"--{option}", message, value=shortened(value))])

@@ -1,7 +1,6 @@
-"""`pyoco-server-admin nats-setup`: makes what gateways and workers use, so that they need no right to."""
+"""`pyoco-server-admin nats-setup`: creates NATS resources for users that may not create them."""
 
 import asyncio
-import re
 from typing import Annotated, Final
 
 import typer
@@ -9,42 +8,31 @@ import typer
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import ensure_resources, resources
-from pyoco_server.cli.entry import examples
-from pyoco_server.cli.options.common_options import NatsUrl, settings_with
+from pyoco_server.cli.lazy_group import examples
+from pyoco_server.cli.options.command_settings import settings_with
+from pyoco_server.cli.options.shared_options import NatsUrl, checked_tag
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.records.models import TAG_EXPECTED, TAG_PATTERN
 
-EPILOG: Final = examples(
-    "pyoco-server-admin nats-setup", "pyoco-server-admin nats-setup --tag default --tag gpu"
-)
 _CONNECT_SEC: Final = 10.0
-
-
-def _checked_tag(text: str) -> str:
-    if not re.fullmatch(TAG_PATTERN, text):
-        raise typer.BadParameter(f"{text!r}: {TAG_EXPECTED}")
-    return text
 
 
 Tags = Annotated[
     list[str] | None,
     typer.Option(
         "--tag",
-        help="A tag that workers will serve (default: PYOCO_DEFAULT_TAG); may be repeated.",
+        help="Tag that workers will serve (default: PYOCO_DEFAULT_TAG); repeatable.",
         metavar="TAG",
-        parser=_checked_tag,
+        parser=checked_tag,
     ),
 ]
 
 
+@examples("pyoco-server-admin nats-setup", "pyoco-server-admin nats-setup --tag default --tag gpu")
 def nats_setup(*, tag: Tags = None, nats_url: NatsUrl = None) -> None:
-    """Make the streams, the buckets and the queues of the tags; what exists stays as it is."""
     config = settings_with(nats_url=nats_url)
     tags = tag or [config.default_tag]
     asyncio.run(_set_up(config, tags))
-    typer.echo(
-        f"{len(resources(config))} streams and buckets are there, and the queues of {', '.join(tags)}."
-    )
+    typer.echo(f"{len(resources(config))} streams and buckets exist, and the queues of {', '.join(tags)}.")
 
 
 async def _set_up(config: NatsBackendConfig, tags: list[str]) -> None:

@@ -1,178 +1,191 @@
-"""`pyoco-client bulk`: cancel or repeat every run that matches, and see how far that has come."""
+"""`pyoco-client bulk`, and bulk operations in general: count, confirm, start, wait."""
 
-from enum import StrEnum
+import sys
+import time
+from collections.abc import Callable
 from typing import Annotated, Final
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
-from pyoco_server.cli.commands.bulk_progress import (
-    DryRun,
-    WaitForAll,
-    Yes,
-    carry_out,
-    check_outcome,
-    operation_view,
-    wait_for_operation,
-)
-from pyoco_server.cli.entry import examples, new_app
-from pyoco_server.cli.options.client_options import ApiKey, OutputForm, RepeatKey, Server, open_client
-from pyoco_server.cli.options.common_options import sendable_text
-from pyoco_server.cli.options.filter_options import run_filter, takes
+from pyoco_server.cli.commands.run_commands import From
+from pyoco_server.cli.entry import CommandFailed
+from pyoco_server.cli.options.client_options import OutputForm, RepeatKey, client_command
+from pyoco_server.cli.options.filter_options import run_filter
+from pyoco_server.cli.options.shared_options import sendable_text
+from pyoco_server.cli.views.console import Output, pairs, print_note, printable, show, stderr_console
 from pyoco_server.cli.views.list_views import operations_view
-from pyoco_server.cli.views.run_views import show
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.http_client import RunFilter
+from pyoco_server.http_client import BulkConsent, PyocoHttpClient, RunFilter
+from pyoco_server.http_client.response_types import BulkAnswer, BulkOperation
 
-EPILOG: Final = examples(
-    "pyoco-client bulk cancel --flow nightly --status RUNNING --dry-run",
-    "pyoco-client bulk rerun --status FAILED --updated-after 24h --from failed --yes",
-)
+_POLL_SEC: Final = 0.3
+_RUNNING: Final = "RUNNING"
+_COMPLETED: Final = "COMPLETED"
 
-app = new_app(
-    no_args_is_help=True,
-    help="Cancel or repeat every run that matches, and see how far that has come.",
-    epilog=EPILOG,
-)
-
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the matches.", metavar="")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.", metavar="")]
+WaitForAll = Annotated[
+    bool, typer.Option("--wait", help="Wait until it is done; exit 0 only if nothing failed.", metavar="")
+]
 BulkId = Annotated[
     str,
-    typer.Option(help="The id that `bulk cancel` or `bulk rerun` gave.", metavar="ID", parser=sendable_text),
+    typer.Option(help="The id printed by `bulk cancel` or `bulk rerun`.", metavar="ID", parser=sendable_text),
 ]
 
 
-class Beginning(StrEnum):
-    START = "start"
-    FAILED = "failed"
-
-
-From = Annotated[
-    Beginning | None,
-    typer.Option(
-        "--from",
-        help="start (the default): execute everything; failed: go on from what failed.",
-        metavar="WHERE",
-        show_default=False,
-    ),
-]
-
-
-@app.command(
-    epilog=examples(
-        "pyoco-client bulk cancel --flow nightly --status RUNNING --dry-run",
-        'pyoco-client bulk cancel --tag gpu --reason "maintenance" --yes --wait',
-    )
+@client_command(
+    "pyoco-client bulk cancel --flow nightly --status RUNNING --dry-run",
+    'pyoco-client bulk cancel --tag gpu --reason "maintenance" --yes --wait',
+    filters=run_filter,
 )
-@takes(run_filter)
 def cancel(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
-    wanted: RunFilter,
+    filters: RunFilter,
     reason: Annotated[
         str | None,
-        typer.Option(help="Why, for whoever looks at the runs.", metavar="TEXT", parser=sendable_text),
+        typer.Option(help="Reason, recorded with the runs.", metavar="TEXT", parser=sendable_text),
     ] = None,
     idempotency_key: RepeatKey = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: WaitForAll = False,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """Cancel every run that matches; those that have ended stay as they are."""
-    _require_some(wanted)
-    with open_client(ctx, server, api_key) as client:
-        carry_out(
-            client,
-            lambda key, consent: client.bulk_cancel(wanted, reason, idempotency_key=key, **consent),
-            "cancel the runs that match",
-            idempotency_key=idempotency_key,
-            dry_run=dry_run,
-            yes=yes,
-            wait=wait,
-            output=output,
-        )
-
-
-@app.command(
-    epilog=examples(
-        "pyoco-client bulk rerun --status FAILED --updated-after 24h --dry-run",
-        "pyoco-client bulk rerun --status FAILED --flow nightly --from failed --yes",
+    _require_filter(filters)
+    run_bulk(
+        client,
+        lambda **consent: client.bulk_cancel(filters, reason, **consent),
+        "cancel the matching runs",
+        idempotency_key=idempotency_key,
+        dry_run=dry_run,
+        yes=yes,
+        wait=wait,
+        output=output,
     )
+
+
+@client_command(
+    "pyoco-client bulk rerun --status FAILED --updated-after 24h --dry-run",
+    "pyoco-client bulk rerun --status FAILED --flow nightly --from failed --yes",
+    filters=run_filter,
 )
-@takes(run_filter)
 def rerun(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
-    wanted: RunFilter,
-    beginning: From = None,
+    filters: RunFilter,
+    start: From = None,
     idempotency_key: RepeatKey = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: WaitForAll = False,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """Repeat every run that matches and has ended, as new runs."""
-    _require_some(wanted)
-    with open_client(ctx, server, api_key) as client:
-        carry_out(
-            client,
-            lambda key, consent: client.bulk_rerun(wanted, beginning, idempotency_key=key, **consent),
-            "repeat the runs that match",
-            idempotency_key=idempotency_key,
-            dry_run=dry_run,
-            yes=yes,
-            wait=wait,
-            output=output,
+    _require_filter(filters)
+    run_bulk(
+        client,
+        lambda **consent: client.bulk_rerun(filters, start, **consent),
+        "rerun the matching runs",
+        idempotency_key=idempotency_key,
+        dry_run=dry_run,
+        yes=yes,
+        wait=wait,
+        output=output,
+    )
+
+
+@client_command("pyoco-client bulk list")
+def list_operations(client: PyocoHttpClient, *, output: OutputForm = None) -> None:
+    show(client.list_bulk()["items"], output, operations_view)
+
+
+@client_command("pyoco-client bulk get --bulk-id $BULK_ID --wait")
+def get(
+    client: PyocoHttpClient, *, bulk_id: BulkId, wait: WaitForAll = False, output: OutputForm = None
+) -> None:
+    _show_operation(client, client.get_bulk(bulk_id), wait=wait, output=output)
+
+
+@client_command("pyoco-client bulk stop --bulk-id $BULK_ID")
+def stop(client: PyocoHttpClient, *, bulk_id: BulkId, output: OutputForm = None) -> None:
+    show(client.stop_bulk(bulk_id), output, _operation_view)
+
+
+def _require_filter(filters: RunFilter) -> None:
+    """A mistake must not affect every run."""
+    if not any(filters.values()):
+        raise InvalidCliArgument("give at least one filter, such as --status, --flow or --tag")
+
+
+def run_bulk(
+    client: PyocoHttpClient,
+    request: Callable[..., BulkAnswer],
+    action: str,
+    *,
+    idempotency_key: str | None,
+    dry_run: bool,
+    yes: bool,
+    wait: bool,
+    output: Output | None,
+) -> None:
+    """Count the matches, ask for confirmation, start the operation."""
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise InvalidCliArgument(
+            f"cannot ask for confirmation without a terminal ({action}); add --yes, "
+            "or --dry-run to only count"
+        )
+    counted = request(**BulkConsent(dry_run=True))
+    # With a key this may be a repetition, whose matches of the first time no longer match.
+    if dry_run or not (counted["matched"] or idempotency_key):
+        show(counted, output, _counted_view)
+        return
+    if not yes and not typer.confirm(f"{action.capitalize()} ({counted['matched']})?", err=True):
+        raise CommandFailed("Nothing was done.")
+    started = request(idempotency_key=idempotency_key, **BulkConsent(token=counted["token"] or ""))[
+        "operation"
+    ]
+    assert started is not None
+    _show_operation(client, started, wait=wait, output=output)
+
+
+def _show_operation(
+    client: PyocoHttpClient, operation: BulkOperation, *, wait: bool, output: Output | None
+) -> None:
+    if wait:
+        operation = _wait_for_operation(client, operation)
+    show(operation, output, _operation_view)
+    if wait and (operation["state"] != _COMPLETED or operation["failed"]):
+        raise CommandFailed(
+            f"{operation['failed']} of {operation['matched']} failed; the operation is {operation['state']}"
         )
 
 
-@app.command("list", epilog=examples("pyoco-client bulk list"))
-def list_operations(
-    ctx: typer.Context, *, output: OutputForm = None, server: Server = None, api_key: ApiKey = None
-) -> None:
-    """List the newest bulk operations."""
-    with open_client(ctx, server, api_key) as client:
-        show(client.list_bulk()["items"], output, operations_view)
+def _wait_for_operation(client: PyocoHttpClient, operation: BulkOperation) -> BulkOperation:
+    bulk_id = operation["bulk_id"]
+    try:
+        with stderr_console().status("Waiting ...") as status:
+            while operation["state"] == _RUNNING:
+                processed = operation["done"] + operation["skipped"] + operation["failed"]
+                status.update(f"{printable(operation['action'])}: {processed} of {operation['matched']}")
+                time.sleep(_POLL_SEC)
+                operation = client.get_bulk(bulk_id)
+    except KeyboardInterrupt:
+        print_note(f"Stopped waiting; the operation continues: pyoco-client bulk get --bulk-id {bulk_id}")
+        raise
+    return operation
 
 
-@app.command(epilog=examples("pyoco-client bulk get --bulk-id $BULK_ID --wait"))
-def get(
-    ctx: typer.Context,
-    *,
-    bulk_id: BulkId,
-    wait: WaitForAll = False,
-    output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
-) -> None:
-    """Show how far a bulk operation has come."""
-    with open_client(ctx, server, api_key) as client:
-        operation = client.get_bulk(bulk_id)
-        if wait:
-            operation = wait_for_operation(client, operation)
-        show(operation, output, operation_view)
-        if wait:
-            check_outcome(operation)
+def _operation_view(operation: BulkOperation) -> RenderableType:
+    parts: list[RenderableType] = [operations_view([operation])]
+    for error in operation["errors"]:
+        ids = f"{error['err_id']} " if error["err_id"] else ""
+        parts.append(Text(printable(f"{error['item']}: {ids}{error['message']}"), style="red"))
+    return Group(*parts)
 
 
-@app.command(epilog=examples("pyoco-client bulk stop --bulk-id $BULK_ID"))
-def stop(
-    ctx: typer.Context,
-    *,
-    bulk_id: BulkId,
-    output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
-) -> None:
-    """Stop a bulk operation; what is done stays done."""
-    with open_client(ctx, server, api_key) as client:
-        show(client.stop_bulk(bulk_id), output, operation_view)
-
-
-def _require_some(wanted: RunFilter) -> None:
-    """A slip of the finger must not reach every run there is."""
-    if not any(wanted.values()):
-        raise InvalidCliArgument("which runs? Give at least one filter, such as --status, --flow or --tag")
+def _counted_view(counted: BulkAnswer) -> RenderableType:
+    sample = "\n".join(counted["sample"]) + ("\n…" if counted["matched"] > len(counted["sample"]) else "")
+    rows = [("action", counted["action"]), ("matched", str(counted["matched"]))]
+    return pairs([*rows, ("examples", printable(sample))] if counted["sample"] else rows)

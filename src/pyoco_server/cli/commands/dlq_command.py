@@ -1,182 +1,147 @@
-"""`pyoco-client dlq`: what ended badly, and what to do about it."""
+"""`pyoco-client dlq`: dead letters."""
 
 from itertools import islice
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
 
-from pyoco_server.cli.commands.bulk_command import From
-from pyoco_server.cli.commands.bulk_progress import DryRun, WaitForAll, Yes, carry_out
-from pyoco_server.cli.entry import examples, new_app
-from pyoco_server.cli.options.client_options import ApiKey, OutputForm, RepeatKey, Server, open_client
-from pyoco_server.cli.options.filter_options import letter_filter, takes
-from pyoco_server.cli.options.moments import local_time
-from pyoco_server.cli.views.console import printable, say
+from pyoco_server.cli.commands.bulk_command import DryRun, WaitForAll, Yes, run_bulk
+from pyoco_server.cli.commands.run_commands import From
+from pyoco_server.cli.options.client_options import (
+    DEFAULT_LIMIT,
+    PAGE_SIZE,
+    AllPages,
+    Limit,
+    OutputForm,
+    RepeatKey,
+    check_limit_or_all,
+    client_command,
+)
+from pyoco_server.cli.options.filter_options import letter_filter
+from pyoco_server.cli.options.time_formats import local_time
+from pyoco_server.cli.views.console import pairs, print_note, printable, show
 from pyoco_server.cli.views.list_views import letters_view
-from pyoco_server.cli.views.run_views import accepted_view, pairs, show
+from pyoco_server.cli.views.run_views import accepted_view
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.http_client import LetterFilter
+from pyoco_server.http_client import LetterFilter, PyocoHttpClient
 from pyoco_server.http_client.response_types import Letter
 
-EPILOG: Final = examples(
-    "pyoco-client dlq list --reason execution_error --since 24h",
-    "pyoco-client dlq replay --seq 41",
+SingleSeq = Annotated[
+    int | None, typer.Option(help="Only this letter, instead of filters.", metavar="N", min=1)
+]
+
+
+@client_command(
+    "pyoco-client dlq list",
+    "pyoco-client dlq list --reason execution_error --flow nightly --since 24h",
+    "pyoco-client dlq list --search timeout --all --output json",
+    filters=letter_filter,
 )
-_USUAL_LIMIT: Final = 50
-_PAGE: Final = 200
-
-app = new_app(
-    no_args_is_help=True,
-    help="Show the dead letters (what ended badly), replay their runs, delete them.",
-    epilog=EPILOG,
-)
-
-Seq = Annotated[int, typer.Option(help="The letter's number, as `dlq list` shows it.", metavar="N", min=1)]
-OneSeq = Annotated[int | None, typer.Option(help="This letter only, instead of filters.", metavar="N", min=1)]
-
-
-@app.command(
-    "list",
-    epilog=examples(
-        "pyoco-client dlq list",
-        "pyoco-client dlq list --reason execution_error --flow nightly --since 24h",
-        "pyoco-client dlq list --search timeout --all --output json",
-    ),
-)
-@takes(letter_filter)
 def list_letters(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
-    wanted: LetterFilter,
-    limit: Annotated[int | None, typer.Option(help="How many at most (50).", metavar="N", min=1)] = None,
-    all_pages: Annotated[bool, typer.Option("--all", help="All of them.", metavar="")] = False,
+    filters: LetterFilter,
+    limit: Limit = None,
+    all_pages: AllPages = False,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """List the dead letters that match, the newest first."""
-    if all_pages and limit is not None:
-        raise InvalidCliArgument("--all has no limit; leave --limit or --all out")
-    most = None if all_pages else limit or _USUAL_LIMIT
-    with open_client(ctx, server, api_key) as client:
-        letters = islice(client.iter_dlq(min(most or _PAGE, _PAGE), **wanted), most)
-        show(list(letters), output, letters_view)
+    check_limit_or_all(limit, all_pages)
+    most = None if all_pages else limit or DEFAULT_LIMIT
+    letters = islice(client.iter_dlq(min(most or PAGE_SIZE, PAGE_SIZE), **filters), most)
+    show(list(letters), output, letters_view)
 
 
-@app.command(epilog=examples("pyoco-client dlq get --seq 41"))
+@client_command("pyoco-client dlq get --seq 41")
 def get(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
-    seq: Seq,
+    seq: Annotated[int, typer.Option(help="The letter's number, shown by `dlq list`.", metavar="N", min=1)],
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """Show one dead letter."""
-    with open_client(ctx, server, api_key) as client:
-        show(client.get_dlq(seq), output, _letter_view)
+    show(client.get_dlq(seq), output, _letter_view)
 
 
-@app.command(
-    epilog=examples(
-        "pyoco-client dlq replay --seq 41",
-        "pyoco-client dlq replay --flow nightly --since 24h --from failed --delete --yes",
-    )
+@client_command(
+    "pyoco-client dlq replay --seq 41",
+    "pyoco-client dlq replay --flow nightly --since 24h --from failed --delete --yes",
+    filters=letter_filter,
 )
-@takes(letter_filter)
 def replay(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
-    wanted: LetterFilter,
-    seq: OneSeq = None,
-    beginning: From = None,
+    filters: LetterFilter,
+    seq: SingleSeq = None,
+    start: From = None,
     delete_letter: Annotated[
-        bool, typer.Option("--delete", help="Remove each letter once its new run is stored.", metavar="")
+        bool, typer.Option("--delete", help="Delete each letter once its new run is stored.", metavar="")
     ] = False,
     idempotency_key: RepeatKey = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: WaitForAll = False,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """Repeat the runs of dead letters, as new runs: of one letter, or of all that match."""
-    _require_one_way(wanted, seq, dry_run=dry_run, wait=wait)
-    with open_client(ctx, server, api_key) as client:
-        if seq is not None:
-            replayed = client.replay_dlq(
-                seq, mode=beginning, delete=delete_letter, idempotency_key=idempotency_key
-            )
-            show(replayed, output, accepted_view)
-            if delete_letter and not replayed["deleted"]:
-                say(f"The letter could not be removed: pyoco-client dlq delete --seq {seq}")
-            return
-        carry_out(
-            client,
-            lambda key, consent: client.bulk_replay_dlq(
-                wanted, beginning, delete=delete_letter, idempotency_key=key, **consent
-            ),
-            "replay the dead letters that match",
-            idempotency_key=idempotency_key,
-            dry_run=dry_run,
-            yes=yes,
-            wait=wait,
-            output=output,
-        )
+    _require_seq_or_filter(filters, seq, dry_run=dry_run, wait=wait)
+    if seq is not None:
+        replayed = client.replay_dlq(seq, mode=start, delete=delete_letter, idempotency_key=idempotency_key)
+        show(replayed, output, accepted_view)
+        if delete_letter and not replayed["deleted"]:
+            print_note(f"The letter was not deleted: pyoco-client dlq delete --seq {seq}")
+        return
+    run_bulk(
+        client,
+        lambda **consent: client.bulk_replay_dlq(filters, start, delete=delete_letter, **consent),
+        "replay the matching dead letters",
+        idempotency_key=idempotency_key,
+        dry_run=dry_run,
+        yes=yes,
+        wait=wait,
+        output=output,
+    )
 
 
-@app.command(
-    epilog=examples("pyoco-client dlq delete --seq 41", "pyoco-client dlq delete --until 30d --yes --wait")
+@client_command(
+    "pyoco-client dlq delete --seq 41",
+    "pyoco-client dlq delete --until 30d --yes --wait",
+    filters=letter_filter,
 )
-@takes(letter_filter)
 def delete(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
-    wanted: LetterFilter,
-    seq: OneSeq = None,
+    filters: LetterFilter,
+    seq: SingleSeq = None,
     idempotency_key: RepeatKey = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: WaitForAll = False,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """Remove dead letters: one, or all that match. Their runs stay."""
-    _require_one_way(wanted, seq, dry_run=dry_run, wait=wait)
-    if seq is not None and idempotency_key is not None:
-        raise InvalidCliArgument("a letter is removed once in any case; leave --idempotency-key out")
-    with open_client(ctx, server, api_key) as client:
-        if seq is not None:
-            show(
-                client.delete_dlq(seq),
-                output,
-                lambda gone: pairs([("seq", str(gone["seq"])), ("deleted", "yes")]),
-            )
-            return
-        carry_out(
-            client,
-            lambda key, consent: client.bulk_delete_dlq(wanted, idempotency_key=key, **consent),
-            "delete the dead letters that match",
-            idempotency_key=idempotency_key,
-            dry_run=dry_run,
-            yes=yes,
-            wait=wait,
-            output=output,
-        )
+    _require_seq_or_filter(filters, seq, dry_run=dry_run, wait=wait)
+    if seq is not None:
+        if idempotency_key is not None:
+            raise InvalidCliArgument("--idempotency-key has no use with --seq; omit it")
+        show(client.delete_dlq(seq), output, lambda it: pairs([("seq", str(it["seq"])), ("deleted", "yes")]))
+        return
+    run_bulk(
+        client,
+        lambda **consent: client.bulk_delete_dlq(filters, **consent),
+        "delete the matching dead letters",
+        idempotency_key=idempotency_key,
+        dry_run=dry_run,
+        yes=yes,
+        wait=wait,
+        output=output,
+    )
 
 
-def _require_one_way(wanted: LetterFilter, seq: int | None, *, dry_run: bool, wait: bool) -> None:
-    """A slip of the finger must not reach every letter there is."""
-    filtered = any(wanted.values())
-    if seq is None and not filtered:
-        raise InvalidCliArgument(
-            "which letters? Give --seq, or at least one filter such as --reason or --flow"
-        )
-    if seq is not None and (filtered or dry_run or wait):
-        raise InvalidCliArgument("--seq names one letter; leave the filters, --dry-run and --wait out")
+def _require_seq_or_filter(filters: LetterFilter, seq: int | None, *, dry_run: bool, wait: bool) -> None:
+    """A mistake must not affect every letter."""
+    is_filtered = any(filters.values())
+    if seq is None and not is_filtered:
+        raise InvalidCliArgument("give --seq, or at least one filter such as --reason or --flow")
+    if seq is not None and (is_filtered or dry_run or wait):
+        raise InvalidCliArgument("--seq names one letter; omit the filters, --dry-run and --wait")
 
 
 def _letter_view(letter: Letter) -> RenderableType:

@@ -1,5 +1,6 @@
-"""`pyoco-client resume`: answer what a run asks; a script gives the answer, a person fills in a form."""
+"""`pyoco-client resume`: sends an answer given as options, or asks for it on the terminal."""
 
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,64 +10,69 @@ import typer
 from msgspec import UNSET
 from rich.console import RenderableType
 
-from pyoco_server.cli.entry import examples
-from pyoco_server.cli.exit_codes import CommandFailed
-from pyoco_server.cli.forms.terminal_answering import answer_at_terminal, approved_at_terminal, open_wait_of
-from pyoco_server.cli.forms.typed_values import parsed_json
+from pyoco_server.cli.entry import CommandFailed
+from pyoco_server.cli.forms.answer_form import AnswerForm, parsed_json
+from pyoco_server.cli.forms.dialogue import Dialogue, TerminalDialogue, confirmed, picked
+from pyoco_server.cli.forms.schema_parts import shape_of
 from pyoco_server.cli.options.client_options import (
-    ApiKey,
-    NamedRun,
-    OneRun,
     OutputForm,
-    Server,
+    RunIdArgument,
+    RunIdOption,
     WaitId,
-    open_client,
-    the_run,
+    client_command,
+    required_run_id,
 )
-from pyoco_server.cli.options.common_options import sendable_text
-from pyoco_server.cli.views.run_views import Answer, pairs, show
+from pyoco_server.cli.options.shared_options import sendable_text
+from pyoco_server.cli.views.console import pairs, show, stderr_console
+from pyoco_server.cli.views.run_views import Json
+from pyoco_server.cli.views.wait_views import decided_text, question_view
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.http_client import PyocoHttpClient
-from pyoco_server.http_client.response_types import Receipt, Resumed
+from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
+from pyoco_server.http_client.response_types import Receipt, Resumed, Wait, WaitItem
+from pyoco_server.records.models import Reason
 from pyoco_server.records.wait_models import Decision, WaitState, run_id_of
 
-EPILOG: Final = examples(
+_NOTHING_SENT: Final = "Nothing was sent; the run is still waiting."
+_MAX_WAITS: Final = 200
+
+
+@client_command(
     "pyoco-client resume $RUN_ID",
     """pyoco-client resume $RUN_ID --json '{"decision": "approved", "note": "OK"}'""",
     "pyoco-client resume $RUN_ID --decision approved",
     """pyoco-client resume $RUN_ID --decision rejected --note "the amount is wrong\"""",
     "pyoco-client resume $RUN_ID --decision edited --json @invoice.json",
 )
-
-
 def resume(
-    ctx: typer.Context,
-    run: NamedRun = None,
+    client: PyocoHttpClient,
+    run: RunIdArgument = None,
     *,
-    run_id: OneRun = None,
+    run_id: RunIdOption = None,
     wait_id: WaitId = None,
     json_text: Annotated[
         str | None,
         typer.Option(
-            "--json", help="The answer as JSON; @FILE reads a file, - the standard input.", metavar="JSON"
+            "--json", help="The answer as JSON; @FILE reads a file, - standard input.", metavar="JSON"
         ),
     ] = None,
     decision: Annotated[
         Decision | None,
         typer.Option(
-            help="About a proposal: approved, edited (with --json, the replacement) or rejected.",
+            help="Decision on a proposal: approved, edited (with the replacement as --json) or rejected.",
             metavar="WORD",
             show_default=False,
         ),
     ] = None,
     note: Annotated[
         str | None,
-        typer.Option(help="Why, for the task and the record.", metavar="TEXT", parser=sendable_text),
+        typer.Option(
+            help="Note for the task, recorded with the answer.", metavar="TEXT", parser=sendable_text
+        ),
     ] = None,
     digest: Annotated[
         str | None,
         typer.Option(
-            help="With --decision: the proposal_digest that you have seen (default: the one there is).",
+            help="With --decision: the proposal_digest you reviewed (default: the current one).",
             metavar="HEX",
             parser=sendable_text,
         ),
@@ -74,92 +80,99 @@ def resume(
     decision_id: Annotated[
         str | None,
         typer.Option(
-            help="The same answer again with the same id is one answer.", metavar="ID", parser=sendable_text
+            help="Idempotency id: the same answer with the same id counts once.",
+            metavar="ID",
+            parser=sendable_text,
         ),
     ] = None,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """Answer what a run waits for; without --json and --decision, a form asks for it."""
-    wanted = the_run(run, run_id, otherwise=None if wait_id is None else run_id_of(wait_id))
-    _check_words(decision, json_text, note, digest)
-    if wait_id is not None and run_id_of(wait_id) != wanted:
-        raise InvalidCliArgument(f"--wait-id {wait_id} is no wait of the run {wanted}; leave one of them out")
-    if json_text is None and decision is None and not sys.stdin.isatty():
+    run_id = required_run_id(run, run_id, default=None if wait_id is None else run_id_of(wait_id))
+    _check_options(decision, json_text, digest)
+    if wait_id is not None and run_id_of(wait_id) != run_id:
+        raise InvalidCliArgument(f"--wait-id {wait_id} is not a wait of the run {run_id}; use one of them")
+    if json_text is None and decision is None:
+        if not sys.stdin.isatty():
+            raise InvalidCliArgument(
+                "cannot prompt because standard input is not a terminal; give the answer with --json,"
+                " or --decision for a proposal"
+            )
+        receipt: Json = _prompt_for_answer(client, run_id, wait_id, note, decision_id)
+    else:
+        draft = Draft(UNSET if json_text is None else _payload(json_text), decision, note)
+        receipt = _send(client, run_id, wait_id, draft, digest=digest, decision_id=decision_id)
+    show(receipt, output, _receipt_view)
+
+
+def _check_options(decision: Decision | None, json_text: str | None, digest: str | None) -> None:
+    if decision is Decision.EDITED and json_text is None:
         raise InvalidCliArgument(
-            "nobody can be asked here, since the standard input is no terminal; give the answer with --json,"
-            " or --decision for a proposal"
+            "--decision edited needs the replacement: add --json, or omit both to be prompted"
         )
-    payload = UNSET if json_text is None else _payload(json_text)
-    with open_client(ctx, server, api_key) as client:
-        if payload is UNSET and decision is None:
-            receipt: Answer = answer_at_terminal(client, wanted, wait_id, note, decision_id)
-        else:
-            about = About(decision, note, digest, decision_id)
-            receipt = _send(client, wanted, wait_id, payload, about)
-        show(receipt, output, _receipt_view)
+    if decision in (Decision.APPROVED, Decision.REJECTED) and json_text is not None:
+        raise InvalidCliArgument(f"--decision {decision} takes no --json; omit it, or use --decision edited")
+    if digest is not None and decision is None:
+        raise InvalidCliArgument("--digest needs --decision: it names the proposal you reviewed")
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What is said beside the answer itself."""
+class Draft:
+    """An answer before it is sent."""
 
-    decision: Decision | None
-    note: str | None
-    digest: str | None
-    decision_id: str | None
+    payload: Any = UNSET
+    decision: Decision | None = None
+    note: str | None = None
 
-    def with_value(self, value: Any) -> Any:
-        """All of it as one payload, as `resume` takes it."""
-        if self.decision is None:
-            return value
-        said = {"decision": self.decision, "note": self.note, "digest": self.digest, "value": value}
-        return {name: each for name, each in said.items() if each not in (None, UNSET)}
+    def lines(self) -> list[str]:
+        is_empty = self.payload is UNSET
+        payload = [] if is_empty else json.dumps(self.payload, indent=2, ensure_ascii=False).splitlines()
+        decision = [f"decision: {self.decision}"] if self.decision else []
+        return [*decision, *payload, *([f"note: {self.note}"] if self.note else [])]
 
 
 def _send(
-    client: PyocoHttpClient, run_id: str, wait_id: str | None, payload: Any, about: About
+    client: PyocoHttpClient,
+    run_id: str,
+    wait_id: str | None,
+    draft: Draft,
+    *,
+    digest: str | None,
+    decision_id: str | None,
 ) -> Receipt | Resumed:
-    """Whether it counts is for the gateway to say: the same answer may have been given before."""
-    if about.decision is None and about.note is None and wait_id is None:
-        return client.resume(run_id, payload, decision_id=about.decision_id)
-    wait_id = wait_id or open_wait_of(client, run_id)
+    """Send an answer without checking the wait here: it may repeat one that was accepted before."""
+    if draft.decision is None and draft.note is None and wait_id is None:
+        return client.resume(run_id, draft.payload, decision_id=decision_id)
+    wait_id = wait_id or _open_wait_of(client, run_id)
     if wait_id is None:
-        return client.resume(run_id, about.with_value(payload), decision_id=about.decision_id)
-    digest = about.digest
-    if about.decision is not None and digest is None:
-        digest = _digest_of(client, wait_id, about.decision)
+        return client.resume(run_id, _resume_payload(draft, digest), decision_id=decision_id)
+    if draft.decision is not None and digest is None:
+        digest = _reviewed_digest(client, wait_id, draft.decision)
     return client.respond(
         wait_id,
-        payload,
-        decision=about.decision,
-        note=about.note,
+        draft.payload,
+        decision=draft.decision,
+        note=draft.note,
         digest=digest,
-        decision_id=about.decision_id,
+        decision_id=decision_id,
     )
 
 
-def _digest_of(client: PyocoHttpClient, wait_id: str, decision: Decision) -> str | None:
-    """Of the proposal that there is; who approves it at a terminal has to see it first."""
+def _resume_payload(draft: Draft, digest: str | None) -> Any:
+    if draft.decision is None:
+        return draft.payload
+    fields = {"decision": draft.decision, "note": draft.note, "digest": digest, "value": draft.payload}
+    return {name: value for name, value in fields.items() if value not in (None, UNSET)}
+
+
+def _reviewed_digest(client: PyocoHttpClient, wait_id: str, decision: Decision) -> str | None:
+    """The digest of the current proposal; on a terminal, an approval must be confirmed after seeing it."""
     wait = client.get_wait(wait_id)
     unseen = decision is Decision.APPROVED and wait["proposal_digest"] is not None
-    if unseen and wait["state"] == WaitState.OPEN and sys.stdin.isatty() and not approved_at_terminal(wait):
-        raise CommandFailed("Nothing was sent; the run goes on waiting.")
+    if unseen and wait["state"] == WaitState.OPEN and sys.stdin.isatty():
+        stderr_console().print(question_view(wait))
+        if not confirmed(TerminalDialogue(), "Approve this?", default=False):
+            raise CommandFailed(_NOTHING_SENT)
     return wait["proposal_digest"]
-
-
-def _check_words(
-    decision: Decision | None, json_text: str | None, note: str | None, digest: str | None
-) -> None:
-    if decision is Decision.EDITED and json_text is None:
-        raise InvalidCliArgument(
-            "--decision edited needs the replacement: add --json; or leave both out, and a form asks for it"
-        )
-    if decision in (Decision.APPROVED, Decision.REJECTED) and json_text is not None:
-        raise InvalidCliArgument(f"--decision {decision} takes no --json; leave it out, or say edited")
-    if digest is not None and decision is None:
-        raise InvalidCliArgument("--digest says which proposal was seen; add --decision, or leave it out")
 
 
 def _payload(text: str) -> Any:
@@ -177,12 +190,123 @@ def _payload(text: str) -> Any:
         raise InvalidCliArgument(f"--json: {error}") from None
 
 
-def _receipt_view(receipt: Answer) -> RenderableType:
+def _receipt_view(receipt: Json) -> RenderableType:
     rows = {
         "run_id": receipt.get("run_id") or receipt.get("runId"),
         "wait_id": receipt.get("wait_id"),
         "decision": receipt.get("decision"),
         "decision_id": receipt.get("decision_id"),
     }
-    again = "yes; it had been given before" if receipt.get("repeated") else "yes"
+    again = "yes; the same answer was given before" if receipt.get("repeated") else "yes"
     return pairs([("answered", again), *((name, str(value)) for name, value in rows.items() if value)])
+
+
+def _prompt_for_answer(
+    client: PyocoHttpClient,
+    run_id: str,
+    wait_id: str | None,
+    note: str | None = None,
+    decision_id: str | None = None,
+) -> Receipt:
+    """Prompt until an answer is accepted or the user quits."""
+    dialogue = TerminalDialogue()
+    wait = _wait_to_answer(client, run_id, wait_id, dialogue)
+    stderr_console().print(question_view(wait))
+    draft = Draft(note=note)
+    while True:
+        draft = drafted(dialogue, wait, draft)
+        if not _is_confirmed(dialogue, draft):
+            continue
+        try:
+            return client.respond(
+                wait["wait_id"],
+                draft.payload,
+                decision=draft.decision,
+                digest=wait["proposal_digest"],
+                note=draft.note,
+                decision_id=decision_id,
+            )
+        except PyocoHttpError as error:
+            if error.word != "invalid_answer":
+                dialogue.print("Your answer was not accepted. You sent:")
+                _show(dialogue, draft)
+                raise
+            for problem in error.errors:
+                dialogue.print(f"! {problem}")
+
+
+def drafted(dialogue: Dialogue, wait: Wait, earlier: Draft) -> Draft:
+    """Prompt for an answer to the wait, starting with the previous draft."""
+    schema = wait.get("schema")
+    if schema is False:
+        raise CommandFailed("The schema of this wait is `false`: it accepts no answer")
+    if wait["proposal_digest"] is None:
+        return Draft(AnswerForm(dialogue, schema).fill(earlier.payload), note=earlier.note)
+    words = ["approve it", "edit it", "reject it"]
+    decision = list(Decision)[picked(dialogue, "What do you decide?", words)]
+    proposal = wait.get("proposal")
+    payload = UNSET
+    if decision is Decision.EDITED:
+        initial = proposal if earlier.payload is UNSET else earlier.payload
+        payload = AnswerForm(dialogue, shape_of(proposal) if schema is None else schema).fill(initial)
+    note = earlier.note
+    if decision is Decision.REJECTED:
+        note = dialogue.ask(f"Why? (Enter: {'no note' if note is None else 'as before'})").strip() or note
+    return Draft(payload, decision, note)
+
+
+def _open_wait_of(client: PyocoHttpClient, run_id: str, dialogue: Dialogue | None = None) -> str | None:
+    """The only open wait of the run, or the one the user picks; None when there is none."""
+    found = client.waits(_MAX_WAITS, run_id=run_id)["items"]
+    if len(found) > 1:
+        return _chosen(dialogue, run_id, found)
+    return found[0]["wait_id"] if found else None
+
+
+def _wait_to_answer(client: PyocoHttpClient, run_id: str, wait_id: str | None, dialogue: Dialogue) -> Wait:
+    wait_id = wait_id or _open_wait_of(client, run_id, dialogue)
+    if wait_id is None:
+        raise _nothing_open(client, run_id)
+    wait = client.get_wait(wait_id)
+    if wait["state"] != WaitState.OPEN:
+        hint = _ask_again(run_id) if wait["state"] == WaitState.EXPIRED else ""
+        raise CommandFailed(f"No answer is expected: {decided_text(wait)}.{hint}")
+    return wait
+
+
+def _chosen(dialogue: Dialogue | None, run_id: str, found: list[WaitItem]) -> str:
+    if dialogue is None:
+        waits = "".join(f"\n  - {wait['wait_id']} ({wait['task']}: {wait['message']})" for wait in found)
+        raise InvalidCliArgument(
+            f"the run {run_id} is waiting for {len(found)} answers; add --wait-id:{waits}"
+        )
+    dialogue.print(f"The run is waiting for {len(found)} answers.")
+    words = [f"{wait['task']} / {wait['name']}: {wait['message']}" for wait in found]
+    return found[picked(dialogue, "Which one?", words)]["wait_id"]
+
+
+def _nothing_open(client: PyocoHttpClient, run_id: str) -> CommandFailed:
+    run = client.get_run(run_id)
+    if run["reason"] == Reason.HUMAN_TIMEOUT:
+        return CommandFailed(f"The question expired, and the run is FAILED.{_ask_again(run_id)}")
+    return CommandFailed(f"The run is {run['status']}; no answer is expected.")
+
+
+def _ask_again(run_id: str) -> str:
+    return f"\n  Ask again with: pyoco-client retry {run_id}"
+
+
+def _is_confirmed(dialogue: Dialogue, draft: Draft) -> bool:
+    """True: send it; False: change it."""
+    dialogue.print("Your answer:")
+    _show(dialogue, draft)
+    words = ["send it", "change it", "quit without an answer"]
+    choice = picked(dialogue, "What now?", words, default=0)
+    if words[choice] == words[-1]:
+        raise CommandFailed(_NOTHING_SENT)
+    return choice == 0
+
+
+def _show(dialogue: Dialogue, draft: Draft) -> None:
+    for line in draft.lines():
+        dialogue.print(f"  {line}")

@@ -1,68 +1,129 @@
-"""`pyoco-client submit` and `submit-yaml`: begin a run, and wait for its end if wanted."""
+"""`pyoco-client submit` and `submit-yaml`."""
 
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from pyoco_server.cli.commands.run_waiting import check_limit, finish_submit
-from pyoco_server.cli.entry import examples
-from pyoco_server.cli.options import run_params as params
+from pyoco_server.cli.commands.run_waiting import check_wait_limit, finish_submit
 from pyoco_server.cli.options.client_options import (
-    ApiKey,
-    FlowName,
     IdempotencyKey,
     OutputForm,
     RunLimit,
-    Server,
     Tag,
     Wait,
     WaitLimit,
-    open_client,
+    client_command,
 )
-from pyoco_server.cli.options.common_options import comma_separated, sendable_text
+from pyoco_server.cli.options.shared_options import comma_separated, require_sendable, sendable_text
+from pyoco_server.errors import shortened
+from pyoco_server.http_client import PyocoHttpClient
 
-SUBMIT_EPILOG: Final = examples(
+
+class Params(dict[str, Any]):
+    """Params by name. Typer needs a class of their own to apply a parser."""
+
+
+def params_from_file(path: str) -> Params:
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise typer.BadParameter(f"cannot read {path}: {reason}") from None
+    return _require_object(_parsed_file(path, text), f"the file {path}")
+
+
+def params_from_json(text: str) -> Params:
+    try:
+        value = json.loads(text, parse_constant=_not_json)
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(
+            f'{shortened(text)} is not JSON ({error}); expected an object such as \'{{"name": "Ada"}}\''
+        ) from None
+    return _require_object(value, "the text")
+
+
+def params_from_pair(text: str) -> Params:
+    """One param: JSON where the value is JSON, text otherwise."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise typer.BadParameter(f"{shortened(text)} is not a param; expected key=value, as in count=3")
+    try:
+        param = Params({name.strip(): json.loads(value, parse_constant=_not_json)})
+    except (ValueError, RecursionError):
+        param = Params({name.strip(): value})
+    require_sendable(param)
+    return param
+
+
+def _parsed_file(path: str, text: str) -> object:
+    try:
+        return json.loads(text, parse_constant=_not_json)
+    except (ValueError, RecursionError) as error:
+        if path.lower().endswith(".json"):
+            raise typer.BadParameter(f"{path} is not JSON: {error}") from None
+    import yaml  # noqa: PLC0415 - slow to import, and most params are not in a YAML file
+
+    try:
+        value = yaml.safe_load(text)
+        json.dumps(value, allow_nan=False)
+    except yaml.YAMLError as error:
+        raise typer.BadParameter(f"{path} is neither JSON nor YAML: {' '.join(str(error).split())}") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise typer.BadParameter(
+            f"{path} has a value that JSON cannot represent ({error}); a date needs quotes"
+        ) from None
+    return value
+
+
+def _require_object(value: object, what: str) -> Params:
+    if not isinstance(value, Mapping):
+        raise typer.BadParameter(f"{what} has {shortened(value)}; expected an object with the params by name")
+    require_sendable(value)
+    return Params((str(name), item) for name, item in value.items())
+
+
+def _not_json(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a JSON value")
+
+
+@client_command(
     "pyoco-client submit --flow-name greet --param name=Ada",
     'pyoco-client submit --flow-name greet --params \'{"name": "Ada"}\' --wait',
     "pyoco-client submit --flow-name greet --params-file params.yaml --tag gpu",
 )
-SUBMIT_YAML_EPILOG: Final = examples(
-    "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly",
-    "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly --wait",
-)
-
-
 def submit(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
-    flow_name: FlowName,
+    flow_name: Annotated[str, typer.Option(help="Flow name.", metavar="NAME", parser=sendable_text)],
     params_file: Annotated[
-        params.Params | None,
-        typer.Option(help="Params from a JSON or YAML file.", metavar="FILE", parser=params.from_file),
+        Params | None,
+        typer.Option(help="Params from a JSON or YAML file.", metavar="FILE", parser=params_from_file),
     ] = None,
     params_json: Annotated[
-        params.Params | None,
+        Params | None,
         typer.Option(
             "--params",
-            help="Params as a JSON object; wins over the file.",
+            help="Params as a JSON object; overrides --params-file.",
             metavar="JSON",
-            parser=params.from_json,
+            parser=params_from_json,
         ),
     ] = None,
     param: Annotated[
-        list[params.Params] | None,
+        list[Params] | None,
         typer.Option(
-            help="One of the params, JSON or text; repeatable; wins over both.",
+            help="A single param (JSON or text); repeatable; overrides --params and --params-file.",
             metavar="KEY=VALUE",
-            parser=params.from_pair,
+            parser=params_from_pair,
         ),
     ] = None,
     tag: Tag = None,
     tags: Annotated[
         str | None,
         typer.Option(
-            help="Labels to find the run by, separated by commas.", metavar="A,B", parser=sendable_text
+            help="Comma-separated labels for searching and filtering.", metavar="A,B", parser=sendable_text
         ),
     ] = None,
     run_timeout_sec: RunLimit = None,
@@ -70,25 +131,25 @@ def submit(
     wait: Wait = False,
     timeout_sec: WaitLimit = None,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """Submit a run of a flow that the workers have."""
-    check_limit(wait, timeout_sec)
-    with open_client(ctx, server, api_key) as client:
-        accepted = client.submit_run(
-            flow_name,
-            params.merged(params_file, params_json, param),
-            tag,
-            comma_separated(tags) or None,
-            timeout_sec=run_timeout_sec,
-            idempotency_key=idempotency_key,
-        )
-        finish_submit(client, accepted, wait=wait, timeout_sec=timeout_sec, output=output)
+    check_wait_limit(wait, timeout_sec)
+    accepted = client.submit_run(
+        flow_name,
+        _merged(params_file, params_json, param),
+        tag,
+        comma_separated(tags) or None,
+        timeout_sec=run_timeout_sec,
+        idempotency_key=idempotency_key,
+    )
+    finish_submit(client, accepted, wait=wait, timeout_sec=timeout_sec, output=output)
 
 
+@client_command(
+    "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly",
+    "pyoco-client submit-yaml --workflow-file flow.yaml --flow-name nightly --wait",
+)
 def submit_yaml(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
     workflow_file: Annotated[
         Path,
@@ -97,8 +158,7 @@ def submit_yaml(
         ),
     ],
     flow_name: Annotated[
-        str,
-        typer.Option(help="The name the run is kept under.", metavar="NAME", parser=sendable_text),
+        str, typer.Option(help="Flow name to record the run under.", metavar="NAME", parser=sendable_text)
     ],
     tag: Tag = None,
     run_timeout_sec: RunLimit = None,
@@ -106,17 +166,21 @@ def submit_yaml(
     wait: Wait = False,
     timeout_sec: WaitLimit = None,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """Submit a flow.yaml as a run; its params are the file's own defaults."""
-    check_limit(wait, timeout_sec)
-    with open_client(ctx, server, api_key) as client:
-        accepted = client.submit_run_yaml(
-            workflow_file.read_bytes(),
-            flow_name,
-            tag,
-            timeout_sec=run_timeout_sec,
-            idempotency_key=idempotency_key,
-        )
-        finish_submit(client, accepted, wait=wait, timeout_sec=timeout_sec, output=output)
+    check_wait_limit(wait, timeout_sec)
+    accepted = client.submit_run_yaml(
+        workflow_file.read_bytes(),
+        flow_name,
+        tag,
+        timeout_sec=run_timeout_sec,
+        idempotency_key=idempotency_key,
+    )
+    finish_submit(client, accepted, wait=wait, timeout_sec=timeout_sec, output=output)
+
+
+def _merged(file: Params | None, given: Params | None, single: Sequence[Params] | None) -> Params:
+    """All params; a later argument overrides an earlier one."""
+    params = Params({**(file or {}), **(given or {})})
+    for param in single or ():
+        params.update(param)
+    return params

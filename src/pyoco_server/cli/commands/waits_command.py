@@ -1,102 +1,103 @@
-"""`pyoco-client waits`: what waits for an answer of a person, now or as it changes."""
+"""`pyoco-client waits`."""
 
 import json
 from itertools import islice
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from pyoco_server.cli.entry import examples
-from pyoco_server.cli.options.client_options import ApiKey, OutputForm, Server, WaitId, open_client
-from pyoco_server.cli.options.filter_options import takes, wait_filter
-from pyoco_server.cli.views.console import results, say
-from pyoco_server.cli.views.run_views import Output, chosen, show
+from pyoco_server.cli.options.client_options import (
+    DEFAULT_LIMIT,
+    PAGE_SIZE,
+    AllPages,
+    Limit,
+    OutputForm,
+    WaitId,
+    check_limit_or_all,
+    client_command,
+)
+from pyoco_server.cli.options.filter_options import wait_filter
+from pyoco_server.cli.views.console import Output, output_form, print_note, show, stdout_console
 from pyoco_server.cli.views.wait_views import wait_view, waits_view
 from pyoco_server.errors import InvalidCliArgument
 from pyoco_server.http_client import PyocoHttpClient, WaitFilter
 from pyoco_server.http_client.response_types import WaitItem
 from pyoco_server.http_client.wait_calls import InboxEvent
 
-EPILOG: Final = examples(
+
+@client_command(
     "pyoco-client waits",
     "pyoco-client waits --flow invoice --assignee finance --output json",
     "pyoco-client waits --state answered --state expired --all",
     "pyoco-client waits --watch",
+    filters=wait_filter,
 )
-_USUAL_LIMIT: Final = 50
-_PAGE: Final = 200
-
-
-@takes(wait_filter)
 def waits(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
-    wanted: WaitFilter,
+    filters: WaitFilter,
     wait_id: WaitId = None,
-    limit: Annotated[int | None, typer.Option(help="How many at most (50).", metavar="N", min=1)] = None,
-    all_pages: Annotated[bool, typer.Option("--all", help="All of them.", metavar="")] = False,
+    limit: Limit = None,
+    all_pages: AllPages = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show all that is open, as it changes, until Ctrl-C.", metavar="")
+        bool, typer.Option("--watch", help="Watch all open waits until Ctrl-C.", metavar="")
     ] = False,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """List what waits for an answer; or what became of it; or show one wait with its history."""
-    if all_pages and limit is not None:
-        raise InvalidCliArgument("--all has no limit; leave --limit or --all out")
-    chosen_some = any(wanted.values()) or all_pages or limit is not None
-    if (watch or wait_id) and (chosen_some or (watch and wait_id)):
-        raise InvalidCliArgument("--watch shows all that is open, --wait-id one wait; leave the rest out")
-    with open_client(ctx, server, api_key) as client:
-        if watch:
-            _watch(client, chosen(output))
-        elif wait_id is not None:
-            show(client.get_wait(wait_id), output, wait_view)
-        else:
-            _list(client, wanted, None if all_pages else limit or _USUAL_LIMIT, output)
+    check_limit_or_all(limit, all_pages)
+    is_filtered = any(filters.values()) or all_pages or limit is not None
+    if (watch or wait_id) and (is_filtered or (watch and wait_id)):
+        raise InvalidCliArgument("use --watch, --wait-id or filters, not several of them")
+    if watch:
+        _watch(client, output_form(output))
+    elif wait_id is not None:
+        show(client.get_wait(wait_id), output, wait_view)
+    else:
+        _list(client, filters, None if all_pages else limit or DEFAULT_LIMIT, output)
 
 
-def _list(client: PyocoHttpClient, wanted: WaitFilter, most: int | None, output: Output | None) -> None:
-    pages = client.iter_waits(min(most or _PAGE, _PAGE), **wanted)
-    items = list(islice(pages, most))
+def _list(client: PyocoHttpClient, filters: WaitFilter, limit: int | None, output: Output | None) -> None:
+    pages = client.iter_waits(min(limit or PAGE_SIZE, PAGE_SIZE), **filters)
+    items = list(islice(pages, limit))
     show(items, output, waits_view)
-    if chosen(output) is Output.TABLE:
-        if most is not None and next(pages, None) is not None:
-            say("There are more: --all, or a larger --limit.")
+    if output_form(output) is Output.TABLE:
+        if limit is not None and next(pages, None) is not None:
+            print_note("More waits exist: use --all or a larger --limit.")
         if any(wait["state"] == "open" for wait in items):
-            say("Answer with: pyoco-client resume RUN_ID")
+            print_note("Answer with: pyoco-client resume RUN_ID")
 
 
 def _watch(client: PyocoHttpClient, form: Output) -> None:
     inbox = Inbox()
     if form is Output.JSON:
-        file = results().file
+        file = stdout_console().file
         for event in client.watch_waits():
             file.write(json.dumps(event, ensure_ascii=False) + "\n")
             file.flush()
         return
-    # Drawn anew twice a second, so that the time that is left runs down.
-    with Live(get_renderable=inbox.drawing, console=results(), refresh_per_second=2):
+    # Rendered twice a second, so that the remaining time is current.
+    with Live(get_renderable=inbox.render, console=stdout_console(), refresh_per_second=2):
         for event in client.watch_waits():
-            inbox.hear(event)
+            inbox.apply(event)
 
 
 class Inbox:
-    """What is open, by what was heard of it."""
+    """The open waits, kept current by events."""
 
     def __init__(self) -> None:
         self._open: dict[str, WaitItem] = {}
-        self._begun = False
+        self._connected = False
 
-    def drawing(self) -> RenderableType:
-        return waits_view(list(self._open.values())) if self._begun else Text("Connecting ...", style="dim")
+    def render(self) -> RenderableType:
+        return (
+            waits_view(list(self._open.values())) if self._connected else Text("Connecting ...", style="dim")
+        )
 
-    def hear(self, event: InboxEvent) -> None:
-        self._begun = True
+    def apply(self, event: InboxEvent) -> None:
+        self._connected = True
         if event["event"] == "open":
             self._open = {wait["wait_id"]: wait for wait in event["waits"]}
         elif event["event"] == "opened":

@@ -1,32 +1,20 @@
-"""`pyoco-client workers` and `worker`: who executes runs; and having one of them pause or end."""
+"""`pyoco-client workers`, `worker` and `metrics`."""
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
 
-from pyoco_server.cli.entry import examples
-from pyoco_server.cli.options.client_options import ApiKey, OutputForm, Server, open_client
-from pyoco_server.cli.options.common_options import one_of, sendable_text
-from pyoco_server.cli.options.moments import ago
-from pyoco_server.cli.views.console import printable
+from pyoco_server.cli.options.client_options import OutputForm, client_command
+from pyoco_server.cli.options.shared_options import one_of, sendable_text
+from pyoco_server.cli.options.time_formats import ago
+from pyoco_server.cli.views.console import pairs, printable, show, stdout_console
 from pyoco_server.cli.views.list_views import worker_state, workers_view
-from pyoco_server.cli.views.run_views import pairs, show
 from pyoco_server.errors import InvalidCliArgument
+from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.http_client.response_types import Worker
 from pyoco_server.records.models import WorkerState
-
-WORKERS_EPILOG: Final = examples(
-    "pyoco-client workers",
-    "pyoco-client workers --scope all --include-hidden",
-    "pyoco-client workers --state DISCONNECTED",
-)
-WORKER_EPILOG: Final = examples(
-    "pyoco-client worker --worker-id gpu-1",
-    "pyoco-client worker --worker-id gpu-1 --pause",
-    "pyoco-client worker --worker-id gpu-1 --drain",
-)
 
 
 class Scope(StrEnum):
@@ -34,13 +22,18 @@ class Scope(StrEnum):
     ALL = "all"
 
 
+@client_command(
+    "pyoco-client workers",
+    "pyoco-client workers --scope all --include-hidden",
+    "pyoco-client workers --state DISCONNECTED",
+)
 def workers(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
     scope: Annotated[
         Scope | None,
         typer.Option(
-            help="active (the default): those that live; all: those that are gone as well.",
+            help="active (default): live workers only; all: include stopped and disconnected ones.",
             metavar="SCOPE",
             show_default=False,
         ),
@@ -48,55 +41,68 @@ def workers(
     state: Annotated[
         WorkerState | None,
         typer.Option(
-            help="Only RUNNING, IDLE, STOPPED_GRACEFUL or DISCONNECTED ones.",
+            help="Only workers that are RUNNING, IDLE, STOPPED_GRACEFUL or DISCONNECTED.",
             metavar="STATE",
             parser=one_of(WorkerState),
             autocompletion=lambda: list(WorkerState),
         ),
     ] = None,
     include_hidden: Annotated[
-        bool, typer.Option("--include-hidden", help="Also those that were hidden.", metavar="")
+        bool, typer.Option("--include-hidden", help="Include hidden workers.", metavar="")
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(help="How many at most (100; no more than 500).", metavar="N", min=1, max=500),
+        typer.Option(
+            help="Maximum number of results (default: 100; at most 500).", metavar="N", min=1, max=500
+        ),
     ] = None,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """List the workers: their states, slots, tags and runs."""
-    with open_client(ctx, server, api_key) as client:
-        found = client.list_workers(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
-        show(found, output, workers_view)
+    found = client.list_workers(scope=scope, state=state, include_hidden=include_hidden, limit=limit)
+    show(found, output, workers_view)
 
 
+@client_command(
+    "pyoco-client worker --worker-id gpu-1",
+    "pyoco-client worker --worker-id gpu-1 --pause",
+    "pyoco-client worker --worker-id gpu-1 --drain",
+)
 def worker(
-    ctx: typer.Context,
+    client: PyocoHttpClient,
     *,
     worker_id: Annotated[
-        str, typer.Option(help="The worker's id, as `workers` shows it.", metavar="ID", parser=sendable_text)
+        str, typer.Option(help="The worker id shown by `workers`.", metavar="ID", parser=sendable_text)
     ],
     pause: Annotated[
-        bool, typer.Option("--pause", help="Have it take no more runs; what runs goes on.", metavar="")
+        bool, typer.Option("--pause", help="Stop taking new runs; current runs continue.", metavar="")
     ] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Have it take runs again.", metavar="")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Take new runs again.", metavar="")] = False,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Have it finish what runs, and end.", metavar="")
+        bool, typer.Option("--drain", help="Finish current runs, then exit.", metavar="")
     ] = False,
-    hide: Annotated[bool, typer.Option("--hide", help="Leave it out of lists.", metavar="")] = False,
+    hide: Annotated[bool, typer.Option("--hide", help="Hide it from lists.", metavar="")] = False,
     unhide: Annotated[bool, typer.Option("--unhide", help="Show it in lists again.", metavar="")] = False,
     output: OutputForm = None,
-    server: Server = None,
-    api_key: ApiKey = None,
 ) -> None:
-    """Show one worker; or pause, resume, drain, hide or unhide it first."""
-    paused = _wish(pause, resume, "--pause", "--resume")
-    hidden = _wish(hide, unhide, "--hide", "--unhide")
-    with open_client(ctx, server, api_key) as client:
-        if drain or paused is not None or hidden is not None:
-            client.update_worker(worker_id, hidden=hidden, paused=paused, drain=drain or None)
-        show(client.get_worker(worker_id), output, worker_view)
+    paused = _switch(pause, resume, "--pause", "--resume")
+    hidden = _switch(hide, unhide, "--hide", "--unhide")
+    if drain or paused is not None or hidden is not None:
+        client.update_worker(worker_id, hidden=hidden, paused=paused, drain=drain or None)
+    show(client.get_worker(worker_id), output, worker_view)
+
+
+@client_command("pyoco-client metrics", "pyoco-client metrics --name pyoco_queue")
+def metrics(
+    client: PyocoHttpClient,
+    *,
+    name: Annotated[
+        str | None, typer.Option(help="Only metrics whose names start with this.", metavar="PREFIX")
+    ] = None,
+) -> None:
+    lines = client.metrics().splitlines(keepends=True)
+    stdout_console().file.write(
+        "".join(line for line in lines if name is None or _metric_name(line).startswith(name))
+    )
 
 
 def worker_view(worker: Worker) -> RenderableType:
@@ -118,7 +124,6 @@ def worker_view(worker: Worker) -> RenderableType:
 
 
 def _wheel_rows(worker: Worker) -> list[tuple[str, RenderableType]]:
-    """The wheels of a worker that installs them."""
     wheels = worker.get("wheel_sync")
     if wheels is None or not wheels["enabled"]:
         return []
@@ -129,7 +134,13 @@ def _wheel_rows(worker: Worker) -> list[tuple[str, RenderableType]]:
     ]
 
 
-def _wish(on: bool, off: bool, on_option: str, off_option: str) -> bool | None:
+def _switch(on: bool, off: bool, on_option: str, off_option: str) -> bool | None:
     if on and off:
-        raise InvalidCliArgument(f"{on_option} and {off_option} are opposites; leave one of them out")
+        raise InvalidCliArgument(f"use either {on_option} or {off_option}, not both")
     return True if on else False if off else None
+
+
+def _metric_name(line: str) -> str:
+    """The metric of a line: `name{...} 1`, `# HELP name ...` or `# TYPE name ...`."""
+    words = line.split(maxsplit=3)
+    return words[2] if line.startswith("# ") and len(words) > 2 else line

@@ -1,7 +1,7 @@
-"""A JSON Schema as somebody reads it who asks for the value: part by part, and what each part wants.
+"""A JSON Schema divided into parts that a form can ask for.
 
-What cannot be asked for in parts (references that are not to `$defs`, or several types at once) is a part of
-the kind ANY: it is written as JSON. What no part says, such as `if` and `then`, is checked with the whole.
+A part that cannot be divided (references other than to `$defs`, several types at once) is of the kind ANY and
+typed as JSON. Keywords that belong to no part, such as `if` and `then`, are checked with the whole answer.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from pyoco_server.errors import FieldProblem
 Schema = dict[str, Any]
 
 _DEFINITIONS: Final = ("$defs", "definitions")
-# What stands beside a reference or an alternative, and is said of it.
-_REMARKS: Final = ("title", "description", "default")
-_ELSEWHERE: Final = {"$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor"}
-_MOST_REFERENCES: Final = 50
-_MOST_ALTERNATIVES: Final = 3
+# Annotations beside a reference or an alternative apply to what it resolves to.
+_ANNOTATIONS: Final = ("title", "description", "default")
+_FOREIGN_REFERENCES: Final = {"$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor"}
+_MAX_REFERENCES: Final = 50
+_MAX_ALTERNATIVES: Final = 3
 
 
 class Kind(Enum):
@@ -61,117 +61,114 @@ _PLAIN: Final = {Kind.BOOLEAN, Kind.INTEGER, Kind.NUMBER, Kind.STRING}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A property of an object."""
-
     name: str
     part: "SchemaPart"
     required: bool
 
 
 class SchemaPart:
-    """One part of a schema; the first one is the schema itself."""
+    """One part of a schema; the root is the schema itself."""
 
     def __init__(self, schema: Any, root: Any = UNSET, depth: int = 0) -> None:
         self._root: Schema = _as_object(schema if root is UNSET else root)
-        self._as_written = schema
-        # Of how many alternatives this is one of the alternatives.
+        self._schema = schema
         self._depth = depth
-        says = _as_object(schema)
-        if root is UNSET and _refers_elsewhere(schema):
-            says = {name: says[name] for name in _REMARKS if name in says}
-        self._says, self.nullable = _without_null(_resolved(says, self._root), self._root)
+        own = _as_object(schema)
+        if root is UNSET and _has_foreign_reference(schema):
+            own = {name: own[name] for name in _ANNOTATIONS if name in own}
+        self._resolved, self.nullable = _without_null(_resolved(own, self._root), self._root)
         self.kind = self._kind()
 
     @property
     def title(self) -> str:
-        return str(self._says.get("title", ""))
+        return str(self._resolved.get("title", ""))
 
     @property
     def description(self) -> str:
-        return str(self._says.get("description", ""))
+        return str(self._resolved.get("description", ""))
 
     @property
     def default(self) -> Any:
-        """What is taken when nothing is given; UNSET where the schema does not say."""
-        return self._says.get("default", UNSET)
+        """The default value; UNSET when the schema has none."""
+        return self._resolved.get("default", UNSET)
 
     @property
     def choices(self) -> list[Any]:
-        if "const" in self._says:
-            return [self._says["const"]]
-        if "enum" in self._says:
-            return list(self._says["enum"])
+        if "const" in self._resolved:
+            return [self._resolved["const"]]
+        if "enum" in self._resolved:
+            return list(self._resolved["enum"])
         return [value for each in self.alternatives for value in each.choices]
 
     @property
     def alternatives(self) -> list["SchemaPart"]:
-        if self._depth > _MOST_ALTERNATIVES:  # they may contain themselves
+        if self._depth > _MAX_ALTERNATIVES:  # alternatives may be recursive
             return []
-        return [SchemaPart(each, self._root, self._depth + 1) for each in _alternatives(self._says)]
+        return [SchemaPart(each, self._root, self._depth + 1) for each in _alternatives(self._resolved)]
 
     @property
     def fields(self) -> list[Field]:
-        required = self._says.get("required") or ()
-        properties: Schema = self._says.get("properties") or {}
+        required = self._resolved.get("required") or ()
+        properties: Schema = self._resolved.get("properties") or {}
         return [Field(name, self._part(each), name in required) for name, each in properties.items()]
 
     @property
     def items(self) -> "SchemaPart":
-        return self._part(self._says.get("items", {}))
+        return self._part(self._resolved.get("items", {}))
 
     @property
     def entries(self) -> "SchemaPart":
-        """What each value of an object is whose names are free."""
-        return self._part(self._says.get("additionalProperties", {}))
+        """The values of an object with arbitrary names."""
+        return self._part(self._resolved.get("additionalProperties", {}))
 
     @property
-    def fewest(self) -> int:
-        return int(self._says.get("minItems", 0))
+    def min_items(self) -> int:
+        return int(self._resolved.get("minItems", 0))
 
     @property
-    def most(self) -> int | None:
-        return self._says.get("maxItems")
+    def max_items(self) -> int | None:
+        return self._resolved.get("maxItems")
 
     @property
     def hint(self) -> str:
-        """What is wanted, in a few words."""
+        """What is expected, in a few words."""
         if self.kind is Kind.CHOICE:
             return "one of these"
         if self.kind in (Kind.ANY, Kind.ALTERNATIVES):
             words = [each.hint for each in self.alternatives]
             return " or ".join(dict.fromkeys(words)) or "JSON, or text"
-        return ", ".join([_WORDS[self.kind], *_limits(self._says)])
+        return ", ".join([_WORDS[self.kind], *_limits(self._resolved)])
 
     def problems(self, value: Any, at: str = "") -> list[FieldProblem]:
-        """What is wrong with a value of this part, which stands at this place in the whole."""
-        from pyoco_server.human.answers.schema_validation import problems_of  # noqa: PLC0415 - only who answers needs it
+        """The validation errors of a value of this part at the given path."""
+        from pyoco_server.human.answers.schema_validation import problems_of  # noqa: PLC0415 - slow to import
 
-        if not isinstance(self._as_written, dict):
-            return problems_of(value, self._as_written, at=at)
+        if not isinstance(self._schema, dict):
+            return problems_of(value, self._schema, at=at)
         definitions: Schema = {name: self._root[name] for name in _DEFINITIONS if name in self._root}
-        return problems_of(value, definitions | self._as_written, at=at)
+        return problems_of(value, definitions | self._schema, at=at)
 
     def _part(self, schema: Any) -> "SchemaPart":
         return SchemaPart(schema, self._root)
 
     def _kind(self) -> Kind:
-        says = self._says
-        if "const" in says or "enum" in says:
+        schema = self._resolved
+        if "const" in schema or "enum" in schema:
             return Kind.CHOICE
         if alternatives := self.alternatives:
             kinds = {each.kind for each in alternatives}
             if kinds == {Kind.CHOICE}:
                 return Kind.CHOICE
-            # A number or a text can be told by what is typed.
+            # The typed text shows whether it is a number or a text.
             return Kind.ANY if kinds <= _PLAIN else Kind.ALTERNATIVES
-        kind = _KINDS.get(_type_of(says), Kind.ANY)
-        if kind is Kind.OBJECT and not says.get("properties"):
+        kind = _KINDS.get(_type_of(schema), Kind.ANY)
+        if kind is Kind.OBJECT and not schema.get("properties"):
             return Kind.MAP
-        return Kind.ANY if kind is Kind.ARRAY and "prefixItems" in says else kind
+        return Kind.ANY if kind is Kind.ARRAY and "prefixItems" in schema else kind
 
 
 def shape_of(value: Any) -> Schema:
-    """A schema for a value like this one: for editing what has none."""
+    """A schema for a value like this one, to edit a value that has no schema."""
     if isinstance(value, dict):
         return {"type": "object", "properties": {name: shape_of(each) for name, each in value.items()}}
     if isinstance(value, list):
@@ -187,8 +184,8 @@ def _as_object(schema: Any) -> Schema:
 
 
 def _resolved(schema: Schema, root: Schema) -> Schema:
-    """With what its reference, or its only `allOf`, says; what stands beside it wins."""
-    for _ in range(_MOST_REFERENCES):
+    """The schema merged with its reference or single `allOf`; its own keywords take precedence."""
+    for _ in range(_MAX_REFERENCES):
         rest = dict(schema)
         if "$ref" in rest:
             pointed: Any = root
@@ -199,11 +196,11 @@ def _resolved(schema: Schema, root: Schema) -> Schema:
             schema = _as_object(rest.pop("allOf")[0]) | rest
         else:
             return schema
-    return {}  # a circle of references
+    return {}  # circular references
 
 
 def _without_null(schema: Schema, root: Schema) -> tuple[Schema, bool]:
-    """The schema of what it is when it is something, and whether it may be null instead."""
+    """The schema without null, and whether null is allowed."""
     types = schema.get("type")
     if isinstance(types, list) and "null" in types:
         others = [each for each in types if each != "null"]
@@ -217,8 +214,8 @@ def _without_null(schema: Schema, root: Schema) -> tuple[Schema, bool]:
             continue
         if len(others) != 1:
             return schema | {word: others}, True
-        remarks = {name: schema[name] for name in _REMARKS if name in schema}
-        return _resolved(_as_object(others[0]), root) | remarks, True
+        annotations = {name: schema[name] for name in _ANNOTATIONS if name in schema}
+        return _resolved(_as_object(others[0]), root) | annotations, True
     return schema, False
 
 
@@ -226,7 +223,7 @@ def _alternatives(schema: Schema) -> list[Any]:
     types = schema.get("type")
     if isinstance(types, list):
         return [schema | {"type": each} for each in types]
-    # Beside a type they only say more about it.
+    # Beside a type, anyOf and oneOf only restrict it.
     if types is not None or "properties" in schema:
         return []
     return schema.get("anyOf") or schema.get("oneOf") or []
@@ -250,13 +247,13 @@ def _limits(schema: Schema) -> Iterator[str]:
         yield f"at most {most}"
 
 
-def _refers_elsewhere(schema: Any) -> bool:
-    """Whether some reference in it is not to a definition of its own."""
+def _has_foreign_reference(schema: Any) -> bool:
+    """Whether a reference points to anything but a definition of this schema."""
     if isinstance(schema, list):
-        return any(map(_refers_elsewhere, schema))
+        return any(map(_has_foreign_reference, schema))
     if not isinstance(schema, dict):
         return False
     reference = schema.get("$ref", "#/$defs/")
     known = isinstance(reference, str) and reference.startswith(tuple(f"#/{each}/" for each in _DEFINITIONS))
     below = (each for name, each in schema.items() if name not in ("enum", "const", "default", "examples"))
-    return not known or not _ELSEWHERE.isdisjoint(schema) or any(map(_refers_elsewhere, below))
+    return not known or not _FOREIGN_REFERENCES.isdisjoint(schema) or any(map(_has_foreign_reference, below))

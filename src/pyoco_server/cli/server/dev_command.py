@@ -1,35 +1,261 @@
-"""What `pyoco-server dev` does and shows."""
+"""`pyoco-server dev`: NATS, a gateway and a worker on one machine, restarted when they crash."""
 
+import asyncio
+import os
 import shlex
 import shutil
+import sys
 import sysconfig
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Annotated, Any, Final, Self
 
+import httpx
+import typer
 from rich.console import Console
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 import pyoco_server
-from pyoco_server.cli.server.dev_stack import DevOptions, DevStack
-from pyoco_server.cli.server.listening import USUAL_PORT, open_to_others
-from pyoco_server.cli.server.serving import StopRequest
-from pyoco_server.cli.views.console import printable
+from pyoco_server.broker.client.credentials import CREDENTIALS
+from pyoco_server.broker.embedded.data_folder import DataFolderInUse
+from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
+from pyoco_server.cli.lazy_group import examples
+from pyoco_server.cli.options.command_settings import is_set, settings_with
+from pyoco_server.cli.server.listening import (
+    DEFAULT_NATS_PORT,
+    DEFAULT_PORT,
+    Host,
+    choose_port,
+    open_access_warning,
+)
+from pyoco_server.cli.server.serving import StopRequest, serve
+from pyoco_server.cli.server.supervisor import Child
+from pyoco_server.cli.views.console import pairs, printable, stdout_console
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors import EmbeddedServerError, InvalidCliArgument
 from pyoco_server.version import __version__
 
 _DASHBOARD: Final = Path(pyoco_server.__file__).parent / "dashboard" / "index.html"
+DEFAULT_DATA_DIR: Final = Path(".pyoco")
+WORKER_ID: Final = "dev"
+# The folders below the data folder, by setting.
+_FOLDERS: Final = {
+    "nats_data_dir": "nats",
+    "run_dir": "runs",
+    "index_dir": "index",
+    "wheel_sync_dir": "wheels",
+}
+# Time to stop beyond the drain timeout.
+_STOP_MARGIN_SEC: Final = 10.0
+_READY_SEC: Final = 10.0
+_POLL_SEC: Final = 0.02
+_NATS_RESTART_SEC: Final = 1.0
 
 
-class Screen:
-    """The terminal that everything of one `dev` writes to."""
+@examples(
+    "pyoco-server dev --flows ./flows",
+    "pyoco-server dev --flows ./flows --port 8080 --concurrency 4",
+)
+def dev(
+    *,
+    flows: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with flows (*.py and *.yaml).", metavar="DIR", exists=True, file_okay=False
+        ),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(help="Gateway port (default: 8000, or a free one).", metavar="PORT", min=0, max=65535),
+    ] = None,
+    nats_port: Annotated[
+        int | None,
+        typer.Option(help="NATS port (default: 4222, or a free one).", metavar="PORT", min=0, max=65535),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the files of NATS, index, runs, wheels and logs (default: .pyoco).",
+            metavar="DIR",
+            file_okay=False,
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of concurrent runs (env: PYOCO_WORKER_CONCURRENCY; default: 1).", metavar="N", min=1
+        ),
+    ] = None,
+) -> None:
+    config = dev_settings(data_dir, worker_concurrency=concurrency)
+    log_dir = (data_dir or DEFAULT_DATA_DIR) / "logs"
+    options = DevOptions(
+        config=config, flows=flows, host=host, port=port, nats_port=nats_port, log_dir=log_dir
+    )
+    raise typer.Exit(serve(lambda stop: _serve_dev(options, stop, DevScreen(stdout_console()))))
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevOptions:
+    config: NatsBackendConfig
+    flows: Path | None = None
+    host: str = "127.0.0.1"
+    port: int | None = None
+    nats_port: int | None = None
+    log_dir: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFacts:
+    """What the worker reports when it is ready."""
+
+    worker_id: str
+    tags: list[str]
+    slots: int
+    flows: list[str] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def dev_settings(data_dir: Path | None, **given: Any) -> NatsBackendConfig:
+    """The settings of all programs, with their files below `data_dir` and a log of warnings only."""
+    if data_dir is not None:
+        given |= {setting: str(data_dir / folder) for setting, folder in _FOLDERS.items()}
+    config = settings_with(log_format="text", **given)
+    return config if is_set("PYOCO_LOG_LEVEL", config) else replace(config, log_level="WARNING")
+
+
+async def _wait_until_ready(gateway_url: str) -> None:
+    """Wait for the gateway's streams, so that a run can be submitted once the screen is shown."""
+    # It is a child process, whose certificate may be of any name.
+    async with httpx.AsyncClient(base_url=gateway_url, trust_env=False, verify=False) as http:  # noqa: S501
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_READY_SEC):
+                while not await _is_ready(http):  # noqa: ASYNC110 - another process sends no event
+                    await asyncio.sleep(_POLL_SEC)
+
+
+async def _is_ready(http: httpx.AsyncClient) -> bool:
+    try:
+        return (await http.get("/health", params={"ready": 1})).is_success
+    except httpx.TransportError:
+        return False  # it crashed, and is restarted
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+class DevStack:
+    """An async context manager that runs all programs; `on_event` gets a sentence, `on_line` a log line."""
+
+    gateway_url: str
+    worker_facts: WorkerFacts
+
+    def __init__(
+        self, options: DevOptions, *, on_event: Callable[[str], None], on_line: Callable[[str, str], None]
+    ) -> None:
+        self.options = options
+        self._on_event = on_event
+        self._on_line = on_line
+        self._undo = AsyncExitStack()
+        nats_port = choose_port("127.0.0.1", options.nats_port, DEFAULT_NATS_PORT, option="--nats-port")
+        # A fixed port, so that NATS has the same one after a restart.
+        self.nats = EmbeddedNats(Path(options.config.nats_data_dir), port=nats_port)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as undo:  # stops in reverse order: the worker, the gateway, NATS
+            await self._start_nats()
+            undo.push_async_callback(self.nats.stop)
+            supervisor = asyncio.create_task(self._supervise_nats(), name="supervise-nats")
+            undo.push_async_callback(_cancel, supervisor)
+            gateway, worker = self._gateway(), self._worker()
+            undo.push_async_callback(gateway.stop, _STOP_MARGIN_SEC)
+            await gateway.start()
+            undo.push_async_callback(worker.stop, self.options.config.drain_timeout_sec + _STOP_MARGIN_SEC)
+            await worker.start()
+            self.gateway_url = (await gateway.ready())["url"]
+            self.worker_facts = WorkerFacts(**await worker.ready())
+            await _wait_until_ready(self.gateway_url)
+            self._undo = undo.pop_all()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._undo.aclose()
+
+    def _gateway(self) -> Child:
+        options = self.options
+        port = choose_port(options.host, options.port, DEFAULT_PORT, option="--port")
+        arguments = ["up", "--host", options.host, "--port", str(port)]
+        return self._child("gateway", "pyoco_server.cli.server.server_command", *arguments)
+
+    def _worker(self) -> Child:
+        arguments = ["--worker-id", WORKER_ID, "--concurrency", str(self.options.config.worker_concurrency)]
+        if self.options.flows is not None:
+            arguments += ["--flows", str(self.options.flows)]
+        return self._child("worker", "pyoco_server.cli.worker_command", *arguments)
+
+    def _child(self, name: str, module: str, *arguments: str) -> Child:
+        return Child(
+            name,
+            [sys.executable, "-m", module, *arguments, "--nats-url", self.nats.url],
+            environ=self._environ(),
+            log_path=self.options.log_dir / f"{name}.log",
+            on_event=self._on_event,
+            on_line=self._on_line,
+        )
+
+    def _environ(self) -> dict[str, str]:
+        config = self.options.config
+        return {
+            **os.environ,
+            **{f"PYOCO_{setting.upper()}": getattr(config, setting) for setting in _FOLDERS},
+            "PYOCO_LOG_FORMAT": config.log_format,
+            "PYOCO_LOG_LEVEL": config.log_level,
+            # The embedded NATS has no users.
+            **{f"PYOCO_{name.upper()}": "" for name in CREDENTIALS},
+        }
+
+    async def _start_nats(self) -> None:
+        try:
+            await self.nats.start()
+        except DataFolderInUse as error:
+            owner = f" (process {error.holder.owner})" if error.holder else ""
+            raise InvalidCliArgument(
+                f"another program{owner} uses the data folder {error.folder}; stop that program, or choose "
+                "another folder with --data-dir"
+            ) from error
+
+    async def _supervise_nats(self) -> None:
+        while True:
+            code = await self.nats.wait()
+            self._on_event(f"NATS stopped (exit code {code}); restarting.")
+            await self._restart_nats()
+            self._on_event("NATS is running again.")
+
+    async def _restart_nats(self) -> None:
+        while True:
+            try:
+                await self.nats.start()
+            except EmbeddedServerError as error:
+                self._on_event(str(error))
+                await asyncio.sleep(_NATS_RESTART_SEC)
+            else:
+                return
+
+
+class DevScreen:
     def __init__(self, console: Console) -> None:
         self.console = console
 
-    def say(self, sentence: str) -> None:
+    def print_event(self, sentence: str) -> None:
         self.console.print(Text(printable(sentence), style="yellow"), soft_wrap=True)
 
     def on_line(self, program: str, line: str) -> None:
@@ -40,54 +266,56 @@ class Screen:
         title = f"pyoco-server {__version__}"
         if self.console.is_terminal:
             self.console.print(
-                Panel(_table(_what_runs(stack)), title=title, title_align="left", expand=False)
+                Panel(
+                    pairs((name, printable(value)) for name, value in _stack_rows(stack)),
+                    title=title,
+                    title_align="left",
+                    expand=False,
+                )
             )
             return
-        for name, value in [(title, ""), *_what_runs(stack)]:
+        for name, value in [(title, ""), *_stack_rows(stack)]:
             self.console.print(Text(printable(f"{name:11}{value}")), soft_wrap=True)
 
     def show_commands(self, commands: Sequence[str]) -> None:
         self.console.print(Text("Next, in another terminal:", style="bold"))
         for command in commands:
-            # As it is, whatever the width of the terminal: it is there to be copied.
+            # Never wrapped, so that it can be copied.
             self.console.print(Text(f"  {command}"), soft_wrap=True)
 
 
 @asynccontextmanager
 async def running_stack(
-    options: DevOptions, stop: StopRequest, screen: Screen
+    options: DevOptions, stop: StopRequest, screen: DevScreen
 ) -> AsyncIterator[DevStack | None]:
-    """Everything runs inside this context; None when the request to stop came before that."""
-    stack = DevStack(options, say=screen.say, on_line=screen.on_line)
+    """A running stack; None when the stop request came before it was ready."""
+    stack = DevStack(options, on_event=screen.print_event, on_line=screen.on_line)
     async with AsyncExitStack() as last:
         yield await stop.before(last.enter_async_context(stack))
         drain_sec = options.config.drain_timeout_sec
-        screen.say(f"Ending. What runs has {drain_sec:g} s to finish; another Ctrl-C leaves at once.")
-    screen.say(f"Everything has ended. The data stays in {stack.nats.data_dir}.")
+        screen.print_event(
+            f"Shutting down: runs have {drain_sec:g} s to finish. Press Ctrl-C again to quit now."
+        )
+    screen.print_event(f"Stopped. Data is kept in {stack.nats.data_dir}.")
 
 
-async def serve_dev(options: DevOptions, stop: StopRequest, screen: Screen) -> None:
-    """Run everything, show it, and wait until asked to stop."""
+async def _serve_dev(options: DevOptions, stop: StopRequest, screen: DevScreen) -> None:
     async with running_stack(options, stop, screen) as stack:
         if stack is not None:
-            show_start(stack, screen)
+            screen.show_stack(stack)
+            screen.show_commands(_first_commands(stack))
+            screen.console.print(Text("Press Ctrl-C to stop everything.", style="dim"))
             await stop.event.wait()
 
 
-def show_start(stack: DevStack, screen: Screen) -> None:
-    screen.show_stack(stack)
-    screen.show_commands(_first_commands(stack))
-    screen.console.print(Text("Ctrl-C ends everything.", style="dim"))
-
-
 def client_command(gateway_url: str, *arguments: str) -> str:
-    """A `pyoco-client` command that works in this shell, against this gateway."""
-    server = [] if gateway_url == f"http://127.0.0.1:{USUAL_PORT}" else ["--server", gateway_url]
+    """A `pyoco-client` command line for this gateway."""
+    server = [] if gateway_url == f"http://127.0.0.1:{DEFAULT_PORT}" else ["--server", gateway_url]
     return shlex.join([_program("pyoco-client"), *server, *arguments])
 
 
 def _program(name: str) -> str:
-    """The bare name when the shell finds our own program by it, otherwise the way to it."""
+    """The bare name if it is on the PATH, otherwise the path of our program."""
     ours = Path(sysconfig.get_path("scripts")) / name
     found = shutil.which(name)
     if found and Path(found).resolve() == ours.resolve():
@@ -106,10 +334,10 @@ def _first_commands(stack: DevStack) -> list[str]:
     return [submit, f"curl {stack.gateway_url}/health", client_command(stack.gateway_url, "--help")]
 
 
-def _what_runs(stack: DevStack) -> list[tuple[str, str]]:
+def _stack_rows(stack: DevStack) -> list[tuple[str, str]]:
     worker = stack.worker_facts
     slots = "1 slot" if worker.slots == 1 else f"{worker.slots} slots"
-    warning = open_to_others(stack.options.host, stack.options.config)
+    warning = open_access_warning(stack.options.host, stack.options.config)
     return [
         *([("Dashboard", f"{stack.gateway_url}/")] if _DASHBOARD.is_file() else []),
         ("Gateway", f"{stack.gateway_url}  (API: {stack.gateway_url}/openapi.json)"),
@@ -121,12 +349,3 @@ def _what_runs(stack: DevStack) -> list[tuple[str, str]]:
         ("Logs", str(stack.options.log_dir.absolute())),
         *([("Warning", warning)] if warning else []),
     ]
-
-
-def _table(rows: Sequence[tuple[str, str]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, printable(value))
-    return table

@@ -1,10 +1,11 @@
-"""Runs a long-lived command: on uvloop, until it ends by itself or a signal asks it to.
+"""Runs a server or worker on uvloop until it ends or a signal stops it.
 
-The first SIGTERM or Ctrl-C asks for an orderly end; the second one leaves at once. That loses nothing
-but time: what this process started ends by itself when it is gone.
+The first SIGTERM or Ctrl-C starts an orderly shutdown; the second one exits at once. Processes that this one
+started then exit on their own.
 """
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
@@ -12,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import uvloop
 
-from pyoco_server.cli import exit_codes
+from pyoco_server.cli.entry import INTERRUPTED, OK
 
 T = TypeVar("T")
 
@@ -20,7 +21,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Whether, and by which signal, this process was asked to end."""
+    """Set by the first signal that asks this process to stop."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -28,7 +29,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        return exit_codes.INTERRUPTED if self._signal is signal.SIGINT else exit_codes.OK
+        return INTERRUPTED if self._signal is signal.SIGINT else OK
 
     def listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -36,13 +37,13 @@ class StopRequest:
             loop.add_signal_handler(number, self._on_signal, number)
 
     async def before(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What the work gives; None when the request comes first, and then the work is cancelled."""
+        """The result of the work; None when the stop request comes first and the work is cancelled."""
         task = asyncio.ensure_future(work)
-        asked = asyncio.ensure_future(self.event.wait())
+        stopped = asyncio.ensure_future(self.event.wait())
         try:
-            await asyncio.wait([task, asked], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            asked.cancel()
+            stopped.cancel()
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
@@ -56,7 +57,7 @@ class StopRequest:
 
 
 def serve(main: Callable[[StopRequest], Awaitable[None]]) -> int:
-    """Run `main` until it returns; the exit code is that of the signal which ended it, or 0."""
+    """Run `main` until it returns; the exit code is that of the signal that stopped it, or 0."""
 
     async def watched() -> int:
         stop = StopRequest()
@@ -66,3 +67,11 @@ def serve(main: Callable[[StopRequest], Awaitable[None]]) -> int:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(watched())
+
+
+def report_ready(descriptor: int | None, **facts: Any) -> None:
+    """Write one line of JSON to the descriptor that the parent process gave with --ready-fd."""
+    if descriptor is None:
+        return
+    with os.fdopen(descriptor, "w", encoding="utf-8") as parent:
+        parent.write(json.dumps(facts) + "\n")

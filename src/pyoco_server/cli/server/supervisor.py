@@ -1,4 +1,4 @@
-"""A program of ours that is kept running: started again when it ends by itself, ended when we are gone."""
+"""A supervised child process: restarted when it exits, stopped when its parent is gone."""
 
 import asyncio
 import contextlib
@@ -14,34 +14,34 @@ from typing import Any, BinaryIO, Final
 
 from pyoco_server.broker.embedded.embedded_server import stop_process
 from pyoco_server.broker.embedded.server_guard import guarded_command
-from pyoco_server.cli.exit_codes import CommandFailed
+from pyoco_server.cli.entry import CommandFailed
 
 Facts = dict[str, Any]
 
-_FIRST_PAUSE_SEC: Final = 0.5
-_LONGEST_PAUSE_SEC: Final = 15.0
-# Who lived this long does not fail at its start: the next pause is short again.
+_MIN_BACKOFF_SEC: Final = 0.5
+_MAX_BACKOFF_SEC: Final = 15.0
+# A process that ran this long did not fail at its start: the backoff is reset.
 _SETTLED_SEC: Final = 10.0
-# After our own death a guard gives the program this long to end; NATS is going down as well.
+# How long the guard lets an orphaned process run: its NATS is stopping as well.
 _ORPHAN_GRACE_SEC: Final = 5.0
 _CHUNK_BYTES: Final = 65536
 
 
 class ChildFailed(CommandFailed):
-    """The program ended before it was ready."""
+    """The process exited before it was ready."""
 
 
 @dataclass(slots=True)
 class _Running:
     process: Process
-    lifeline: int  # closing it, or our own end, ends the program: see broker.embedded.server_guard
+    lifeline: int  # closed by us or by our exit, it stops the process: see server_guard
     ready: asyncio.StreamReader
     output: asyncio.Task[None]
     started: float
 
 
 class Child:
-    """One supervised program. `say` gets what happens to it, `on_line` each line that it writes."""
+    """One process. `on_event` gets a sentence about it, `on_line` each line of its output."""
 
     def __init__(
         self,
@@ -50,99 +50,98 @@ class Child:
         *,
         environ: Mapping[str, str],
         log_path: Path,
-        say: Callable[[str], None],
+        on_event: Callable[[str], None],
         on_line: Callable[[str, str], None],
     ) -> None:
         self.name = name
         self._command = list(command)
         self._environ = dict(environ)
         self._log_path = log_path
-        self._say = say
+        self._on_event = on_event
         self._on_line = on_line
         self._running: _Running | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._supervision: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
         return None if self._running is None else self._running.process.pid
 
     async def start(self) -> None:
-        """Start it; `ready` tells when it can be used."""
         self._log_path.parent.mkdir(parents=True, exist_ok=True)
         if self._log_path.exists():
             self._log_path.replace(self._log_path.with_name(f"{self._log_path.name}.1"))
         self._running = await self._launch()
 
     async def ready(self) -> Facts:
-        """What it says of itself when it is ready, and from then on it is kept; ChildFailed when it ends."""
+        """What it reports when it is ready; from then on it is restarted. ChildFailed when it exits first."""
         assert self._running is not None, "start it first"
         facts = await self._facts_of(self._running)
-        self._keeper = asyncio.create_task(self._keep(), name=f"keep-{self.name}")
+        self._supervision = asyncio.create_task(self._supervise(), name=f"supervise-{self.name}")
         return facts
 
     async def stop(self, timeout_sec: float) -> None:
-        """Ask it to end, and make it end after `timeout_sec`."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+        """Terminate it, and kill it after `timeout_sec`."""
+        if self._supervision is not None:
+            self._supervision.cancel()
+            await asyncio.wait([self._supervision])
         running, self._running = self._running, None
         if running is None:
             return
         if not await stop_process(running.process, timeout_sec):
-            self._say(f"The {self.name} did not end within {timeout_sec:g} s and was killed.")
-        await self._bury(running)
+            self._on_event(f"The {self.name} did not stop within {timeout_sec:g} s and was killed.")
+        await self._reap(running)
 
-    async def _keep(self) -> None:
-        pause = _FIRST_PAUSE_SEC
+    async def _supervise(self) -> None:
+        backoff = _MIN_BACKOFF_SEC
         while True:
             running = self._running
             assert running is not None
             code = await running.process.wait()
             self._running = None
-            await self._bury(running)
+            await self._reap(running)
             if time.monotonic() - running.started > _SETTLED_SEC:
-                pause = _FIRST_PAUSE_SEC
-            self._say(f"The {self.name} ended ({_how(code)}); it is started again in {pause:g} s.")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_SEC)
-            self._running = await self._launch_at_last()
-            with contextlib.suppress(ChildFailed):  # it has ended again, which the next turn tells
+                backoff = _MIN_BACKOFF_SEC
+            self._on_event(f"The {self.name} stopped ({_exit_text(code)}); restarting in {backoff:g} s.")
+            await asyncio.sleep(backoff)
+            backoff = min(backoff * 2, _MAX_BACKOFF_SEC)
+            self._running = await self._relaunch()
+            with contextlib.suppress(ChildFailed):  # it exited again, which the next iteration reports
                 await self._facts_of(self._running)
-                self._say(f"The {self.name} is back.")
+                self._on_event(f"The {self.name} is running again.")
 
-    async def _launch_at_last(self) -> _Running:
+    async def _relaunch(self) -> _Running:
         while True:
             try:
                 return await self._launch()
             except OSError as error:  # such as too many processes, or no memory left
-                self._say(f"The {self.name} cannot be started: {error}.")
-                await asyncio.sleep(_LONGEST_PAUSE_SEC)
+                self._on_event(f"The {self.name} cannot be started: {error}.")
+                await asyncio.sleep(_MAX_BACKOFF_SEC)
 
     async def _launch(self) -> _Running:
-        watched_by_guard, lifeline = os.pipe()
-        says_ready, tells_ready = os.pipe()
+        guard_end, lifeline = os.pipe()
+        ready_reader, ready_writer = os.pipe()
         try:
-            ready = await _reader_of(says_ready)
+            ready = await _reader_of(ready_reader)
             process = await asyncio.create_subprocess_exec(
                 *guarded_command(
-                    [*self._command, "--ready-fd", str(tells_ready)],
-                    lifeline=watched_by_guard,
-                    kept=[tells_ready],
+                    [*self._command, "--ready-fd", str(ready_writer)],
+                    lifeline=guard_end,
+                    kept=[ready_writer],
                     grace_sec=_ORPHAN_GRACE_SEC,
                 ),
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=STDOUT,
                 env=self._environ,
-                pass_fds=(watched_by_guard, tells_ready),
-                start_new_session=True,  # Ctrl-C is ours alone: we end everything in order
+                pass_fds=(guard_end, ready_writer),
+                start_new_session=True,  # Ctrl-C must reach the parent only: it stops everything in order
             )
         except BaseException:
             os.close(lifeline)
             raise
         finally:
-            os.close(watched_by_guard)
-            os.close(tells_ready)
+            os.close(guard_end)
+            os.close(ready_writer)
         output = asyncio.create_task(self._read_output(process), name=f"output-{self.name}")
         return _Running(process, lifeline, ready, output, time.monotonic())
 
@@ -151,8 +150,8 @@ class Child:
         if not line:
             code = await running.process.wait()
             await running.output
-            where = f"what it said is above and in {self._log_path}"
-            raise ChildFailed(f"The {self.name} could not start ({_how(code)}); {where}.")
+            where = f"its output is above and in {self._log_path}"
+            raise ChildFailed(f"The {self.name} could not start ({_exit_text(code)}); {where}.")
         facts: Facts = json.loads(line)
         return facts
 
@@ -172,8 +171,8 @@ class Child:
             self._on_line(self.name, line.decode(errors="replace"))
         log.flush()
 
-    async def _bury(self, running: _Running) -> None:
-        """Collect what is left of a program that has ended."""
+    async def _reap(self, running: _Running) -> None:
+        """Release the resources of a process that has exited."""
         await running.process.wait()
         await running.output
         os.close(running.lifeline)
@@ -187,5 +186,5 @@ async def _reader_of(descriptor: int) -> asyncio.StreamReader:
     return reader
 
 
-def _how(code: int) -> str:
+def _exit_text(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -1,41 +1,78 @@
-"""Where a command writes: results to the standard output, everything else to the standard error."""
+"""Output of a command: results go to the standard output, everything else to the standard error."""
 
+import json
 import os
 import re
 import sys
-from typing import Final
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Final, TypeVar
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.table import Table
 
-# All that could steer a terminal; a task may have printed it, and we show what tasks print.
+T = TypeVar("T")
+
+# Characters that can control a terminal; tasks may print them, and we show what tasks print.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def results() -> Console:
+class Output(StrEnum):
+    JSON = "json"
+    TABLE = "table"
+
+
+def stdout_console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def notes() -> Console:
+def stderr_console() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def say(line: str) -> None:
-    """One line for a person, which a script that reads the output does not see."""
+def output_form(output: Output | None) -> Output:
+    """The requested form; by default a table on a terminal, JSON otherwise."""
+    if output is not None:
+        return output
+    return Output.TABLE if stdout_console().is_terminal else Output.JSON
+
+
+def show(result: T, output: Output | None, view: Callable[[T], RenderableType]) -> None:
+    """Write a command's result to the standard output."""
+    console = stdout_console()
+    if output_form(output) is Output.TABLE:
+        console.print(view(result))
+    else:
+        console.file.write(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    console.file.flush()
+
+
+def print_note(line: str) -> None:
     typer.echo(printable(line), err=True)
 
 
-def tell_person(line: str) -> None:
-    """A line that only somebody who looks on wants; the log has the same for everybody else."""
+def print_note_on_terminal(line: str) -> None:
+    """A note that the log has as well, so that only a terminal needs it."""
     if sys.stderr.isatty():
-        say(line)
+        print_note(line)
+
+
+def pairs(rows: Iterable[tuple[str, RenderableType]]) -> Table:
+    """Names and values in two columns."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
 
 
 def discard_output() -> None:
-    """Give up what was not written yet: at its exit Python would try again, and complain again."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Drop unwritten output: Python would write it at its exit, and fail again."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
 
 
 def printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""How lists look on a terminal: runs, workers, dead letters, bulk operations."""
+"""Tables of runs, workers, dead letters, bulk operations and wheels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -7,10 +7,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pyoco_server.cli.options.moments import ago, duration, until
-from pyoco_server.cli.views.console import printable, results
-from pyoco_server.cli.views.question_views import waits_for_people
-from pyoco_server.cli.views.run_views import STATE_STYLES, state
+from pyoco_server.cli.options.time_formats import ago, duration, time_left
+from pyoco_server.cli.views.console import printable, stdout_console
+from pyoco_server.cli.views.run_views import STATE_STYLES, is_waiting_for_answer, state
 from pyoco_server.http_client.response_types import BulkOperation, Letter, RunItem, Wheel, WheelEvent, Worker
 from pyoco_server.records.models import RunStatus
 
@@ -20,7 +19,7 @@ Columns = Mapping[str, Callable[[Any], str | Text]]
 
 
 def worker_state(worker: Worker) -> Text:
-    """The state, and what was asked of the worker."""
+    """The state with the operator's marks."""
     shown = Text(printable(worker["state"]), style=WORKER_STYLES.get(worker["state"], "dim"))
     for mark in ("paused", "draining", "hidden"):
         if worker[mark]:
@@ -35,10 +34,10 @@ def _tasks(run: RunItem) -> str:
 
 def _error_or_question(run: RunItem) -> Text:
     message = run.get("wait_message")
-    if not waits_for_people(run) or message is None:
+    if not is_waiting_for_answer(run) or message is None:
         return _error(run["error"])
     deadline = run.get("wait_deadline_at")
-    left = "" if deadline is None else f" ({until(deadline)})"
+    left = "" if deadline is None else f" ({time_left(deadline)})"
     return Text(printable(" ".join(message.split()) + left), style=STATE_STYLES[RunStatus.WAITING_HUMAN])
 
 
@@ -47,7 +46,7 @@ def _shown_runs(worker: Worker) -> str:
     return printable(f"{first} and {len(others)} more" if others else first)
 
 
-def size_in_words(size: float) -> str:
+def format_size(size: float) -> str:
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -74,9 +73,9 @@ _WORKERS: Final[Columns] = {
     "State": worker_state,
     "Slots": lambda worker: f"{worker['slots_busy']}/{worker['slots']}",
     "Tags": lambda worker: printable(", ".join(worker["tags"])),
-    "Runs now": _shown_runs,
+    "Current runs": _shown_runs,
     "Last run": lambda worker: printable(worker["last_run_status"] or ""),
-    "Seen": lambda worker: ago(worker["last_seen_at"]),
+    "Last seen": lambda worker: ago(worker["last_seen_at"]),
     "Version": lambda worker: printable(worker["version"]),
 }
 _LETTERS: Final[Columns] = {
@@ -95,11 +94,11 @@ _OPERATIONS: Final[Columns] = {
     "Done": lambda operation: str(operation["done"]),
     "Skipped": lambda operation: str(operation["skipped"]),
     "Failed": lambda operation: str(operation["failed"]),
-    "Begun": lambda operation: ago(operation["created_at"]),
+    "Started": lambda operation: ago(operation["created_at"]),
 }
 _WHEELS: Final[Columns] = {
     "Wheel": lambda wheel: printable(wheel["name"]),
-    "Size": lambda wheel: size_in_words(wheel["size_bytes"]),
+    "Size": lambda wheel: format_size(wheel["size_bytes"]),
     "Tags": lambda wheel: printable(", ".join(wheel["tags"]) or "(all)"),
     "Uploaded": lambda wheel: ago(wheel["modified"]),
     "SHA-256": lambda wheel: (wheel["sha256_hex"] or "")[:12],
@@ -114,15 +113,15 @@ _WHEEL_EVENTS: Final[Columns] = {
         event["source"]["x_forwarded_for"] or event["source"]["remote_addr"] or ""
     ),
 }
-# What a terminal needs to have room for all columns.
+# The narrowest terminal that shows all columns.
 _WIDE: Final = 120
-# Columns that never break: ids are there to be copied.
-_WHOLE: Final = {
+# Columns that never wrap: ids must be easy to copy.
+_NO_WRAP: Final = {
     *("Run", "Operation", "Status", "State", "Took", "Tasks"),
-    *("When", "Changed", "Seen", "Begun", "Until"),
+    *("When", "Changed", "Last seen", "Started", "Deadline"),
 }
-# The column that gets what the others leave.
-_REST: Final = {"Error", "Error or question", "Question"}
+# Columns that take the remaining width.
+_FILL: Final = {"Error", "Error or question", "Question"}
 
 
 def runs_view(runs: Sequence[RunItem]) -> RenderableType:
@@ -130,7 +129,7 @@ def runs_view(runs: Sequence[RunItem]) -> RenderableType:
 
 
 def workers_view(workers: Sequence[Worker]) -> RenderableType:
-    return list_view(workers, _WORKERS, only_wide={"Runs now", "Last run", "Version"})
+    return list_view(workers, _WORKERS, only_wide={"Current runs", "Last run", "Version"})
 
 
 def letters_view(letters: Sequence[Letter]) -> RenderableType:
@@ -150,17 +149,17 @@ def wheel_events_view(events: Sequence[WheelEvent]) -> RenderableType:
 
 
 def list_view(items: Sequence[Any], columns: Columns, *, only_wide: set[str]) -> RenderableType:
-    """A table with a row for each; a narrow terminal has no room for the columns `only_wide`."""
+    """A table with a row per item; a narrow terminal omits the columns `only_wide`."""
     if not items:
         return Text("(none)", style="dim")
-    if results().width < _WIDE:
+    if stdout_console().width < _WIDE:
         columns = {name: cell for name, cell in columns.items() if name not in only_wide}
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=not _REST.isdisjoint(columns))
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=not _FILL.isdisjoint(columns))
     for name in columns:
-        if name in _REST:
+        if name in _FILL:
             table.add_column(name, overflow="ellipsis", no_wrap=True, ratio=1)
         else:
-            table.add_column(name, overflow="fold", no_wrap=name in _WHOLE)
+            table.add_column(name, overflow="fold", no_wrap=name in _NO_WRAP)
     for item in items:
         table.add_row(*(cell(item) for cell in columns.values()))
     return table

@@ -1,23 +1,20 @@
-"""How a run looks on a terminal, and as JSON."""
+"""Views of one run, its tasks and its open questions."""
 
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import StrEnum
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pyoco_server.cli.options.moments import duration, local_time
-from pyoco_server.cli.views.console import printable, results
-from pyoco_server.cli.views.question_views import questions_of, waits_for_people
-from pyoco_server.records.models import TERMINAL, Reason, RunStatus
+from pyoco_server.cli.options.time_formats import duration, local_time, time_left
+from pyoco_server.cli.views.console import pairs, printable
+from pyoco_server.records.models import TERMINAL, Reason, RunStatus, TaskStatus
 
-Answer = Mapping[str, Any]
-T = TypeVar("T")
+Json = Mapping[str, Any]
 
 STATE_STYLES: Final = {
     "PENDING": "dim",
@@ -30,74 +27,82 @@ STATE_STYLES: Final = {
     "CANCELLING": "yellow",
     "CANCELLED": "yellow",
 }
-_LONGEST_VALUE: Final = 300
-_LONGEST_LINE: Final = 120
-_PRINTED_LINES: Final = 3
-_MOST_OUTPUTS: Final = 5
-# A run says every second that it goes on; clocks of two machines may differ by some seconds.
-_SILENT_SEC: Final = 20.0
+OPEN_TASK_STATES: Final = frozenset({TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.WAITING})
+_MAX_VALUE_CHARACTERS: Final = 300
+_MAX_LINE_CHARACTERS: Final = 120
+_MAX_OUTPUT_LINES: Final = 3
+_MAX_RETURN_VALUES: Final = 5
+# The heartbeat of a run is a second; the clocks of two machines may differ by some seconds.
+_HEARTBEAT_LIMIT_SEC: Final = 20.0
 _EXCEPTION_LINE: Final = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?")
 
 
-class Output(StrEnum):
-    JSON = "json"
-    TABLE = "table"
+def is_waiting_for_answer(run: Mapping[str, Any]) -> bool:
+    return bool(run["status"] == RunStatus.WAITING_HUMAN)
 
 
-def chosen(output: Output | None) -> Output:
-    """The form that was asked for; without a wish, a person at a terminal gets a table, a script JSON."""
-    if output is not None:
-        return output
-    return Output.TABLE if results().is_terminal else Output.JSON
+def questions_of(run: Mapping[str, Any]) -> str:
+    """Two lines for each open wait."""
+    return "\n".join(NewQuestions().lines(run))
 
 
-def show(answer: T, output: Output | None, view: Callable[[T], RenderableType]) -> None:
-    """Write the answer in the chosen form."""
-    console = results()
-    if chosen(output) is Output.TABLE:
-        console.print(view(answer))
-    else:
-        console.file.write(json.dumps(answer, indent=2, ensure_ascii=False) + "\n")
-    console.file.flush()
+def deadline_text(deadline_at: float) -> str:
+    return f"until {local_time(deadline_at)}, {time_left(deadline_at)}"
 
 
-def accepted_view(answer: Answer) -> RenderableType:
-    return pairs([("run_id", answer["run_id"]), ("status", state(answer["status"]))])
+class NewQuestions:
+    """Reports each open wait of a followed run once."""
+
+    def __init__(self) -> None:
+        self._reported: set[str] = set()
+
+    def lines(self, run: Mapping[str, Any]) -> Iterator[str]:
+        """Two lines for each new open wait."""
+        waits = (run.get("open_waits") or []) if is_waiting_for_answer(run) else []
+        for wait in waits:
+            if wait["wait_id"] in self._reported:
+                continue
+            self._reported.add(wait["wait_id"])
+            which = run["run_id"] if len(waits) == 1 else f"--wait-id {wait['wait_id']}"
+            yield f"{wait['task']} asks: {wait['message']} ({deadline_text(wait['deadline_at'])})"
+            yield f"  answer with: pyoco-client resume {which}"
 
 
-def run_view(run: Answer) -> RenderableType:
-    """One run: what it is, how it goes, and its tasks."""
+def accepted_view(result: Json) -> RenderableType:
+    return pairs([("run_id", result["run_id"]), ("status", state(result["status"]))])
+
+
+def run_view(run: Json) -> RenderableType:
     details = pairs(_run_details(run))
     records = run.get("task_records") or {}
     return Group(details, Text(), tasks_table(run["tasks"], records)) if run["tasks"] else details
 
 
-def ended_run_view(run: Answer) -> RenderableType:
-    """A run that was waited for, with what its last tasks returned: mostly that is its result."""
+def ended_run_view(run: Json) -> RenderableType:
+    """An ended run with the return values of its last tasks."""
     parts: list[RenderableType] = [pairs(_run_details(run))]
-    records: Mapping[str, Answer] = run.get("task_records") or {}
+    records: Mapping[str, Json] = run.get("task_records") or {}
     if run["tasks"]:
         parts += [Text(), tasks_table(run["tasks"], {})]
     outputs = [(name, records[name].get("output")) for name in _last_tasks(records)]
     rows = [(f"{printable(name)} returned", _value(output)) for name, output in outputs if output is not None]
     if rows:
-        parts += [Text(), pairs(rows[-_MOST_OUTPUTS:])]
+        parts += [Text(), pairs(rows[-_MAX_RETURN_VALUES:])]
     return Group(*parts)
 
 
-def tasks_view(answer: Answer) -> RenderableType:
-    """The tasks of a run, with what is known of each."""
-    head = Text.assemble(f"{printable(answer['flow_name'])}  {answer['run_id']}  ", state(answer["status"]))
-    cut = Text("Some records were cut to fit (task_records_truncated).", style="yellow")
-    parts: list[RenderableType] = [head, Text(), tasks_table(answer["tasks"], answer["task_records"])]
-    return Group(*parts, cut) if answer["task_records_truncated"] else Group(*parts)
+def tasks_view(result: Json) -> RenderableType:
+    head = Text.assemble(f"{printable(result['flow_name'])}  {result['run_id']}  ", state(result["status"]))
+    cut = Text("Some records were shortened to fit (task_records_truncated).", style="yellow")
+    parts: list[RenderableType] = [head, Text(), tasks_table(result["tasks"], result["task_records"])]
+    return Group(*parts, cut) if result["task_records_truncated"] else Group(*parts)
 
 
-def tasks_table(tasks: Mapping[str, str], records: Mapping[str, Answer]) -> Table:
+def tasks_table(tasks: Mapping[str, str], records: Mapping[str, Json]) -> Table:
     table = Table("Task", "State", box=None, pad_edge=False, header_style="bold")
     if records:
         table.add_column("Took", justify="right")
-        table.add_column("Result | what it printed", overflow="fold")
+        table.add_column("Result / output", overflow="fold")
     for name, word in tasks.items():
         cells: list[RenderableType] = [printable(name), state(word)]
         if records:
@@ -111,7 +116,7 @@ def state(word: str) -> Text:
     return Text(printable(word), style=STATE_STYLES.get(word, ""))
 
 
-def _run_details(run: Answer) -> Iterator[tuple[str, RenderableType]]:
+def _run_details(run: Json) -> Iterator[tuple[str, RenderableType]]:
     yield "run_id", run["run_id"]
     yield "flow_name", printable(run["flow_name"])
     yield "status", state(run["status"])
@@ -119,7 +124,7 @@ def _run_details(run: Answer) -> Iterator[tuple[str, RenderableType]]:
         yield "rerun of", f"{run['origin_run_id']} (from {printable(run['rerun_task'] or run['rerun_mode'])})"
     if run.get("error"):
         yield "error", Text(printable(_shortened(run["error"])), style="red")
-    if waits_for_people(run):
+    if is_waiting_for_answer(run):
         yield "question", Text(printable(questions_of(run)), style=STATE_STYLES["WAITING_HUMAN"])
     if run["status"] == RunStatus.FAILED and run.get("reason") == Reason.HUMAN_TIMEOUT:
         yield "ask again with", f"pyoco-client retry {run['run_id']}"
@@ -134,37 +139,28 @@ def _run_details(run: Answer) -> Iterator[tuple[str, RenderableType]]:
         yield "took", duration((run.get("end_time") or time.time()) - run["start_time"])
 
 
-def pairs(rows: Iterable[tuple[str, RenderableType]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, value)
-    return table
-
-
-def _worker(run: Answer) -> Text:
-    """Who executes the run, and whether it still does; who executed it may be gone by now."""
+def _worker(run: Json) -> Text:
+    """The worker, with a warning when a run in progress may have lost it."""
     name = Text(printable(run["worker_id"]))
     if run["status"] in (*TERMINAL, RunStatus.PENDING, RunStatus.WAITING_HUMAN):
         return name
     silent_sec = time.time() - run.get("heartbeat_at", float("inf"))
     if run.get("worker_alive") is False:
         why = "not alive"
-    elif silent_sec > _SILENT_SEC:
-        why = f"no sign of life for {silent_sec:.0f} s"
+    elif silent_sec > _HEARTBEAT_LIMIT_SEC:
+        why = f"no heartbeat for {silent_sec:.0f} s"
     else:
         return name
-    return name.append(f" ({why}; the run waits to be taken over by another worker)", style="yellow")
+    return name.append(f" ({why}; the run waits for another worker)", style="yellow")
 
 
-def _last_tasks(records: Mapping[str, Answer]) -> list[str]:
-    """The tasks after whose end no other one began."""
+def _last_tasks(records: Mapping[str, Json]) -> list[str]:
+    """The tasks after whose end no other task started."""
     last_start = max((record.get("started_at") or 0.0 for record in records.values()), default=0.0)
     return [name for name, record in records.items() if (record.get("ended_at") or 0.0) >= last_start]
 
 
-def _result(record: Answer) -> Text:
+def _result(record: Json) -> Text:
     error = _error(record)
     shown = Text(printable(_shortened(error)), style="red") if error else Text(_value(record.get("output")))
     for line in _printed(record):
@@ -172,11 +168,11 @@ def _result(record: Answer) -> Text:
     return shown
 
 
-def _error(record: Answer) -> str:
-    """The error with the type of its exception, which the record has in its traceback only."""
+def _error(record: Json) -> str:
+    """The error with its exception type, which only the traceback has."""
     error = record.get("error")
     trace = record.get("traceback")
-    if error is None or not isinstance(trace, str):  # a long traceback may have been cut
+    if error is None or not isinstance(trace, str):  # a long traceback may have been dropped
         return error or ""
     first_line = error.partition("\n")[0]
     for line in reversed(trace.splitlines()):
@@ -186,21 +182,23 @@ def _error(record: Answer) -> str:
     return str(error)
 
 
-def _printed(record: Answer) -> list[str]:
-    """The end of what the task wrote to its standard output."""
+def _printed(record: Json) -> list[str]:
+    """The last lines of the task's standard output."""
     stdout = record.get("stdout")
-    if not isinstance(stdout, str):  # nothing, or too much to be kept
+    if not isinstance(stdout, str):  # none, or too large to be stored
         return []
     lines = [line for line in stdout.splitlines() if line.strip()]
-    omitted = ["…"] if len(lines) > _PRINTED_LINES else []
-    return omitted + [printable(_shortened(line, _LONGEST_LINE)) for line in lines[-_PRINTED_LINES:]]
+    omitted = ["…"] if len(lines) > _MAX_OUTPUT_LINES else []
+    return omitted + [
+        printable(_shortened(line, _MAX_LINE_CHARACTERS)) for line in lines[-_MAX_OUTPUT_LINES:]
+    ]
 
 
 def _value(value: object) -> str:
     return "" if value is None else printable(_shortened(json.dumps(value, ensure_ascii=False)))
 
 
-def _shortened(text: str, limit: int = _LONGEST_VALUE) -> str:
+def _shortened(text: str, limit: int = _MAX_VALUE_CHARACTERS) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
 
 

@@ -1,4 +1,4 @@
-"""How waits for people look on a terminal: in a list, in their run, and alone before they are answered."""
+"""Views of waits: a table, one wait with its history, and a question before it is answered."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,10 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from pyoco_server.cli.options.moments import ago, local_time, until
-from pyoco_server.cli.views.console import printable
+from pyoco_server.cli.options.time_formats import ago, local_time, time_left
+from pyoco_server.cli.views.console import pairs, printable
 from pyoco_server.cli.views.list_views import Columns, list_view
-from pyoco_server.cli.views.question_views import deadline_text
-from pyoco_server.cli.views.run_views import pairs, state
+from pyoco_server.cli.views.run_views import deadline_text, state
 from pyoco_server.http_client.response_types import Actor, Wait, WaitItem
 
 _WAITS: Final[Columns] = {
@@ -20,18 +19,20 @@ _WAITS: Final[Columns] = {
     "State": lambda wait: state(wait["state"]),
     "Flow": lambda wait: printable(wait["flow_name"]),
     "Task": lambda wait: printable(wait["task"]),
-    "For": lambda wait: printable(", ".join(wait["assignees"])),
-    "Until": lambda wait: until(wait["deadline_at"]) if wait["state"] == "open" else ago(wait["decided_at"]),
+    "Assignees": lambda wait: printable(", ".join(wait["assignees"])),
+    "Deadline": lambda wait: (
+        time_left(wait["deadline_at"]) if wait["state"] == "open" else ago(wait["decided_at"])
+    ),
     "Question": lambda wait: printable(" ".join(wait["message"].split())),
 }
 
 
 def waits_view(waits: Sequence[WaitItem]) -> RenderableType:
-    return list_view(waits, _WAITS, only_wide={"State", "Flow", "For"})
+    return list_view(waits, _WAITS, only_wide={"State", "Flow", "Assignees"})
 
 
 def question_view(wait: Wait) -> RenderableType:
-    """A wait before it is answered: what is asked, by whom, and what is proposed."""
+    """A wait before it is answered."""
     place = f"{wait['flow_name']} / {wait['task']}, run {wait['run_id']}"
     parts: list[RenderableType] = [
         Text(printable(wait["message"]), style="bold"),
@@ -43,14 +44,13 @@ def question_view(wait: Wait) -> RenderableType:
 
 
 def wait_view(wait: Wait) -> RenderableType:
-    """A wait and what became of it."""
     return pairs(_details(wait))
 
 
 def decided_text(wait: WaitItem) -> str:
-    """What became of a wait, in a sentence."""
+    """The outcome of a wait as a clause."""
     when = "" if wait["decided_at"] is None else f" at {local_time(wait['decided_at'])}"
-    who = _name_of(wait["decided_by"])
+    who = _actor_name(wait["decided_by"])
     how = f" ({wait['decision']})" if wait["decision"] else ""
     return f"the wait is {wait['state']}{how}{when}{f' by {who}' if who else ''}"
 
@@ -62,9 +62,9 @@ def _details(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
     yield "question", printable(wait["message"])
     yield "state", state(wait["state"])
     yield "asked", local_time(wait["created_at"])
-    yield "until", local_time(wait["deadline_at"])
+    yield "deadline", local_time(wait["deadline_at"])
     if wait["assignees"]:
-        yield "for", printable(", ".join(wait["assignees"]))
+        yield "assignees", printable(", ".join(wait["assignees"]))
     if wait["proposal_digest"] is not None:
         yield "proposed", _json(wait.get("proposal"))
     if wait.get("schema") is not None:
@@ -76,7 +76,7 @@ def _details(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
         if wait.get("note"):
             yield "note", printable(wait["note"] or "")
     for event in wait.get("events", []):
-        who = _name_of(event.get("actor"))
+        who = _actor_name(event.get("actor"))
         why = f": {event['why']}" if event.get("why") else ""
         yield (
             "history",
@@ -84,7 +84,7 @@ def _details(wait: Wait) -> Iterator[tuple[str, RenderableType]]:
         )
 
 
-def _name_of(actor: Actor | None) -> str:
+def _actor_name(actor: Actor | None) -> str:
     known = actor or {}
     return known.get("name") or known.get("api_key_id") or known.get("ip") or ""
 

@@ -1,4 +1,4 @@
-"""Moments as people write them on a command line, and read them in a table."""
+"""Times and durations: how they are written on a command line and shown in a table."""
 
 import re
 import time
@@ -12,7 +12,7 @@ _AGE: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _UNIX: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
-def moment(text: str) -> float:
+def parse_time(text: str) -> float:
     """Unix seconds from `2h` (two hours ago), a date with or without its time, or unix seconds."""
     if age := _AGE.fullmatch(text):
         return time.time() - float(age[1]) * _UNITS[age[2]]
@@ -22,36 +22,35 @@ def moment(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"{text!r}: wanted an age such as 30m, 2h or 7d, a time such as 2026-01-31T09:00, or unix seconds"
+            f"{text!r}: expected an age such as 30m, 2h or 7d, a time such as 2026-01-31T09:00, "
+            "or unix seconds"
         ) from None
 
 
-def span(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Seconds from `90s`, `30m`, `2h` or `7d`."""
     length = _AGE.fullmatch(text)
     if length is None:
-        raise typer.BadParameter(f"{text!r}: wanted a length of time such as 30m, 2h or 90d")
+        raise typer.BadParameter(f"{text!r}: expected a duration such as 30m, 2h or 90d")
     return float(length[1]) * _UNITS[length[2]]
 
 
 def ago(unix_seconds: float | None, now: float | None = None) -> str:
-    """How long that is ago, in one unit."""
     if unix_seconds is None:
         return ""
-    seconds = max(0.0, (time.time() if now is None else now) - unix_seconds)
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f}{unit} ago"
-    return f"{seconds:.0f}s ago"
+    return f"{_one_unit((time.time() if now is None else now) - unix_seconds)} ago"
 
 
-def until(unix_seconds: float, now: float | None = None) -> str:
-    """How long there is time until then, in one unit."""
+def time_left(unix_seconds: float, now: float | None = None) -> str:
     seconds = unix_seconds - (time.time() if now is None else now)
+    return f"{_one_unit(seconds)} left" if seconds > 0 else "time is up"
+
+
+def _one_unit(seconds: float) -> str:
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * length:
-            return f"{seconds / length:.0f}{unit} left"
-    return f"{seconds:.0f}s left" if seconds > 0 else "time is up"
+            return f"{seconds / length:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"
 
 
 def duration(seconds: float | None) -> str:

@@ -1,0 +1,160 @@
+"""`pyoco-client` commands on one run: get, tasks, explain, cancel, rerun, retry."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from pyoco_server.cli.commands.run_waiting import check_wait_limit, finish_submit, wait_for_end
+from pyoco_server.cli.options.client_options import (
+    OutputForm,
+    RepeatKey,
+    RunId,
+    RunIdArgument,
+    RunIdOption,
+    Wait,
+    WaitLimit,
+    client_command,
+    required_run_id,
+)
+from pyoco_server.cli.options.shared_options import sendable_text
+from pyoco_server.cli.views.console import Output, output_form, print_note, printable, show
+from pyoco_server.cli.views.run_views import run_view, tasks_view
+from pyoco_server.errors import InvalidCliArgument
+from pyoco_server.http_client import GatewayUnreachable, PyocoHttpClient, PyocoHttpError
+from pyoco_server.http_client.response_types import Explanation, Finding
+from pyoco_server.records.models import TERMINAL, RerunMode
+
+
+class Start(StrEnum):
+    START = "start"
+    FAILED = "failed"
+
+
+From = Annotated[
+    Start | None,
+    typer.Option(
+        "--from",
+        help="start (default): execute every task; failed: only tasks that failed or never ran.",
+        metavar="WHERE",
+        show_default=False,
+    ),
+]
+CancelReason = Annotated[
+    str | None, typer.Option(help="Reason, recorded with the run.", metavar="TEXT", parser=sendable_text)
+]
+
+
+@client_command("pyoco-client get --run-id $RUN_ID", "pyoco-client get --run-id $RUN_ID --include records")
+def get(
+    client: PyocoHttpClient,
+    *,
+    run_id: RunId,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Extra parts to include: records, full or all; repeatable.",
+            metavar="WHAT",
+            parser=sendable_text,
+            autocompletion=lambda: ["records", "full", "all"],
+        ),
+    ] = None,
+    output: OutputForm = None,
+) -> None:
+    run = client.get_run(run_id, include or ())
+    why = None
+    if output_form(output) is Output.TABLE and run["status"] not in TERMINAL:
+        try:
+            why = client.explain(run_id)
+        except (GatewayUnreachable, PyocoHttpError) as error:
+            print_note(f"Cannot show why the run has not ended: {error}")
+    show(
+        run, output, lambda run: Group(run_view(run), Text(), explanation_view(why)) if why else run_view(run)
+    )
+
+
+@client_command("pyoco-client tasks --run-id $RUN_ID")
+def tasks(client: PyocoHttpClient, *, run_id: RunId, output: OutputForm = None) -> None:
+    show(client.get_tasks(run_id), output, tasks_view)
+
+
+@client_command("pyoco-client explain --run-id $RUN_ID")
+def explain(client: PyocoHttpClient, *, run_id: RunId, output: OutputForm = None) -> None:
+    show(client.explain(run_id), output, explanation_view)
+
+
+@client_command(
+    "pyoco-client cancel --run-id $RUN_ID",
+    'pyoco-client cancel --run-id $RUN_ID --reason "wrong input" --wait',
+)
+def cancel(
+    client: PyocoHttpClient,
+    *,
+    run_id: RunId,
+    reason: CancelReason = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the run ends; exit 0 once it has ended.", metavar="")
+    ] = False,
+    timeout_sec: WaitLimit = None,
+    output: OutputForm = None,
+) -> None:
+    check_wait_limit(wait, timeout_sec)
+    run = client.cancel_run(run_id, reason)
+    show(wait_for_end(client, run_id, timeout_sec) if wait else run, output, run_view)
+
+
+@client_command(
+    "pyoco-client rerun --run-id $RUN_ID",
+    "pyoco-client rerun --run-id $RUN_ID --from failed --wait",
+    "pyoco-client rerun --run-id $RUN_ID --task load",
+)
+def rerun(
+    client: PyocoHttpClient,
+    *,
+    run_id: RunId,
+    start: From = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="Execute this task and its downstream tasks only.", metavar="NAME", parser=sendable_text
+        ),
+    ] = None,
+    idempotency_key: RepeatKey = None,
+    wait: Wait = False,
+    timeout_sec: WaitLimit = None,
+    output: OutputForm = None,
+) -> None:
+    if start is not None and task is not None:
+        raise InvalidCliArgument("use either --from or --task, not both")
+    check_wait_limit(wait, timeout_sec)
+    mode = RerunMode.TASK if task is not None else start or RerunMode.START
+    accepted = client.rerun(run_id, mode, task, idempotency_key=idempotency_key)
+    finish_submit(client, accepted, wait=wait, timeout_sec=timeout_sec, output=output)
+
+
+@client_command("pyoco-client retry $RUN_ID")
+def retry(
+    client: PyocoHttpClient,
+    run: RunIdArgument = None,
+    *,
+    run_id: RunIdOption = None,
+    output: OutputForm = None,
+) -> None:
+    show(client.retry(required_run_id(run, run_id)), output, run_view)
+
+
+def explanation_view(explanation: Explanation) -> RenderableType:
+    return Group(*(part for finding in explanation["findings"] for part in _finding_parts(finding)))
+
+
+def _finding_parts(finding: Finding) -> Iterator[RenderableType]:
+    yield Text.assemble((printable(finding["message"]), "bold"), (f"  [{printable(finding['code'])}]", "dim"))
+    yield Padding(Text(printable(finding["next"]["by_itself"])), (0, 0, 0, 2))
+    for action in finding["next"]["actions"]:
+        how = action["command"] or action["request"] or ""
+        text = Text.assemble("- ", printable(action["text"]), ": " if how else "", (printable(how), "cyan"))
+        yield Padding(text, (0, 0, 0, 2))

@@ -1,0 +1,140 @@
+"""A group of commands that imports a command's module when the command is called.
+
+A program's table of commands has their names and one-line helps, so that `--help`, `--version` and the
+completion of command names import none of them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+_EXAMPLES: Final = "\b\nExamples:\n"
+_INDENT: Final = "  "
+_EPILOG: Final = "command_epilog"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    help: str
+    target: str  # "module:function"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    help: str
+    examples: tuple[str, ...]
+    commands: Mapping[str, Command]
+
+
+Table = Mapping[str, Command | Group]
+
+
+def new_app(*, add_completion: bool = False, **settings: Any) -> typer.Typer:
+    """A Typer app with the settings that all our programs share."""
+    return typer.Typer(
+        add_completion=add_completion,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # importing rich takes longer than everything else that --help does
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+        **settings,
+    )
+
+
+def new_lazy_app(table: Table, *, help: str, examples: tuple[str, ...], **settings: Any) -> typer.Typer:
+    return new_app(cls=lazy_group(table), help=help, epilog=epilog(*examples), **settings)
+
+
+def epilog(*examples: str) -> str:
+    """The end of a command's help. A usage error of the command shows the first example."""
+    return _EXAMPLES + "\n".join(_INDENT + line for line in examples)
+
+
+def examples_in(epilog: str | None) -> list[str]:
+    return [line.strip() for line in (epilog or "").removeprefix(_EXAMPLES).splitlines()]
+
+
+def examples(*lines: str) -> Callable[[Function], Function]:
+    """Give a command of a table its examples."""
+
+    def add(function: Function) -> Function:
+        setattr(function, _EPILOG, epilog(*lines))
+        return function
+
+    return add
+
+
+def lazy_group(table: Table) -> type[TyperGroup]:
+    class LazyGroup(TyperGroup):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            self.commands = _LoadedCommands(table)
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            if not args and not ctx.resilient_parsing:
+                typer.echo(ctx.get_help(), err=True)
+                raise typer.Exit(1)
+            return super().parse_args(ctx, args)
+
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(table)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+            """A command without its options, which is enough to list it."""
+            row = table.get(cmd_name)
+            return None if row is None else TyperCommand(cmd_name, help=row.help)
+
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            """As Click does it, but with the whole help of each command."""
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, row.help) for name, row in table.items()])
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+            name, listed, rest = super().resolve_command(ctx, args)
+            return name, listed and self.commands[name or ""], rest
+
+    return LazyGroup
+
+
+class _LoadedCommands(MutableMapping[str, Any]):
+    """The commands by name; reading one imports its module."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _load(name, self._table[name])
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+
+def _load(name: str, row: Command | Group) -> Any:
+    if isinstance(row, Group):
+        return get_group(new_lazy_app(row.commands, name=name, help=row.help, examples=row.examples))
+    module, _, function_name = row.target.partition(":")
+    function = getattr(import_module(module), function_name)
+    app = new_app()
+    app.command(name, help=row.help, epilog=getattr(function, _EPILOG))(function)
+    return get_command(app)

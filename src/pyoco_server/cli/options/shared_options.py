@@ -1,0 +1,95 @@
+"""Options and parsers of several programs. Importing this module is cheap: it starts every program."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, TypeVar
+
+import typer
+
+from pyoco_server.errors import shortened
+
+Word = TypeVar("Word", bound=StrEnum)
+
+Server = Annotated[
+    str | None,
+    typer.Option(
+        help="Gateway address (env: PYOCO_SERVER; default: http://127.0.0.1:8000).",
+        metavar="URL",
+        show_default=False,
+    ),
+]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        help="API key, if the gateway requires one (env: PYOCO_API_KEY).", metavar="KEY", show_default=False
+    ),
+]
+NatsUrl = Annotated[
+    str | None,
+    typer.Option(
+        help="NATS server (env: PYOCO_NATS_URL; default: nats://127.0.0.1:4222).",
+        metavar="URL",
+        show_default=False,
+    ),
+]
+ReadyFd = Annotated[
+    int | None,
+    typer.Option(
+        help="Write one line of JSON to this file descriptor when ready; for supervising programs.",
+        metavar="FD",
+        min=3,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAddress:
+    """The options before the subcommand; the same options after it take precedence."""
+
+    server: str | None = None
+    api_key: str | None = None
+
+
+def sendable_text(text: str) -> str:
+    """The text itself; a usage error when it is not UTF-8, which command line arguments may not be."""
+    require_sendable(text)
+    return text
+
+
+def require_sendable(value: object) -> None:
+    """Reject a value that cannot be written as JSON in UTF-8."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter(f"{shortened(value)} is not UTF-8 text") from None
+    except RecursionError:
+        raise typer.BadParameter("the value is nested too deeply") from None
+
+
+def one_of(words: type[Word], normalize: Callable[[str], str] = str.upper) -> Callable[[str], Word]:
+    def parse(text: str) -> Word:
+        try:
+            return words(normalize(text))
+        except ValueError:
+            raise typer.BadParameter(f"{text!r}: expected one of {', '.join(words)}") from None
+
+    return parse
+
+
+def comma_separated(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def checked_tag(tag: str) -> str:
+    from pyoco_server.records.models import TAG_PATTERN, TAG_EXPECTED  # noqa: PLC0415 - imports msgspec
+
+    if not re.fullmatch(TAG_PATTERN, tag):
+        raise typer.BadParameter(f"{tag!r}: {TAG_EXPECTED}")
+    return tag
+
+
+def checked_tags(tags: str) -> str:
+    return ",".join(checked_tag(tag) for tag in comma_separated(tags))
