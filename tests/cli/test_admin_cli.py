@@ -18,7 +18,7 @@ from tests.support.running.gateway import running_gateway
 from tests.support.terminal import on_terminal
 from tests.support.waiting import eventually_sync
 
-ONCE = "This is the only time that the key is shown."
+ONCE = "The key is shown only this once."
 
 
 def admin(nats_url: str, *words: str, pepper: str = "") -> Any:
@@ -118,11 +118,11 @@ def test_on_a_terminal_there_are_tables_and_the_key_is_on_one_line(nats_url: str
         (["revoke", "--key-id", "0" * 16], "--key-id='0000000000000000': there is no such API key"),
         (["rotate", "--key-id", "0" * 16], "there is no such API key"),
         (["create", "--tenant", "a.b"], "'a.b': expected 1 to 64 letters"),
-        (["create", "--tenant", "a", "--scopes", "raed"], "scope='raed': expected one of submit, read"),
-        (["create", "--tenant", "a", "--expires-in", "soon"], "'soon': wanted a length of time such as 30m"),
-        (["create", "--tenant", "a", "--scopes", ""], "'' names no scope; wanted some of submit, read"),
-        (["create", "--tenant", "a", "--scopes", " , "], "' , ' names no scope; wanted some of submit, read"),
-        (["create", "--tenant", "a", "--expires-in", "0s"], "'0s': the key would never be good"),
+        (["create", "--tenant", "a", "--scopes", "raed"], "scope='raed': wanted one of submit, read"),
+        (["create", "--tenant", "a", "--expires-in", "soon"], "'soon': expected a duration such as 30m"),
+        (["create", "--tenant", "a", "--scopes", ""], "'' names no scope; expected some of submit, read"),
+        (["create", "--tenant", "a", "--scopes", " , "], "' , ' names no scope; expected some of submit, read"),
+        (["create", "--tenant", "a", "--expires-in", "0s"], "'0s': the lifetime must be longer than 0"),
         (["create"], "Missing option '--tenant'"),
     ],
 )

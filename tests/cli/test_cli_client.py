@@ -171,7 +171,7 @@ def test_a_result_that_cannot_be_fetched_does_not_fail_a_completed_run() -> None
         done = call_client(*submit, "--server", url)
     assert done.returncode == 0, done.stderr
     assert "COMPLETED" in done.stdout
-    assert "What the tasks returned cannot be shown: ERR-PYOCO-0003" in done.stderr
+    assert "Cannot show what the tasks returned: ERR-PYOCO-0003" in done.stderr
 
 
 def test_wait_gives_up_at_its_limit(server: str) -> None:
@@ -187,7 +187,7 @@ def test_ctrl_c_ends_a_wait_with_130_and_leaves_the_run_alone(server: str) -> No
         program.writes("Submitted run")
         program.send(signal.SIGINT)
         assert program.end() == 130
-    assert "the run goes on: pyoco-client get --run-id" in program.stderr
+    assert "the run continues: pyoco-client get --run-id" in program.stderr
     assert "Traceback" not in program.stderr
 
 
@@ -257,7 +257,7 @@ def test_an_output_that_cannot_be_written_is_said_in_one_line(server: str, ended
     ):
         with open("/dev/full", "w") as full:
             code, stderr = writing_to(full, server, *arguments)
-        assert (code, stderr) == (1, "Input or output failed: No space left on device\n")
+        assert (code, stderr) == (1, "I/O error: No space left on device\n")
 
 
 def test_a_reader_who_leaves_early_is_no_failure_to_speak_of(server: str, ended_run: str) -> None:

@@ -73,7 +73,7 @@ def test_a_rerun_from_what_failed_or_from_a_task_says_so(server: str, ended_run:
     [
         (("--task", "stroe"), "task='stroe': the run has no such task. Did you mean 'store'?"),
         (("--from", "failed"), "nothing failed in this run"),
-        (("--from", "failed", "--task", "store"), "leave one of them out"),
+        (("--from", "failed", "--task", "store"), "use either --from or --task"),
         (("--from", "task"), "'task' is not one of 'start', 'failed'"),
         (("--timeout-sec", "3"), "add --wait"),
     ],
@@ -124,14 +124,14 @@ def test_a_submit_carries_a_limit_and_a_key(server: str, command: str, tmp_path:
 def test_a_limit_that_is_none_is_a_usage_error(limit: str) -> None:
     done = call_client("submit", "--flow-name", "noop", "--run-timeout-sec", limit)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"'{limit}': wanted seconds, more than 0 and at most 2592000" in done.stderr
+    assert f"'{limit}': expected seconds, more than 0 and at most 2592000" in done.stderr
 
 
 @pytest.mark.parametrize("key", ["", "a b", "ключ", "x" * 256])
 def test_a_key_that_is_none_is_a_usage_error(key: str) -> None:
     done = call_client("submit", "--flow-name", "noop", "--idempotency-key", key)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "wanted 1 to 255 visible ASCII characters" in done.stderr
+    assert "expected 1 to 255 visible ASCII characters" in done.stderr
 
 
 def test_a_submit_without_a_key_sends_none() -> None:

@@ -79,7 +79,7 @@ def test_it_starts_without_nats_and_says_that_it_waits() -> None:
 def test_a_busy_port_is_exit_code_1_with_the_reason(taken_port: int) -> None:
     done = run_command(SERVER, "up", "--port", str(taken_port), *NO_NATS)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"port {taken_port} of 127.0.0.1 is used by another program" in done.stderr
+    assert f"port {taken_port} of 127.0.0.1 is in use by another program" in done.stderr
     assert "--port" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -100,7 +100,7 @@ def test_with_nats_bootstrap_nats_starts_first_and_ends_last(tmp_path: Path) -> 
         (nats,) = nats_servers(data)
         program.send(signal.SIGTERM)
         assert program.end() == 0
-    assert f"keeps its data in {data}" in program.stderr
+    assert f"with its data in {data}" in program.stderr
     assert not is_alive(nats)
     assert not [line for line in log_lines(program.stdout) if line["level"] != "INFO"], (
         "the gateway lost NATS"
@@ -117,7 +117,7 @@ def test_with_nats_bootstrap_nats_starts_first_and_ends_last(tmp_path: Path) -> 
 def test_with_nats_bootstrap_the_data_is_below_the_working_directory(tmp_path: Path) -> None:
     arguments = ("--with-nats-bootstrap", "--nats-port", str(port_to_keep()))
     with running(SERVER, "up", "--port", "0", *arguments, cwd=tmp_path) as (program, _):
-        told = f"keeps its data in {tmp_path / '.pyoco' / 'nats'}"
+        told = f"with its data in {tmp_path / '.pyoco' / 'nats'}"
         program.writes(told)
         assert told in program.stderr
 
@@ -126,8 +126,8 @@ def test_with_nats_bootstrap_nats_is_where_workers_look_for_it(tmp_path: Path) -
     url = f"nats://127.0.0.1:{port_to_keep()}"
     arguments = ("up", "--port", "0", "--with-nats-bootstrap")
     with running(SERVER, *arguments, cwd=tmp_path, PYOCO_NATS_URL=url) as (program, _):
-        program.writes(f"NATS runs at {url} ")
-        assert f"NATS runs at {url} " in program.stderr
+        program.writes(f"NATS is running at {url},")
+        assert f"NATS is running at {url}," in program.stderr
 
 
 def test_a_busy_nats_port_is_exit_code_1_with_the_reason(tmp_path: Path, taken_port: int) -> None:
@@ -163,7 +163,8 @@ from pyoco_server.cli.server import up_command as up
 up.EmbeddedNats = functools.partial(up.EmbeddedNats, start_timeout_sec=0.5)
 from pyoco_server.cli.entry import exit_code_of
 from pyoco_server.cli.server.server_command import app
-sys.exit(exit_code_of(app, "pyoco-server", ["up", "--port", "0", "--with-nats-bootstrap", "--nats-port", "{port_to_keep()}"]))
+options = ["--port", "0", "--with-nats-bootstrap", "--nats-port", "{port_to_keep()}"]
+sys.exit(exit_code_of(app, "pyoco-server", ["up", *options]))
 """
     return subprocess.run(
         [sys.executable, "-c", script],

@@ -133,9 +133,9 @@ def test_a_person_gets_a_table_and_the_command_to_answer(account: Account) -> No
     asked = account.ask({"message": "Is it\nright?", "timeout_sec": 7300.0}, flow_name="tabled")
     whole = account.client("waits", "--flow", "tabled", "--output", "table")
     assert f"{asked.run_id}  approve  2h left   Is it right?" in whole.stdout
-    assert "There are more" not in whole.stderr
+    assert "More waits exist" not in whole.stderr
     done = account.client("waits", "--flow", "tabled", "--output", "table", "--limit", "1")
-    assert "There are more: --all" in done.stderr
+    assert "More waits exist: use --all" in done.stderr
     assert "Answer with: pyoco-client resume RUN_ID" in done.stderr
     wide = account.client("waits", "--flow", "tabled", "--output", "table", columns="160")
     assert "tabled" in wide.stdout
@@ -389,7 +389,7 @@ def test_somebody_else_was_faster(account: Account) -> None:
         account.answered(asked.run_id, "--json", '{"amount": 1}')
         types(terminal, ("What now?", ""))
         assert terminal.end() == 1
-    assert "Your answer was not taken. It was:" in terminal.text
+    assert "Your answer was not accepted. You sent:" in terminal.text
     assert "it was answered by" in terminal.text
     assert account.wait(asked.wait_id)["payload"] == {"amount": 1}
 
@@ -403,15 +403,15 @@ def test_the_deadline_passes_while_a_form_is_open(account: Account) -> None:
         terminal.type(b"\n")
         assert terminal.end() == 1
     assert "ERR-PYOCO-0037" in terminal.text
-    assert '"fine"' in terminal.text.partition("Your answer was not taken. It was:")[2]
+    assert '"fine"' in terminal.text.partition("Your answer was not accepted. You sent:")[2]
 
 
 def test_who_leaves_the_form_sends_nothing(account: Account) -> None:
     asked = account.ask()
     with at(account, "resume", asked.run_id) as terminal:
-        types(terminal, ("answer (JSON, or text)", "fine"), ("What now?", "leave without an answer"))
+        types(terminal, ("answer (JSON, or text)", "fine"), ("What now?", "quit without an answer"))
         assert terminal.end() == 1
-    assert "Nothing was sent; the run goes on waiting." in terminal.text
+    assert "Nothing was sent; the run is still waiting." in terminal.text
     with at(account, "resume", asked.run_id) as terminal:
         terminal.shows("answer (JSON, or text)")
         terminal.type(CTRL_C)
@@ -424,30 +424,30 @@ def test_a_run_that_asks_nothing_is_told_at_a_terminal(account: Account) -> None
         run_id = client.submit_run("noop", tag="nobody")["run_id"]
     with at(account, "resume", run_id) as terminal:
         assert terminal.end() == 1
-    assert "The run is PENDING; it waits for nobody's answer." in terminal.text
+    assert "The run is PENDING; no answer is expected." in terminal.text
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("resume", NO_RUN), "the standard input is no terminal; give the answer with --json"),
-        (("resume", "--json", "1"), "which run? Give its RUN_ID"),
-        (("resume", "x", "--json", "1"), "'x': wanted the id of a run"),
-        (("resume", NO_RUN, "--wait-id", "x"), "'x': wanted the id of a wait"),
-        (("resume", NO_RUN, "--run-id", NO_RUN.replace("8", "9"), "--json", "1"), "name two runs"),
-        (("resume", NO_RUN.replace("8", "9"), "--wait-id", NO_WAIT, "--json", "1"), "is no wait of the run"),
+        (("resume", NO_RUN), "standard input is not a terminal; give the answer with --json"),
+        (("resume", "--json", "1"), "RUN_ID is missing"),
+        (("resume", "x", "--json", "1"), "'x': expected a run id"),
+        (("resume", NO_RUN, "--wait-id", "x"), "'x': expected a wait id"),
+        (("resume", NO_RUN, "--run-id", NO_RUN.replace("8", "9"), "--json", "1"), "differ; use one of them"),
+        (("resume", NO_RUN.replace("8", "9"), "--wait-id", NO_WAIT, "--json", "1"), "is not a wait of the run"),
         (("resume", NO_RUN, "--json", "{"), "--json: '{' is not JSON"),
         (("resume", NO_RUN, "--json", "NaN"), "NaN is not a JSON value"),
         (("resume", NO_RUN, "--json", "@none.json"), "--json: cannot read none.json: No such file"),
         (("resume", NO_RUN, "--decision", "maybe"), "'maybe' is not one of 'approved'"),
         (("resume", NO_RUN, "--decision", "edited"), "--decision edited needs the replacement: add --json"),
         (("resume", NO_RUN, "--decision", "approved", "--json", "1"), "takes no --json"),
-        (("resume", NO_RUN, "--json", "1", "--digest", "x"), "add --decision, or leave it out"),
-        (("retry",), "which run? Give its RUN_ID"),
-        (("waits", "--state", "done"), "'done': wanted one of open, answered, expired, cancelled"),
-        (("waits", "--all", "--limit", "1"), "--all has no limit"),
-        (("waits", "--watch", "--flow", "x"), "leave the rest out"),
-        (("waits", "--watch", "--wait-id", NO_WAIT), "leave the rest out"),
+        (("resume", NO_RUN, "--json", "1", "--digest", "x"), "--digest needs --decision"),
+        (("retry",), "RUN_ID is missing"),
+        (("waits", "--state", "done"), "'done': expected one of open, answered, expired, cancelled"),
+        (("waits", "--all", "--limit", "1"), "use either --limit or --all"),
+        (("waits", "--watch", "--flow", "x"), "not several of them"),
+        (("waits", "--watch", "--wait-id", NO_WAIT), "not several of them"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_is_explained(arguments: tuple[str, ...], complaint: str) -> None:

@@ -98,7 +98,7 @@ def test_ctrl_c_is_130(server: str, client: PyocoHttpClient) -> None:
         program.writes("run PENDING")
         program.send(signal.SIGINT)
         assert program.end() == 130
-    assert "the run goes on: pyoco-client get --run-id" in program.stderr
+    assert "the run continues: pyoco-client get --run-id" in program.stderr
     assert "Traceback" not in program.stderr
 
 
@@ -138,7 +138,7 @@ def test_a_person_reads_why_a_run_waits_and_leaves_with_ctrl_c(server: str, clie
         terminal.shows("the tag 'nobody'")
         terminal.type(CTRL_C)
         assert terminal.end() == 130
-    assert "the run goes on" in terminal.text
+    assert "the run continues" in terminal.text
     assert "Traceback" not in terminal.text
 
 

@@ -153,6 +153,6 @@ def test_a_person_sees_how_far_an_upload_is(server: str, tmp_path: Path) -> None
     file = wheel_file(tmp_path, "large", files={"data.bin": bytes(3_000_000), "noise.py": "x = 1\n"})
     command = [sys.executable, "-m", CLIENT, "wheel-upload", "--wheel-file", str(file)]
     with on_terminal(command, PYOCO_SERVER=server) as screen:
-        screen.shows("The gateway checks it")
+        screen.shows("Checking on the gateway")
         assert screen.end() == 0
         assert file.name in screen.text

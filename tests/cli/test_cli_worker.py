@@ -100,7 +100,7 @@ def test_a_flow_file_that_cannot_be_loaded_is_named_and_the_others_work(
     with running(WORKER, "--flows", "flows", "--nats-url", nats_url, cwd=tmp_path) as (program, facts):
         assert facts["flows"] == ["fine"]
         assert "missing_module" in facts["failures"]["broken.py"]
-        program.writes("no flow is taken from broken.py: ")
+        program.writes("cannot load flows from broken.py: ")
         assert client.wait(client.submit_run("fine")["run_id"], 15)["status"] == "COMPLETED"
 
 

@@ -57,7 +57,7 @@ def dev(folder: Path, *arguments: str, **settings: str) -> Iterator[Dev]:
     ports = ("--port", "0", "--nats-port", "0")
     command = [sys.executable, "-m", SERVER, "dev", "--flows", str(EXAMPLE_FLOWS), *ports, *arguments]
     with started(command, cwd=folder, **settings) as program:
-        program.writes("Ctrl-C ends everything")
+        program.writes("Press Ctrl-C to stop everything")
         with PyocoHttpClient(shown(program, "Gateway")) as client:
             yield Dev(program, client, shown(program, "NATS"), folder)
 
@@ -111,15 +111,15 @@ def test_a_killed_worker_comes_back_and_the_next_run_completes(everything: Dev) 
     everything.completes_a_run()
     worker = everything.child("pyoco_server.cli.worker_command")
     os.kill(worker, signal.SIGKILL)
-    everything.program.writes("The worker ended (killed by SIGKILL); it is started again in 0.5 s.")
-    everything.program.writes("The worker is back.")
+    everything.program.writes("The worker stopped (killed by SIGKILL); restarting in 0.5 s.")
+    everything.program.writes("The worker is running again.")
     assert everything.child("pyoco_server.cli.worker_command") != worker
     everything.completes_a_run()
 
 
 def test_a_killed_gateway_comes_back_at_its_address(everything: Dev) -> None:
     os.kill(everything.child("pyoco_server.cli.server.server_command"), signal.SIGKILL)
-    everything.program.writes("The gateway is back.")
+    everything.program.writes("The gateway is running again.")
     has_nats(everything)
     everything.completes_a_run()
 
@@ -131,7 +131,7 @@ def test_a_killed_nats_comes_back_with_its_data(everything: Dev) -> None:
     guards = find_processes("server_guard", config)
     (nats,) = [pid for pid in find_processes("nats-server", config) if pid not in guards]
     os.kill(nats, signal.SIGKILL)
-    everything.program.writes("NATS is back.")
+    everything.program.writes("NATS is running again.")
     has_nats(everything)
     assert everything.client.get_run(run_id)["status"] == "COMPLETED"
     everything.completes_a_run()
@@ -151,7 +151,7 @@ def test_a_signal_ends_everything_in_order(tmp_path: Path, number: signal.Signal
         assert everything.program.end() == code
         all_end(family)
     said = everything.program.stdout
-    assert said.index("draining") < said.index("Finished server process") < said.index("Everything has ended")
+    assert said.index("draining") < said.index("Finished server process") < said.index("Stopped. Data is kept")
     assert not re.search(r"WARNING|ERROR|is killed", said), "something lost NATS before its own end"
 
 
@@ -178,7 +178,7 @@ def test_a_second_one_in_the_same_folder_is_refused_with_the_reason(everything: 
         assert second.end() == 1
         assert second.stderr.startswith("ERR-PYOCO-0018 ")
         data = everything.folder / ".pyoco" / "nats"
-        keeper = f"another program (process {everything.program.pid}) keeps its data in {data}; stop"
+        keeper = f"another program (process {everything.program.pid}) uses the data folder {data}; stop"
         assert keeper in second.stderr
         assert "choose another folder with --data-dir" in second.stderr
         assert "PYOCO_NATS" not in second.stderr
@@ -187,7 +187,7 @@ def test_a_second_one_in_the_same_folder_is_refused_with_the_reason(everything: 
 def test_the_demo_completes_its_run_and_shows_what_to_try(tmp_path: Path) -> None:
     command = [sys.executable, str(PROJECT / "examples" / "demo.py"), "--data-dir", str(tmp_path)]
     with started(command, cwd=PROJECT) as program:
-        program.writes("Serving; Ctrl-C ends everything.")
+        program.writes("Serving. Press Ctrl-C to stop everything.")
         screen = program.stdout
         assert "  run COMPLETED" in screen
         assert re.search(r"^Revenue +\d+$", screen, re.MULTILINE)
@@ -211,10 +211,10 @@ def test_ctrl_c_ends_make_demo_without_a_complaint(tmp_path: Path) -> None:
     # As if the package had been installed by make, into the environment of this Python.
     command = ["make", "-o", ".venv/package", "demo", f"BIN={Path(sys.executable).parent}"]
     with on_terminal([*command, f"ARGS=--data-dir {tmp_path}"], cwd=PROJECT) as terminal:
-        terminal.shows("Serving; Ctrl-C ends everything.")
+        terminal.shows("Serving. Press Ctrl-C to stop everything.")
         terminal.type(CTRL_C)
         terminal.end()
-    assert "Everything has ended." in terminal.text
+    assert "Stopped. Data is kept" in terminal.text
     assert "***" not in terminal.text
     all_end(find_processes(str(tmp_path)))
 

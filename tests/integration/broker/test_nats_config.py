@@ -44,7 +44,7 @@ def test_a_file_is_readable_by_its_owner_only_and_never_replaced(
     written = path.read_text()
     assert "PYOCO_worker" in json.loads(written.partition("\naccounts: ")[2])
     again = CliRunner().invoke(admin_app, ["nats-config", "--file", str(path)])
-    assert "wanted the path of a new file" in str(again.exception)
+    assert "expected the path of a new file" in str(again.exception)
     assert path.read_text() == written
 
 
