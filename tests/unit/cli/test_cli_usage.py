@@ -3,6 +3,8 @@
 import contextlib
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from pyoco_server.cli.server import server_command as server
 from pyoco_server.cli.views.console import printable
 from pyoco_server.system.system_language import system_language
 from tests.support.commands import call_client, call_command
-from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER
+from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER, run_command
+from tests.support.waiting import LIMIT_SEC
 
 APPS = {
     "pyoco-server": server.app,
@@ -179,6 +182,22 @@ def test_usage_errors_speak_the_language_of_the_terminal() -> None:
 def test_every_program_tells_its_version(program: str) -> None:
     done = call_command(MODULES[program], "--version")
     assert (done.returncode, done.stdout) == (0, f"{program} {__version__}\n")
+
+
+@pytest.mark.parametrize("program", MODULES)
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_version_and_help_import_no_command(program: str, option: str) -> None:
+    script = (
+        f"import sys; from {MODULES[program]} import main\ntry: main()\nfinally: print('|', *sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, option], capture_output=True, text=True, timeout=LIMIT_SEC, check=True
+    )
+    slow = {"asyncio", "dotenv", "httpx", "msgspec", "nats", "rich", "uvicorn", "yaml"}
+    slow |= {
+        f"pyoco_server.{package}" for package in ("config", "http_api", "http_client", "records", "worker")
+    }
+    assert slow.isdisjoint(done.stdout.rpartition("|")[2].split())
 
 
 def test_a_program_without_arguments_shows_its_help() -> None:
