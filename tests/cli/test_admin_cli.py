@@ -118,7 +118,7 @@ def test_on_a_terminal_there_are_tables_and_the_key_is_on_one_line(nats_url: str
         (["revoke", "--key-id", "0" * 16], "--key-id='0000000000000000': there is no such API key"),
         (["rotate", "--key-id", "0" * 16], "there is no such API key"),
         (["create", "--tenant", "a.b"], "'a.b': expected 1 to 64 letters"),
-        (["create", "--tenant", "a", "--scopes", "raed"], "scope='raed': wanted one of submit, read"),
+        (["create", "--tenant", "a", "--scopes", "raed"], "scope='raed': expected one of submit, read"),
         (["create", "--tenant", "a", "--expires-in", "soon"], "'soon': expected a duration such as 30m"),
         (["create", "--tenant", "a", "--scopes", ""], "'' names no scope; expected some of submit, read"),
         (
