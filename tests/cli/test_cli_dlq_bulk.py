@@ -169,7 +169,7 @@ def test_a_person_who_does_not_agree_changes_nothing(
     (run_id,) = waiting_runs(http, "asked", 1)
     command = [sys.executable, "-m", CLIENT, "bulk", "cancel", "--tag", "asked"]
     with on_terminal(command, PYOCO_SERVER=server) as terminal:
-        terminal.shows("Cancel the runs that match (")
+        terminal.shows("Cancel the matching runs (")
         terminal.type(keys)
         assert terminal.end() == code
     assert "Traceback" not in terminal.text
@@ -180,7 +180,7 @@ def test_a_person_who_agrees_has_it_done(server: str, http: PyocoHttpClient) -> 
     (run_id,) = waiting_runs(http, "agreed", 1)
     command = [sys.executable, "-m", CLIENT, "bulk", "cancel", "--tag", "agreed", "--wait"]
     with on_terminal(command, PYOCO_SERVER=server) as terminal:
-        terminal.shows("Cancel the runs that match (1)?")
+        terminal.shows("Cancel the matching runs (1)?")
         terminal.type(b"y\n")
         assert terminal.end() == 0
     assert http.wait(run_id, 20)["status"] == "CANCELLED"

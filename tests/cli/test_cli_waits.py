@@ -242,7 +242,7 @@ def test_the_same_answer_with_the_same_id_is_one_answer(account: Account) -> Non
     words = ("resume", "--wait-id", asked.wait_id, "--json", "1", "--decision-id", "mine")
     first, again = account.client(*words), account.client(*words, "--output", "table")
     assert (first.returncode, again.returncode) == (0, 0)
-    assert "yes; it had been given before" in again.stdout
+    assert "yes; the same answer was given before" in again.stdout
     proposed = account.ask({"proposal": 1})
     rejected = ("resume", proposed.run_id, "--decision", "rejected")
     twice = [account.client(*rejected, "--note", "n", "--decision-id", "mine") for _ in range(2)]
