@@ -30,7 +30,7 @@ _PRELOADED: Final = (
     # What these programs import when their command is called.
     *("pyoco_server.cli.server.up_command", "pyoco_server.cli.worker_process"),
     *("pyoco_server.cli.commands.run_commands", "pyoco_server.cli.commands.watch_command"),
-    *("pyoco_server.http_api.app", "pyoco_server.worker.nats_worker", "uvicorn", "uvloop"),
+    *("uvicorn", "uvloop"),
 )
 _MAX_REQUEST: Final = 1 << 20
 _MAX_FILES: Final = 16

@@ -21,7 +21,7 @@ from pyoco_server.cli.server import server_command as server
 from pyoco_server.cli.views.console import printable
 from pyoco_server.system.system_language import system_language
 from tests.support.commands import call_client, call_command
-from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER, run_command
+from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER
 from tests.support.waiting import LIMIT_SEC
 
 APPS = {
