@@ -216,7 +216,7 @@ def test_a_letter_is_replayed_once_for_a_key(server: str, http: PyocoHttpClient)
     assert answered(server, *rerun) == answered(server, *rerun)
     assert len(http.list_runs(origin=run_id)) == 2
     wrong = client(server, "dlq", "delete", "--seq", seq, "--idempotency-key", "keyed-4")
-    assert "leave --idempotency-key out" in wrong.stderr
+    assert "--idempotency-key has no use with --seq" in wrong.stderr
 
 
 def test_a_letter_that_could_not_be_removed_is_said() -> None:
