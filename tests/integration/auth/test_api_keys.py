@@ -267,7 +267,7 @@ async def test_keys_that_are_removed_without_a_word_are_gone(keyed: NatsBackendC
             keys.check(other.text)
 
 
-async def test_a_bucket_that_is_deleted_takes_its_keys_along_and_is_recreated(
+async def test_a_deleted_bucket_is_recreated_without_its_keys(
     keyed: NatsBackendConfig,
 ) -> None:
     key = await new_key(keyed)

@@ -192,7 +192,7 @@ async def test_white_space_around_a_key_is_not_part_of_it(gateway: RunningGatewa
         writer.close()
 
 
-async def test_an_invalid_secret_of_a_known_key_reports_no_more_than_an_unknown_one(
+async def test_a_wrong_secret_and_an_unknown_key_are_the_same_error(
     keyed: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     key = await accepted_key(gateway)

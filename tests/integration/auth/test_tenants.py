@@ -218,7 +218,7 @@ async def test_search_finds_only_runs_of_the_tenant(tenants: Tenants) -> None:
         assert await listed(tenants.acme, **query) == {own}
 
 
-async def test_a_removed_run_is_reported_to_its_tenant_only(config: NatsBackendConfig) -> None:
+async def test_a_removal_is_sent_to_its_tenant_only(config: NatsBackendConfig) -> None:
     """Also when the gateway has never seen it change and had no follower when it was deleted."""
     async with having_tenants(config, "acme") as [acme]:
         own = await ended_run(acme)
@@ -239,7 +239,7 @@ async def test_a_removed_run_is_reported_to_its_tenant_only(config: NatsBackendC
         assert reported == {"acme": ["removed"], "rival": [], OPERATOR: ["removed"]}
 
 
-async def test_a_list_that_is_watched_reports_of_ones_own_runs(tenants: Tenants) -> None:
+async def test_a_watched_list_has_only_runs_of_the_tenant(tenants: Tenants) -> None:
     acme, rival = tenants.acme, tenants.rival
     async with (
         reading_events(rival.http, "/runs/watch?timeout_sec=600") as others,
@@ -360,7 +360,7 @@ async def test_an_index_that_is_being_built_hides_the_runs_of_workers(
     assert worker["current_run_ids"] == []
 
 
-def test_a_job_that_is_recreated_has_the_same_owner() -> None:
+def test_a_recreated_job_has_the_same_tenant() -> None:
     job = structs.replace(new_job(flow_name="noop", tag="default"), tenant_id="acme", api_key_id="a key")
     assert job_of(pending_snapshot(job), None) == job
 

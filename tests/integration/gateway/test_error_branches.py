@@ -36,7 +36,7 @@ async def test_0004_a_run_that_could_not_be_withdrawn_is_named(
     assert getattr(record, "run_id", "") in record.getMessage()
 
 
-async def test_0008_an_end_that_nats_does_not_take_is_reported_and_the_run_comes_again(
+async def test_0008_a_final_snapshot_that_cannot_be_written_is_logged_and_the_run_redelivered(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
@@ -55,7 +55,7 @@ async def test_0008_an_end_that_nats_does_not_take_is_reported_and_the_run_comes
         assert run["attempt"] >= 2
 
 
-async def test_0009_a_message_that_cannot_be_kept_alive_is_reported(
+async def test_0009_a_failed_heartbeat_is_logged(
     config: NatsBackendConfig, own_nats: NatsServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     release, marker = tmp_path / "release", tmp_path / "started"
@@ -72,7 +72,7 @@ async def test_0009_a_message_that_cannot_be_kept_alive_is_reported(
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_0010_states_that_do_not_fit_are_reported(
+async def test_0010_conflicting_states_are_logged(
     config: NatsBackendConfig, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving_worker(replace(config, max_run_snapshot_bytes=1024)):
@@ -82,7 +82,7 @@ async def test_0010_states_that_do_not_fit_are_reported(
     assert logged(caplog, 10)
 
 
-async def test_0011_a_dead_letter_that_cannot_be_published_is_reported_and_the_run_ends_anyway(
+async def test_0011_a_failed_dead_letter_is_logged_and_the_run_ends(
     config: NatsBackendConfig, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving_worker(config):
@@ -107,7 +107,7 @@ async def test_a_deleted_stream_is_recreated(config: NatsBackendConfig, gateway:
         assert (await gateway.ends(run_id))["status"] == "COMPLETED"
 
 
-async def test_an_invalid_password_is_reported_once_and_not_for_ever(
+async def test_a_wrong_password_is_logged_once(
     config: NatsBackendConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = config.nats_url.replace("@", "-wrong@")

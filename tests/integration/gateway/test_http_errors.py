@@ -47,7 +47,7 @@ async def no_run_exists(gateway: RunningGateway) -> bool:
     return runs.state.messages == 0 and jobs.state.messages == 0
 
 
-async def test_health_reports_of_the_gateway_and_of_nats(gateway: RunningGateway) -> None:
+async def test_health_reports_the_gateway_and_nats(gateway: RunningGateway) -> None:
     response = await gateway.http.get("/health")
     assert response.status_code == 200
     assert response.json()["status"] == "ok"
@@ -174,7 +174,7 @@ async def test_an_unknown_include_is_rejected_with_the_known_ones(gateway: Runni
     assert "records" in problem["errors"][0]["message"]
 
 
-async def test_an_unknown_path_and_an_invalid_method_have_the_same_shape(gateway: RunningGateway) -> None:
+async def test_404_and_405_are_problems(gateway: RunningGateway) -> None:
     for response, status in (
         (await gateway.http.get("/nowhere"), 404),
         (await gateway.http.delete("/runs/yaml"), 405),
@@ -190,9 +190,7 @@ async def test_an_unknown_path_and_an_invalid_method_have_the_same_shape(gateway
     ("path", "methods"),
     [("/runs", "GET, POST"), ("/runs/yaml", "POST"), ("/workers/w1", "GET, PATCH"), ("/health", "GET, HEAD")],
 )
-async def test_an_invalid_method_is_reported_which_ones_the_path_takes(
-    gateway: RunningGateway, path: str, methods: str
-) -> None:
+async def test_a_405_lists_the_methods_of_the_path(gateway: RunningGateway, path: str, methods: str) -> None:
     """Also where several routes share the path."""
     response = await gateway.http.request("OPTIONS", path)
     assert (response.status_code, response.headers["allow"]) == (405, methods)
@@ -411,7 +409,7 @@ async def test_a_nats_without_jetstream_is_503_with_the_cure(
         await eventually(explained, describe="the answer speaks of JetStream")
 
 
-async def test_the_openapi_document_reports_every_endpoint_of_the_contract(gateway: RunningGateway) -> None:
+async def test_the_openapi_document_has_every_endpoint(gateway: RunningGateway) -> None:
     document = (await gateway.http.get("/openapi.json")).json()
     reported = {
         f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods

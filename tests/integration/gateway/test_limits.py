@@ -51,7 +51,7 @@ async def test_a_flow_continues_without_an_isolated_task_that_is_stuck(
         assert sorted(book.read_text().splitlines()) == ["first", "second"]
 
 
-async def test_a_run_past_its_limit_is_ended_and_reports_what_it_had_reached(
+async def test_a_run_timeout_keeps_the_completed_tasks(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     marker = tmp_path / "started"

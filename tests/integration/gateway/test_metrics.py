@@ -359,7 +359,7 @@ def told_by(timings: RunTimings) -> Scrape:
     return Scrape(page.text().decode())
 
 
-def test_a_run_is_counted_once_however_often_it_is_reported() -> None:
+def test_a_run_is_counted_once() -> None:
     timings = RunTimings()
     job = new_job(flow_name="etl", tag="default")
     began = job.submitted_at + 2

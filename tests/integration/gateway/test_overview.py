@@ -32,7 +32,7 @@ async def overview(gateway: RunningGateway, window: str = "24h") -> dict[str, An
     return found
 
 
-async def test_a_fresh_server_reports_zeros(gateway: RunningGateway) -> None:
+async def test_an_empty_overview(gateway: RunningGateway) -> None:
     found = await overview(gateway)
     assert found["statuses"] == dict.fromkeys(RunStatus, 0)
     assert [stretch["completed"] for stretch in found["ended"]] == [0] * 49
@@ -127,7 +127,7 @@ async def test_queues_say_how_old_they_are_and_who_serves_them(gateway: RunningG
     }
 
 
-async def test_each_tenant_is_reported_of_its_own(config: NatsBackendConfig) -> None:
+async def test_each_tenant_sees_its_own_overview(config: NatsBackendConfig) -> None:
     async with having_tenants(config, "acme", "rival", "the-operator") as (acme, rival, operator):
         failed = ended(RunStatus.FAILED, at=time.time(), flow_name="acmes", tag="acmes", tenant_id="acme")
         await write(acme.inside.runs.store, failed)

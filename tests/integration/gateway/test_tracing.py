@@ -103,7 +103,7 @@ def test_a_run_is_one_trace_from_its_submit_to_its_tasks(gateway_url: str, colle
     assert attributes(run)["pyoco.status"] == "COMPLETED"
 
 
-def test_a_failed_run_and_its_task_are_reported_as_errors(gateway_url: str, collector: Collector) -> None:
+def test_a_failed_run_and_its_task_are_error_spans(gateway_url: str, collector: Collector) -> None:
     with PyocoHttpClient(gateway_url) as client:
         run = client.submit_run("failing")
         assert client.wait(run["run_id"], timeout_sec=20)["status"] == "FAILED"

@@ -116,9 +116,7 @@ async def test_an_invalid_query_is_rejected_by_name(
     assert says in problem["errors"][0]["message"]
 
 
-async def test_a_worker_is_reported_with_all_its_fields(
-    config: NatsBackendConfig, gateway: RunningGateway
-) -> None:
+async def test_a_worker_has_all_its_fields(config: NatsBackendConfig, gateway: RunningGateway) -> None:
     async with serving_worker(config, worker_id="w-1", tags=["cpu", "gpu"], concurrency=2):
         [reported] = (await gateway.http.get("/workers")).json()
         assert set(reported) == SPEC_FIELDS | MORE_FIELDS

@@ -54,7 +54,7 @@ async def rejected(
 # What counts
 
 
-async def test_an_answer_is_kept_reported_of_and_makes_the_run_continue(
+async def test_an_answer_is_stored_and_published_and_continues_the_run(
     connection: Connection, answers: AnswerHandler
 ) -> None:
     run = await waiting_run(connection, {"schema": NUMBER}, tenant_id="acme")

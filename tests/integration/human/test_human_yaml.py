@@ -70,7 +70,7 @@ def test_every_input_can_be_a_reference() -> None:
     assert set(check_flow_yaml(source.encode()).tasks["approve"].inputs) == set(names)
 
 
-def test_a_missing_message_is_reported_where_the_task_is() -> None:
+def test_a_missing_message_is_reported_at_the_task() -> None:
     source = asking("      schema: {type: string}\n")
     problem = the_problem(source)
     assert problem.field == "tasks.approve.inputs.message"

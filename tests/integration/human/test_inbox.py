@@ -76,9 +76,7 @@ async def test_first_all_that_is_open_then_each_change(gateway: RunningGateway) 
     await eventually(lambda: gateway.inside.waits.inbox.followers == 0, describe="nobody follows")
 
 
-async def test_a_change_is_reported_at_once(
-    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_change_is_sent_at_once(config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     # Nothing is found by looking now and then: that would be too late.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     async with running_gateway(config) as gateway:
@@ -238,7 +236,7 @@ async def tenants(config: NatsBackendConfig) -> AsyncIterator[list[Tenant]]:
         yield made
 
 
-async def test_each_tenant_is_reported_of_its_own_waits(tenants: list[Tenant]) -> None:
+async def test_each_tenant_sees_its_own_waits(tenants: list[Tenant]) -> None:
     acme, rival, operator = tenants
     await ready(acme)
     [old] = await ask(acme.inside, "old", tenant_id="acme")

@@ -64,7 +64,7 @@ def verified(told: WebhookRequest, secret: str) -> bool:
     return bool(shown["is_genuine"](told.headers, told.raw, secret))
 
 
-async def test_an_opened_wait_is_reported_signed_and_with_a_link(
+async def test_an_opened_wait_is_notified_with_signature_and_link(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     wait = wait_record()
@@ -122,7 +122,7 @@ async def test_a_notification_has_no_schema_proposal_or_answer(
     assert not [word for word in HIDDEN if word.encode() in told.raw]
 
 
-async def test_opened_answered_and_expired_are_reported_and_nothing_else(
+async def test_only_opened_answered_and_expired_are_notified(
     notifying: NatsBackendConfig, receiver: WebhookReceiver
 ) -> None:
     wait = wait_record()
@@ -136,7 +136,7 @@ async def test_opened_answered_and_expired_are_reported_and_nothing_else(
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 429, 500])
-async def test_an_event_that_was_not_taken_is_sent_again_with_its_id(
+async def test_a_failed_notification_is_sent_again_with_its_id(
     notifying: NatsBackendConfig, receiver: WebhookReceiver, status: int
 ) -> None:
     receiver.statuses = [status, status]
@@ -156,7 +156,7 @@ def test_pauses_grow_up_to_a_limit() -> None:
     assert 300 <= pauses[-1] <= 600
 
 
-async def test_a_receiver_that_does_not_answer_is_sent_again(
+async def test_a_timed_out_notification_is_sent_again(
     config: NatsBackendConfig, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     under_way: list[int] = [0]
@@ -183,7 +183,7 @@ async def test_a_receiver_that_does_not_answer_is_sent_again(
     assert (outcomes[0], outcomes[-1]) == (DeliveryResult.FAILED, DeliveryResult.DELIVERED)
 
 
-async def test_a_receiver_that_is_gone_is_not_reported_again(
+async def test_status_410_ends_the_delivery(
     notifying: NatsBackendConfig, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     receiver.statuses = [410]

@@ -354,7 +354,7 @@ async def decided_only(run: WaitingRun, *, late: bool = False) -> None:
     await store.replace(outcome, wait.revision, outbox=[event_for_state(outcome)])
 
 
-async def test_an_answer_whose_gateway_died_makes_the_run_continue(connection: Connection) -> None:
+async def test_an_answer_continues_the_run_after_its_gateway_died(connection: Connection) -> None:
     run = await waiting_run(connection, {}, {})
     async with maintaining(connection) as maintained:
         await maintained.scans()

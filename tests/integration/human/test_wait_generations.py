@@ -47,7 +47,7 @@ async def goes_on_and_asks_again(connection: Connection, run: WaitingRun) -> Wai
     return second
 
 
-async def test_a_run_that_reopened_continues_after_its_second_answer_in_a_busy_queue(
+async def test_a_run_continues_after_its_second_answer_in_a_busy_queue(
     connection: Connection,
 ) -> None:
     run, store = await waiting_run(connection), WaitStore(connection)

@@ -56,7 +56,7 @@ async def names(gateway: RunningGateway, **query: Any) -> set[str]:
 # What it answers
 
 
-async def test_the_due_are_the_open_ones_whose_deadline_has_ended(index: WaitIndex) -> None:
+async def test_due_waits_are_open_and_past_their_deadline(index: WaitIndex) -> None:
     late, later, coming = wait(deadline_at=2.0), wait(deadline_at=1.0), wait(deadline_at=10.0)
     await put(index, late, later, coming, decided(wait(deadline_at=0.5)))
     assert await index.due(9.0, 10) == [later.wait_id, late.wait_id]
@@ -103,7 +103,7 @@ async def test_responses_reveal_nothing_of_other_tenants(index: WaitIndex) -> No
     assert (await index.open_of("rival")).oldest_at is None
 
 
-async def test_a_removed_wait_is_forgotten_and_what_was_known_is_reported(index: WaitIndex) -> None:
+async def test_a_deleted_wait_is_dropped_and_returned(index: WaitIndex) -> None:
     one = wait()
     await put(index, one)
     [before] = await index.apply([WaitWrite(one.wait_id, 2, None)], upto=2)

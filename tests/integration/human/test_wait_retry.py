@@ -146,7 +146,7 @@ async def test_a_retry_reopens_closed_waits_and_keeps_answers(
     assert opened[4:] == [wait.wait_id for wait in waits[:2]]
 
 
-async def test_an_answer_that_its_task_has_got_already_does_not_make_the_run_continue(
+async def test_an_answer_that_its_task_has_read_does_not_continue_the_run(
     connection: Connection,
 ) -> None:
     run = await waiting_run(connection, {}, {}, {"task": "approve", "name": "second"})
@@ -277,7 +277,7 @@ async def test_closing_waits_of_an_ended_run_spares_reopened_ones(
     assert (await run.wait(awaited(again)[0])).state is WaitState.OPEN
 
 
-async def test_a_branch_that_had_its_answer_continues_after_a_retry(
+async def test_an_answered_branch_continues_after_a_retry(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(config):

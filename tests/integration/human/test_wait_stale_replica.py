@@ -65,7 +65,7 @@ async def test_a_repeated_resume_gets_its_receipt(
     assert replica.reads
 
 
-async def test_a_resume_under_a_used_decision_id_is_reported_who_decided(
+async def test_a_resume_with_a_used_decision_id_says_who_decided(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = await waiting_run(connection)

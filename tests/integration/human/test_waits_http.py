@@ -162,7 +162,7 @@ async def test_a_query_that_is_not_understood_is_rejected_by_name(
 # One wait
 
 
-async def test_a_wait_is_reported_with_all_that_happened_to_it(gateway: RunningGateway) -> None:
+async def test_a_wait_is_shown_with_its_events(gateway: RunningGateway) -> None:
     schema = {"type": "object", "required": ["ok"]}
     [wait] = await ask(gateway.inside, "approve", schema=schema)
     path = f"/waits/{wait.wait_id}"
@@ -231,7 +231,7 @@ async def test_a_proposal_is_approved_as_it_was_shown(gateway: RunningGateway) -
     assert answer.json()["decision"] == "approved"
 
 
-async def test_a_wait_has_ended_at_its_deadline(gateway: RunningGateway) -> None:
+async def test_a_wait_expires_at_its_deadline(gateway: RunningGateway) -> None:
     [wait] = await ask(gateway.inside, deadline_at=time.time() - 1)
     assert_worded(await respond(gateway, wait, payload=1), 410, 37, "expired")
 

@@ -65,7 +65,7 @@ async def test_a_new_version_is_what_the_next_run_uses_without_a_restart(
     assert first["last_attempt_at"] <= first["last_success_at"] <= second["last_synced_at"]
 
 
-async def test_a_change_is_seen_long_before_the_interval_has_ended(
+async def test_a_change_is_synchronised_before_the_interval_ends(
     config: NatsBackendConfig, gateway: RunningGateway
 ) -> None:
     async with serving_worker(replace(config, wheel_sync_interval_sec=3600.0)):

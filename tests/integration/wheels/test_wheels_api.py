@@ -362,7 +362,7 @@ async def test_only_the_head_of_a_download(gateway: RunningGateway) -> None:
     assert (health.status_code, health.content) == (200, b"")
 
 
-async def test_a_download_of_what_is_deleted_meanwhile_is_cut_off_and_reported_in_one_line(
+async def test_a_download_of_a_deleted_wheel_is_cut_off_with_one_log_line(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await registered(gateway, content=large_wheel())
