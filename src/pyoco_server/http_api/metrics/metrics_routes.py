@@ -14,13 +14,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pyoco_server.api.endpoints import METRICS
+from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.queue.queue_depths import QueueDepths
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.metrics.metric_page import MEDIA_TYPE, MetricPage
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.routing import handles
+from pyoco_server.http_api.services import RunListing, Waits
 from pyoco_server.records.models import RunStatus, WorkerRecord, WorkerState
 from pyoco_server.telemetry.fast_paths import fast_paths
 from pyoco_server.version import __version__
@@ -50,12 +53,12 @@ async def get_metrics(request: Request) -> Response:
 async def _add_all(gateway: Gateway, page: MetricPage) -> None:
     began = time.perf_counter()
     workers = await gateway.workers.all()
-    await _add_queue(gateway, page)
-    _add_workers(gateway, page, workers)
-    await _add_dead_letters(gateway, page)
+    await _add_queue(gateway.connection, page)
+    _add_workers(gateway.config, page, workers)
+    await _add_dead_letters(gateway.connection, page)
     page.put("pyoco_nats_read_seconds", time.perf_counter() - began)
-    await _add_runs(gateway, page)
-    await _add_waits(gateway, page, None)
+    await _add_runs(gateway.listing, page)
+    await _add_waits(gateway.waits, page, None)
     gateway.listing.timings.report_to(page)
     gateway.requests.report_to(page)
     _add_gateway(gateway, page)
@@ -63,19 +66,19 @@ async def _add_all(gateway: Gateway, page: MetricPage) -> None:
 
 async def _add_tenant(gateway: Gateway, page: MetricPage, tenant: str) -> None:
     workers = await gateway.workers.all()
-    own = await _add_runs(gateway, page, tenant)
+    own = await _add_runs(gateway.listing, page, tenant)
     # Not the tags of other tenants; those of workers are public.
-    await _add_queue(gateway, page, own | {tag for worker in workers for tag in worker.tags})
-    _add_workers(gateway, page, workers)
-    await _add_waits(gateway, page, tenant)
+    await _add_queue(gateway.connection, page, own | {tag for worker in workers for tag in worker.tags})
+    _add_workers(gateway.config, page, workers)
+    await _add_waits(gateway.waits, page, tenant)
     gateway.listing.timings.report_to(page, tenant)
 
 
-async def _add_runs(gateway: Gateway, page: MetricPage, tenant: str | None = None) -> set[str]:
+async def _add_runs(listing: RunListing, page: MetricPage, tenant: str | None = None) -> set[str]:
     """The tags of these runs."""
-    page.put("pyoco_index_ready", gateway.listing.lists.ready)
+    page.put("pyoco_index_ready", listing.lists.ready)
     try:
-        counts = await gateway.listing.lists.counts(tenant)
+        counts = await listing.lists.counts(tenant)
     except IndexNotReady:
         # No value rather than a wrong one.
         return set()
@@ -87,9 +90,9 @@ async def _add_runs(gateway: Gateway, page: MetricPage, tenant: str | None = Non
     return {tag for _, tag, _ in counts}
 
 
-async def _add_waits(gateway: Gateway, page: MetricPage, tenant: str | None) -> None:
+async def _add_waits(waits: Waits, page: MetricPage, tenant: str | None) -> None:
     try:
-        waiting = await gateway.waits.lists.open_of(tenant)
+        waiting = await waits.lists.open_of(tenant)
     except IndexNotReady:
         # No value rather than a wrong one.
         pass
@@ -98,20 +101,20 @@ async def _add_waits(gateway: Gateway, page: MetricPage, tenant: str | None) -> 
         age = 0.0 if waiting.oldest_at is None else max(0.0, time.time() - waiting.oldest_at)
         page.put("pyoco_waits_oldest_open_seconds", age)
     # After the query, which has caught up with the feed.
-    for state, count in gateway.waits.decided.of(tenant).items():
+    for state, count in waits.decided.of(tenant).items():
         page.put("pyoco_waits_decided_total", count, state)
 
 
-async def _add_queue(gateway: Gateway, page: MetricPage, among: set[str] | None = None) -> None:
-    for depth in await QueueDepths(gateway.connection).read(MAX_TAGS, among):
+async def _add_queue(connection: Connection, page: MetricPage, among: set[str] | None = None) -> None:
+    for depth in await QueueDepths(connection).read(MAX_TAGS, among):
         page.put("pyoco_queue_waiting_jobs", depth.waiting, depth.tag)
         page.put("pyoco_queue_in_work_jobs", depth.in_work, depth.tag)
         page.put("pyoco_queue_redelivered_jobs", depth.redelivered, depth.tag)
         page.put("pyoco_queue_oldest_waiting_seconds", depth.oldest_sec, depth.tag)
 
 
-def _add_workers(gateway: Gateway, page: MetricPage, workers: list[WorkerRecord]) -> None:
-    timeout_sec = gateway.config.worker_disconnect_timeout_sec
+def _add_workers(config: NatsBackendConfig, page: MetricPage, workers: list[WorkerRecord]) -> None:
+    timeout_sec = config.worker_disconnect_timeout_sec
     seen = [(record.observed_state(disconnect_timeout_sec=timeout_sec), record) for record in workers]
     states = Counter(state for state, _ in seen)
     alive = [record for state, record in seen if state.alive]
@@ -123,8 +126,8 @@ def _add_workers(gateway: Gateway, page: MetricPage, workers: list[WorkerRecord]
     page.put("pyoco_worker_slots_busy", sum(record.slots_busy for record in alive))
 
 
-async def _add_dead_letters(gateway: Gateway, page: MetricPage) -> None:
-    state = await stream_state(gateway.connection, gateway.config.dlq_stream)
+async def _add_dead_letters(connection: Connection, page: MetricPage) -> None:
+    state = await stream_state(connection, connection.config.dlq_stream)
     page.put("pyoco_dlq_messages_total", state.messages)
     page.put("pyoco_dlq_bytes", state.bytes)
 

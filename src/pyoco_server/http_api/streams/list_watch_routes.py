@@ -10,7 +10,7 @@ from starlette.responses import Response
 from pyoco_server.api.endpoints import WATCH_RUNS
 from pyoco_server.api.run_types import WATCH_MAX_SEC, ListedRun, ListNote, RunListWatchQuery, UnlistedRun
 from pyoco_server.errors import IndexNotReady
-from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import InvalidValue, QueryReader, filter_in, whole_number
 from pyoco_server.http_api.routing import handles
@@ -18,7 +18,7 @@ from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, W
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.runs.watch.recent_changes import UNKNOWN_POSITION, BucketPosition
-from pyoco_server.runs.watch.run_hub import ListChanges, ListedChange
+from pyoco_server.runs.watch.run_hub import ListChanges, ListedChange, RunHub
 
 _EXPECTED_POSITION = "expected the X-Pyoco-Revision of a list, or the id of an event, such as 1a2b3c4d-4711"
 
@@ -54,14 +54,14 @@ async def watch_list(
         await gateway.listing.lists.caught_up()
         if after.revision > gateway.listing.index.checkpoint.revision:
             after = UNKNOWN_POSITION
-    source = _events(gateway, selected, after, WatchTime(timeout_sec))
+    source = _events(gateway.listing.changes, selected, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
 
 
 async def _events(
-    gateway: Gateway, selected: RunFilter, after: BucketPosition, time_left: WatchTime
+    changes: RunHub, selected: RunFilter, after: BucketPosition, time_left: WatchTime
 ) -> EventSource:
-    with gateway.listing.changes.follow_list(selected, after=after) as follower:
+    with changes.follow_list(selected, after=after) as follower:
         # The first read does not wait: it has what changed since the list was read, if anything.
         silence = 0.0
         try:

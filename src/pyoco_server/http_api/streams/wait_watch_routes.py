@@ -13,10 +13,11 @@ from pyoco_server.api.endpoints import WATCH_WAITS
 from pyoco_server.api.run_types import WATCH_MAX_SEC
 from pyoco_server.api.wait_types import InboxNote, WaitChanged, WaitWatchQuery
 from pyoco_server.errors import IndexNotReady, PyocoError
-from pyoco_server.http_api.gateway import Gateway, gateway_of
+from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import QueryReader, whole_number
 from pyoco_server.http_api.routing import handles
+from pyoco_server.http_api.services import Waits
 from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, WatchTime, position_in_header
 from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxFollower
 from pyoco_server.runs.watch.followers import ResyncRequired
@@ -57,44 +58,44 @@ async def watch_waits(
         await gateway.waits.lists.caught_up()
         if after.revision > gateway.waits.index.checkpoint.revision:
             after = None
-    source = _events(gateway, caller_of(request).confined_to, after, WatchTime(timeout_sec))
+    source = _events(gateway.waits, caller_of(request).confined_to, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
 
 
 async def _events(
-    gateway: Gateway, tenant: str | None, after: BucketPosition | None, time_left: WatchTime
+    waits: Waits, tenant: str | None, after: BucketPosition | None, time_left: WatchTime
 ) -> EventSource:
-    with gateway.waits.inbox.follow(tenant) as follower:
+    with waits.inbox.follow(tenant) as follower:
         follower.position = after
         # The first read does not wait, so that the first event is sent at once.
-        yield await _next(gateway, tenant, follower, 0.0)
+        yield await _next(waits, tenant, follower, 0.0)
         while not time_left.over:
             try:
-                yield await _next(gateway, tenant, follower, time_left.silence)
+                yield await _next(waits, tenant, follower, time_left.silence)
             except PyocoError as error:
                 # The client connects again and gets this error as its response.
                 log.info("a watch of waits ends: %s", error)
                 return
 
 
-async def _next(gateway: Gateway, tenant: str | None, follower: InboxFollower, within: float) -> bytes:
+async def _next(waits: Waits, tenant: str | None, follower: InboxFollower, within: float) -> bytes:
     try:
         changes = await follower.next(within)
     except ResyncRequired:
-        waits, revision = await gateway.waits.lists.all_open(tenant)
-        follower.position = gateway.waits.inbox.position(revision)
-        data = _EncodedOpen(waits=waits, ts=time.time())
+        items, revision = await waits.lists.all_open(tenant)
+        follower.position = waits.inbox.position(revision)
+        data = _EncodedOpen(waits=items, ts=time.time())
         return Event(name="open", id=str(follower.position), data=data).encode()
     if changes:
-        return b"".join(_encoded(change, gateway) for change in changes)
+        return b"".join(_encoded(change, waits) for change in changes)
     # Its own position: those of other tenants' changes are not revealed.
     return Event(name="heartbeat", id=str(follower.position), data=InboxNote(ts=time.time())).encode()
 
 
-def _encoded(change: InboxChange, gateway: Gateway) -> bytes:
+def _encoded(change: InboxChange, waits: Waits) -> bytes:
     assert change.last_item is not None, "a wait that cannot be read is not sent"
     event = change.encoded(_event)
-    return f"id: {gateway.waits.inbox.position(change.revision)}\n".encode() + event
+    return f"id: {waits.inbox.position(change.revision)}\n".encode() + event
 
 
 def _event(change: InboxChange) -> bytes:
