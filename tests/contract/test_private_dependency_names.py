@@ -16,7 +16,7 @@ _SRC: Final = Path(pyoco_server.__file__).parent
 # Modules and folders, below `pyoco_server`.
 _ADAPTERS: Final = (
     "broker/client/",  # nats-py
-    "worker/engine/",  # pyoco
+    "worker/engine/pyoco_adapter.py",
     "http_api/server/uvicorn_adapter.py",
 )
 # Modules that are internal although their names are not.

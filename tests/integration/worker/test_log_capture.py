@@ -1,7 +1,6 @@
 """Every line that a task prints reaches the log stream while the task runs."""
 
 import re
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from pyoco_server.broker.jetstream.stream_reads import read_batch
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import LogLine
 from pyoco_server.worker import PyocoNatsWorker
-from pyoco_server.worker.child.task_output import OutputStream, TaskOutput
 from tests.flows import durable
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
@@ -131,56 +129,3 @@ async def test_many_short_lines_are_stored_without_delay(
             *map(str, range(20_000)),
             "all counted",
         ]
-
-
-class Heard:
-    """A TaskOutput without a task, with its reported lines."""
-
-    def __init__(self, *, line_limit: int = 1000, run_limit: int = 100_000) -> None:
-        self.lines: list[LogLine] = []
-        self.output = TaskOutput(self.lines.extend, line_limit=line_limit, run_limit=run_limit)
-        self.output.begin_run(1)
-        self.stream = OutputStream(self.output, "stdout")
-
-    @property
-    def texts(self) -> list[str]:
-        return [line.text for line in self.lines if line.stream == "stdout"]
-
-
-def test_empty_lines_count_toward_the_limit() -> None:
-    heard = Heard(run_limit=1024)
-    for _ in range(3000):
-        print(file=heard.stream)
-    heard.output.end_run()
-    assert len(heard.texts) == 1024
-    assert [line.text for line in heard.lines[1024:]] == [
-        "more than PYOCO_RUN_LOG_RUN_MAX_BYTES=1024 was printed; the rest is dropped",
-        "1976 lines were dropped in all (PYOCO_RUN_LOG_RUN_MAX_BYTES=1024)",
-    ]
-
-
-@pytest.mark.parametrize("step", ["\r{}%", "{}%\r"])
-def test_a_progress_bar_is_logged_in_its_last_state(step: str) -> None:
-    heard = Heard(line_limit=100)
-    for number in range(10_000):
-        print(step.format(number), end="", file=heard.stream)
-    heard.output.end_run()
-    assert heard.texts == ["9999%"]
-
-
-def test_a_carriage_return_before_a_newline_keeps_the_line() -> None:
-    heard = Heard(line_limit=10)
-    for part in ("one\r\ntwo\r", "\n", "x" * 20, "\rthree", "\r", "\r\n", "\n", "\r\n", "y" * 12, "\r\n"):
-        heard.stream.write(part)
-    assert heard.texts == ["one", "two", "three", "", "", "yyyyyyyyyy ... (2 more characters)"]
-
-
-def test_a_character_in_two_writes_is_decoded_per_thread() -> None:
-    heard = Heard()
-    first, second = "é".encode()[:1], "é".encode()[1:]
-    other = threading.Thread(target=heard.stream.buffer.write, args=("ü\n".encode(),))
-    heard.stream.buffer.write(b"caf" + first)
-    other.start()
-    other.join()
-    heard.stream.buffer.write(second + b"\n\xff\n")
-    assert heard.texts == ["cafü", "é", "\N{REPLACEMENT CHARACTER}"]

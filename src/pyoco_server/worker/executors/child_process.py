@@ -232,7 +232,8 @@ class ChildProcess(asyncio.Protocol):
     async def _wait_exit(self) -> int:
         done, _ = await asyncio.wait({self.exited}, timeout=_STOP_TIMEOUT_SEC)
         if not done:
-            log.warning("executor %s did not exit by itself and is killed", self.pid)
+            extra = {"run_id": self._last_run.run_id} if self._last_run is not None else None
+            log.warning("executor %s did not exit by itself and is killed", self.pid, extra=extra)
             self.kill_group()
         return await self.exited
 
