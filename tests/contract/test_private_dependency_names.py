@@ -15,7 +15,7 @@ _SRC: Final = Path(pyoco_server.__file__).parent
 
 # Modules and folders, below `pyoco_server`.
 _ADAPTERS: Final = (
-    "broker/client/",  # nats-py
+    "broker/client/direct_client.py",  # nats-py
     "worker/engine/pyoco_adapter.py",
     "http_api/server/uvicorn_adapter.py",
 )

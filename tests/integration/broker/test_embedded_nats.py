@@ -68,7 +68,7 @@ def guards_of(folder: Path) -> list[int]:
     return find_processes("server_guard", str(folder))
 
 
-# A program that starts the server, tells where it is, and lives until it is killed or interrupted. On Ctrl-C
+# A program that starts the server, prints its address, and runs until it is killed or interrupted. On Ctrl-C
 # it "drains": it still needs the server then, and stops it afterwards.
 PARENT = """
 import asyncio, json, signal, sys
@@ -282,20 +282,20 @@ async def test_wait_returns_the_exit_code_and_a_restart_keeps_the_data(tmp_path:
 async def test_the_server_ends_when_its_program_is_killed_and_the_next_start_has_the_data(
     tmp_path: Path,
 ) -> None:
-    with parent_program(tmp_path) as (parent, told):
-        await store(told["url"], "acknowledged")
+    with parent_program(tmp_path) as (parent, started):
+        await store(started["url"], "acknowledged")
         assert len(guards_of(tmp_path)) == 1
         parent.kill()
         parent.wait()
         # At once, while the orphaned server may still be on its way out.
         async with EmbeddedNats(tmp_path, start_timeout_sec=LIMIT_SEC) as server:
-            assert not is_alive(told["pid"])
+            assert not is_alive(started["pid"])
             assert await stored(server.url) == "acknowledged"
     await eventually(lambda: not guards_of(tmp_path), describe="no guard is left")
 
 
 async def test_the_guard_kills_a_server_that_does_not_end(tmp_path: Path) -> None:
-    """The program is gone and nobody else is left to lose patience."""
+    """Its program has ended and cannot do it."""
     pid_file = tmp_path / "pid"
     stubborn = program(tmp_path / "stubborn", f"trap '' TERM; echo $$ > {pid_file}; exec sleep 300")
     script = """
@@ -328,12 +328,12 @@ async def test_the_server_has_the_batch_scheduling_policy(tmp_path: Path) -> Non
 def test_the_batch_policy_is_optional(as_batch: bool) -> None:
     """`pyoco-server dev` has its gateway and its worker guarded too, and these answer people."""
     lifeline, ours = os.pipe()
-    tell = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
-    command = server_guard.guarded_command(tell, lifeline=lifeline, as_batch=as_batch)
-    told = subprocess.run(command, pass_fds=[lifeline], capture_output=True, timeout=LIMIT_SEC, check=True)
+    print_policy = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
+    command = server_guard.guarded_command(print_policy, lifeline=lifeline, as_batch=as_batch)
+    printed = subprocess.run(command, pass_fds=[lifeline], capture_output=True, timeout=LIMIT_SEC, check=True)
     os.close(lifeline)
     os.close(ours)
-    assert int(told.stdout) == (os.SCHED_BATCH if as_batch else os.SCHED_OTHER)
+    assert int(printed.stdout) == (os.SCHED_BATCH if as_batch else os.SCHED_OTHER)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
@@ -360,22 +360,22 @@ os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 asyncio.run(EmbeddedNats(Path(sys.argv[1]), binary=Path(sys.argv[2])).start())
 """
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "data"), str(telling)]) as parent:
-        told = await eventually(
+        status = await eventually(
             lambda: policy_file.read_text() if policy_file.exists() else None,
             describe="the server process says how it runs",
         )
         parent.kill()
-    assert "SCHED_IDLE" in told
+    assert "SCHED_IDLE" in status
 
 
 async def test_ctrl_c_reaches_the_program_but_not_the_server(tmp_path: Path) -> None:
-    with parent_program(tmp_path) as (parent, told):
-        await store(told["url"], "at work")
+    with parent_program(tmp_path) as (parent, started):
+        await store(started["url"], "at work")
         os.killpg(parent.pid, signal.SIGINT)
         out, _ = await asyncio.to_thread(parent.communicate, timeout=LIMIT_SEC)
         assert out == "stopped\n"
         assert parent.returncode == 0
-    assert not is_alive(told["pid"])
+    assert not is_alive(started["pid"])
     async with EmbeddedNats(tmp_path) as server:
         assert await stored(server.url) == "drained"
 

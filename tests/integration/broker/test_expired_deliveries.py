@@ -128,7 +128,7 @@ async def test_a_delivery_that_waited_in_the_socket_of_a_paused_process_has_expi
 async def test_a_stopping_worker_does_not_return_a_run_that_another_worker_has(
     config: NatsBackendConfig, gateway: RunningGateway, tmp_path: Path
 ) -> None:
-    """It does not know before it stops: no heartbeat has told it."""
+    """It does not know that before it stops: there was no heartbeat in between."""
     config = replace(config, run_heartbeat_interval_sec=60.0, drain_timeout_sec=0.2)
     release, started = tmp_path / "release", tmp_path / "started"
     async with AsyncExitStack() as leaving:

@@ -143,7 +143,7 @@ async def test_prefetched_deliveries_go_to_another_worker_when_no_slot_takes_the
 async def test_an_idle_worker_gets_a_new_job_while_another_one_is_busy(
     connection: Connection, intake: Intake
 ) -> None:
-    """Fetching ahead takes from the queue what is there; it leaves no pull behind that waits for more."""
+    """A prefetch takes what is in the queue now, and leaves no waiting pull."""
     await _queue_jobs(connection, 6)
     for _ in range(6):
         await intake.take(ahead=True)

@@ -90,8 +90,8 @@ async def test_a_wait_is_notified_and_answered(
             answer = {"runId": run_id, "payload": {"decision": "rejected"}}
             assert (await gateway.http.post("/resume", json=answer)).status_code == 200
             assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-            await eventually(lambda: len(receiver.requests) == 2, describe="both were told")
-    assert {told.body["event"]["kind"] for told in receiver.requests} == {"opened", "answered"}
+            await eventually(lambda: len(receiver.requests) == 2, describe="both are sent")
+    assert {request.body["event"]["kind"] for request in receiver.requests} == {"opened", "answered"}
     assert violations(caplog) == []
 
 
@@ -105,7 +105,7 @@ async def test_a_run_is_resumed_and_old_ones_are_removed(
         run_id = await gateway.submit("interrupted-chain", params=params)
         async with serving_worker(installation.settings("worker", drain_timeout_sec=0)):
             await eventually(lambda: book.exists() and "two" in book.read_text(), describe="it began")
-            # What its executor has told reaches the journal a little later than the next task begins.
+            # The report of its executor is stored a little later than the next task begins.
             journal = Journal(gateway.inside.connection)
             await eventually(lambda: journal.entries(run_id), describe="the first task is kept")
         release.touch()
@@ -134,10 +134,10 @@ async def test_the_sweep_finds_a_run_without_a_job(
 
 
 async def test_wheels_reach_the_workers(installation: Installation, caplog: pytest.LogCaptureFixture) -> None:
-    wanted: dict[str, Any] = {"wheel_sync_enabled": True, "wheel_sync_interval_sec": 0.5}
+    settings: dict[str, Any] = {"wheel_sync_enabled": True, "wheel_sync_interval_sec": 0.5}
     async with running_gateway(installation.settings("gateway")) as gateway:
         await registered(gateway, content=greetings("0.1.0", "old"))
-        async with serving_worker(installation.settings("worker", **wanted)):
+        async with serving_worker(installation.settings("worker", **settings)):
             await synced(gateway, last_result="ok", selected_count=1)
             assert await greeting(gateway) == "old"
             await registered(gateway, version="0.2.0", content=greetings("0.2.0", "new"))
@@ -182,5 +182,5 @@ async def test_the_permissions_of_a_gateway_are_enough_for_watching(
         ):
             [wait] = await ask(inside)
             mark = wait.run_id.encode()
-            await eventually(lambda: mark in runs.raw and mark in waits.raw, describe="it is told")
+            await eventually(lambda: mark in runs.raw and mark in waits.raw, describe="it is sent")
     assert violations(caplog) == []

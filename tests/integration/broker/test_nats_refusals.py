@@ -43,8 +43,8 @@ async def test_nats_setup_updates_buckets_of_an_earlier_version(
     assert result.exit_code == 0, result.output
     async with installation.client("admin") as (admin, _):
         for bucket in ("KV_pyoco_auth", "KV_pyoco_runs"):
-            mended = (await admin.jetstream().stream_info(bucket)).config
-            assert (mended.allow_rollup_hdrs, mended.description) == (False, "of an administrator")
+            updated = (await admin.jetstream().stream_info(bucket)).config
+            assert (updated.allow_rollup_hdrs, updated.description) == (False, "of an administrator")
 
 
 async def test_a_gateway_without_the_right_to_update_them_warns_and_works(
@@ -87,7 +87,7 @@ async def test_a_denied_request_fails_at_once(installation: Installation) -> Non
 
 
 async def test_a_hang_up_does_not_hide_the_refusal(config: NatsBackendConfig) -> None:
-    """nats-py tells of both; in which way the connection ends is up to how fast either side is."""
+    """nats-py reports both; how the connection ends depends on the speed of either side."""
     connection = Connection(config, name="test")
     refusal = nats.errors.Error("nats: 'Authorization Violation'")
     reset = ConnectionResetError(104, "Connection reset by peer")
@@ -99,7 +99,7 @@ async def test_a_hang_up_does_not_hide_the_refusal(config: NatsBackendConfig) ->
     assert not isinstance(connection.unavailable(), NatsForbidden), "once more, and without a refusal"
     await connection._on_error(refusal)
     await connection._on_error(ConnectionRefusedError(111, "Connect call failed"))
-    assert not isinstance(connection.unavailable(), NatsForbidden), "now nobody is there"
+    assert not isinstance(connection.unavailable(), NatsForbidden), "now there is no server"
 
 
 async def test_a_wrong_password_is_reported_as_forbidden(installation: Installation) -> None:

@@ -1,6 +1,6 @@
-"""A bucket that lost its newest messages: after a power failure, or a backup that was restored.
+"""Truncated streams: after a power failure, or a restored backup.
 
-Its stream is the same, and its sequences are used again for other messages.
+The stream is the same, and its sequences are used again for other messages.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ async def store_of(config: NatsBackendConfig) -> AsyncIterator[RunStore]:
 
 @asynccontextmanager
 async def reconnecting(connection: Connection) -> AsyncIterator[None]:
-    """The connection is lost inside the block, and is back behind it."""
+    """The connection is lost inside the block, and ready again after it."""
     before = connection.times_connected
     yield
     await eventually(
@@ -208,7 +208,7 @@ async def test_a_gateway_that_runs_during_the_truncation_lists_and_watches_what_
         # The snapshot that the client had was lost: the older one is news.
         headers = {"Last-Event-ID": str(had)}
         async with reading_events(gateway.http, f"/runs/{watched.run_id}/watch", headers=headers) as again:
-            await eventually(lambda: again.events, describe="the run is told")
+            await eventually(lambda: again.events, describe="the run is sent")
             assert (again.events[0].name, again.events[0].id) == ("snapshot", "2")
 
 
@@ -267,7 +267,7 @@ async def test_a_barrier_for_a_lost_write_is_passed(
     backup.take()
     async with store_of(config) as store:
         await write(store, ended(at=10.0))
-    # So the first look is for somebody who waits: for the third write.
+    # So the first read is for a barrier at the third write.
     monkeypatch.setattr(bucket_feed, "_LOOK_SEC", NEVER_SEC)
     monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", NEVER_SEC)
     restored = asyncio.Event()
@@ -391,7 +391,7 @@ async def test_a_failed_read_of_the_keys_is_repeated_completely(
             patched.setattr("pyoco_server.broker.stores.api_keys.read_batch", one_and_then_nothing)
             with pytest.raises(NatsUnavailable):
                 await mirror.look()
-        assert await mirror.look(), "whoever asks has not heard of the change yet"
+        assert await mirror.look(), "the caller does not know of the change yet"
         assert mirror.entries.records["first"].revoked_at == 9.0
 
 

@@ -7,7 +7,7 @@ from tests.support.ports import port_to_keep
 
 
 class ClusterNode(NatsServer):
-    """A member. It knows the ports on which all of them talk to each other, and keeps its own."""
+    """A member, with fixed route ports."""
 
     max_file_store = 10**11
 
@@ -45,7 +45,7 @@ class NatsCluster:
         return ",".join(node.url for node in self.nodes.values())
 
     def start(self) -> None:
-        """Start all; who leads them is decided a little later."""
+        """Start all; their leaders are elected a little later."""
         for node in self.nodes.values():
             node.start()
 

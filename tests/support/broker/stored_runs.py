@@ -1,4 +1,4 @@
-"""Runs that are written into the bucket by the test itself: in whatever state, without workers."""
+"""Runs that a test writes into the bucket, in any state, without workers."""
 
 import asyncio
 from typing import Any

@@ -13,7 +13,7 @@ from tests.support.broker.stored_runs import snapshot
 
 
 def a_wait(run_id: str, name: str = "approve", **fields: Any) -> WaitRecord:
-    """An open wait that nobody has to hurry for."""
+    """An open wait with a late deadline."""
     now = time.time()
     arming = fields.get("arming", 1)
     given: dict[str, Any] = {
@@ -75,7 +75,7 @@ async def ask(inside: Gateway, *names: str, **fields: Any) -> list[WaitRecord]:
 
 
 async def let_expire(store: WaitStore, wait_id: str) -> None:
-    """As if the time of an open wait had gone by meanwhile; it was given as much of it as before."""
+    """Move an open wait into the past, so that it has expired."""
     stored = await store.get_from_leader(wait_id)
     assert stored is not None
     wait = stored.record

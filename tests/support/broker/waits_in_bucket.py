@@ -1,4 +1,4 @@
-"""What a gateway knows of waits and runs, read from the buckets when it is asked: never a moment behind."""
+"""Waits and runs read from the buckets at each call, instead of an index that may lag."""
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import (
@@ -14,7 +14,7 @@ from pyoco_server.runs.sweep.open_runs import OpenRuns, state_in
 
 
 class WaitsInBucket:
-    """In place of the index of waits."""
+    """Instead of the index of waits."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -25,26 +25,26 @@ async def put_record(connection: Connection, record: WorkerRecord | bytes, *, ke
 
 
 async def worker(gateway: RunningGateway, worker_id: str = "worker") -> dict[str, Any]:
-    """The worker as `GET /workers/{worker_id}` tells it."""
-    answer = await gateway.http.get(f"/workers/{worker_id}")
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    """The response of `GET /workers/{worker_id}`."""
+    response = await gateway.http.get(f"/workers/{worker_id}")
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
 
 
 async def worker_is(gateway: RunningGateway, worker_id: str = "worker", **fields: Any) -> dict[str, Any]:
     """The worker once it has these values."""
 
     async def there() -> dict[str, Any] | None:
-        told = await worker(gateway, worker_id)
-        return told if {name: told[name] for name in fields} == fields else None
+        found = await worker(gateway, worker_id)
+        return found if {name: found[name] for name in fields} == fields else None
 
     return await eventually(there, describe=f"worker {worker_id} has {fields}")
 
 
 async def ask(gateway: RunningGateway, worker_id: str = "worker", **wish: object) -> dict[str, Any]:
-    """What `PATCH /workers/{worker_id}` answers."""
-    answer = await gateway.http.patch(f"/workers/{worker_id}", json=wish)
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    """The response of `PATCH /workers/{worker_id}`."""
+    response = await gateway.http.patch(f"/workers/{worker_id}", json=wish)
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found

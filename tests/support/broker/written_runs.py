@@ -1,4 +1,4 @@
-"""A run that the test writes itself, revision by revision, in place of a worker."""
+"""A run that a test writes, revision by revision, instead of a worker."""
 
 import time
 from typing import Any
@@ -30,7 +30,7 @@ class WrittenRun:
         self.revision = await self._store.replace(self.snapshot, revision=self.revision)
 
     async def loses_a_race(self, status: RunStatus) -> None:
-        """A write that is heard of, and refused: it is based on an older revision."""
+        """A write that is announced, and refused: it is based on an older revision."""
         with pytest.raises(RevisionConflict):
             await self._store.replace(
                 structs.replace(self.snapshot, status=status), revision=self.revision - 1

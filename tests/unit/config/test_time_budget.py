@@ -16,7 +16,7 @@ STEP_SEC = 0.01
 
 class Clock(FakeClockLoop):
     async def passes(self, seconds: float) -> None:
-        """Let time pass step by step, with turns for everybody after each."""
+        """Advance the clock in steps, with turns of the event loop after each."""
         for _ in range(round(seconds / STEP_SEC)):
             self.advance(STEP_SEC)
             for _ in range(5):
@@ -25,7 +25,7 @@ class Clock(FakeClockLoop):
 
 @pytest.fixture
 async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The time of the budgets: how busy this machine is does not count."""
+    """The clock of the budgets, independent of the machine."""
     clock = Clock()
 
     class AsyncioOfTheClock:
@@ -84,7 +84,7 @@ async def test_a_block_that_ends_in_time_does_not_hide_the_timeout_of_another(
     await clock.passes(SECONDS)
     assert late.done()
     assert _is_its_time(late.result())
-    # The timer of a block that is long over ends nobody.
+    # The timer of a block that has ended cancels nothing.
     await clock.passes(SECONDS * 1.5)
 
 
@@ -105,7 +105,7 @@ async def test_a_cancellation_at_the_deadline_is_not_a_timeout() -> None:
 
     async def wait() -> None:
         with budget.block():
-            # The time is up while nobody else has a turn.
+            # The deadline passes before the task runs again.
             asyncio.current_task().cancel()  # type: ignore[union-attr]
             budget._blocks._expire(asyncio.get_running_loop().time())
             await asyncio.Event().wait()
