@@ -164,5 +164,5 @@ async def test_a_disconnected_client_is_no_error(
     url = gateway.http.base_url
     with socket.create_connection((url.host, url.port or 80)) as sender:
         sender.sendall(b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
-    await eventually(lambda: "the client left" in caplog.text, describe="it is noted")
+    await eventually(lambda: "the client disconnected" in caplog.text, describe="it is noted")
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -78,7 +78,7 @@ async def test_a_run_waits_and_continues_with_the_answer(
 
 
 async def _is_idle(gateway: RunningGateway, worker: Any) -> bool:
-    return await queued(gateway) == 0 and not worker._services.under_way
+    return await queued(gateway) == 0 and not worker._services.active_runs
 
 
 async def test_two_questions_are_answered_in_any_order(
@@ -390,7 +390,7 @@ async def test_an_outage_while_a_run_comes_to_wait_loses_nothing_that_it_has_don
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Otherwise its next owner would execute finished tasks again."""
-    monkeypatch.setattr(run_recorder, "_SETTLE_SEC", 0.2)
+    monkeypatch.setattr(run_recorder, "_FLUSH_SEC", 0.2)
     notes, released = tmp_path / "notes", tmp_path / "released"
     own = replace(config, nats_url=own_nats.url)
     async with running_gateway(own) as gateway, serving_worker(own):
