@@ -13,7 +13,7 @@ from pyoco_server.cli.server.serving import StopRequest, report_ready, serve
 from pyoco_server.cli.views.console import print_note_on_terminal
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.system.garbage import spare_loaded_code
+from pyoco_server.system.garbage import freeze_loaded_code
 from pyoco_server.telemetry.logging_config import configure_logging
 from pyoco_server.telemetry.tracing import tracing
 from pyoco_server.worker import PyocoNatsWorker
@@ -70,7 +70,7 @@ class WorkerProcess:
         if worker is None:
             return
         try:
-            spare_loaded_code()
+            freeze_loaded_code()
             self._announce(worker)
             await worker.serve(stop.event)
         finally:

@@ -1,7 +1,4 @@
-"""What one setting is: how its text is read, and which values it takes.
-
-The settings themselves are the fields of `config.NatsBackendConfig`, each made with `setting(...)`.
-"""
+"""One setting: how its text is parsed, and which values are valid."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ _CREDENTIALS: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)?.*@", re.IGNORECASE |
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A shape that a text must have beyond being a text."""
+    """A format that the text of a setting must have."""
 
     expected: str
     fits: Callable[[str], bool]
@@ -49,13 +46,13 @@ class Setting:
     secret: bool = False
     choices: tuple[str, ...] = ()
     minimum: float | None = None
-    above: float | None = None  # a lower bound that is itself refused
+    above: float | None = None  # an exclusive lower bound
     maximum: float | None = None
     form: Form | None = None
 
     @property
     def expected(self) -> str:
-        """What a good value looks like, for the message about a bad one."""
+        """A description of valid values, for error messages."""
         bounds = [
             f"{word} {bound:g}"
             for word, bound in (
@@ -81,10 +78,7 @@ class Setting:
         return self.form.expected if self.form else "a text that is not empty"
 
     def parse(self, text: str) -> Value:
-        """Read the value from an environment variable; ValueError when the text is of another kind.
-
-        Bounds and forms are not looked at here: `accepts` does that for every value, wherever it is from.
-        """
+        """Parse the text of an environment variable. `accepts` checks bounds and form afterwards."""
         word = text.strip()
         if self.kind == "int":
             return int(word)
@@ -124,20 +118,20 @@ class Setting:
         )
 
     def problem(self, value: object) -> FieldProblem:
-        """The complaint about a value that is not accepted."""
+        """The error about a value that is not accepted."""
         return FieldProblem(
             self.name, f"expected {self.expected} (default {self.shown_default})", self.shown(value)
         )
 
     @property
     def shown_default(self) -> str:
-        """The default as it would be written in an environment file."""
+        """The default as written in an environment file."""
         if isinstance(self.default, bool):
             return "1" if self.default else "0"
         return str(self.default) if self.default != "" else "not set"
 
     def shown(self, value: object) -> str:
-        """The value for a message or a repr, without anything secret in it."""
+        """The value for a message or a repr, without secrets."""
         if self.secret:
             return repr(REDACTED if value else value)
         if self.form and self.form.has_credentials and isinstance(value, str):
@@ -158,7 +152,7 @@ def setting(
     form: Form | None = None,
     comma_separated: bool = False,
 ) -> Any:
-    """A dataclass field that carries its row of the settings table."""
+    """A dataclass field with its row of the settings table."""
     rules = {
         "group": group,
         "help": help,
@@ -174,7 +168,6 @@ def setting(
 
 
 def setting_of(declared: Field[Any]) -> Setting:
-    """The row of the settings table that a field of the configuration carries."""
     assert declared.default is not MISSING
     return Setting(
         name=ENV_PREFIX + declared.name.upper(),
@@ -217,7 +210,7 @@ _HOST: Final = _matches(
 )
 HOSTS: Final = Form(
     "names of hosts separated by commas, such as gateway.example.com, gateway:8000, *.example.com or *",
-    # Of an empty part nothing is expected, but of all of them together at least one name.
+    # Empty parts are allowed, but at least one name is required.
     lambda text: (
         bool(text.strip(" ,")) and all(_HOST(part.strip()) for part in text.split(",") if part.strip())
     ),

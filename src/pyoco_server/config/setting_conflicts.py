@@ -1,4 +1,4 @@
-"""Settings that are good by themselves and contradict each other."""
+"""Rules about combinations of settings."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _NATS_USERS: Final = ("nats_user", "nats_nkey_seed_file", "nats_creds_file")
 
 
 def conflicts(rows: Iterable[tuple[Setting, Any]]) -> Iterator[FieldProblem]:
-    """The complaints about these settings and their values, each of which is accepted by itself."""
+    """The conflicts between settings whose values are each valid."""
     values = _Values(rows)
     yield from values.wrong_order("ack_progress_interval_sec", "consumer_ack_wait_sec")
     yield from values.wrong_order("worker_heartbeat_interval_sec", "worker_disconnect_timeout_sec")
-    yield from values.lonely("nats_user", "nats_password")
-    yield from values.lonely("nats_tls_cert_file", "nats_tls_key_file")
-    yield from values.lonely("http_tls_cert_file", "http_tls_key_file")
+    yield from values.incomplete_pair("nats_user", "nats_password")
+    yield from values.incomplete_pair("nats_tls_cert_file", "nats_tls_key_file")
+    yield from values.incomplete_pair("http_tls_cert_file", "http_tls_key_file")
     yield from values.several_users()
     yield from values.same_name(*_STREAMS)
     yield from values.same_name(*_BUCKETS)
@@ -52,7 +52,7 @@ def conflicts(rows: Iterable[tuple[Setting, Any]]) -> Iterator[FieldProblem]:
 
 
 class _Values:
-    """What each field is set to, and the rules that go over several of them."""
+    """The value of each field, and the rules that compare several."""
 
     def __init__(self, rows: Iterable[tuple[Setting, Any]]) -> None:
         self._rows: dict[str, Setting] = {}
@@ -61,24 +61,24 @@ class _Values:
             self._rows[row.field] = row
             self._values[row.field] = value
 
-    def lonely(self, one: str, other: str) -> Iterator[FieldProblem]:
+    def incomplete_pair(self, one: str, other: str) -> Iterator[FieldProblem]:
         for given, missing in ((one, other), (other, one)):
             if self._values[given] and not self._values[missing]:
-                yield self._conflict(missing, "a value beside", given)
+                yield self._conflict(missing, "a value together with", given)
 
     def several_users(self) -> Iterator[FieldProblem]:
-        """One connection is one user, told in one way."""
-        told = [name for name in _NATS_USERS if self._values[name]]
-        if told and any("@" in url for url in split_urls(self._values["nats_url"])):
-            told.append("nats_url")
-        for name in told[1:]:
-            yield self._conflict(name, "no user beside", told[0])
+        """Only one way to name the NATS user may be used."""
+        given_users = [name for name in _NATS_USERS if self._values[name]]
+        if given_users and any("@" in url for url in split_urls(self._values["nats_url"])):
+            given_users.append("nats_url")
+        for name in given_users[1:]:
+            yield self._conflict(name, "no user together with", given_users[0])
 
     def overlapping(self, *names: str) -> Iterator[FieldProblem]:
         for first, second in combinations(names, 2):
             one, other = f"{self._values[first]}.", f"{self._values[second]}."
             if one.startswith(other) or other.startswith(one):
-                yield self._conflict(second, "a prefix apart from", first, "their subjects overlap")
+                yield self._conflict(second, "a prefix that does not overlap with", first)
 
     def wrong_order(self, smaller: str, larger: str) -> Iterator[FieldProblem]:
         if self._values[smaller] >= self._values[larger]:
@@ -89,9 +89,9 @@ class _Values:
         for name in names:
             other = first_user.setdefault(self._values[name], name)
             if other != name:
-                yield self._conflict(name, "another name than", other)
+                yield self._conflict(name, "a name other than", other)
 
-    def _conflict(self, name: str, relation: str, other: str, why: str = "") -> FieldProblem:
+    def _conflict(self, name: str, relation: str, other: str) -> FieldProblem:
         row, against = self._rows[name], self._rows[other]
         message = f"expected {relation} {against.name}={against.shown(self._values[other])}"
-        return FieldProblem(row.name, f"{message}: {why}" if why else message, row.shown(self._values[name]))
+        return FieldProblem(row.name, message, row.shown(self._values[name]))

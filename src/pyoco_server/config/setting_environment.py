@@ -1,4 +1,4 @@
-"""The environment file, and variables that look like settings and are none."""
+"""The environment file, and warnings about unknown PYOCO_ variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyoco_server.errors import FieldProblem
 
 _log = logging.getLogger(__name__)
 
-# Read by the engine and its plug-ins, so no typing mistakes of ours.
+# Variables of the engine and its plug-ins.
 _ENGINE_VARIABLES: Final = frozenset(
     ENV_PREFIX + name
     for name in (
@@ -35,7 +35,7 @@ _ENGINE_VARIABLES: Final = frozenset(
 def read_env_file(
     real: Mapping[str, str], *, load: Setting, named: Setting
 ) -> tuple[dict[str, str], list[FieldProblem]]:
-    """Our variables of the environment file. Which file, and whether, only the real environment says."""
+    """The PYOCO_ variables of the environment file, which only the real environment can name."""
     try:
         enabled = load.parse(real.get(load.name) or load.shown_default)
     except ValueError:
@@ -47,7 +47,7 @@ def read_env_file(
     if not given and not path.exists():
         return {}, []
     try:
-        # Opened here, because the library takes a missing file for an empty one.
+        # Opened here: the library treats a missing file as an empty one.
         # "utf-8-sig": a byte order mark would otherwise become part of the first name.
         with path.open(encoding="utf-8-sig") as lines:
             content = dotenv_values(stream=lines)
@@ -57,7 +57,7 @@ def read_env_file(
 
 
 def warn_about_unknown(given: Mapping[str, str], settings: Iterable[Setting]) -> None:
-    """Say which variables look like settings and are none, and which one was probably meant."""
+    """Log each unknown PYOCO_ variable, with the most similar setting."""
     by_field = {row.field: row.name for row in settings}
     known = {*by_field.values(), *_ENGINE_VARIABLES}
     for name in sorted(given):

@@ -1,7 +1,4 @@
-"""Every setting of the product, once: its name, default, bounds and one line of help.
-
-A field `nats_url` is the environment variable `PYOCO_NATS_URL`; nothing else has to be kept in step with it.
-"""
+"""All settings with their defaults, bounds and one-line helps. The field `nats_url` is PYOCO_NATS_URL."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class NatsBackendConfig:
-    """The settings of a gateway, a worker or a client. Made by hand or by `from_env()`, always checked."""
+    """The settings of a gateway, a worker or a client, validated on creation."""
 
     nats_url: str = setting(
         "NATS",
@@ -87,7 +84,7 @@ class NatsBackendConfig:
     run_retention_sec: float = setting(
         "Runs",
         0.0,
-        "A run that ended this long ago is removed, with its journal and its log. 0 keeps every run.",
+        "Delete a run this long after its end, with its journal and its log. 0 keeps every run.",
         minimum=0,
     )
     journal_stream: str = setting(
@@ -109,9 +106,7 @@ class NatsBackendConfig:
         "Runs", "pyoco_idempotency", "The bucket of idempotency keys.", form=NAME
     )
     idempotency_ttl_sec: int = setting("Runs", 86400, "How long an Idempotency-Key is kept.", minimum=60)
-    waits_kv_bucket: str = setting(
-        "Waits for people", "pyoco_waits", "The bucket of the waits for people.", form=NAME
-    )
+    waits_kv_bucket: str = setting("Waits for people", "pyoco_waits", "The bucket of waits.", form=NAME)
     wait_event_stream: str = setting(
         "Waits for people",
         "PYOCO_WAIT_EVENTS",
@@ -154,7 +149,7 @@ class NatsBackendConfig:
         form=HTTP_URL,
     )
     notify_secret: str = setting(
-        "Waits for people", "", "The key that notifications are signed with (HMAC-SHA256).", secret=True
+        "Waits for people", "", "Key for signing notifications (HMAC-SHA256).", secret=True
     )
     notify_timeout_sec: float = setting(
         "Waits for people", 10.0, "Timeout of a notification request.", above=0, maximum=60.0
@@ -172,7 +167,7 @@ class NatsBackendConfig:
         "Output of a run is stored under this prefix, a dot, and its id.",
         form=SUBJECT,
     )
-    run_log_max_age_sec: int = setting("Run logs", 604800, "How long a printed line is kept.", minimum=1)
+    run_log_max_age_sec: int = setting("Run logs", 604800, "How long run output is kept.", minimum=1)
     run_log_max_bytes: int = setting(
         "Run logs",
         512 * _MIB,
@@ -257,15 +252,15 @@ class NatsBackendConfig:
         comma_separated=True,
     )
     drain_timeout_sec: float = setting(
-        "Worker", 30.0, "How long a stopping worker waits for its running runs.", minimum=0
+        "Worker", 30.0, "How long a stopping worker waits for its current runs.", minimum=0
     )
     task_retry_base_sec: float = setting(
         "Worker",
         0.5,
-        "The longest pause before the first retry of a task; it doubles with each, and is drawn at random.",
+        "Maximum delay before the first retry of a task; it doubles with each retry, with jitter.",
         minimum=0,
     )
-    task_retry_max_sec: float = setting("Worker", 60.0, "The longest pause before any retry.", minimum=0)
+    task_retry_max_sec: float = setting("Worker", 60.0, "Maximum delay before any retry.", minimum=0)
     cancel_grace_period_sec: float = setting(
         "Worker", 30.0, "How long a cancelled run may take to stop before it is terminated.", minimum=0
     )
@@ -399,14 +394,14 @@ class NatsBackendConfig:
 
     def __post_init__(self) -> None:
         problems = [row.problem(value) for row, value in self._rows() if not row.accepts(value)]
-        # A comparison of values that are wrong by themselves would only add noise, or fail.
+        # Invalid values cannot be compared.
         problems = problems or list(conflicts(self._rows()))
         if problems:
             raise ConfigError(problems=problems)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> NatsBackendConfig:
-        """The settings of the environment and the environment file; every bad one in one ConfigError."""
+        """The settings of the environment and its file; one ConfigError reports all invalid ones."""
         real = os.environ if environ is None else environ
         from_file, problems = read_env_file(real, load=_BY_FIELD["load_dotenv"], named=_BY_FIELD["env_file"])
         given = {**from_file, **real}
@@ -414,7 +409,7 @@ class NatsBackendConfig:
         values: dict[str, Any] = {}
         for row in SETTINGS:
             text = given.get(row.name, "")
-            if not text:  # `PYOCO_X=` is how a compose file says "not set"
+            if not text:  # `PYOCO_X=` in a compose file means "not set"
                 continue
             try:
                 values[row.field] = row.parse(text)

@@ -1,4 +1,4 @@
-"""Whether an address is this machine's own: nobody else can reach it, and no proxy is needed for it."""
+"""Whether an address is a loopback address."""
 
 import ipaddress
 

@@ -1,4 +1,4 @@
-"""The language of the machine, by the same variables that other programs go by."""
+"""The language of the locale variables."""
 
 import os
 from collections.abc import Mapping

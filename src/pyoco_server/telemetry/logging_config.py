@@ -1,7 +1,7 @@
-"""Log lines: one JSON object a line for machines, or a compact text for people.
+"""Log lines as JSON or as text.
 
-A record's own words and a fixed list of context fields are written, and nothing else of it. What is passed
-to a log call by accident (params, a request, a key) therefore never reaches the output.
+Only the message and a fixed list of context fields are written, so that other extras of a log call (params, a
+request, a key) never reach the output.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONTEXT_FIELDS: Final = ("run_id", "flow_name", "tag", "worker_id", "err_id", "m
 
 _UVICORN_LOGGERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
-# What ends a line or steers a terminal somewhere, and what no UTF-8 stream can write (lone surrogates).
+# Line ends, control characters, and lone surrogates, which UTF-8 cannot encode.
 _UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 _LEVEL_COLOURS: Final = {"DEBUG": 2, "INFO": 36, "WARNING": 33, "ERROR": 31, "CRITICAL": 35}
@@ -38,10 +38,10 @@ def configure_logging(
 ) -> None:
     """Send every log record of this process to `stream` (default: the standard output).
 
-    Calling it again replaces the earlier set-up. Handlers that the program installed itself stay.
+    Another call replaces the previous configuration. Handlers of the program itself stay.
     """
     settings = NatsBackendConfig.from_env() if config is None else config
-    # Bound now: while a flow runs, `sys.stdout` is swapped to hear what its tasks print.
+    # Bound now: `sys.stdout` is replaced while a flow runs.
     target = sys.stdout if stream is None else stream
     handler = _BestEffortHandler(target)
     handler.setFormatter(_formatter(service, settings, target))
@@ -50,7 +50,7 @@ def configure_logging(
         root.removeHandler(earlier)
     root.addHandler(handler)
     root.setLevel(settings.log_level)
-    # It writes the URL of each request, and that of a receiver of notifications may be its password.
+    # It logs the URL of each request, and the URL of a notification may be a secret.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     for name in _UVICORN_LOGGERS:
         logger = logging.getLogger(name)
@@ -77,13 +77,11 @@ def exception_fields(error: BaseException, *, secrets: Iterable[object] = ()) ->
 def _message_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as failure:  # noqa: BLE001 - it is user code, and may do anything
+    except Exception as failure:  # noqa: BLE001 - user code
         return f"(no message: its __str__ raised {type(failure).__name__})"
 
 
 class _RecordFields:
-    """What is taken from a log record, the same for both formats."""
-
     def __init__(self, *, service: str, utc: bool, include_traceback: bool) -> None:
         self._service = service
         self._utc = utc
@@ -120,13 +118,13 @@ class _RecordFields:
 def _text_of(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception as failure:  # noqa: BLE001 - an argument's __str__ may do anything
-        # The arguments are left out: what they hold is unknown, and the place of the call is in the record.
+    except Exception as failure:  # noqa: BLE001 - user code
+        # Without the arguments, which may be secret; the record has the place of the call.
         return f"{record.msg} (its arguments do not fit: {type(failure).__name__})"
 
 
 def _exception_from_extras(record: logging.LogRecord) -> dict[str, object]:
-    """An exception of another process, which the caller hands over as texts."""
+    """An exception of another process, given as text in the extras."""
     extras = vars(record)
     found: dict[str, object] = {
         name: extras[name]
@@ -145,7 +143,7 @@ def _context_of(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _plain(value: object) -> str | int | None:
-    """The value when it is a word or a number; of anything else only the type, as it may hold anything."""
+    """A text or a number as it is; of other values only the type, since they may contain secrets."""
     if value is None or isinstance(value, (str, int)):
         return value
     return str(value) if isinstance(value, UUID) else f"<{type(value).__name__}>"
@@ -159,7 +157,7 @@ class _JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line = json.dumps(self._fields.of(record), ensure_ascii=self._ascii_only)
-        # Inside JSON these stand in strings only, where their escape means the same.
+        # In JSON they occur only in strings, where the escape is equivalent.
         return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
@@ -203,7 +201,7 @@ def _formatter(service: str, config: NatsBackendConfig, stream: TextIO | None) -
 
 
 class _BestEffortHandler(logging.StreamHandler[TextIO]):
-    """Writes to a stream. When that fails the program goes on, and is told so once, on stderr."""
+    """Writes to a stream. A failure does not stop the program and is reported once, on stderr."""
 
     _reported = False
 
@@ -221,16 +219,16 @@ class _BestEffortHandler(logging.StreamHandler[TextIO]):
             )
             sys.stderr.flush()
         except (OSError, ValueError, AttributeError):
-            # The standard error is closed as well (or missing): nobody is left who could be told.
+            # The standard error is closed or missing as well.
             return
 
 
 def _discard_standard_output() -> None:
-    """Point the standard output at nothing: its reader is gone for good, and Python would fail at exit."""
+    """Redirect the standard output to /dev/null: its reader is gone, and Python would fail at exit."""
     try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)
     except (OSError, ValueError):
-        # Not a real file descriptor, so there is nothing that Python would flush at exit.
+        # Not a real file descriptor: Python flushes nothing at exit.
         return

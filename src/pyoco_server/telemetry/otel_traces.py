@@ -1,7 +1,6 @@
-"""Runs as OpenTelemetry spans (the extra `otel`), sent by OTLP to wherever its `OTEL_*` variables say.
+"""Runs as OpenTelemetry spans (the extra `otel`), sent by OTLP as the `OTEL_*` variables configure.
 
-A run and its tasks are told when the run has ended, since their times are known then; a worker that dies
-on the way tells nothing, and the one that finishes the run tells all of it.
+The worker that ends a run records all spans of it; one that crashes before records none.
 """
 
 from __future__ import annotations
@@ -22,14 +21,12 @@ from pyoco_server.records.models import Job, RunSnapshot, RunStatus
 
 
 class _TaskTimes(msgspec.Struct):
-    """What a task's record says that a span wants."""
-
-    # Not known of a task whose executor was lost.
+    # Unknown for a task whose executor crashed.
     state: str = ""
     started_at: float | None = None
     ended_at: float | None = None
     error: str | None = None
-    # Executed by an earlier attempt or by the run that this one repeats, and not again.
+    # Executed by an earlier attempt or by the original of a rerun.
     replayed: bool = False
 
 
@@ -43,7 +40,7 @@ class RunTraces:
         self._tracer = self._provider.get_tracer("pyoco_server")
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the pending spans."""
         self._provider.shutdown()
 
     @contextmanager
@@ -56,12 +53,12 @@ class RunTraces:
         ):
             yield
 
-    def carried(self) -> dict[str, str]:
+    def trace_headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
         inject(headers)
         return headers
 
-    def tell_run(self, snapshot: RunSnapshot, headers: Mapping[str, str]) -> None:
+    def record_run(self, snapshot: RunSnapshot, headers: Mapping[str, str]) -> None:
         span = self._tracer.start_span(
             f"run {snapshot.flow_name}",
             context=extract(headers),
@@ -77,12 +74,12 @@ class RunTraces:
                 "pyoco.reason": snapshot.reason or "",
             },
         )
-        inside = set_span_in_context(span)
+        parent = set_span_in_context(span)
         for name, record in (snapshot.task_records or {}).items():
-            self._tell_task(name, _decode(record), inside)
+            self._record_task(name, _decode(record), parent)
         _end(span, snapshot.end_time, snapshot.error if snapshot.status is RunStatus.FAILED else None)
 
-    def _tell_task(self, name: str, task: _TaskTimes, run: Context) -> None:
+    def _record_task(self, name: str, task: _TaskTimes, run: Context) -> None:
         if task.started_at is None:
             return
         span = self._tracer.start_span(

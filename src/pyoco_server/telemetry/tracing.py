@@ -1,7 +1,7 @@
-"""One trace per run, where it is wanted (`PYOCO_OTEL_ENABLED`); otherwise nothing is done or loaded.
+"""One trace per run if PYOCO_OTEL_ENABLED is set; otherwise nothing is imported.
 
-The gateway begins the trace with the submit, or goes on with the caller's; the job carries it in the
-headers of its message; the worker tells the run and its tasks once the run has ended.
+The gateway starts the trace with the submit, or continues the caller's; the job carries it in its message
+headers; the worker records the spans of the run and its tasks when the run has ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _traces: RunTraces | None = None
 
 @contextmanager
 def tracing(config: NatsBackendConfig, *, service: str) -> Iterator[None]:
-    """Tell traces inside the block, if the settings want it; what is left at its end is sent then."""
+    """Record traces inside the block if enabled; pending spans are sent at its end."""
     if not config.otel_enabled:
         yield
         return
@@ -43,16 +43,16 @@ def tracing(config: NatsBackendConfig, *, service: str) -> Iterator[None]:
 
 
 def submitting(job: Job, headers: Callable[[], Mapping[str, str]]) -> AbstractContextManager[None]:
-    """The span of a submit: what is published inside the block carries its trace."""
+    """The span of a submit; messages published inside the block carry its trace."""
     return _nothing if _traces is None else _traces.submitting(job, headers())
 
 
-def carried() -> dict[str, str]:
-    """The headers that take the trace of what is done now to whoever gets the message."""
-    return {} if _traces is None else _traces.carried()
+def trace_headers() -> dict[str, str]:
+    """The headers that propagate the current trace with a message."""
+    return {} if _traces is None else _traces.trace_headers()
 
 
-def tell_run(snapshot: RunSnapshot, headers: Mapping[str, str]) -> None:
-    """The spans of a run that has ended, and of its tasks, in the trace that its job came with."""
+def record_run(snapshot: RunSnapshot, headers: Mapping[str, str]) -> None:
+    """Record the spans of an ended run and its tasks in the trace of its job."""
     if _traces is not None:
-        _traces.tell_run(snapshot, headers)
+        _traces.record_run(snapshot, headers)

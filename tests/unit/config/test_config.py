@@ -339,16 +339,16 @@ def test_all_bad_values_are_told_at_once() -> None:
         ),
         (
             {"dlq_stream": "PYOCO_WORK"},
-            "PYOCO_DLQ_STREAM='PYOCO_WORK': expected another name than PYOCO_WORK_STREAM='PYOCO_WORK'",
+            "PYOCO_DLQ_STREAM='PYOCO_WORK': expected a name other than PYOCO_WORK_STREAM='PYOCO_WORK'",
         ),
         (
             {"auth_kv_bucket": "pyoco_runs"},
-            "PYOCO_AUTH_KV_BUCKET='pyoco_runs': expected another name than PYOCO_RUNS_KV_BUCKET='pyoco_runs'",
+            "PYOCO_AUTH_KV_BUCKET='pyoco_runs': expected a name other than PYOCO_RUNS_KV_BUCKET='pyoco_runs'",
         ),
         (
             {"dlq_subject_prefix": "pyoco.work.dead"},
             "PYOCO_DLQ_SUBJECT_PREFIX='pyoco.work.dead': "
-            "expected a prefix apart from PYOCO_WORK_SUBJECT_PREFIX='pyoco.work': their subjects overlap",
+            "expected a prefix that does not overlap with PYOCO_WORK_SUBJECT_PREFIX='pyoco.work'",
         ),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyoco_server.telemetry.logging_config import exception_fields, redact, redact_exception
-from pyoco_server.telemetry.redaction import MOST_VALUES
+from pyoco_server.telemetry.redaction import MAX_VALUES
 from tests.unit.config.test_logging import fail, logged
 
 SECRETS = st.recursive(
@@ -79,12 +79,12 @@ class TestRedact:
         assert time.thread_time() - started < 5
 
     def test_a_text_that_quotes_every_value_is_read_in_time(self) -> None:
-        params = {f"k{number}": f"secret-{number:06}" for number in range(MOST_VALUES)}
+        params = {f"k{number}": f"secret-{number:06}" for number in range(MAX_VALUES)}
         started = time.thread_time()
         shown = redact(repr(params) * 4, params)
         assert time.thread_time() - started < 5
         assert "secret-" not in shown
-        assert shown.count("[redacted]") == 4 * MOST_VALUES
+        assert shown.count("[redacted]") == 4 * MAX_VALUES
 
     def test_the_longest_secret_is_replaced_whole(self) -> None:
         assert redact("my password2 is", ["password", "password2"]) == "my [redacted] is"

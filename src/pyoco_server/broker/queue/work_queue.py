@@ -162,7 +162,7 @@ class WorkQueue:
         self, job: Job, *, run_revision: int, encoded: bytes | None = None
     ) -> Coroutine[Any, Any, int]:
         """Enqueue a job; the same run twice is stored once."""
-        headers = {"Nats-Msg-Id": job.run_id, _REVISION_HEADER: str(run_revision), **tracing.carried()}
+        headers = {"Nats-Msg-Id": job.run_id, _REVISION_HEADER: str(run_revision), **tracing.trace_headers()}
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
         return publish_acked(self._connection, subject, encoded or encode(job), headers)
 
@@ -186,7 +186,7 @@ class WorkQueue:
         of its run.
         """
         subject = f"{self._config.work_subject_prefix}.{job.tag}"
-        headers = {"Nats-Msg-Id": f"{job.run_id}.g{job.generation}", **tracing.carried()}
+        headers = {"Nats-Msg-Id": f"{job.run_id}.g{job.generation}", **tracing.trace_headers()}
         await publish_acked(self._connection, subject, encode(job), headers)
 
     async def message(self, sequence: int) -> StreamMessage | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import uvicorn
 
-from pyoco_server.system.garbage import spare_loaded_code
+from pyoco_server.system.garbage import freeze_loaded_code
 from pyoco_server.telemetry.fast_paths import report_fast_path
 
 # Requests in flight end within the timeouts of NATS; a longer one has a client that does not read.
@@ -34,7 +34,7 @@ class _Server(uvicorn.Server):
             await super().startup(sockets)
         except SystemExit:
             raise RuntimeError("the gateway could not start; the log above says why") from None
-        spare_loaded_code()
+        freeze_loaded_code()
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

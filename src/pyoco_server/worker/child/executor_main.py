@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pyoco_server.records.models import Reason, RunStatus
 from pyoco_server.records.wait_models import encode
-from pyoco_server.system.garbage import spare_loaded_code
+from pyoco_server.system.garbage import freeze_loaded_code
 from pyoco_server.worker.child.descriptor_output import DescriptorOutput
 from pyoco_server.worker.child.executor_link import ExecutorLink
 from pyoco_server.worker.child.process_state import ProcessState
@@ -80,7 +80,7 @@ class ExecutorProcess:
         except Exception as error:  # noqa: BLE001 - importing the user's flows may raise anything
             self._link.send(Ready(error=escape_surrogates(f"{type(error).__name__}: {error}")))
             return
-        spare_loaded_code()
+        freeze_loaded_code()
         self._link.send(Ready(flows=source.names, failures=source.failures))
         state = ProcessState()
         must_restart = False

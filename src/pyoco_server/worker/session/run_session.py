@@ -156,7 +156,7 @@ class RunSession:
 
     async def _report(self, job: Job, final: RunSnapshot, outcome: Outcome) -> None:
         if final.status is not RunStatus.WAITING_HUMAN:
-            tracing.tell_run(final, self._delivery.headers)
+            tracing.record_run(final, self._delivery.headers)
         if final.status is RunStatus.FAILED:
             await self._services.failures.report(job, self._delivery, outcome)
         elif log.isEnabledFor(logging.INFO):
