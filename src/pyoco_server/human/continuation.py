@@ -35,7 +35,6 @@ _CONCURRENT = 32
 
 
 def awaited_by(snapshot: RunSnapshot) -> list[OpenWait]:
-    """The waits that the run is suspended for."""
     is_waiting = snapshot.status is RunStatus.WAITING_HUMAN
     return list(snapshot.open_waits or []) if is_waiting else []
 

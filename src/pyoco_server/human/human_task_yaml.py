@@ -37,8 +37,6 @@ def ask(ctx: Any, **inputs: Any) -> Any:
 
 
 class Questions:
-    """Checks the questions of one file."""
-
     def __init__(self, *, fast_only: bool = False) -> None:
         self._fast_only = fast_only
         self._schema_bytes = 0

@@ -191,7 +191,6 @@ class _Inspection:
         return self.archive.read(entry)
 
     def _check_content(self, folder: str) -> None:
-        """Every file is listed in RECORD, and is what RECORD says."""
         hashes = self._recorded_hashes(f"{folder}/RECORD")
         unhashed = {f"{folder}/{name}" for name in _UNHASHED}
         for entry in self.archive.infolist():
@@ -242,7 +241,6 @@ def _check_paths(entries: list[zipfile.ZipInfo]) -> None:
 
 
 def _path_problem(entry: zipfile.ZipInfo) -> str | None:
-    """Why unpacking this file is not safe."""
     path = entry.filename
     # `filename` ends at a NUL byte, `orig_filename` does not.
     if "\\" in entry.orig_filename or "\x00" in entry.orig_filename or ":" in path.partition("/")[0]:

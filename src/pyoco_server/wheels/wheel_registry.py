@@ -64,7 +64,7 @@ class WheelRegistry:
         return self._store.bucket
 
     async def start(self) -> None:
-        """Begin to remove, now and then, what uploads have left that were never finished."""
+        """Start the periodic removal of unfinished uploads."""
         self._cleaner.start()
 
     async def close(self) -> None:
@@ -79,7 +79,6 @@ class WheelRegistry:
         await self._store.on_change(hint)
 
     async def all(self) -> list[StoredWheel]:
-        """Every wheel, by package and version."""
         return sorted(_wheels_in(await self._store.listing()), key=_rank)
 
     async def find(self, name: str) -> StoredWheel:
@@ -90,7 +89,6 @@ class WheelRegistry:
         raise _not_found(name)
 
     def read(self, wheel: StoredWheel, *, start: int = 0) -> AsyncIterator[bytes]:
-        """Its bytes from `start` on, in chunks."""
         return self._store.read(wheel.stored, start=start)
 
     async def check_version(self, name: WheelName) -> None:

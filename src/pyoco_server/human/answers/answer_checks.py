@@ -31,7 +31,6 @@ class _ProposalAnswer(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def answer_from_payload(wait: WaitRecord, payload: Any, decision_id: str | None) -> Answer:
-    """The payload of `resume` as an answer to this wait."""
     if wait.proposal is UNSET:
         return Answer(payload=payload, decision_id=decision_id)
     try:

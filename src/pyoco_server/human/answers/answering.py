@@ -195,7 +195,7 @@ class AnswerHandler:
 
 
 def _check_assignee(record: WaitRecord, caller: Caller, actor: Actor) -> None:
-    """Without API keys nobody is identified, and everybody may answer."""
+    """Without API keys callers are not identified, so everybody may answer."""
     if not record.assignees or caller.api_key_id is None:
         return
     if caller.api_key_id not in record.assignees and actor.name not in record.assignees:

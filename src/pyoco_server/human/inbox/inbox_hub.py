@@ -28,8 +28,6 @@ MAX_CHANGES: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class InboxChange(CachedEncodings):
-    """One write to the bucket of waits."""
-
     revision: int
     # None when the wait was deleted.
     item: WaitItem | None

@@ -62,8 +62,6 @@ _decode_item = msgspec.json.Decoder(WaitItem).decode
 
 @dataclass(frozen=True, slots=True)
 class WaitWrite:
-    """One message of the bucket of waits, decoded."""
-
     wait_id: str
     revision: int
     # None when the wait was deleted, or cannot be decoded.
@@ -167,7 +165,6 @@ class WaitIndex(SqliteIndex[WaitWriter]):
     async def apply(
         self, batch: Sequence[WaitWrite], *, upto: int, stored_ns: int = 0
     ) -> builtins.list[WaitItem | None]:
-        """What was known of each wait before."""
         return await self._write(lambda: self._used().apply(batch, upto=upto, stored_ns=stored_ns))
 
     async def drop(self, revisions: builtins.list[int]) -> builtins.list[WaitItem]:
@@ -213,7 +210,6 @@ class WaitIndex(SqliteIndex[WaitWriter]):
         )
 
     async def open_of(self, tenant: str | None) -> OpenWaits:
-        """How many are open, and since when."""
         sql, values = where(_conditions(WaitFilter(tenant=tenant, states=OPEN)))
         query = f"SELECT count(*), min(created_at) FROM waits WHERE {sql}"
         return await self._read(lambda db: OpenWaits(*db.execute(query, values).fetchone()))
@@ -266,7 +262,6 @@ class WaitLists:
         return await self._index.list(selected, limit=limit, after=after)
 
     async def all_open(self, tenant: str | None) -> tuple[list[Raw], int]:
-        """The open waits, and as of which revision."""
         await self.caught_up()
         return await self._index.all_open(tenant)
 

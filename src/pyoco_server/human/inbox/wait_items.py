@@ -34,26 +34,7 @@ class WaitItem(Struct, kw_only=True, gc=False):
 
 
 def item_of(record: WaitRecord) -> WaitItem:
-    return WaitItem(
-        wait_id=record.wait_id,
-        run_id=record.run_id,
-        flow_name=record.flow_name,
-        tag=record.tag,
-        task=record.task,
-        node=record.node,
-        name=record.name,
-        message=record.message,
-        state=record.state,
-        created_at=record.created_at,
-        deadline_at=record.deadline_at,
-        arming=record.arming,
-        tenant_id=record.tenant_id,
-        assignees=record.assignees,
-        proposal_digest=record.proposal_digest,
-        decided_at=record.decided_at,
-        decided_by=record.decided_by,
-        decision=record.decision,
-    )
+    return WaitItem(**{name: getattr(record, name) for name in WaitItem.__struct_fields__})
 
 
 OPEN: Final = frozenset({WaitState.OPEN})

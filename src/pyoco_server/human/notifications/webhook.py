@@ -43,7 +43,6 @@ class WebhookClient:
         await self._http.aclose()
 
     async def post(self, event: WaitEvent, body: bytes) -> tuple[DeliveryResult, str]:
-        """Send it once; the result and the reason."""
         headers = headers_of(event.event_id, body, self._key, int(time.time()))
         try:
             # The timeout of httpx is for each part of a request.
