@@ -96,9 +96,6 @@ class RunIndex(SqliteIndex[IndexWriter]):
             lambda db: [_run_id(db, key.revision) for key in Search(db, run_filter).page(limit)]
         )
 
-    async def count(self, run_filter: RunFilter, *, at_most: int) -> int:
-        return await self._read(lambda db: min(at_most, Search(db, run_filter).count(at_most)))
-
     async def counts(self, tenant: str | None = None) -> dict[tuple[str, str, str], int]:
         """The number of runs of a tenant, or of all, by flow, tag and status."""
         return await self._read(lambda db: Search(db, RunFilter(tenant=tenant)).counts())

@@ -47,10 +47,6 @@ class RunLists:
         await self.caught_up()
         return await self._index.ids(run_filter, limit=limit)
 
-    async def count(self, run_filter: RunFilter, *, at_most: int) -> int:
-        await self.caught_up()
-        return await self._index.count(run_filter, at_most=at_most)
-
     async def counts(self, tenant: str | None = None) -> dict[tuple[str, str, str], int]:
         """The number of runs by flow, tag and status; IndexNotReady at once while the index is filled."""
         await self._catch_up.wait_if_ready()
