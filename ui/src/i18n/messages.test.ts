@@ -92,6 +92,12 @@ describe("every text is there in both languages", () => {
     expect(same).toEqual([]);
   });
 
+  it.each(sets)("%s uses one Japanese term per concept", (_, { ja }) => {
+    const outdated =
+      /ホイール|受信箱|取り消|取消|待ち行列|索引|端末|コンマ|ブラウザ(?!ー)|[0-9}] (件|台|回|行|時間|日)/;
+    expect(Object.entries(ja).filter(([, text]) => outdated.test(JSON.stringify(text)))).toEqual([]);
+  });
+
   // A key may be composed where it is used: its prefix is searched too.
   it.each(sets)("%s has no text that nobody uses", (_, { en }) => {
     const unused = Object.keys(en).filter((key) => {
