@@ -193,7 +193,7 @@ def test_version_and_help_import_no_command(program: str, option: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script, option], capture_output=True, text=True, timeout=LIMIT_SEC, check=True
     )
-    slow = {"asyncio", "dotenv", "httpx", "msgspec", "nats", "rich", "uvicorn", "yaml"}
+    slow = {"asyncio", "dotenv", "httpx", "msgspec", "nats", "pydantic", "rich", "uvicorn", "yaml"}
     slow |= {
         f"pyoco_server.{package}" for package in ("config", "http_api", "http_client", "records", "worker")
     }
