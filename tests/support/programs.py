@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -116,6 +117,25 @@ def _fork(
     return start
 
 
+def _spawn(
+    module: str, *arguments: str, cwd: Path | None, env: dict[str, str], pass_fds: tuple[int, ...] = ()
+) -> Callable[[int, int], subprocess.Popen[bytes]]:
+    """A new interpreter: for tests of memory, which a fork shares with its parent."""
+
+    def start(stdout: int, stderr: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=pass_fds,
+        )
+
+    return start
+
+
 @contextmanager
 def started(command: list[str], *, cwd: Path | None = None, **settings: str) -> Iterator[Program]:
     """A command as a user starts it."""
@@ -132,21 +152,22 @@ def started(command: list[str], *, cwd: Path | None = None, **settings: str) -> 
 
 @contextmanager
 def running(
-    module: str, *arguments: str, cwd: Path | None = None, **settings: str
+    module: str, *arguments: str, cwd: Path | None = None, forked: bool = True, **settings: str
 ) -> Iterator[tuple[Program, dict[str, Any]]]:
     """A gateway or a worker that is ready, and what it told about itself then."""
-    with announcing(module, *arguments, cwd=cwd, **settings) as (program, ready):
+    with announcing(module, *arguments, cwd=cwd, forked=forked, **settings) as (program, ready):
         yield program, ready()
 
 
 @contextmanager
 def announcing(
-    module: str, *arguments: str, cwd: Path | None = None, **settings: str
+    module: str, *arguments: str, cwd: Path | None = None, forked: bool = True, **settings: str
 ) -> Iterator[tuple[Program, Any]]:
     """A gateway or a worker (a fork, see fork_server.py), and a function that waits until it is ready."""
     reading, writing = os.pipe()
     options, env = ("--ready-fd", str(writing)), environment(**settings)
-    start = _fork(module, *arguments, *options, cwd=cwd, env=env, pass_fds=(writing,))
+    launch = _fork if forked else _spawn
+    start = launch(module, *arguments, *options, cwd=cwd, env=env, pass_fds=(writing,))
     with closing(Program(start)) as program, os.fdopen(reading) as announcement:
         os.close(writing)
 

@@ -52,8 +52,11 @@ async def test_a_large_wheel_is_uploaded_and_synchronised_with_flat_memory(
     settings = {"PYOCO_NATS_URL": config.nats_url, "TMPDIR": str(tmp_path)}
     syncing = {"PYOCO_WHEEL_SYNC_ENABLED": "1", "PYOCO_WHEEL_SYNC_DIR": str(tmp_path / "wheels")}
     with (
-        running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (server, ready),
-        running(WORKER, "--worker-id", "w-1", cwd=tmp_path, **settings, **syncing) as (worker, _),
+        running(SERVER, "up", "--port", "0", cwd=tmp_path, forked=False, **settings) as (server, ready),
+        running(WORKER, "--worker-id", "w-1", cwd=tmp_path, forked=False, **settings, **syncing) as (
+            worker,
+            _,
+        ),
     ):
         uploading, synchronising = Peak(server), Peak(worker)
         async with httpx.AsyncClient(base_url=ready["url"], timeout=LIMIT_SEC) as http:
