@@ -393,7 +393,7 @@ def test_a_missing_file_is_exit_code_1_with_its_name(settings: dict[str, Any], n
 
 def test_the_warning_is_a_log_line() -> None:
     with running(SERVER, "up", "--host", "0.0.0.0", "--port", "0", *NO_NATS) as (program, _):
-        program.writes("asks for no API key")
+        program.writes("require an API key")
         program.send(signal.SIGTERM)
         program.end()
     [line] = [line for line in map(json.loads, program.stdout.splitlines()) if "API key" in line["message"]]
@@ -413,7 +413,7 @@ def test_the_dev_screen_shows_the_warning(host: str, warned: bool) -> None:
     )
     text = io.StringIO()
     DevScreen(Console(file=text)).show_stack(stack)
-    assert ("asks for no API key" in text.getvalue()) is warned
+    assert ("require an API key" in text.getvalue()) is warned
 
 
 @pytest.mark.parametrize(
