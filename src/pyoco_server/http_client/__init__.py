@@ -10,7 +10,8 @@ A response of 4xx or 5xx raises PyocoHttpError, a gateway that does not respond 
 address, API key or idempotency key that cannot be sent is a ValueError.
 """
 
-from pyoco_server.http_client.async_client import AsyncPyocoHttpClient
+from typing import TYPE_CHECKING
+
 from pyoco_server.http_client.client_errors import GatewayUnreachable, PyocoHttpError
 from pyoco_server.http_client.filter_params import (
     BulkConsent,
@@ -21,6 +22,9 @@ from pyoco_server.http_client.filter_params import (
     WaitFilter,
 )
 from pyoco_server.http_client.sync_client import PyocoHttpClient
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client.async_client import AsyncPyocoHttpClient
 
 __all__ = [
     "AsyncPyocoHttpClient",
@@ -34,3 +38,12 @@ __all__ = [
     "RunListing",
     "WaitFilter",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the asynchronous client on first use: commands start faster without asyncio."""
+    if name == "AsyncPyocoHttpClient":
+        from pyoco_server.http_client.async_client import AsyncPyocoHttpClient  # noqa: PLC0415
+
+        return AsyncPyocoHttpClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ from pyoco_server.cli.commands.logs_command import line_text
 from pyoco_server.cli.commands.run_waiting import fail_unless_completed
 from pyoco_server.cli.entry import CommandFailed
 from pyoco_server.cli.lazy_group import examples
-from pyoco_server.cli.options.client_options import RunId, open_async_client, open_client
+from pyoco_server.cli.options.client_options import RunId, new_client, open_client
 from pyoco_server.cli.options.shared_options import ApiKey, Server
 from pyoco_server.cli.options.time_formats import duration
 from pyoco_server.cli.views.console import print_note, printable, stdout_console
@@ -79,7 +79,7 @@ def watch(
     live = output is WatchForm.STATUS and console.is_terminal
     try:
         if live:
-            client = open_async_client(ctx, server, api_key)
+            client = new_client(AsyncPyocoHttpClient, ctx, server, api_key)
             last = asyncio.run(_watch_live(client, run_id, timeout_sec, console))
         else:
             with open_client(ctx, server, api_key) as lines_client:

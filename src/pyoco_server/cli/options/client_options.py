@@ -11,12 +11,12 @@ from pyoco_server.cli.options.shared_options import ApiKey, GatewayAddress, Serv
 from pyoco_server.cli.views.console import Output
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.http_client import AsyncPyocoHttpClient, PyocoHttpClient
+from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.records.models import RUN_TIMEOUT_MAX_SEC, is_run_id
 from pyoco_server.records.wait_models import is_wait_id
 from pyoco_server.system.system_language import system_language
 
-Client = TypeVar("Client", PyocoHttpClient, AsyncPyocoHttpClient)
+Client = TypeVar("Client")
 Function = TypeVar("Function", bound=Callable[..., None])
 
 
@@ -176,19 +176,17 @@ def client_command(
 
 
 def open_client(ctx: typer.Context, server: str | None, api_key: str | None) -> PyocoHttpClient:
-    return _open(PyocoHttpClient, ctx, server, api_key)
+    return new_client(PyocoHttpClient, ctx, server, api_key)
 
 
-def open_async_client(ctx: typer.Context, server: str | None, api_key: str | None) -> AsyncPyocoHttpClient:
-    return _open(AsyncPyocoHttpClient, ctx, server, api_key)
-
-
-def _open(client: type[Client], ctx: typer.Context, server: str | None, api_key: str | None) -> Client:
+def new_client(
+    client_class: Callable[..., Client], ctx: typer.Context, server: str | None, api_key: str | None
+) -> Client:
     before = ctx.find_root().obj
     assert isinstance(before, GatewayAddress)
     config = NatsBackendConfig.from_env()
     try:
-        return client(
+        return client_class(
             server or before.server or config.server,
             api_key=api_key or before.api_key or config.api_key or None,
             api_key_header=config.http_api_key_header,
