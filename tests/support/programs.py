@@ -120,8 +120,6 @@ def _fork(
 def _spawn(
     module: str, *arguments: str, cwd: Path | None, env: dict[str, str], pass_fds: tuple[int, ...] = ()
 ) -> Callable[[int, int], subprocess.Popen[bytes]]:
-    """A new interpreter: for tests of memory, which a fork shares with its parent."""
-
     def start(stdout: int, stderr: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -152,22 +150,37 @@ def started(command: list[str], *, cwd: Path | None = None, **settings: str) -> 
 
 @contextmanager
 def running(
-    module: str, *arguments: str, cwd: Path | None = None, forked: bool = True, **settings: str
+    module: str, *arguments: str, cwd: Path | None = None, **settings: str
 ) -> Iterator[tuple[Program, dict[str, Any]]]:
-    """A gateway or a worker that is ready, and what it told about itself then."""
-    with announcing(module, *arguments, cwd=cwd, forked=forked, **settings) as (program, ready):
+    """A gateway or a worker that is ready (a fork, see fork_server.py), and what it reported then."""
+    with announcing(module, *arguments, cwd=cwd, **settings) as (program, ready):
+        yield program, ready()
+
+
+@contextmanager
+def spawned(
+    module: str, *arguments: str, cwd: Path | None = None, **settings: str
+) -> Iterator[tuple[Program, dict[str, Any]]]:
+    """As `running`, in a new interpreter: for tests of memory, which a fork shares with its parent."""
+    with _announcing(_spawn, (module, *arguments), cwd, environment(**settings)) as (program, ready):
         yield program, ready()
 
 
 @contextmanager
 def announcing(
-    module: str, *arguments: str, cwd: Path | None = None, forked: bool = True, **settings: str
+    module: str, *arguments: str, cwd: Path | None = None, **settings: str
 ) -> Iterator[tuple[Program, Any]]:
-    """A gateway or a worker (a fork, see fork_server.py), and a function that waits until it is ready."""
+    """A gateway or a worker, and a function that waits until it is ready."""
+    with _announcing(_fork, (module, *arguments), cwd, environment(**settings)) as found:
+        yield found
+
+
+@contextmanager
+def _announcing(
+    launch: Callable[..., Any], command: tuple[str, ...], cwd: Path | None, env: dict[str, str]
+) -> Iterator[tuple[Program, Any]]:
     reading, writing = os.pipe()
-    options, env = ("--ready-fd", str(writing)), environment(**settings)
-    launch = _fork if forked else _spawn
-    start = launch(module, *arguments, *options, cwd=cwd, env=env, pass_fds=(writing,))
+    start = launch(*command, "--ready-fd", str(writing), cwd=cwd, env=env, pass_fds=(writing,))
     with closing(Program(start)) as program, os.fdopen(reading) as announcement:
         os.close(writing)
 

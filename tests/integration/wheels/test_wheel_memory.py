@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from pyoco_server.config import NatsBackendConfig
-from tests.support.programs import SERVER, WORKER, Program, running
+from tests.support.programs import SERVER, WORKER, Program, spawned
 from tests.support.running.gateway import RunningGateway
 from tests.support.samples.wheel_uploads import synced
 from tests.support.samples.wheels import wheel_bytes
@@ -52,8 +52,8 @@ async def test_a_large_wheel_is_uploaded_and_synchronised_with_flat_memory(
     settings = {"PYOCO_NATS_URL": config.nats_url, "TMPDIR": str(tmp_path)}
     syncing = {"PYOCO_WHEEL_SYNC_ENABLED": "1", "PYOCO_WHEEL_SYNC_DIR": str(tmp_path / "wheels")}
     with (
-        running(SERVER, "up", "--port", "0", cwd=tmp_path, forked=False, **settings) as (server, ready),
-        running(WORKER, "--worker-id", "w-1", cwd=tmp_path, forked=False, **settings, **syncing) as (
+        spawned(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (server, ready),
+        spawned(WORKER, "--worker-id", "w-1", cwd=tmp_path, **settings, **syncing) as (
             worker,
             _,
         ),
