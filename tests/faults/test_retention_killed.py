@@ -19,7 +19,7 @@ from tests.integration.human.test_wait_retry import failed_run
 from tests.integration.sweep.test_retention_order import remains
 from tests.support.broker.connections import connected
 from tests.support.places import ROOT
-from tests.support.programs import running
+from tests.support.programs import announcing, running
 from tests.support.waiting import eventually
 
 PROGRAM = "tests.faults.crashing_retention"
@@ -70,7 +70,8 @@ async def test_a_gateway_killed_inside_retention_strips_no_run_and_leaves_nothin
         runs = {run_id: await remains(connection, run_id) for run_id in run_ids}
         assert all(set(had) == STREAMS for had in runs.values())
         killer = (PROGRAM, crash_point, *arguments)
-        with running(*killer, cwd=ROOT, **settings, PYOCO_RUN_RETENTION_SEC="0.000001") as (program, _):
+        # It may kill itself before it is ready.
+        with announcing(*killer, cwd=ROOT, **settings, PYOCO_RUN_RETENTION_SEC="0.000001") as (program, _):
             assert await asyncio.to_thread(program.end) == -signal.SIGKILL, program.stderr
         there = await left(connection, runs)
         # The next one keeps every run: what it removes is what the other has begun to remove.

@@ -14,7 +14,7 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.wait_models import WaitRecord, WaitState
 from tests.support.places import FLOWS, ROOT
-from tests.support.programs import Program, running
+from tests.support.programs import Program, announcing
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually
@@ -33,7 +33,11 @@ def crashing_worker(config: NatsBackendConfig, point: str) -> Iterator[Program]:
         "PYOCO_CONSUMER_ACK_WAIT_SEC": str(config.consumer_ack_wait_sec),
         "PYOCO_ACK_PROGRESS_INTERVAL_SEC": str(config.ack_progress_interval_sec),
     }
-    with running("tests.support.running.crashing_worker", *arguments, cwd=ROOT, **settings) as (program, _):
+    # It may kill itself before it is ready.
+    with announcing("tests.support.running.crashing_worker", *arguments, cwd=ROOT, **settings) as (
+        program,
+        _,
+    ):
         yield program
 
 
