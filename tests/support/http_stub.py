@@ -35,12 +35,13 @@ def stub(answers: list[tuple[int, str, str]], **headers: str) -> Iterator[tuple[
     Method and path are among the headers as `:method` and `:path`. Each response has the given headers.
     """
     seen: list[dict[str, str]] = []
+    remaining = list(answers)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked = {":method": self.command, ":path": self.path}
             seen.append(asked | {name.lower(): value for name, value in self.headers.items()})
-            status, content_type, body = answers.pop(0) if len(answers) > 1 else answers[0]
+            status, content_type, body = remaining.pop(0) if len(remaining) > 1 else remaining[0]
             self.send_response(status)
             self.send_header("content-type", content_type)
             self.send_header("content-length", str(len(body.encode())))
