@@ -42,7 +42,7 @@ from tests.support.running.interleaving import Killed, RequestScheduler
 from tests.support.running.waiting_runs import WaitingRun, waiting_run
 
 # Each test run draws others; INTERLEAVINGS=20000 in the environment draws more.
-INTERLEAVINGS = int(os.environ.get("INTERLEAVINGS", "800"))
+INTERLEAVINGS = int(os.environ.get("INTERLEAVINGS", "2000"))
 ENDS = ("COMPLETED", "FAILED", "CANCELLED")
 CONCURRENCY = 250
 KILL_PROBABILITY = 0.4
@@ -283,7 +283,7 @@ async def test_every_wait_gets_exactly_one_outcome(
             tasks.create_task(run_some(seeds, [one, other]))
     if not ONLY:
         assert sum(ended.values()) == INTERLEAVINGS
-        # Each outcome occurs.
+        # Each outcome occurs often enough to mean something.
         for end in ENDS:
             assert ended[end] > INTERLEAVINGS / 20, ended
-            assert ended[f"{end} after a retry"], ended
+            assert ended[f"{end} after a retry"] > INTERLEAVINGS / 200, ended
