@@ -6,6 +6,7 @@ completion of command names import none of them.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from importlib import import_module
 from typing import Any, Final, TypeVar
@@ -160,8 +161,13 @@ def _process_value(param: Any, by_typer: Callable[..., Any], ctx: Any, value: An
     if (value is None or value == ()) and not param.required:
         absent = () if is_several else None
         return param.callback(ctx, param, absent) if param.callback else absent
-    is_text = isinstance(value, str) and param.type_descriptor.annotation is str
-    if not is_text or is_several or param.callback:
+    annotation = param.type_descriptor.annotation
+    if is_several or param.callback or not isinstance(value, str):
+        return by_typer(ctx, value)
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        member = next((member for member in annotation if member.value == value), None)
+        return by_typer(ctx, value) if member is None else member
+    if annotation is not str:
         return by_typer(ctx, value)
     parse = param.type_descriptor.parameter_info.parser
     try:
