@@ -1,4 +1,4 @@
-"""The areas of the gateway that have something to start and to close."""
+"""The services of a gateway, one per area; `gateway.py` creates them and starts them in order."""
 
 import asyncio
 from pathlib import Path
