@@ -49,21 +49,23 @@ class CrashedWorker:
         worker = await PyocoNatsWorker.connect(
             self._config, flow_resolver=lambda _: basics.noop_flow, worker_id="dead"
         )
-        for _ in range(times):
-            async with asyncio.timeout(LIMIT_SEC):
-                self.delivery = await worker._intake.take()
-            owned = await claim(
-                worker._services.store,
-                WorkQueue(worker._services.connection),
-                msgspec.json.decode(self.delivery.payload, type=Job),
-                delivery=self.delivery.token,
-                expected_revision=None,
-                worker_id="dead",
-                max_bytes=100_000,
-            )
-            await owned.write(_with_a_running_task)
-        # Without close(), which would hand back what it has.
-        await worker._services.connection.close()
+        try:
+            for _ in range(times):
+                async with asyncio.timeout(LIMIT_SEC):
+                    self.delivery = await worker._intake.take()
+                owned = await claim(
+                    worker._services.store,
+                    WorkQueue(worker._services.connection),
+                    msgspec.json.decode(self.delivery.payload, type=Job),
+                    delivery=self.delivery.token,
+                    expected_revision=None,
+                    worker_id="dead",
+                    max_bytes=100_000,
+                )
+                await owned.write(_with_a_running_task)
+        finally:
+            # Without close(), which would hand back what it has.
+            await worker._services.connection.close()
         return owned
 
 
