@@ -80,7 +80,7 @@ def lazy_group(table: Table) -> type[TyperGroup]:
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             if not args and not ctx.resilient_parsing:
-                typer.echo(ctx.get_help(), err=True)
+                typer.echo(ctx.get_help())
                 raise typer.Exit(1)
             _avoid_pydantic(self.get_params(ctx))
             return super().parse_args(ctx, args)

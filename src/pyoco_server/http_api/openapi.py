@@ -150,6 +150,9 @@ def _properties(record: type[msgspec.Struct]) -> Json:
 
     def resolved(part: Json) -> Json:
         part = {**components.get(part.pop("$ref", ""), {}), **part}
+        if "enum" in part:
+            # msgspec leaves it out; generators of clients use it.
+            part = {"type": "string", **part}
         return {**part, "items": resolved(part["items"])} if "items" in part else part
 
     found["properties"] = {name: resolved(field) for name, field in found["properties"].items()}

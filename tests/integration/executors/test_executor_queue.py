@@ -201,6 +201,18 @@ async def test_queued_runs_are_recalled_from_a_long_run_even_if_it_holds_the_gil
 
 
 @pytest.mark.usefixtures("never_recalled")
+async def test_a_retired_executor_recalls_its_queue(executor: ExecutorUnderTest, tmp_path: Path) -> None:
+    first = await begin_first(executor, tmp_path)
+    await first.started()
+    waiting = Queued(executor, a_run("noop"))
+    executor.retire()
+    assert (await waiting).not_started
+    assert executor.capacity == 0
+    first.release.touch()
+    assert (await first.execution).status == "COMPLETED"
+
+
+@pytest.mark.usefixtures("never_recalled")
 @pytest.mark.parametrize("daemon", [True, False])
 async def test_an_executor_that_must_restart_starts_no_queued_run(
     executor: ExecutorUnderTest, daemon: bool

@@ -190,7 +190,7 @@ async def test_a_timer_that_fires_early_is_set_again(connection: Connection) -> 
     assert (await run.wait()).decided_at == run.waits[0].deadline_at
 
 
-async def test_an_index_that_is_after_expires_nothing_twice(connection: Connection) -> None:
+async def test_an_index_that_lags_expires_nothing_twice(connection: Connection) -> None:
     class Behind(WaitsInBucket):
         async def due(self, now: float, limit: int) -> list[str]:
             return [run.wait_id for run in runs]

@@ -94,7 +94,10 @@ async def test_a_wait_ends_at_its_time_limit(send: Send) -> None:
 def test_the_time_limit_is_sent_to_the_gateway(timeout_sec: float, sent: str) -> None:
     with stub([watched("1", status="RUNNING")]) as (url, seen), PyocoHttpClient(url) as client:
         next(client.follow(NO_RUN, timeout_sec))
-    assert seen[0][":path"].partition("timeout_sec=")[2] == sent
+    with stub([watched("1", status="COMPLETED")]) as (url, seen_of_wait), PyocoHttpClient(url) as client:
+        client.wait(NO_RUN, timeout_sec=timeout_sec)
+    for request in (seen[0], seen_of_wait[0]):
+        assert request[":path"].partition("timeout_sec=")[2] == sent
 
 
 LINE = 'id: 7-0\nevent: line\ndata: {"text": "a"}\n\n'

@@ -160,7 +160,7 @@ def force_plan(patch: pytest.MonkeyPatch, plan: dict[str, float]) -> None:
 writes = st.lists(st.tuples(st.integers(0, 9), maybe(snapshots)), max_size=25)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(writes=writes, queries=st.lists(st.tuples(filters, sorts, plans), min_size=1, max_size=8))
 def test_the_index_matches_the_filter_in_sort_order(
     writes: list[tuple[int, dict[str, Any] | None]],
@@ -176,7 +176,7 @@ def test_the_index_matches_the_filter_in_sort_order(
             assert index.search(run_filter, sort).count(100) == len(expected)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data(), sort=sorts, run_filter=filters, plan=plans)
 def test_paging_returns_each_unchanged_run_once(
     data: st.DataObject, sort: Sort, run_filter: RunFilter, plan: dict[str, float]
@@ -204,7 +204,7 @@ def _count(table: str) -> Callable[[sqlite3.Connection], int]:
     return lambda db: int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(writes=writes)
 def test_deleted_runs_leave_no_rows(
     writes: list[tuple[int, dict[str, Any] | None]],
