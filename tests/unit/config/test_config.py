@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
@@ -190,7 +190,6 @@ def good_values(row: Setting) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.name)
-@settings(max_examples=20)
 @given(data=st.data())
 def test_a_good_value_written_as_text_is_read_back(row: Setting, data: st.DataObject) -> None:
     value = data.draw(good_values(row))
