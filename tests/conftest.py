@@ -14,7 +14,7 @@ from pyoco_server.config import NatsBackendConfig
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway
-from tests.support.waiting import NEVER_SEC
+from tests.support.waiting import LIMIT_SEC, NEVER_SEC
 
 # The time of an example depends on the machine, so it has no deadline.
 settings.register_profile(
@@ -73,10 +73,11 @@ def own_nats(tmp_path: Path) -> Iterator[NatsServer]:
 def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
     """The defaults, with faster heartbeats and with all files below the test's own folder.
 
-    Timeouts for slow workers and runs never elapse, because a machine may stall. A test of one sets it.
+    Timeouts for NATS, slow workers and runs never elapse, because a machine may stall. A test of one sets it.
     """
     return NatsBackendConfig(
         nats_url=nats_url,
+        nats_request_timeout_sec=LIMIT_SEC,
         nats_data_dir=str(tmp_path / "nats"),
         run_dir=str(tmp_path / "runs"),
         index_dir=str(tmp_path / "index"),

@@ -44,7 +44,11 @@ class NatsBackendConfig:
         "NATS", 1, "Number of copies of every stream and bucket that is created.", minimum=1, maximum=5
     )
     nats_request_timeout_sec: float = setting(
-        "NATS", 1.5, "Timeout of one request to NATS.", above=0, maximum=2.0
+        "NATS",
+        1.5,
+        "Timeout of one request to NATS. While NATS hangs, every answer of a gateway takes this long.",
+        above=0,
+        maximum=600.0,
     )
     nats_data_dir: str = setting("NATS", ".pyoco/nats", "Data folder of the embedded NATS server.")
     nats_user: str = setting(

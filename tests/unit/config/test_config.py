@@ -226,9 +226,9 @@ def test_a_choice_is_read_in_any_case() -> None:
         ),
         (
             "PYOCO_NATS_REQUEST_TIMEOUT_SEC",
-            "2.1",
-            "PYOCO_NATS_REQUEST_TIMEOUT_SEC=2.1: "
-            "expected a number of seconds, more than 0, at most 2 (default 1.5)",
+            "601",
+            "PYOCO_NATS_REQUEST_TIMEOUT_SEC=601: "
+            "expected a number of seconds, more than 0, at most 600 (default 1.5)",
         ),
         (
             "PYOCO_CONSUMER_MAX_DELIVER",
