@@ -30,7 +30,13 @@ def environment(**settings: str) -> dict[str, str]:
     """The environment without settings and languages of whoever runs the tests."""
     dropped = ("PYOCO_", "LC_", "LANG")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    return {**kept, "LANG": "C.UTF-8", "PYOCO_LOAD_DOTENV": "0", "PYOCO_INDEX_DIR": _index.name, **settings}
+    defaults = {
+        "LANG": "C.UTF-8",
+        "PYOCO_LOAD_DOTENV": "0",
+        "PYOCO_INDEX_DIR": _index.name,
+        "PYOCO_NATS_REQUEST_TIMEOUT_SEC": f"{LIMIT_SEC:g}",
+    }
+    return {**kept, **defaults, **settings}
 
 
 def run_command(

@@ -25,6 +25,7 @@ from tests.support.broker.nats_server import NatsServer
 from tests.support.clocks import shifted_time
 from tests.support.running.api_keys import Key, new_key, revoke, rotate
 from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.settings import for_hanging_nats
 from tests.support.waiting import eventually
 
 
@@ -60,7 +61,7 @@ async def test_while_nats_hangs_every_request_is_answered_with_503(
     keyed: NatsBackendConfig, own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, during and after a refresh."""
-    keyed = replace(keyed, nats_url=own_nats.url)
+    keyed = for_hanging_nats(keyed, own_nats.url)
     key = await new_key(keyed)
 
     async with running_gateway(keyed) as gateway, asyncio.TaskGroup() as group:

@@ -15,6 +15,7 @@ from tests.support.broker.nats_server import NatsServer
 from tests.support.inspection import queue_is_empty, started_pid
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
+from tests.support.settings import for_hanging_nats
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 
@@ -25,7 +26,7 @@ def logged(caplog: pytest.LogCaptureFixture, number: int) -> list[logging.LogRec
 async def test_0004_a_run_that_could_not_be_withdrawn_is_named(
     config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+    async with running_gateway(for_hanging_nats(config, own_nats.url)) as gateway:
         own_nats.pause()
         response = await gateway.http.post("/runs", json={"flow_name": "f"})
         assert response.status_code == 503
@@ -149,7 +150,7 @@ async def test_two_workers_of_one_id_are_warned(
 async def test_health_does_not_call_a_nats_ready_that_does_not_answer(
     config: NatsBackendConfig, own_nats: NatsServer
 ) -> None:
-    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+    async with running_gateway(for_hanging_nats(config, own_nats.url)) as gateway:
         with own_nats.paused():
             assert (await gateway.http.post("/runs", json={"flow_name": "f"})).status_code == 503
             assert (await gateway.http.get("/health")).json()["nats"]["ready"] is False

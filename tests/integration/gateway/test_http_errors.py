@@ -14,6 +14,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.requests import bodies
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.settings import for_hanging_nats
 from tests.support.waiting import LIMIT_SEC, eventually
 
 GOOD_YAML = """version: 1
@@ -378,7 +379,7 @@ async def test_an_outage_of_nats_is_one_warning(
 
 
 async def test_nats_that_hangs_is_503(config: NatsBackendConfig, own_nats: NatsServer) -> None:
-    async with running_gateway(replace(config, nats_url=own_nats.url)) as gateway:
+    async with running_gateway(for_hanging_nats(config, own_nats.url)) as gateway:
         with own_nats.paused():
             response = await gateway.http.post("/runs", json={"flow_name": "f"})
             assert_problem(response, 503, 3)

@@ -13,6 +13,7 @@ from tests.support.broker.nats_server import NatsServer
 from tests.support.inspection import queue_is_empty, started_pid
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
+from tests.support.settings import for_hanging_nats
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 SUBMITS = 200
@@ -22,7 +23,7 @@ CONCURRENCY = 32
 @pytest.fixture
 def outage_config(config: NatsBackendConfig, own_nats: NatsServer) -> NatsBackendConfig:
     # A delivery on its way to a worker when the connection is lost comes again after AckWait.
-    return replace(config, nats_url=own_nats.url, consumer_ack_wait_sec=3.0)
+    return replace(for_hanging_nats(config, own_nats.url), consumer_ack_wait_sec=3.0)
 
 
 async def stored_run_ids(gateway: RunningGateway) -> set[str]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import time
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -53,6 +54,12 @@ async def refusal(
 def pids(checker: SchemaChecker) -> list[int]:
     """Of the processes that it has."""
     return [process.pid for process in checker._processes if process.pid is not None]
+
+
+def process_of(checker: SchemaChecker) -> Process:
+    [checking] = [each for each in checker._processes if each._process is not None]
+    assert checking._process is not None
+    return checking._process
 
 
 @dataclass
@@ -191,3 +198,16 @@ async def test_a_process_that_has_died_is_replaced(patient: SchemaChecker) -> No
     await eventually(lambda: not is_alive(pid), describe="the process has ended")
     await patient.check("a", ENDLESS, at="payload", owner="ann")
     assert pids(patient) != [pid]
+
+
+async def test_a_process_whose_input_is_closed_is_replaced(patient: SchemaChecker) -> None:
+    """The pipe of a killed process is closed before its exit code is known."""
+    await patient.check("a", ENDLESS, at="payload", owner="ann")
+    [before] = pids(patient)
+    stdin = process_of(patient).stdin
+    assert stdin is not None
+    stdin.close()
+    await stdin.wait_closed()
+    assert process_of(patient).returncode is None
+    await patient.check("a", ENDLESS, at="payload", owner="ann")
+    assert pids(patient) != [before]

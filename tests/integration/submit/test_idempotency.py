@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from tests.support.inspection import queue_is_empty
 from tests.support.programs import SERVER, running
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
+from tests.support.settings import for_hanging_nats
 from tests.support.waiting import LIMIT_SEC, eventually
 
 KEY = "order-4711"
@@ -346,7 +346,7 @@ async def test_retries_over_an_outage_of_nats_make_one_run_each(
     config: NatsBackendConfig, own_nats: NatsServer, caplog: pytest.LogCaptureFixture, way: str
 ) -> None:
     caplog.set_level(logging.INFO)
-    config = replace(config, nats_url=own_nats.url)
+    config = for_hanging_nats(config, own_nats.url)
     keys = [f"key-{number}" for number in range(120)]
     refused: list[str] = []
     under_way = asyncio.Event()

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 NOTIFY_CONSUMER: Final = "pyoco_notify"
 
 _PULL_EXPIRES_SEC = 5.0
-# Added to the receiver's timeout: for reading the wait, and for the acknowledgement.
+# Added to a timeout of the receiver or of NATS: for the way, for reading the wait, for the acknowledgement.
 _MARGIN_SEC = 5.0
 # Events between two attempts count too: while so many fail, the others wait in the stream.
 _MAX_ACK_PENDING = 5_000
@@ -85,7 +85,7 @@ class WaitNotices:
         pull = {"batch": 1, "expires": int(_PULL_EXPIRES_SEC * 1e9)}
         await self._connection.publish(subject, msgspec.json.encode(pull), reply=self._inbox.subject)
         try:
-            async with asyncio.timeout(_PULL_EXPIRES_SEC + self._connection.config.nats_request_timeout_sec):
+            async with asyncio.timeout(_PULL_EXPIRES_SEC + _MARGIN_SEC):
                 message = await self._arrived.get()
         except TimeoutError:
             # A late reply must not be taken for the reply to the next pull.

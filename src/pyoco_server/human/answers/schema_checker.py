@@ -172,6 +172,8 @@ class _CheckProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         self._result_pending = True
+        if process.stdin.is_closing():
+            raise BrokenPipeError("the process has ended")
         async with asyncio.timeout(limit_sec):
             process.stdin.write(line)
             await process.stdin.drain()
