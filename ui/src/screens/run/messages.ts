@@ -106,6 +106,8 @@ export const messages = defineMessages({
     executed: "Executed",
     replayedText:
       "Not executed in this attempt: the result was reused from an earlier attempt or from the original run.",
+    notJournalled: "If this run is resumed, this task is executed again: {reason}.",
+    executedAgain: "Executed again in this attempt: {reason}.",
     valuesAtEnd: "Inputs and output are stored when the run ends.",
     truncated: "Truncated to fit the size limit: {fields}",
     firstPart: "First part of {size}; the rest was truncated.",
@@ -227,6 +229,8 @@ export const messages = defineMessages({
     after: "先行タスク",
     executed: "実行回数",
     replayedText: "この試行では実行していません。以前の試行、または再実行元の結果を再利用しました。",
+    notJournalled: "この実行を再開すると、このタスクはもう一度実行されます: {reason}",
+    executedAgain: "この試行でもう一度実行されました: {reason}",
     valuesAtEnd: "入力と出力は run の終了時に保存されます。",
     truncated: "サイズ上限のため省略: {fields}",
     firstPart: "全体 {size} の先頭部分のみ（サイズ上限のため残りは省略）",

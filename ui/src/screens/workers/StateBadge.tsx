@@ -1,5 +1,15 @@
 /** The state of a worker, as colour, shape and text. */
-import { CircleDot, EyeOff, LoaderCircle, LogOut, type LucideIcon, Pause, Power, Unplug } from "lucide-react";
+import {
+  CircleAlert,
+  CircleDot,
+  EyeOff,
+  LoaderCircle,
+  LogOut,
+  type LucideIcon,
+  Pause,
+  Power,
+  Unplug,
+} from "lucide-react";
 import { useMessages } from "../../i18n/messages";
 import { joined } from "../../ui/controls";
 import { toneClass } from "../../ui/status";
@@ -26,9 +36,11 @@ export function StateBadge({ state }: { state: Worker["state"] }) {
   );
 }
 
-export function WorkerFilters({ worker }: { worker: Worker }) {
+/** What a reader must know besides the state: an idle worker may be unable to execute anything. */
+export function WorkerMarks({ worker }: { worker: Worker }) {
   const t = useMessages(messages);
   const marks: [boolean, LucideIcon, string, string][] = [
+    [worker.executor_error !== null, CircleAlert, t("executorError"), "FAILED"],
     [worker.draining, LogOut, t("draining"), "CANCELLING"],
     [worker.paused, Pause, t("paused"), "CANCELLING"],
     [worker.hidden, EyeOff, t("hidden"), "CANCELLED"],

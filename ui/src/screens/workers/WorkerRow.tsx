@@ -10,7 +10,7 @@ import { Ago } from "../../ui/time";
 import { UserText } from "../../ui/UserText";
 import { messages } from "./messages";
 import { Slots } from "./Slots";
-import { StateBadge, WorkerFilters } from "./StateBadge";
+import { StateBadge, WorkerMarks } from "./StateBadge";
 import type { RunsById } from "./useWorkers";
 import { WorkerActions } from "./WorkerActions";
 import { WorkerDetails } from "./WorkerDetails";
@@ -49,7 +49,7 @@ export function WorkerRow({ worker, runs, open, onToggle }: RowProps) {
             </button>
           </h2>
           <div className={styles.marks}>
-            <WorkerFilters worker={worker} />
+            <WorkerMarks worker={worker} />
             <Tags tags={worker.tags} />
           </div>
           <OtherVersion worker={worker} />

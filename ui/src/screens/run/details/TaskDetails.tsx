@@ -65,8 +65,12 @@ export function TaskDetails({ run, task, onSelect }: TaskDetailsProps) {
         )}
       </dl>
       {record.replayed && <p className={styles.soft}>{t("replayedText")}</p>}
-      {record.not_journalled && <p className={styles.warning}>{record.not_journalled}</p>}
-      {record.executed_again && <p className={styles.warning}>{record.executed_again}</p>}
+      {record.not_journalled && (
+        <p className={styles.warning}>{t("notJournalled", { reason: record.not_journalled })}</p>
+      )}
+      {record.executed_again && (
+        <p className={styles.warning}>{t("executedAgain", { reason: record.executed_again })}</p>
+      )}
       {wait && (
         <ButtonLink kind="primary" href={href(pathTo("/waits/:id", { id: wait.wait_id }))}>
           {t("answer")}
