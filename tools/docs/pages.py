@@ -14,7 +14,8 @@ from pyoco_server.cli import client_command, worker_command
 from pyoco_server.cli.lazy_group import examples_in
 from pyoco_server.cli.server import server_command
 from pyoco_server.config import SETTINGS, NatsBackendConfig, Setting
-from pyoco_server.errors import ERRORS, PyocoError
+from pyoco_server.errors import PyocoError
+from pyoco_server.errors.error_table import ERRORS
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.metrics.metric_table import METRICS
 from tools.docs.client_types import render_client_endpoints, render_client_types

@@ -1,1 +1,1 @@
-"""asyncio helpers: background loops, deadlines, backoff."""
+"""The event loop and its process: background loops, deadlines, backoff, garbage collection."""

@@ -7,9 +7,8 @@ import typer
 from pyoco_server.cli.views.console import discard_output
 from pyoco_server.config import safe_url
 from pyoco_server.errors import FieldProblem, InvalidCliArgument, PyocoError
-from pyoco_server.errors.error_table import ERRORS, Err, Lang
+from pyoco_server.errors.error_table import ERRORS, Err, Lang, system_language
 from pyoco_server.http_client import PyocoHttpError
-from pyoco_server.system.system_language import system_language
 
 
 def failure_text(error: Exception, named_command: Callable[[], tuple[str, list[str]]]) -> str | None:

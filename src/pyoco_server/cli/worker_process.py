@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pyoco_server.aio.garbage_collection import freeze_loaded_code
 from pyoco_server.cli.options.command_settings import service_settings
 from pyoco_server.cli.server.serving import StopRequest, report_ready, serve
 from pyoco_server.cli.views.console import print_note_on_terminal
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.system.garbage import freeze_loaded_code
 from pyoco_server.telemetry.logging_config import configure_logging
 from pyoco_server.telemetry.tracing import tracing
 from pyoco_server.worker import PyocoNatsWorker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from collections.abc import Callable
@@ -185,6 +186,13 @@ def split_urls(urls: str) -> list[str]:
 def safe_url(urls: str) -> str:
     """The URL, or the comma separated URLs, without user name, password and token."""
     return ",".join(_CREDENTIALS.sub(r"\1", url) for url in split_urls(urls))
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _is_url(url: str, schemes: tuple[str, ...]) -> bool:

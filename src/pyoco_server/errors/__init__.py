@@ -1,88 +1,261 @@
-"""The exceptions of this product, and the table of errors behind them."""
+"""The exceptions of this product. Each carries an error of the table (error_table.py).
 
-from pyoco_server.errors.error_table import ERRORS, Err, ErrorSpec, Lang
-from pyoco_server.errors.exceptions import (
-    AnswersBusy,
-    ApiKeyInvalid,
-    ApiKeyMissing,
-    BulkNotFound,
-    BulkRefused,
-    ConfigError,
-    DeadLetterNotFound,
-    EmbeddedServerError,
-    FieldProblem,
-    FlowNotFound,
-    IdempotencyConflict,
-    IndexNotReady,
-    InvalidAnswer,
-    InvalidCliArgument,
-    InvalidListQuery,
-    InvalidRequest,
-    InvalidWorkersRequest,
-    NatsForbidden,
-    NatsUnavailable,
-    NotAssigned,
-    NotReplayable,
-    OriginRefused,
-    ProposalChanged,
-    PyocoError,
-    RateLimited,
-    RunConflict,
-    RunNotFound,
-    ScopeMissing,
-    UploadsBusy,
-    WaitConflict,
-    WaitExpired,
-    WaitNotFound,
-    WheelNotFound,
-    WheelTooLarge,
-    WheelVersionRejected,
-    WorkerNotFound,
-    WorkflowTooLarge,
-    shortened,
-)
+    PyocoError
+    ├── InvalidRequest          ERR-PYOCO-0002   422
+    │   └── WheelTooLarge                        413
+    ├── NatsUnavailable         ERR-PYOCO-0003   503
+    │   ├── NatsForbidden
+    │   └── EmbeddedServerError
+    ├── RunNotFound             ERR-PYOCO-0005   404
+    ├── FlowNotFound            ERR-PYOCO-0006
+    ├── WorkflowTooLarge        ERR-PYOCO-0016   413
+    ├── InvalidListQuery        ERR-PYOCO-0017   422
+    ├── InvalidWorkersRequest   ERR-PYOCO-0019   422
+    ├── WorkerNotFound          ERR-PYOCO-0020   404
+    ├── WheelVersionRejected    ERR-PYOCO-0022   409
+    ├── WheelNotFound           ERR-PYOCO-0023   404
+    ├── RunConflict             ERR-PYOCO-0025   409
+    ├── IdempotencyConflict     ERR-PYOCO-0026   409
+    ├── DeadLetterNotFound      ERR-PYOCO-0027   404
+    ├── NotReplayable           ERR-PYOCO-0028   409
+    ├── BulkNotFound            ERR-PYOCO-0029   404
+    ├── BulkRefused             ERR-PYOCO-0030   409
+    ├── IndexNotReady           ERR-PYOCO-0031   503
+    ├── ApiKeyMissing           ERR-PYOCO-0014   401
+    ├── ApiKeyInvalid           ERR-PYOCO-0015   403
+    ├── ScopeMissing            ERR-PYOCO-0032   403
+    ├── OriginRefused           ERR-PYOCO-0033   403
+    ├── RateLimited             ERR-PYOCO-0034   429
+    ├── WaitNotFound            ERR-PYOCO-0035   404
+    ├── WaitConflict            ERR-PYOCO-0036   409
+    ├── WaitExpired             ERR-PYOCO-0037   410
+    ├── ProposalChanged         ERR-PYOCO-0038   412
+    ├── InvalidAnswer           ERR-PYOCO-0039   422
+    ├── NotAssigned             ERR-PYOCO-0040   403
+    ├── UploadsBusy             ERR-PYOCO-0042   503
+    ├── AnswersBusy             ERR-PYOCO-0043   503
+    └── InvalidCliArgument      ERR-PYOCO-0018
+        └── ConfigError
 
-__all__ = [
-    "ERRORS",
-    "AnswersBusy",
-    "ApiKeyInvalid",
-    "ApiKeyMissing",
-    "BulkNotFound",
-    "BulkRefused",
-    "ConfigError",
-    "DeadLetterNotFound",
-    "EmbeddedServerError",
-    "Err",
-    "ErrorSpec",
-    "FieldProblem",
-    "FlowNotFound",
-    "IdempotencyConflict",
-    "IndexNotReady",
-    "InvalidAnswer",
-    "InvalidCliArgument",
-    "InvalidListQuery",
-    "InvalidRequest",
-    "InvalidWorkersRequest",
-    "Lang",
-    "NatsForbidden",
-    "NatsUnavailable",
-    "NotAssigned",
-    "NotReplayable",
-    "OriginRefused",
-    "ProposalChanged",
-    "PyocoError",
-    "RateLimited",
-    "RunConflict",
-    "RunNotFound",
-    "ScopeMissing",
-    "UploadsBusy",
-    "WaitConflict",
-    "WaitExpired",
-    "WaitNotFound",
-    "WheelNotFound",
-    "WheelTooLarge",
-    "WheelVersionRejected",
-    "WorkerNotFound",
-    "WorkflowTooLarge",
-    "shortened",
-]
+Errors without an exception are reported where they happen, as a log line or an HTTP response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from pyoco_server.errors.error_table import Err, ErrorSpec, Lang
+
+
+def shortened(value: object, limit: int = 80) -> str:
+    """The value's repr, cut to `limit` characters: enough to recognise it in an error message."""
+    shown = repr(value)
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong with one field of an input, and where."""
+
+    field: str  # a dotted path, such as `params.x` or `tasks.load.callable`; empty: the input as a whole
+    message: str
+    value: str | None = None  # a shortened repr; never given for a secret
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        where = "=".join(part for part in (self.field, self.value) if part)
+        if self.line is not None:
+            column = "" if self.column is None else f", column {self.column}"
+            place = f"line {self.line}{column}"
+            where = f"{where} ({place})" if where else place
+        return f"{where}: {self.message}" if where else self.message
+
+
+class PyocoError(Exception):
+    """The base of every error a user of this product may see."""
+
+    error: ClassVar[ErrorSpec]
+    # The machine-readable `error` of the response, for endpoints of waits.
+    word: str | None = None
+
+    def __init__(self, detail: str = "", *, problems: Sequence[FieldProblem] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.problems = tuple(problems)
+        # Further headers of the HTTP response.
+        self.headers: dict[str, str] = {}
+
+    def sentence(self, lang: Lang = "en") -> str:
+        """The error's text, followed by the detail, or by the problems when there is no detail."""
+        detail = self.detail or "; ".join(map(str, self.problems))
+        return f"{self.error.text(lang)}: {detail}" if detail else self.error.text(lang)
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+class InvalidRequest(PyocoError):
+    error = Err.INVALID_REQUEST
+
+
+class WheelTooLarge(InvalidRequest):
+    """An invalid request with the status of a body that is too large."""
+
+    error = replace(Err.INVALID_REQUEST, status=413)
+
+
+class NatsUnavailable(PyocoError):
+    error = Err.NATS_UNAVAILABLE
+
+
+class NatsForbidden(NatsUnavailable):
+    """NATS is reachable, but the configured user lacks a permission: a retry does not help."""
+
+    error = replace(
+        Err.NATS_UNAVAILABLE,
+        en="NATS does not allow this",
+        ja="NATS で許可されていない操作です",
+        cure_en="Check the NATS user in the settings (PYOCO_NATS_*) and its permissions: "
+        "`pyoco-server-admin nats-config` prints the permissions that each part needs.",
+        cure_ja="NATS のユーザー設定（PYOCO_NATS_*）と権限を確認してください"
+        "（必要な権限は `pyoco-server-admin nats-config` で確認できます）。",
+    )
+
+
+class EmbeddedServerError(NatsUnavailable):
+    """The bundled NATS server could not be started, or stopped."""
+
+
+class RunNotFound(PyocoError):
+    error = Err.RUN_NOT_FOUND
+
+
+class FlowNotFound(PyocoError):
+    error = Err.FLOW_NOT_FOUND
+
+
+class WorkflowTooLarge(PyocoError):
+    error = Err.WORKFLOW_TOO_LARGE
+
+
+class InvalidListQuery(PyocoError):
+    error = Err.INVALID_LIST_QUERY
+
+
+class InvalidWorkersRequest(PyocoError):
+    error = Err.INVALID_WORKERS_REQUEST
+
+
+class WorkerNotFound(PyocoError):
+    error = Err.WORKER_NOT_FOUND
+
+
+class WheelVersionRejected(PyocoError):
+    error = Err.WHEEL_VERSION_REJECTED
+
+
+class WheelNotFound(PyocoError):
+    error = Err.WHEEL_NOT_FOUND
+
+
+class RunConflict(PyocoError):
+    error = Err.RUN_CONFLICT
+
+
+class IdempotencyConflict(PyocoError):
+    error = Err.IDEMPOTENCY_CONFLICT
+
+
+class DeadLetterNotFound(PyocoError):
+    error = Err.DEAD_LETTER_NOT_FOUND
+
+
+class NotReplayable(PyocoError):
+    error = Err.NOT_REPLAYABLE
+
+
+class BulkNotFound(PyocoError):
+    error = Err.BULK_NOT_FOUND
+
+
+class BulkRefused(PyocoError):
+    error = Err.BULK_REFUSED
+
+
+class IndexNotReady(PyocoError):
+    error = Err.INDEX_NOT_READY
+
+
+class ApiKeyMissing(PyocoError):
+    error = Err.API_KEY_MISSING
+
+
+class ApiKeyInvalid(PyocoError):
+    error = Err.API_KEY_INVALID
+
+
+class ScopeMissing(PyocoError):
+    error = Err.SCOPE_MISSING
+
+
+class OriginRefused(PyocoError):
+    error = Err.ORIGIN_REFUSED
+
+
+class RateLimited(PyocoError):
+    error = Err.RATE_LIMITED
+
+
+class WaitNotFound(PyocoError):
+    error = Err.WAIT_NOT_FOUND
+    word = "not_found"
+
+
+class WaitConflict(PyocoError):
+    """The answer is not accepted: `word` is `invalid_state`, `already_decided` or `ambiguous_wait`."""
+
+    error = Err.WAIT_CONFLICT
+
+    def __init__(self, word: str, detail: str) -> None:
+        super().__init__(detail)
+        self.word = word
+
+
+class WaitExpired(PyocoError):
+    error = Err.WAIT_EXPIRED
+    word = "expired"
+
+
+class ProposalChanged(PyocoError):
+    error = Err.PROPOSAL_CHANGED
+    word = "proposal_changed"
+
+
+class InvalidAnswer(PyocoError):
+    error = Err.ANSWER_INVALID
+    word = "invalid_answer"
+
+
+class NotAssigned(PyocoError):
+    error = Err.NOT_ASSIGNED
+    word = "not_assigned"
+
+
+class UploadsBusy(PyocoError):
+    error = Err.UPLOADS_BUSY
+
+
+class AnswersBusy(PyocoError):
+    error = Err.ANSWERS_BUSY
+    word = "busy"
+
+
+class InvalidCliArgument(PyocoError):
+    error = Err.INVALID_CLI_ARGUMENT
+
+
+class ConfigError(InvalidCliArgument):
+    """One or more settings have invalid values; all of them are reported at once."""

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 Lang = Literal["en", "ja"]
+
+
+def system_language(environ: Mapping[str, str] = os.environ) -> Lang:
+    """The language of the locale variables."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if locale := environ.get(name):
+            return "ja" if locale.lower().startswith("ja") else "en"
+    return "en"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,11 @@ from typing import Any, Generic, TypeVar
 
 import httpx
 
-from pyoco_server.config.setting import safe_url
+from pyoco_server.config.setting import is_loopback, safe_url
 from pyoco_server.errors.error_table import Lang
 from pyoco_server.http_client.call_types import Request, header_value
 from pyoco_server.http_client.client_errors import GatewayUnreachable, NoEventStream, PyocoHttpError
 from pyoco_server.http_client.event_stream import MEDIA_TYPE
-from pyoco_server.system.loopback import is_loopback
 
 Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 T = TypeVar("T")

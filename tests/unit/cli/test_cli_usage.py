@@ -19,7 +19,7 @@ from pyoco_server.cli.commands.submit_command import params_from_pair
 from pyoco_server.cli.entry import exit_code_of
 from pyoco_server.cli.server import server_command as server
 from pyoco_server.cli.views.console import printable
-from pyoco_server.system.system_language import system_language
+from pyoco_server.errors.error_table import system_language
 from tests.support.commands import call_client, call_command
 from tests.support.programs import ADMIN, CLIENT, SERVER, WORKER
 from tests.support.waiting import LIMIT_SEC

@@ -18,8 +18,8 @@ from typing import Self
 
 from pyoco_server.broker.embedded.data_folder import Holder, ServerFolder
 from pyoco_server.broker.embedded.server_guard import guarded_command
+from pyoco_server.config.setting import is_loopback
 from pyoco_server.errors import EmbeddedServerError
-from pyoco_server.system.loopback import is_loopback
 
 _log = logging.getLogger(__name__)
 

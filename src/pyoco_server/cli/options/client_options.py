@@ -11,10 +11,10 @@ from pyoco_server.cli.options.shared_options import ApiKey, GatewayAddress, Serv
 from pyoco_server.cli.views.console import Output
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidCliArgument
+from pyoco_server.errors.error_table import system_language
 from pyoco_server.http_client import PyocoHttpClient
 from pyoco_server.records.models import RUN_TIMEOUT_MAX_SEC, is_run_id
 from pyoco_server.records.wait_models import is_wait_id
-from pyoco_server.system.system_language import system_language
 
 Client = TypeVar("Client")
 Function = TypeVar("Function", bound=Callable[..., None])

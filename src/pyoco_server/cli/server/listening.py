@@ -10,8 +10,8 @@ import typer
 
 from pyoco_server.broker.client.credentials import load_certificate
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.config.setting import is_loopback
 from pyoco_server.errors import InvalidCliArgument
-from pyoco_server.system.loopback import is_loopback
 
 DEFAULT_PORT: Final = 8000
 DEFAULT_NATS_PORT: Final = 4222

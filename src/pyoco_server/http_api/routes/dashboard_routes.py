@@ -18,10 +18,10 @@ from starlette.responses import Response
 
 from pyoco_server.api.endpoints import DASHBOARD, DASHBOARD_FILE
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.errors.error_table import system_language
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.responses.http_problems import preferred_language
 from pyoco_server.http_api.routing import handles
-from pyoco_server.system.system_language import system_language
 from pyoco_server.version import __version__
 
 FOLDER: Final = Path(__file__).parents[2] / "dashboard"

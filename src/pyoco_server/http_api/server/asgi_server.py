@@ -8,7 +8,7 @@ from typing import Any
 
 import uvicorn
 
-from pyoco_server.system.garbage import freeze_loaded_code
+from pyoco_server.aio.garbage_collection import freeze_loaded_code
 from pyoco_server.telemetry.fast_paths import report_fast_path
 
 # Requests in flight end within the timeouts of NATS; a longer one has a client that does not read.

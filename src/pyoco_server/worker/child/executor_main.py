@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from pyoco_server.aio.garbage_collection import freeze_loaded_code
 from pyoco_server.records.models import Reason, RunStatus
 from pyoco_server.records.wait_models import encode
-from pyoco_server.system.garbage import freeze_loaded_code
 from pyoco_server.worker.child.descriptor_output import DescriptorOutput
 from pyoco_server.worker.child.executor_link import ExecutorLink
 from pyoco_server.worker.child.process_state import ProcessState

@@ -1,1 +1,0 @@
-"""Small helpers about the process and the machine that it runs on."""
