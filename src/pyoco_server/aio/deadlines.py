@@ -1,9 +1,12 @@
 """Many deadlines, one timer: a queue of items with the same timeout, and a cheap `asyncio.timeout`."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Final, Generic, TypeVar
+
+log = logging.getLogger(__name__)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,6 +35,7 @@ class DeadlineQueue(Generic[K, V]):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def add(self, key: K, value: V) -> None:
+        """Add a key that is not in the queue."""
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
@@ -80,7 +84,11 @@ class DeadlineQueue(Generic[K, V]):
                 break
             expired.append(key)
         for key in expired:
-            self._on_expired(self._items.pop(key)[1])
+            try:
+                self._on_expired(self._items.pop(key)[1])
+            except Exception:
+                # The others must expire as well: there may be no further timer.
+                log.exception("cannot end what has timed out")
 
 
 class TimeBudget:

@@ -10,6 +10,7 @@ import itertools
 import logging
 import re
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,10 +19,10 @@ import nats.errors
 from nats.aio.subscription import Subscription
 
 from pyoco_server.aio.background import repeat
+from pyoco_server.aio.deadlines import DeadlineQueue
 from pyoco_server.broker.client.credentials import connect_options, tls_required
 from pyoco_server.broker.client.direct_client import PublicClient, new_client
 from pyoco_server.broker.client.message import Message, MessageSink
-from pyoco_server.broker.client.pending_requests import PendingRequests, ReplyStream
 from pyoco_server.config import NatsBackendConfig, safe_url
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.errors.error_table import Err
@@ -79,6 +80,72 @@ class ConnectionState:
     @property
     def up(self) -> bool:
         return self.status is ConnectionStatus.CONNECTED
+
+
+# Its subject and its reply: a tuple, since each run makes several.
+_Request = tuple[str, asyncio.Future[Message]]
+
+
+class PendingRequests:
+    """By token. `timeout_error(subject)` is the error for a request without a reply in time."""
+
+    def __init__(self, timeout_sec: float, timeout_error: Callable[[str], Exception]) -> None:
+        self._timeout_error = timeout_error
+        self._requests: DeadlineQueue[str, _Request] = DeadlineQueue(timeout_sec, self._on_timeout)
+        # Bound once: every request calls it.
+        self.remove = self._requests.remove
+        # Looked up once, since that takes a system call.
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, token: str, subject: str) -> asyncio.Future[Message]:
+        """The reply to come; the caller removes the request in any case."""
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        reply: asyncio.Future[Message] = loop.create_future()
+        self._requests.add(token, (subject, reply))
+        return reply
+
+    def resolve(self, token: str, message: Message) -> bool:
+        """Return whether there is such a request; a second reply is ignored."""
+        request = self._requests.get(token)
+        if request is None:
+            return False
+        reply = request[1]
+        if not reply.done():
+            reply.set_result(message)
+        return True
+
+    def fail(self, error: Callable[[], Exception], *, subject: str | None = None) -> None:
+        """Fail all requests, or those on one subject, whatever case the server writes it in."""
+        for requested, reply in self._requests.values():
+            if (subject is None or requested.lower() == subject.lower()) and not reply.done():
+                reply.set_exception(error())
+
+    def close(self) -> None:
+        self._requests.close()
+
+    def _on_timeout(self, request: _Request) -> None:
+        subject, reply = request
+        if not reply.done():
+            reply.set_exception(self._timeout_error(subject))
+
+
+class ReplyStream:
+    """The replies to a request with several of them, as far as they are not taken yet."""
+
+    def __init__(self) -> None:
+        self.arrived: deque[Message | NatsUnavailable] = deque()
+        self._changed = asyncio.Event()
+
+    def add(self, reply: Message | NatsUnavailable) -> None:
+        self.arrived.append(reply)
+        self._changed.set()
+
+    async def wait(self) -> None:
+        """Wait for another one."""
+        self._changed.clear()
+        await self._changed.wait()
 
 
 class Connection:
@@ -367,3 +434,46 @@ class Connection:
             self._set_state(ConnectionStatus.CONNECTING, self.state.detail or "the connection was closed")
             self._fail_pending("the connection was closed")
         self._prepare_again.set()
+
+
+class RenewableSubscription:
+    """nats-py restores subscriptions after a reconnect, but they end with their client.
+
+    The connection replaces the client when nats-py gives it up. So `renew` has to be called after each
+    connect: as a hook of the connection, or before each use.
+    """
+
+    def __init__(self, connection: Connection, sink: MessageSink, subject: str | None = None) -> None:
+        """Without a `subject`, each new subscription has an inbox of its own."""
+        self._connection = connection
+        self._sink = sink
+        self._fixed_subject = subject
+        self._subscription: Subscription | None = None
+        self._client: PublicClient | None = None
+        # A caller and the hook of the connection may renew it at the same time.
+        self._changing = asyncio.Lock()
+        # Empty while there is no subscription.
+        self.subject = ""
+
+    async def renew(self) -> bool:
+        """Subscribe unless the present client is subscribed; return whether this is a new subscription."""
+        async with self._changing:
+            client = self._connection.client
+            if self._client is client:
+                return False
+            subject = self._fixed_subject or client.new_inbox()
+            self._subscription = await self._connection.subscribe(subject, self._sink)
+            self._client, self.subject = client, subject
+            return True
+
+    async def end(self, *, drain: bool = False) -> None:
+        """Unsubscribe; with `drain` return when everything that the server has sent is received."""
+        async with self._changing:
+            subscription, self._subscription = self._subscription, None
+            self._client, self.subject = None, ""
+            if subscription is None:
+                return
+            try:
+                await (subscription.drain() if drain else subscription.unsubscribe())  # type: ignore[no-untyped-call]
+            except nats.errors.Error as error:
+                log.debug("the subscription ended with its connection: %s", error or type(error).__name__)

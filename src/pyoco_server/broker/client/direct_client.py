@@ -20,7 +20,7 @@ import inspect
 import logging
 import re
 from collections.abc import Coroutine, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import nats.errors
@@ -289,6 +289,7 @@ def _is_plain_name(name: str) -> bool:
     return _PLAIN_NAME.fullmatch(name) is not None
 
 
+@cache
 def fast_path_mismatch() -> str | None:
     """What DirectClient relies on and the installed nats-py does differently; None if nothing."""
     if _IMPORT_ERROR is not None:

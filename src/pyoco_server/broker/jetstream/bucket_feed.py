@@ -9,20 +9,19 @@ import asyncio
 import logging
 import math
 import time
-from typing import Final, Protocol
+from typing import Final
 
 from pyoco_server.aio.background import BackgroundLoop
-from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.connection import Connection, RenewableSubscription
 from pyoco_server.broker.client.message import Message
-from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
-from pyoco_server.broker.jetstream.feed_history import Checkpoint, Comparison, FeedHistory, KnownKey
+from pyoco_server.broker.jetstream.feed_history import Checkpoint, Comparison, FeedHistory, FeedReader
 from pyoco_server.broker.jetstream.removed_keys import RemovedKeys
 from pyoco_server.broker.jetstream.stream_reads import (
     EVERYTHING,
     StreamMessage,
     StreamState,
-    next_sequence,
     read_batch,
+    require_end,
     stream_state,
 )
 from pyoco_server.errors import IndexNotReady, NatsUnavailable, PyocoError
@@ -39,57 +38,6 @@ _BATCH: Final = 512
 _BATCH_BYTES: Final = 4 * 1024 * 1024
 # A reader that was not up to date for so long may have missed a removal: the marker is removed in the end.
 _AWAY_SEC: Final = 60.0
-
-
-class FeedReader(Protocol):
-    """Called by one task, so that each call ends before the next."""
-
-    @property
-    def checkpoint(self) -> Checkpoint: ...
-
-    @property
-    def entries(self) -> int:
-        """How many keys it knows."""
-        ...
-
-    @property
-    def markers(self) -> int:
-        """How many deleted keys it remembers, because the bucket still has a marker of each."""
-        ...
-
-    @property
-    def ready(self) -> bool:
-        """Whether it has been up to date, so that it can be queried."""
-        ...
-
-    async def begin(self, created: str) -> None:
-        """Forget everything: this is another bucket, or the same one with another history."""
-
-    async def take(self, batch: list[StreamMessage]) -> None:
-        """Apply these writes."""
-
-    async def up_to_date(self, state: StreamState) -> None:
-        """Called when there is nothing more to read."""
-
-    async def first_markers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
-        """The oldest deleted keys that it remembers after this revision: revision and key."""
-        ...
-
-    async def forget_markers(self, keys: list[str]) -> None:
-        """The bucket has no marker of these any more."""
-
-    async def others(
-        self, after: int, upto: int, revisions: list[int], *, limit: int
-    ) -> list[tuple[int, str]]:
-        """The first it knows with a revision in between that is none of these: revision and key."""
-        ...
-
-    async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
-        """The keys it knows with the highest revisions below this one, the highest first."""
-        ...
-
-    async def drop(self, revisions: list[int]) -> None:
-        """Forget the keys with these revisions: they were removed."""
 
 
 class BucketFeed:
@@ -214,7 +162,7 @@ class BucketFeed:
         while self._reader.checkpoint.revision < state.last_sequence != self._last_missing:
             batch = await self._read(after=self._reader.checkpoint.revision)
             if not batch:
-                await self._require_end()
+                await require_end(self._connection, self._stream, after=self._reader.checkpoint.revision)
             if self._connection.interruptions != interruptions:
                 return  # this may be of another history than what was compared
             if not batch:
@@ -278,12 +226,6 @@ class BucketFeed:
             if newer.created == state.created:
                 self._last = newer.last_sequence
                 self._barriers.set_goal(barriers, newer.last_sequence)
-
-    async def _require_end(self) -> None:
-        """Raise NatsUnavailable if a replica that lags has returned too few messages."""
-        after = self._reader.checkpoint.revision
-        if missed := await next_sequence(self._connection, self._stream, after=after):
-            raise self._connection.unavailable(f"{self._stream}: a replica has not received {missed} yet")
 
     def _look_for_removed_keys(self, state: StreamState) -> None:
         """Markers may have been removed unread; some were, if the bucket has fewer messages."""

@@ -31,6 +31,7 @@ from typing import Final, Protocol
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import (
     MessageInfo,
+    StreamMessage,
     StreamState,
     info_at,
     newest_info,
@@ -72,12 +73,55 @@ class KnownKey:
     deleted: bool = False
 
 
-class KnownKeys(Protocol):
-    """The keys that a reader has read."""
+class FeedReader(Protocol):
+    """Called by one task, so that each call ends before the next."""
+
+    @property
+    def checkpoint(self) -> Checkpoint: ...
+
+    @property
+    def entries(self) -> int:
+        """How many keys it knows."""
+        ...
+
+    @property
+    def markers(self) -> int:
+        """How many deleted keys it remembers, because the bucket still has a marker of each."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has been up to date, so that it can be queried."""
+        ...
+
+    async def begin(self, created: str) -> None:
+        """Forget everything: this is another bucket, or the same one with another history."""
+
+    async def take(self, batch: list[StreamMessage]) -> None:
+        """Apply these writes."""
+
+    async def up_to_date(self, state: StreamState) -> None:
+        """Called when there is nothing more to read."""
+
+    async def first_markers(self, *, after: int, limit: int) -> list[tuple[int, str]]:
+        """The oldest deleted keys that it remembers after this revision: revision and key."""
+        ...
+
+    async def forget_markers(self, keys: list[str]) -> None:
+        """The bucket has no marker of these any more."""
+
+    async def others(
+        self, after: int, upto: int, revisions: list[int], *, limit: int
+    ) -> list[tuple[int, str]]:
+        """The first it knows with a revision in between that is none of these: revision and key."""
+        ...
 
     async def newest_below(self, revision: int, *, limit: int) -> list[KnownKey]:
-        """Those with the highest revisions below this one, the highest first."""
+        """The keys it knows with the highest revisions below this one, the highest first."""
         ...
+
+    async def drop(self, revisions: list[int]) -> None:
+        """Forget the keys with these revisions: they were removed."""
 
 
 class FeedHistory:
@@ -88,7 +132,7 @@ class FeedHistory:
         self._stream = stream
         self._prefix = prefix
 
-    async def compare(self, checkpoint: Checkpoint, known: KnownKeys, state: StreamState) -> Comparison:
+    async def compare(self, checkpoint: Checkpoint, reader: FeedReader, state: StreamState) -> Comparison:
         """Whether everything up to the checkpoint was read from the history that the bucket has now."""
         if checkpoint.revision > state.last_sequence:
             return Comparison.TRUNCATED
@@ -99,13 +143,13 @@ class FeedHistory:
             same = stored.stored_ns == checkpoint.stored_ns
             return Comparison.CONTINUES if same else Comparison.TRUNCATED
         limit = max(_MIN_COMPARED, state.messages // _READ_PER_REQUEST)
-        return await self._compare_keys(checkpoint, known, limit)
+        return await self._compare_keys(checkpoint, reader, limit)
 
-    async def _compare_keys(self, checkpoint: Checkpoint, known: KnownKeys, limit: int) -> Comparison:
+    async def _compare_keys(self, checkpoint: Checkpoint, reader: FeedReader, limit: int) -> Comparison:
         compared = 0
         result = Comparison.CONTINUES
         below = checkpoint.revision + 1
-        while keys := await known.newest_below(below, limit=_CONCURRENT_REQUESTS):
+        while keys := await reader.newest_below(below, limit=_CONCURRENT_REQUESTS):
             for key, info in zip(keys, await self._newest(keys), strict=True):
                 if info is None:
                     if not key.deleted:

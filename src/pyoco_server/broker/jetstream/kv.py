@@ -27,12 +27,13 @@ class Bucket:
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
-        self._stream = f"KV_{name}"
-        self._prefix = f"$KV.{name}."
+        self.stream = f"KV_{name}"
+        # Of the subjects of its keys.
+        self.prefix = f"$KV.{name}."
 
     async def get(self, key: str) -> Entry | None:
         """The latest value; a key that a replica does not have, or no longer, is read from the leader."""
-        subject = f"$JS.API.DIRECT.GET.{self._stream}.{self._prefix}{key}"
+        subject = f"$JS.API.DIRECT.GET.{self.stream}.{self.prefix}{key}"
         try:
             reply = await self._connection.request(subject)
         except NoResponders:
@@ -69,13 +70,21 @@ class Bucket:
         """Replace exactly the given revision; return the new one."""
         # Not a coroutine of its own: every run passes here.
         headers = {"Nats-Expected-Last-Subject-Sequence": str(revision)}
-        return publish_acked(self._connection, self._prefix + key, value, headers)
+        return publish_acked(self._connection, self.prefix + key, value, headers)
 
     async def delete(self, key: str, *, revision: int) -> None:
         """Delete the key if it is still at the given revision."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(revision), "KV-Operation": "DEL"}
-        await publish_acked(self._connection, self._prefix + key, b"", headers)
+        await publish_acked(self._connection, self.prefix + key, b"", headers)
+
+    async def forbid(self, key: str) -> None:
+        """Keep an unused key from being used; RevisionConflict if it has a value by now."""
+        try:
+            await self.delete(key, revision=0)
+        except RevisionConflict:
+            if await self.get_from_leader(key) is not None:
+                raise
 
     async def _stored(self, key: str) -> StoredMessage | None:
-        query: dict[str, object] = {"last_by_subj": f"{self._prefix}{key}"}
-        return await stored_message(self._connection, self._stream, query)
+        query: dict[str, object] = {"last_by_subj": f"{self.prefix}{key}"}
+        return await stored_message(self._connection, self.stream, query)

@@ -19,8 +19,7 @@ from uuid import uuid4
 
 import msgspec
 
-from pyoco_server.broker.client.connection import Connection, PayloadTooLarge
-from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
+from pyoco_server.broker.client.connection import Connection, PayloadTooLarge, RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import (
@@ -179,17 +178,7 @@ class ObjectStore:
             options=_Options(CHUNK_BYTES),
         )
         new_revision = await self._write_info(info, revision=revision)
-        return StoredObject(
-            name=name,
-            nuid=chunks.nuid,
-            size=chunks.size,
-            chunks=chunks.count,
-            chunk_bytes=CHUNK_BYTES,
-            sha256=chunks.sha256,
-            modified=time.time(),
-            headers=headers,
-            revision=new_revision,
-        )
+        return _stored_object(info, modified=time.time(), revision=new_revision)
 
     async def delete(self, stored: StoredObject, *, revision: int) -> None:
         """Hide the object and remove its bytes; RevisionConflict as for `publish`."""
@@ -286,17 +275,21 @@ class ObjectStore:
             return None
         if info.deleted:
             return None
-        return StoredObject(
-            name=info.name,
-            nuid=info.nuid,
-            size=info.size,
-            chunks=info.chunks,
-            chunk_bytes=0 if info.options is None else info.options.max_chunk_size,
-            sha256=_sha256(info.digest),
-            modified=message.stored_at,
-            headers={key: values[0] for key, values in info.headers.items() if values},
-            revision=message.sequence,
-        )
+        return _stored_object(info, modified=message.stored_at, revision=message.sequence)
+
+
+def _stored_object(info: _Info, *, modified: float, revision: int) -> StoredObject:
+    return StoredObject(
+        name=info.name,
+        nuid=info.nuid,
+        size=info.size,
+        chunks=info.chunks,
+        chunk_bytes=0 if info.options is None else info.options.max_chunk_size,
+        sha256=_sha256(info.digest),
+        modified=modified,
+        headers={key: values[0] for key, values in info.headers.items() if values},
+        revision=revision,
+    )
 
 
 def _sha256(digest: str) -> bytes | None:

@@ -8,9 +8,10 @@ small steps, while no caller waits for the feed.
 
 import asyncio
 import time
-from typing import Final, Protocol
+from typing import Final
 
 from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.jetstream.feed_history import FeedReader
 from pyoco_server.broker.jetstream.stream_reads import EVERYTHING, last_sequence, read_batch
 
 # How often there is a round, of how many steps, and how much each step reads.
@@ -22,24 +23,10 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024
 _CONCURRENT_REQUESTS: Final = 32
 
 
-class ComparableReader(Protocol):
-    """The part of a `FeedReader` that is compared with the bucket."""
-
-    async def first_markers(self, *, after: int, limit: int) -> list[tuple[int, str]]: ...
-
-    async def forget_markers(self, keys: list[str]) -> None: ...
-
-    async def others(
-        self, after: int, upto: int, revisions: list[int], *, limit: int
-    ) -> list[tuple[int, str]]: ...
-
-    async def drop(self, revisions: list[int]) -> None: ...
-
-
 class RemovedKeys:
     """Makes the reader forget them."""
 
-    def __init__(self, connection: Connection, stream: str, prefix: str, reader: ComparableReader) -> None:
+    def __init__(self, connection: Connection, stream: str, prefix: str, reader: FeedReader) -> None:
         self._connection = connection
         self._stream = stream
         self._prefix = prefix

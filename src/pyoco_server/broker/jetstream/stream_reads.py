@@ -4,12 +4,13 @@ Any replica replies to these, and one that lags has less than was acknowledged. 
 anything first asks the leader how far there is to read (`last_sequence`).
 """
 
+import logging
 import re
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +19,8 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import ApiError
+
+T = TypeVar("T")
 
 # Every subject of a stream. With a pattern that only happens to match them all, the server counts for each
 # batch what is left of each of a million subjects.
@@ -139,10 +142,10 @@ async def last_sequence(connection: Connection, stream: str, subject: str) -> in
     return 0 if stored is None else stored.seq
 
 
-async def next_sequence(connection: Connection, stream: str, *, after: int) -> int:
-    """The sequence of the first message after this one; 0 when there is none."""
-    info = await next_info(connection, stream, after=after)
-    return 0 if info is None else info.sequence
+async def require_end(connection: Connection, stream: str, *, after: int) -> None:
+    """Raise NatsUnavailable if there is a message after this one, which a replica did not return."""
+    if missed := await next_info(connection, stream, after=after):
+        raise connection.unavailable(f"{stream}: a replica has not received {missed.sequence} yet")
 
 
 async def info_at(connection: Connection, stream: str, sequence: int) -> MessageInfo | None:
@@ -260,6 +263,15 @@ async def read_to(
         for message in batch:
             yield message
         after = batch[-1].sequence
+
+
+def decoded(message: StreamMessage, decode: Callable[[bytes], T], what: str, log: logging.Logger) -> T | None:
+    """The record in a message; None for one that is unreadable, which is logged."""
+    try:
+        return decode(message.data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        log.warning("unreadable %s at %s: %s", what, message.subject, error)
+        return None
 
 
 def unix_time(rfc3339: str) -> float:

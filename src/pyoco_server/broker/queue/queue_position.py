@@ -11,9 +11,14 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch, stream_state
-from pyoco_server.broker.queue.work_queue import DeliveryLimits, consumer_name, limits_in, run_id_in
+from pyoco_server.broker.queue.work_queue import (
+    DeliveryLimits,
+    configured_limits,
+    consumer_info,
+    limits_in,
+    run_id_in,
+)
 
 # How far the clocks of a gateway and of the server may differ for the search by time to succeed.
 _CLOCK_SKEW_SEC = 2.0
@@ -63,12 +68,8 @@ class QueuePlaces:
 
     async def queue(self, tag: str) -> TagQueue:
         """The queue of the tag; one that no worker has ever served has no consumer."""
-        endpoint = f"CONSUMER.INFO.{self._config.work_stream}.{consumer_name(tag)}"
-        try:
-            info = await jetstream_api.call(self._connection, endpoint)
-        except jetstream_api.ApiRefused as refused:
-            if refused.code != jetstream_api.NOT_FOUND:
-                raise self._connection.unavailable(f"{endpoint}: {refused}") from refused
+        info = await consumer_info(self._connection, tag)
+        if info is None:
             return await self._never_served(tag)
         return TagQueue(
             limits=limits_in(info["config"]),
@@ -119,7 +120,7 @@ class QueuePlaces:
         subject = f"{config.work_subject_prefix}.{tag}"
         state = await stream_state(self._connection, config.work_stream, subjects=subject)
         return TagQueue(
-            limits=DeliveryLimits(config.consumer_ack_wait_sec, config.consumer_max_deliver),
+            limits=configured_limits(config),
             waiting=state.subjects.get(subject, 0),
             in_work=0,
             in_work_limit=config.consumer_max_ack_pending,

@@ -8,9 +8,8 @@ from typing import Protocol
 
 import msgspec
 
-from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.connection import Connection, RenewableSubscription
 from pyoco_server.broker.client.message import Message
-from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
 from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue, consumer_name
 from pyoco_server.errors import NatsUnavailable
 

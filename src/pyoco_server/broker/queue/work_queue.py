@@ -15,6 +15,7 @@ from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.publishing import publish_acked
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, message_at
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import Job, encode
 from pyoco_server.telemetry import tracing
 
@@ -205,25 +206,13 @@ class WorkQueue:
 
     async def limits(self, tag: str) -> DeliveryLimits:
         """The limits of a tag's consumer; the settings while it does not exist."""
-        info = await self._consumer_info(tag)
-        if info is None:
-            return DeliveryLimits(self._config.consumer_ack_wait_sec, self._config.consumer_max_deliver)
-        return limits_in(info["config"])
+        info = await consumer_info(self._connection, tag)
+        return configured_limits(self._config) if info is None else limits_in(info["config"])
 
     async def has_delivered(self, tag: str, sequence: int) -> bool:
         """Whether the message of this sequence has been delivered at least once."""
-        info = await self._consumer_info(tag)
+        info = await consumer_info(self._connection, tag)
         return info is not None and int(info["delivered"]["stream_seq"]) >= sequence
-
-    async def _consumer_info(self, tag: str) -> dict[str, Any] | None:
-        """None while no worker has ever served the tag."""
-        endpoint = f"CONSUMER.INFO.{self._config.work_stream}.{consumer_name(tag)}"
-        try:
-            return await jetstream_api.call(self._connection, endpoint)
-        except jetstream_api.ApiRefused as refused:
-            if refused.code != jetstream_api.NOT_FOUND:
-                raise self._connection.unavailable(f"{endpoint}: {refused}") from refused
-            return None
 
     async def ensure_consumer(self, tag: str) -> float:
         """Create the tag's durable consumer if it is missing; return the AckWait that applies."""
@@ -238,6 +227,22 @@ class WorkQueue:
         )
         applies = await jetstream_api.ensure_consumer(self._connection, config.work_stream, consumer)
         return limits_in(applies).ack_wait_sec
+
+
+async def consumer_info(connection: Connection, tag: str) -> dict[str, Any] | None:
+    """Of the consumer of a tag; None while no worker has ever served the tag."""
+    endpoint = f"CONSUMER.INFO.{connection.config.work_stream}.{consumer_name(tag)}"
+    try:
+        return await jetstream_api.call(connection, endpoint)
+    except jetstream_api.ApiRefused as refused:
+        if refused.code != jetstream_api.NOT_FOUND:
+            raise connection.unavailable(f"{endpoint}: {refused}") from refused
+        return None
+
+
+def configured_limits(config: NatsBackendConfig) -> DeliveryLimits:
+    """Of a consumer that does not exist yet."""
+    return DeliveryLimits(config.consumer_ack_wait_sec, config.consumer_max_deliver)
 
 
 def limits_in(config: Mapping[str, Any]) -> DeliveryLimits:

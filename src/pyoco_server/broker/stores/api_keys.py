@@ -14,17 +14,16 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.connection import Connection, RenewableSubscription
 from pyoco_server.broker.client.message import Message
-from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, publish_acked
 from pyoco_server.broker.jetstream.stream_reads import (
     EVERYTHING,
     StreamMessage,
     StreamState,
-    next_sequence,
     read_batch,
+    require_end,
     stream_state,
 )
 from pyoco_server.config import NatsBackendConfig
@@ -214,14 +213,10 @@ class ApiKeyMirror:
         while self._revision < state.last_sequence:
             batch = await read_batch(self._connection, self._stream, EVERYTHING, after=self._revision)
             if not batch:
-                await self._require_end(state)
+                await require_end(self._connection, self._stream, after=self._revision)
+                # The last messages were removed.
+                self._revision = state.last_sequence
                 break
             changed |= self.entries.take(batch)
             self._revision = batch[-1].sequence
         return changed
-
-    async def _require_end(self, state: StreamState) -> None:
-        """A replica has nothing more: it lags (NatsUnavailable), or the last messages were removed."""
-        if missed := await next_sequence(self._connection, self._stream, after=self._revision):
-            raise self._connection.unavailable(f"{self._stream}: a replica has not received {missed} yet")
-        self._revision = state.last_sequence

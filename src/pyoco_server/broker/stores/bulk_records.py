@@ -12,8 +12,7 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
-from pyoco_server.broker.jetstream.publishing import RevisionConflict
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_all
+from pyoco_server.broker.jetstream.stream_reads import decoded, read_all
 from pyoco_server.records.operation_models import BulkItem, BulkRecord
 
 log = logging.getLogger(__name__)
@@ -39,12 +38,10 @@ class BulkRecords:
     """The `pyoco_bulk` bucket."""
 
     def __init__(self, connection: Connection) -> None:
-        name = connection.config.bulk_kv_bucket
         self._connection = connection
-        self._bucket = Bucket(connection, name)
-        self._stream = f"KV_{name}"
+        self._bucket = Bucket(connection, connection.config.bulk_kv_bucket)
         # The records alone: the key of a part has a dot.
-        self.subject = f"$KV.{name}.*"
+        self.subject = f"{self._bucket.prefix}*"
 
     async def create(self, record: BulkRecord, items: Sequence[BulkItem]) -> StoredBulk:
         """RevisionConflict if the id was forbidden meanwhile."""
@@ -63,11 +60,7 @@ class BulkRecords:
 
     async def forbid(self, bulk_id: str) -> None:
         """Keep an unused id from being used; RevisionConflict if it has an operation by now."""
-        try:
-            await self._bucket.delete(bulk_id, revision=0)
-        except RevisionConflict:
-            if await self._bucket.get_from_leader(bulk_id) is not None:
-                raise
+        await self._bucket.forbid(bulk_id)
 
     async def get(self, bulk_id: str) -> StoredBulk | None:
         entry = await self._bucket.get_from_leader(bulk_id)
@@ -102,18 +95,9 @@ class BulkRecords:
     async def written_since(self, revision: int) -> tuple[list[BulkRecord], int]:
         """The records that were written after the revision, and the last revision."""
         records: list[BulkRecord] = []
-        async for message in read_all(self._connection, self._stream, self.subject, after=revision):
-            if (record := _readable(message)) is not None:
+        async for message in read_all(self._connection, self._bucket.stream, self.subject, after=revision):
+            record = None if message.is_marker else decoded(message, _decode, "bulk operation", log)
+            if record is not None:
                 records.append(record)
             revision = message.sequence
         return records, revision
-
-
-def _readable(message: StreamMessage) -> BulkRecord | None:
-    if message.is_marker:
-        return None
-    try:
-        return _decode(message.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        log.warning("unreadable bulk operation at %s: %s", message.subject, error)
-        return None

@@ -11,9 +11,8 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
-from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.connection import Connection, RenewableSubscription
 from pyoco_server.broker.client.message import Message
-from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
 from pyoco_server.broker.stores.run_log_store import log_subject
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import RunStatus

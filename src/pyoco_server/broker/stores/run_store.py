@@ -7,7 +7,6 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
-from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.jetstream.stream_reads import stream_state, unix_time
 from pyoco_server.records.models import RunSnapshot, decode_snapshot, encode
 
@@ -27,10 +26,8 @@ class RunStore:
     """The `pyoco_runs` bucket."""
 
     def __init__(self, connection: Connection) -> None:
-        bucket = connection.config.runs_kv_bucket
         self._connection = connection
-        self._bucket = Bucket(connection, bucket)
-        self._stream = f"KV_{bucket}"
+        self._bucket = Bucket(connection, connection.config.runs_kv_bucket)
 
     def create(self, snapshot: RunSnapshot, *, encoded: bytes | None = None) -> Coroutine[Any, Any, int]:
         """Write the first snapshot of a run; RevisionConflict if the id is, or was, in use."""
@@ -55,7 +52,7 @@ class RunStore:
         """How long ago this snapshot was written, by the server's clock alone."""
         if not stored.timestamp:
             return 0.0
-        now = (await stream_state(self._connection, self._stream)).server_time
+        now = (await stream_state(self._connection, self._bucket.stream)).server_time
         # Another server, with another clock, may be the leader by now.
         return max(0.0, now - unix_time(stored.timestamp))
 
@@ -70,11 +67,7 @@ class RunStore:
 
     async def forbid(self, run_id: str) -> None:
         """Keep an unused id from being used; RevisionConflict if it has a run by now."""
-        try:
-            await self._bucket.delete(run_id, revision=0)
-        except RevisionConflict:
-            if await self._bucket.get_from_leader(run_id) is not None:
-                raise
+        await self._bucket.forbid(run_id)
 
 
 def _stored(run_id: str, entry: Entry | None) -> StoredRun | None:

@@ -12,9 +12,8 @@ from typing import Final
 import msgspec
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
-from pyoco_server.broker.client.connection import Connection
+from pyoco_server.broker.client.connection import Connection, RenewableSubscription
 from pyoco_server.broker.client.message import Message
-from pyoco_server.broker.client.renewable_subscription import RenewableSubscription
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.queue.work_queue import Delivery
 from pyoco_server.config import NatsBackendConfig

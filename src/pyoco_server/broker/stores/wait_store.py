@@ -39,11 +39,10 @@ class WaitStore:
     """The `pyoco_waits` bucket."""
 
     def __init__(self, connection: Connection) -> None:
-        bucket = connection.config.waits_kv_bucket
         self._connection = connection
-        self._bucket = Bucket(connection, bucket)
-        self._stream = f"KV_{bucket}"
-        self._prefix = f"$KV.{bucket}."
+        self._bucket = Bucket(connection, connection.config.waits_kv_bucket)
+        self._stream = self._bucket.stream
+        self._prefix = self._bucket.prefix
 
     async def get(self, wait_id: str) -> StoredWait | None:
         return _stored(wait_id, await self._bucket.get(wait_id))

@@ -9,7 +9,7 @@ import msgspec
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.kv import Bucket
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_all, stream_state
+from pyoco_server.broker.jetstream.stream_reads import decoded, read_all, stream_state
 from pyoco_server.records.models import encode
 from pyoco_server.records.operation_models import Source, WheelAction, WheelActor, WheelEvent
 
@@ -21,19 +21,14 @@ _WINDOW: Final = 512
 _decode = msgspec.json.Decoder(WheelEvent).decode
 
 
-def new_event_id() -> str:
-    return uuid4().hex
-
-
 class WheelHistory:
     """The `pyoco_wheel_history` bucket; its TTL removes old entries."""
 
     def __init__(self, connection: Connection) -> None:
-        name = connection.config.wheel_history_kv_bucket
         self._connection = connection
-        self._bucket = Bucket(connection, name)
-        self._stream = f"KV_{name}"
-        self._all = f"$KV.{name}.*"
+        self._bucket = Bucket(connection, connection.config.wheel_history_kv_bucket)
+        self._stream = self._bucket.stream
+        self._all = f"{self._bucket.prefix}*"
 
     async def add(self, event: WheelEvent) -> None:
         await self._bucket.create(event.event_id, encode(event))
@@ -61,7 +56,7 @@ class WheelHistory:
         async for message in read_all(self._connection, self._stream, self._all, after=lowest - 1):
             if message.sequence > highest:
                 break
-            if (event := _readable(message)) is not None:
+            if (event := decoded(message, _decode, "wheel history entry", log)) is not None:
                 events.append(event)
         return events
 
@@ -78,7 +73,7 @@ def new_event(
     source: Source,
 ) -> WheelEvent:
     return WheelEvent(
-        event_id=new_event_id(),
+        event_id=uuid4().hex,
         occurred_at=time.time(),
         action=action,
         wheel_name=wheel_name,
@@ -89,11 +84,3 @@ def new_event(
         actor=actor,
         source=source,
     )
-
-
-def _readable(message: StreamMessage) -> WheelEvent | None:
-    try:
-        return _decode(message.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        log.warning("unreadable wheel history entry at %s: %s", message.subject, error)
-        return None

@@ -14,7 +14,7 @@ from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream import jetstream_api
 from pyoco_server.broker.jetstream.kv import Bucket, Entry
 from pyoco_server.broker.jetstream.publishing import RevisionConflict, read_back
-from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_all, stream_state
+from pyoco_server.broker.jetstream.stream_reads import StreamMessage, decoded, read_all, stream_state
 from pyoco_server.errors import NatsUnavailable, WorkerNotFound
 from pyoco_server.records.models import WorkerRecord, decode_worker, encode
 
@@ -38,11 +38,10 @@ class WorkerRegistry:
     """The `pyoco_workers` bucket, for a gateway."""
 
     def __init__(self, connection: Connection) -> None:
-        config = connection.config
         self._connection = connection
-        self._bucket = Bucket(connection, config.workers_kv_bucket)
-        self._stream = f"KV_{config.workers_kv_bucket}"
-        self._all = f"$KV.{config.workers_kv_bucket}.*"
+        self._bucket = Bucket(connection, connection.config.workers_kv_bucket)
+        self._stream = self._bucket.stream
+        self._all = f"{self._bucket.prefix}*"
         # The revision of this gateway's last write, which it must read.
         self._written = 0
 
@@ -110,12 +109,8 @@ class WorkerRegistry:
 
 
 def _readable(message: StreamMessage) -> StoredWorker | None:
-    if message.is_marker:
-        return None
-    try:
-        record = decode_worker(message.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        log.warning("unreadable worker record at %s: %s", message.subject, error)
+    record = None if message.is_marker else decoded(message, decode_worker, "worker record", log)
+    if record is None:
         return None
     return StoredWorker(record, message.subject, message.sequence, message.stored_at)
 
