@@ -1,9 +1,10 @@
 """The adapter of nats-py: the fast path, the public API, and the check that chooses between them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import nats.errors
 import pytest
@@ -19,6 +20,7 @@ from pyoco_server.broker.client.direct_client import _MOST_TURNS, DirectClient, 
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.jetstream.kv import Bucket
 from pyoco_server.broker.jetstream.stream_reads import EVERYTHING, read_to
+from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.telemetry.fast_paths import fast_paths
@@ -43,7 +45,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 async def connection(way: str, config: NatsBackendConfig) -> AsyncIterator[Connection]:
-    async with connected(config) as connection:
+    async with connected(config, with_resources=False) as connection:
         assert isinstance(connection.client, DirectClient) == (way == WAYS[0])
         yield connection
 
@@ -66,7 +68,7 @@ class _Subscriber:
 
 
 async def test_runs_complete(way: str, config: NatsBackendConfig) -> None:
-    async with running_gateway(config) as gateway, serving_worker(config, concurrency=2):
+    async with running_gateway(config) as gateway, serving_worker(config):
         assert isinstance(gateway.inside.connection.client, DirectClient) == (way == WAYS[0])
         for run_id in [await gateway.submit("chain") for _ in range(3)]:
             assert (await gateway.ends(run_id))["status"] == "COMPLETED"
@@ -76,11 +78,14 @@ async def test_runs_complete(way: str, config: NatsBackendConfig) -> None:
 
 
 async def test_requests_have_one_or_many_replies(connection: Connection) -> None:
-    bucket = Bucket(connection, "pyoco_runs")
-    for number in range(600):
-        revision = await bucket.create(str(number), b"x" * number)
-    read = [message async for message in read_to(connection, "KV_pyoco_runs", EVERYTHING, revision)]
-    assert [len(message.data) for message in read] == list(range(600))
+    await ensure_api_keys(connection)
+    bucket = Bucket(connection, "pyoco_auth")
+    # More than fit into one batch of a read.
+    revisions = await asyncio.gather(*(bucket.create(str(number), b"x" * number) for number in range(600)))
+    read = [message async for message in read_to(connection, bucket.stream, EVERYTHING, max(revisions))]
+    assert {message.sequence: len(message.data) for message in read} == {
+        revision: number for number, revision in enumerate(revisions)
+    }
     assert await bucket.get("600") is None
 
 
@@ -128,7 +133,7 @@ async def test_a_drained_subscription_receives_what_was_sent_before_and_nothing_
 async def test_a_subscription_survives_a_restart_of_the_server(
     config: NatsBackendConfig, own_nats: NatsServer
 ) -> None:
-    async with connected(replace(config, nats_url=own_nats.url)) as connection:
+    async with connected(replace(config, nats_url=own_nats.url), with_resources=False) as connection:
         subscriber = _Subscriber()
         await connection.subscribe("s", subscriber)
         await asyncio.to_thread(own_nats.kill)
@@ -151,12 +156,12 @@ async def test_messages_keep_their_order_and_their_headers(connection: Connectio
     assert [message.headers for message in got[:3]] == [{"X": "a  Evil: b"}, {"X": "plain"}, {}]
 
 
-@pytest.mark.parametrize("subject", ["", "a b", "a\r\nPUB b 0\r\n", "a\tb"])
-async def test_a_subject_cannot_inject_a_command(connection: Connection, subject: str) -> None:
-    with pytest.raises(NatsUnavailable, match="subject"):
-        await connection.publish(subject, b"x")
-    with pytest.raises(NatsUnavailable, match="subject"):
-        await connection.publish("fine", b"x", reply=subject or " ")
+async def test_a_subject_cannot_inject_a_command(connection: Connection) -> None:
+    for subject in ("", "a b", "a\r\nPUB b 0\r\n", "a\tb"):
+        with pytest.raises(NatsUnavailable, match="subject"):
+            await connection.publish(subject, b"x")
+        with pytest.raises(NatsUnavailable, match="subject"):
+            await connection.publish("fine", b"x", reply=subject or " ")
 
 
 async def test_what_is_published_before_close_is_sent(
@@ -165,7 +170,7 @@ async def test_what_is_published_before_close_is_sent(
     subscriber = _Subscriber()
     await connection.subscribe("s", subscriber)
     await connection.client.flush()
-    async with connected(config) as closing:
+    async with connected(config, with_resources=False) as closing:
         await closing.publish("s", b"last")
     await subscriber.receives(b"last")
 
@@ -191,7 +196,7 @@ async def test_a_publisher_waits_for_a_socket_that_takes_no_more(
 ) -> None:
     """Otherwise a publisher that is faster than the server would fill the memory."""
     payload = b"x" * 100_000
-    async with connected(replace(config, nats_url=own_nats.url)) as connection:
+    async with connected(replace(config, nats_url=own_nats.url), with_resources=False) as connection:
         subscriber = _Subscriber()
         await connection.subscribe("s", subscriber)
         sent = 0
@@ -409,6 +414,24 @@ async def test_coalesced_writes_do_not_wait_for_ever() -> None:
 # The check
 
 
+@pytest.fixture
+def check_again() -> Iterator[Callable[[], None]]:
+    """The result of the check is kept for the process, unless this is called."""
+    forget = direct_client.fast_path_mismatch.cache_clear
+    forget()
+    yield forget
+    forget()
+
+
+@pytest.mark.usefixtures("check_again")
+def test_the_check_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    differences = Mock(return_value=iter(()))
+    monkeypatch.setattr(direct_client, "_differences", differences)
+    for _ in range(3):
+        assert isinstance(new_client(), DirectClient)
+    differences.assert_called_once()
+
+
 def test_the_installed_version_allows_the_fast_path() -> None:
     assert direct_client.fast_path_mismatch() is None
     assert isinstance(new_client(), DirectClient)
@@ -448,6 +471,7 @@ def test_another_version_is_used_through_its_public_api(
     name: str,
     other: Any,
     reason: str,
+    check_again: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -456,6 +480,7 @@ def test_another_version_is_used_through_its_public_api(
         monkeypatch.delattr(owner, name)
     else:
         monkeypatch.setattr(owner, name, other)
+    check_again()
     for _ in range(2):
         client = new_client()
         assert isinstance(client, PublicClient)
@@ -466,6 +491,7 @@ def test_another_version_is_used_through_its_public_api(
     assert reason in record.getMessage()
 
 
+@pytest.mark.usefixtures("check_again")
 def test_a_version_that_cannot_be_made_to_require_tls_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def other(self: Client) -> None:
         """Sends the credentials without `_connect_command`."""

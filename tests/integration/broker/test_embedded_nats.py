@@ -26,7 +26,7 @@ from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.errors import EmbeddedServerError
 from tests.support.ports import port_to_keep
 from tests.support.processes import find_processes, is_alive
-from tests.support.waiting import LIMIT_SEC, eventually, eventually_sync
+from tests.support.waiting import LIMIT_SEC, eventually
 
 
 @asynccontextmanager
@@ -106,36 +106,25 @@ def parent_program(data_dir: Path) -> Iterator[tuple[subprocess.Popen[str], dict
             parent.kill()
 
 
-async def test_it_serves_jetstream_on_the_loopback(tmp_path: Path) -> None:
-    async with EmbeddedNats(tmp_path / "données") as server:
-        assert server.url == f"nats://127.0.0.1:{server.port}"
-        await store(server.url, "hello")
-        assert await stored(server.url) == "hello"
+async def test_it_serves_jetstream_on_the_loopback_and_keeps_its_data(tmp_path: Path) -> None:
+    folder = tmp_path / "données"
+    port = port_to_keep()
+    server = EmbeddedNats(folder, port=port)
+    await server.stop()
+    async with server:
+        assert server.url == f"nats://127.0.0.1:{port}"
+        await store(server.url, "first life")
         connection = await nats.connect(server.url)
         assert connection._server_info["host"] == "127.0.0.1"
         await connection.close()
-        assert (server.data_dir / "jetstream").is_dir()
-
-
-async def test_the_data_survives_a_stop_and_the_port_may_be_chosen(tmp_path: Path) -> None:
-    port = port_to_keep()
-    async with EmbeddedNats(tmp_path, port=port) as server:
-        await store(server.url, "first life")
+        assert (folder / "jetstream").is_dir()
         pid = server.pid
     assert not is_alive(pid)
-    async with EmbeddedNats(tmp_path, port=port) as server:
-        assert server.port == port
-        assert await stored(server.url) == "first life"
-
-
-async def test_stop_may_be_repeated_and_removes_the_url(tmp_path: Path) -> None:
-    server = EmbeddedNats(tmp_path)
-    await server.stop()
-    await server.start()
-    await server.stop()
     await server.stop()
     with pytest.raises(EmbeddedServerError, match="is not running"):
         _ = server.url
+    async with EmbeddedNats(folder, port=port) as server:
+        assert await stored(server.url) == "first life"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org"])
@@ -313,7 +302,10 @@ asyncio.run(EmbeddedNats(Path(sys.argv[1]), binary=Path(sys.argv[2]), stop_timeo
     await eventually(lambda: not is_alive(pid), describe="the stubborn server was killed")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+
+
+@only_linux
 async def test_the_server_has_the_batch_scheduling_policy(tmp_path: Path) -> None:
     """Each of its threads runs as a batch job; its program and its guard as they did."""
     async with EmbeddedNats(tmp_path) as server:
@@ -323,20 +315,19 @@ async def test_the_server_has_the_batch_scheduling_policy(tmp_path: Path) -> Non
         assert os.sched_getscheduler(guard) == os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
-@pytest.mark.parametrize("as_batch", [True, False])
-def test_the_batch_policy_is_optional(as_batch: bool) -> None:
+@only_linux
+def test_the_batch_policy_is_optional() -> None:
     """`pyoco-server dev` has its gateway and its worker guarded too, and these answer people."""
     lifeline, ours = os.pipe()
     print_policy = [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"]
-    command = server_guard.guarded_command(print_policy, lifeline=lifeline, as_batch=as_batch)
+    command = server_guard.guarded_command(print_policy, lifeline=lifeline)
     printed = subprocess.run(command, pass_fds=[lifeline], capture_output=True, timeout=LIMIT_SEC, check=True)
     os.close(lifeline)
     os.close(ours)
-    assert int(printed.stdout) == (os.SCHED_BATCH if as_batch else os.SCHED_OTHER)
+    assert int(printed.stdout) == os.SCHED_OTHER
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
+@only_linux
 def test_the_server_starts_where_the_batch_policy_is_not_available(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -348,24 +339,14 @@ def test_the_server_starts_where_the_batch_policy_is_not_available(
     assert "default scheduling policy: Function not implemented" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such policy")
-async def test_another_scheduling_policy_is_kept(tmp_path: Path) -> None:
-    policy_file = tmp_path / "policy"
-    telling = program(tmp_path / "telling", f"chrt -p $$ > {policy_file}; exec sleep 300")
-    script = """
-import asyncio, os, sys
-from pathlib import Path
-from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
-os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-asyncio.run(EmbeddedNats(Path(sys.argv[1]), binary=Path(sys.argv[2])).start())
-"""
-    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "data"), str(telling)]) as parent:
-        status = await eventually(
-            lambda: policy_file.read_text() if policy_file.exists() else None,
-            describe="the server process says how it runs",
-        )
-        parent.kill()
-    assert "SCHED_IDLE" in status
+@only_linux
+def test_another_scheduling_policy_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes: list[object] = []
+    monkeypatch.setattr(os, "sched_setscheduler", lambda *change: changes.append(change))
+    for policy, changed in ((os.SCHED_IDLE, 0), (os.SCHED_OTHER, 1)):
+        monkeypatch.setattr(os, "sched_getscheduler", lambda _, policy=policy: policy)
+        server_guard._use_batch_scheduling()
+        assert len(changes) == changed
 
 
 async def test_ctrl_c_reaches_the_program_but_not_the_server(tmp_path: Path) -> None:
@@ -378,16 +359,3 @@ async def test_ctrl_c_reaches_the_program_but_not_the_server(tmp_path: Path) -> 
     assert not is_alive(started["pid"])
     async with EmbeddedNats(tmp_path) as server:
         assert await stored(server.url) == "drained"
-
-
-def test_a_program_that_forgets_to_stop_leaves_no_server(tmp_path: Path) -> None:
-    forgetful = PARENT.replace("await interrupted.wait()", "import os; os._exit(0)")
-    done = subprocess.run(
-        [sys.executable, "-c", forgetful, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=LIMIT_SEC,
-    )
-    pid = json.loads(done.stdout)["pid"]
-    eventually_sync(lambda: not is_alive(pid), describe="the server ended with its program")

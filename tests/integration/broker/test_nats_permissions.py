@@ -8,7 +8,6 @@ import pytest
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.worker import PyocoNatsWorker
-from tests.support.broker.stored_waits import ask
 from tests.support.event_reading import reading_events
 from tests.support.places import EXAMPLES
 from tests.support.running.api_keys import new_key
@@ -76,7 +75,7 @@ async def test_runs_logs_reruns_cancels_and_dead_letters_work(
     assert violations(caplog) == []
 
 
-async def test_a_wait_is_notified_and_answered(
+async def test_a_wait_is_watched_notified_and_answered(
     installation: Installation, caplog: pytest.LogCaptureFixture
 ) -> None:
     examples = EXAMPLES / "flows"
@@ -85,7 +84,17 @@ async def test_a_wait_is_notified_and_answered(
             running_gateway(installation.settings("gateway", notify_url=receiver.url)) as gateway,
             serving_worker(installation.settings("worker"), flows=examples),
         ):
-            run_id = await gateway.submit("invoice")
+            inside = gateway.inside
+            await eventually(
+                lambda: inside.listing.changes.ready and inside.waits.inbox.ready, describe="all is read"
+            )
+            async with (
+                reading_events(gateway.http, "/runs/watch") as runs,
+                reading_events(gateway.http, "/waits/watch") as waits,
+            ):
+                run_id = await gateway.submit("invoice")
+                mark = run_id.encode()
+                await eventually(lambda: mark in runs.raw and mark in waits.raw, describe="it is sent")
             await gateway.reaches(run_id, "WAITING_HUMAN")
             answer = {"runId": run_id, "payload": {"decision": "rejected"}}
             assert (await gateway.http.post("/resume", json=answer)).status_code == 200
@@ -120,19 +129,6 @@ async def test_a_run_is_resumed_and_old_ones_are_removed(
     assert violations(caplog) == []
 
 
-async def test_the_sweep_finds_a_run_without_a_job(
-    installation: Installation, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with running_gateway(installation.settings("gateway")) as gateway:
-        run_id = await gateway.submit("noop")
-        await eventually(lambda: gateway.inside.sweeper._queued.has_job(run_id, 0), describe="it was seen")
-        async with installation.client("admin") as (admin, _):
-            await admin.jetstream().purge_stream("PYOCO_WORK")
-        async with serving_worker(installation.settings("worker")):
-            assert (await gateway.ends(run_id))["status"] == "COMPLETED"
-    assert violations(caplog) == []
-
-
 async def test_wheels_reach_the_workers(installation: Installation, caplog: pytest.LogCaptureFixture) -> None:
     settings: dict[str, Any] = {"wheel_sync_enabled": True, "wheel_sync_interval_sec": 0.5}
     async with running_gateway(installation.settings("gateway")) as gateway:
@@ -157,30 +153,21 @@ async def test_keys_are_created_by_the_admin_and_required_by_the_gateway(
     assert violations(caplog) == []
 
 
-async def test_workers_of_a_group_serve_its_tags_only(installation: Installation) -> None:
+async def test_the_sweep_requeues_a_lost_job_for_a_group_of_workers(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
     async with running_gateway(installation.settings("gateway")) as gateway:
         run_id = await gateway.submit("noop", tag="gpu")
+        await eventually(lambda: gateway.inside.sweeper._queued.has_job(run_id, 0), describe="it was seen")
+        async with installation.client("admin") as (admin, _):
+            await admin.jetstream().purge_stream("PYOCO_WORK")
         async with serving_worker(installation.settings("gpu"), tags=["gpu"]):
             assert (await gateway.ends(run_id))["status"] == "COMPLETED"
+    assert violations(caplog) == []
+
+
+async def test_workers_of_a_group_serve_its_tags_only(installation: Installation) -> None:
     with pytest.raises(NatsUnavailable, match=r"CONSUMER.INFO.PYOCO_WORK.pyoco_worker_default"):
         await PyocoNatsWorker.connect(
             installation.settings("gpu"), flow_resolver=lambda _: None, tags=["default"], timeout_sec=3
         )
-
-
-async def test_the_permissions_of_a_gateway_are_enough_for_watching(
-    installation: Installation, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with running_gateway(installation.settings("gateway")) as gateway:
-        inside = gateway.inside
-        await eventually(
-            lambda: inside.listing.changes.ready and inside.waits.inbox.ready, describe="all is read"
-        )
-        async with (
-            reading_events(gateway.http, "/runs/watch") as runs,
-            reading_events(gateway.http, "/waits/watch") as waits,
-        ):
-            [wait] = await ask(inside)
-            mark = wait.run_id.encode()
-            await eventually(lambda: mark in runs.raw and mark in waits.raw, describe="it is sent")
-    assert violations(caplog) == []

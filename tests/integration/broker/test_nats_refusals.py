@@ -9,14 +9,13 @@ from typer.testing import CliRunner
 
 from pyoco_server.admin_cli import app as admin_app
 from pyoco_server.broker.client.connection import Connection
-from pyoco_server.broker.resources import ensure_resources
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsForbidden, NatsUnavailable
 from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.connections import connected
 from tests.support.running.gateway import running_gateway
 from tests.support.running.installation import Installation, installation, started
-from tests.support.waiting import LIMIT_SEC, eventually
+from tests.support.waiting import eventually
 
 __all__ = ["installation", "started"]
 
@@ -68,22 +67,13 @@ async def test_a_worker_reports_a_missing_stream_that_it_may_not_create(installa
 
 
 async def test_a_denied_request_fails_at_once(installation: Installation) -> None:
-    connection = Connection(installation.settings("gateway"), name="test")
-    connection.add_hook(lambda: ensure_resources(connection))
-    await connection.start()
-    try:
-        await connection.wait_ready(LIMIT_SEC)
-        # Long enough that only the refusal itself can be the reason.
-        connection._pending._requests._timeout_sec = 60.0
-        async with asyncio.timeout(LIMIT_SEC):
-            with pytest.raises(NatsForbidden, match="may not publish to") as caught:
-                await connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK")
-        # Not an outage: waiting for NATS is no cure.
-        assert str(caught.value).startswith("NATS does not allow this: ")
-        assert "permissions" in caught.value.error.cure()
-        assert caught.value.error.err_id == "ERR-PYOCO-0003"
-    finally:
-        await connection.close()
+    async with connected(installation.settings("gateway")) as connection:
+        with pytest.raises(NatsForbidden, match="may not publish to") as caught:
+            await connection.request("$JS.API.STREAM.DELETE.PYOCO_WORK")
+    # Not an outage: waiting for NATS is no cure.
+    assert str(caught.value).startswith("NATS does not allow this: ")
+    assert "permissions" in caught.value.error.cure()
+    assert caught.value.error.err_id == "ERR-PYOCO-0003"
 
 
 async def test_a_hang_up_does_not_hide_the_refusal(config: NatsBackendConfig) -> None:
@@ -103,10 +93,7 @@ async def test_a_hang_up_does_not_hide_the_refusal(config: NatsBackendConfig) ->
 
 
 async def test_a_wrong_password_is_reported_as_forbidden(installation: Installation) -> None:
-    connection = Connection(replace(installation.settings("gateway"), nats_password="wrong"), name="test")
-    await connection.start()
-    try:
+    settings = replace(installation.settings("gateway"), nats_password="wrong")
+    async with connected(settings, ready=False) as connection:
         await eventually(lambda: bool(connection.state.detail), describe="it was refused")
         assert isinstance(connection.unavailable(), NatsForbidden)
-    finally:
-        await connection.close()

@@ -41,7 +41,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> ReadMessages:
 
 
 @pytest.fixture
-async def connection(config: NatsBackendConfig, own_nats: NatsServer) -> AsyncIterator[Connection]:
+async def own_connection(config: NatsBackendConfig, own_nats: NatsServer) -> AsyncIterator[Connection]:
     async with connected(replace(config, nats_url=own_nats.url)) as connection:
         yield connection
 
@@ -132,34 +132,34 @@ async def test_a_queue_without_known_jobs_is_read_from_its_beginning(
 
 
 async def test_jobs_before_a_truncation_are_kept_and_those_after_it_are_read(
-    connection: Connection, backup: Backup, read: ReadMessages
+    own_connection: Connection, backup: Backup, read: ReadMessages
 ) -> None:
-    queued = QueuedRuns(connection)
-    kept = await publish(connection, 2)
+    queued = QueuedRuns(own_connection)
+    kept = await publish(own_connection, 2)
     await asyncio.to_thread(backup.take)
-    lost = await publish(connection, 2)
+    lost = await publish(own_connection, 2)
     await look(queued)
-    async with reconnecting(connection):
+    async with reconnecting(own_connection):
         await asyncio.to_thread(backup.restore)
-    new = await publish(connection, 3)
+    new = await publish(own_connection, 3)
     await look(queued)
     assert known(queued, kept + lost + new) == [True, True, False, False, True, True, True]
     assert read.sequences == [1, 2, 3, 4, 3, 4, 5]
 
 
 async def test_a_truncation_between_two_batches_leaves_no_lost_job(
-    connection: Connection, backup: Backup, read: ReadMessages
+    own_connection: Connection, backup: Backup, read: ReadMessages
 ) -> None:
-    queued = QueuedRuns(connection)
+    queued = QueuedRuns(own_connection)
     await queued.compare(await queued.count())
     await asyncio.to_thread(backup.take)
-    lost = await publish(connection, 2)
+    lost = await publish(own_connection, 2)
     new: list[str] = []
     async for _ in queued.read():
         if not new:
-            async with reconnecting(connection):
+            async with reconnecting(own_connection):
                 await asyncio.to_thread(backup.restore)
-            new = await publish(connection, 3)
+            new = await publish(own_connection, 3)
     assert known(queued, lost + new) == [False, False, True, True, True]
     # A batch that was read from the new history says nothing of the lost one.
     await look(queued)

@@ -18,8 +18,6 @@ from pyoco_server.broker.jetstream import bucket_feed, feed_history, jetstream_a
 from pyoco_server.broker.jetstream.bucket_feed import BucketFeed
 from pyoco_server.broker.jetstream.object_store import ObjectStore
 from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
-from pyoco_server.broker.queue.queued_runs import QueuedRuns
-from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import ensure_api_keys
 from pyoco_server.broker.stores.api_keys import ApiKeyMirror, ApiKeyRecord, ApiKeys
 from pyoco_server.broker.stores.run_store import RunStore
@@ -27,7 +25,6 @@ from pyoco_server.broker.stores.wait_store import WaitStore
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.runs.index.run_feed_reader import RunFeedReader
-from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.wheels.wheel_registry import WheelRegistry
 from tests.integration.lists.test_run_list import ids
 from tests.support.broker.backups import Backup
@@ -393,25 +390,6 @@ async def test_a_failed_read_of_the_keys_is_repeated_completely(
                 await mirror.look()
         assert await mirror.look(), "the caller does not know of the change yet"
         assert mirror.entries.records["first"].revoked_at == 9.0
-
-
-async def test_a_lost_job_does_not_count_as_queued(config: NatsBackendConfig, backup: Backup) -> None:
-    async with connected(config) as connection:
-        queue, queued = WorkQueue(connection), QueuedRuns(connection)
-        backup.take()
-        lost, new = (new_job(flow_name="noop", tag="default") for _ in range(2))
-        await queue.publish(lost, run_revision=1)
-        await queued.compare(await queued.count())
-        assert [_ async for _ in queued.read()] == [None]
-        assert queued.has_job(lost.run_id, 0)
-        async with reconnecting(connection):
-            backup.restore()
-        # As many messages as before, under the same sequences.
-        await queue.publish(new, run_revision=2)
-        await queued.compare(await queued.count())
-        assert [_ async for _ in queued.read()] == [None]
-        assert not queued.has_job(lost.run_id, 0)
-        assert queued.has_job(new.run_id, 0)
 
 
 async def test_a_followed_log_continues_by_time_when_its_sequences_are_used_again(

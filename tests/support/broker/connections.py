@@ -1,5 +1,6 @@
-"""A connection to the test's own NATS account, with the product's streams made."""
+"""A connection to NATS, as the product makes it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,12 +11,18 @@ from tests.support.waiting import LIMIT_SEC
 
 
 @asynccontextmanager
-async def connected(config: NatsBackendConfig) -> AsyncIterator[Connection]:
+async def connected(
+    config: NatsBackendConfig, *, with_resources: bool = True, ready: bool = True
+) -> AsyncIterator[Connection]:
+    """A connection that is ready, or only started, with every stream and bucket created."""
     connection = Connection(config, name="test")
-    connection.add_hook(lambda: ensure_resources(connection))
+    if with_resources:
+        connection.add_hook(lambda: ensure_resources(connection))
     await connection.start()
     try:
-        await connection.wait_ready(LIMIT_SEC)
+        if ready:
+            await connection.wait_ready(LIMIT_SEC)
         yield connection
     finally:
-        await connection.close()
+        async with asyncio.timeout(LIMIT_SEC):
+            await connection.close()

@@ -1,1 +1,1 @@
-"""Settings, errors, logs."""
+"""Settings and errors."""

@@ -1,1 +1,1 @@
-"""Settings, errors, logs."""
+"""Logs, redaction, fast paths."""

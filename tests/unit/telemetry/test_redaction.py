@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pyoco_server.telemetry.logging_config import exception_fields, redact, redact_exception
 from pyoco_server.telemetry.redaction import MAX_VALUES
-from tests.unit.config.test_logging import fail, logged
+from tests.unit.telemetry.test_logging import fail, logged
 
 SECRETS = st.recursive(
     st.text(max_size=12) | st.integers() | st.none(),
