@@ -2,7 +2,6 @@
 
 import ast
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +18,6 @@ from pyoco_server.errors import NatsUnavailable
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.waiting import LIMIT_SEC, eventually
-
-
-@pytest.fixture
-async def own_connection(config: NatsBackendConfig, own_nats: NatsServer) -> AsyncIterator[Connection]:
-    async with connected(replace(config, nats_url=own_nats.url)) as connection:
-        yield connection
 
 
 async def test_a_request_in_flight_fails_as_soon_as_the_server_dies(

@@ -1,7 +1,6 @@
 """A delivery that has passed AckWait is not handed back: its message may be with another worker by now."""
 
 import time
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,15 +19,7 @@ from pyoco_server.worker import PyocoNatsWorker
 from tests.support.inspection import started_pid
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
-from tests.support.waiting import eventually
-
-ACK_WAIT_SEC = 600.0
-
-
-@pytest.fixture
-def config(config: NatsBackendConfig) -> NatsBackendConfig:
-    """However long a test takes, the server gives nothing a second time by itself."""
-    return replace(config, consumer_ack_wait_sec=ACK_WAIT_SEC)
+from tests.support.waiting import NEVER_SEC, eventually
 
 
 class Clock:
@@ -44,14 +35,6 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
-
-
-@pytest.fixture
-async def intake(connection: Connection) -> AsyncIterator[Intake]:
-    intake = Intake(connection, WorkQueue(connection), ["default"])
-    await intake.start()
-    yield intake
-    await intake.close()
 
 
 async def queue_job(connection: Connection) -> None:
@@ -72,7 +55,7 @@ async def test_an_expired_delivery_is_not_nakked(
     second = await intake.take()
     assert (first.token, second.token) == ((1, 1), (1, 2))
     # The first one was kept for a slot when its worker was paused.
-    clock.ahead = ACK_WAIT_SEC
+    clock.ahead = NEVER_SEC
     intake._buffer(first)
     await intake.hand_back_buffered()
     await queue_job(connection)
@@ -86,7 +69,7 @@ async def test_a_delivery_in_progress_can_be_nakked(
     await queue_job(connection)
     delivery = await intake.take()
     for _ in range(5):
-        clock.ahead += ACK_WAIT_SEC / 2
+        clock.ahead += NEVER_SEC / 2
         await delivery.in_progress()
     await delivery.nak()
     assert (await intake.take()).token == (1, 2)
@@ -97,7 +80,7 @@ async def test_in_progress_after_ack_wait_does_not_renew_a_delivery(
 ) -> None:
     await queue_job(connection)
     delivery = await intake.take()
-    clock.ahead = ACK_WAIT_SEC
+    clock.ahead = NEVER_SEC
     await delivery.in_progress()
     assert delivery.has_expired
 
@@ -116,7 +99,7 @@ async def test_a_delivery_that_waited_in_the_socket_of_a_paused_process_has_expi
 
     tag.tick()
     assert not read()
-    clock.ahead += ACK_WAIT_SEC
+    clock.ahead += NEVER_SEC
     # Whichever the loop does first after the pause.
     assert read()
     tag.tick()

@@ -1,8 +1,6 @@
 """What a worker draws from the queue: no more than its slots take, and of a backlog a little ahead."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 from nats.aio.msg import Msg
@@ -13,25 +11,10 @@ from pyoco_server.broker.queue import intake as intake_module
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.tag_pulls import TagPulls
 from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 
 SLOTS = 4
-
-
-@pytest.fixture
-def config(config: NatsBackendConfig) -> NatsBackendConfig:
-    """However long a test takes, nothing comes a second time unless it is handed back."""
-    return replace(config, consumer_ack_wait_sec=NEVER_SEC)
-
-
-@pytest.fixture
-async def intake(connection: Connection) -> AsyncIterator[Intake]:
-    intake = Intake(connection, WorkQueue(connection), ["default"])
-    await intake.start()
-    yield intake
-    await intake.close()
 
 
 @pytest.fixture
@@ -91,10 +74,14 @@ async def test_slots_with_short_runs_need_few_pulls_and_get_every_job_once(
     assert len(pulls) < 150
 
 
-async def test_nothing_is_prefetched_for_a_single_take(connection: Connection, intake: Intake) -> None:
+@pytest.mark.parametrize("ahead", [False, True], ids=["single takes", "long runs"])
+async def test_nothing_is_prefetched(
+    connection: Connection, intake: Intake, ahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake_module, "_SHORT_RUN_SEC", 0.0 if ahead else NEVER_SEC)
     await _queue_jobs(connection, 10)
     for number in range(1, 6):
-        await intake.take()
+        await intake.take(ahead=ahead)
         assert await _unacknowledged(connection) == number
 
 
@@ -114,16 +101,6 @@ async def test_a_slot_that_takes_repeatedly_does_not_starve_another(
         await eventually(lambda: len(intake._takers) == 1, describe="it waits again")
         assert intake._busy == 1, "the one that has a run"
     waiting.pop().cancel()
-
-
-async def test_nothing_is_prefetched_while_runs_are_long(
-    connection: Connection, intake: Intake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(intake_module, "_SHORT_RUN_SEC", 0.0)
-    await _queue_jobs(connection, 10)
-    for number in range(1, 6):
-        await intake.take(ahead=True)
-        assert await _unacknowledged(connection) == number
 
 
 async def test_prefetched_deliveries_go_to_another_worker_when_no_slot_takes_them(

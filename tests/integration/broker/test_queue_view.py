@@ -1,9 +1,6 @@
 """The view of the work queue is kept over interruptions: only what may have changed is read again."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,12 +11,9 @@ from pyoco_server.broker.jetstream.stream_reads import StreamMessage, read_batch
 from pyoco_server.broker.queue import queued_runs
 from pyoco_server.broker.queue.queued_runs import QueuedRuns
 from pyoco_server.broker.queue.work_queue import WorkQueue
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.integration.broker.test_truncated_streams import reconnecting
 from tests.support.broker.backups import Backup
-from tests.support.broker.connections import connected
-from tests.support.broker.nats_server import NatsServer
 
 
 class ReadMessages:
@@ -38,17 +32,6 @@ class ReadMessages:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> ReadMessages:
     return ReadMessages(monkeypatch)
-
-
-@pytest.fixture
-async def own_connection(config: NatsBackendConfig, own_nats: NatsServer) -> AsyncIterator[Connection]:
-    async with connected(replace(config, nats_url=own_nats.url)) as connection:
-        yield connection
-
-
-@pytest.fixture
-def backup(own_nats: NatsServer, tmp_path: Path) -> Backup:
-    return Backup(own_nats, tmp_path / "own-nats", tmp_path / "backup")
 
 
 async def publish(connection: Connection, count: int) -> list[str]:

@@ -8,7 +8,6 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,11 +41,6 @@ from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a list is an old one when the machine stands still for a second."""
     monkeypatch.setattr("pyoco_server.runs.index.index_feed._CATCH_UP_SEC", LIMIT_SEC)
-
-
-@pytest.fixture
-def backup(own_nats: NatsServer, tmp_path: Path) -> Backup:
-    return Backup(own_nats, tmp_path / "own-nats", tmp_path / "backup")
 
 
 @pytest.fixture

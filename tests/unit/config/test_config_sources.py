@@ -17,27 +17,24 @@ class TestEnvironmentFile:
     def _inside_an_empty_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
 
-    def test_it_is_read_from_the_working_directory(self) -> None:
-        Path(".env").write_text("# settings\nPYOCO_DEFAULT_TAG=from-file\nOTHER=1\n", encoding="utf-8")
-        assert NatsBackendConfig.from_env({}).default_tag == "from-file"
-
-    def test_it_may_begin_with_a_byte_order_mark(self) -> None:
-        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\n", encoding="utf-8-sig")
-        assert NatsBackendConfig.from_env({}).default_tag == "from-file"
-
-    def test_the_real_environment_wins(self) -> None:
-        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\nPYOCO_NATS_REPLICAS=3\n", encoding="utf-8")
-        config = NatsBackendConfig.from_env({"PYOCO_DEFAULT_TAG": "real"})
-        assert (config.default_tag, config.nats_replicas) == ("real", 3)
-
-    def test_an_empty_real_variable_wins_too(self) -> None:
-        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\n", encoding="utf-8")
-        assert NatsBackendConfig.from_env({"PYOCO_DEFAULT_TAG": ""}).default_tag == "default"
-
-    @pytest.mark.parametrize("off", ["0", "false", "off"])
-    def test_it_is_left_alone_when_switched_off(self, off: str) -> None:
-        Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\n", encoding="utf-8")
-        assert NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": off}).default_tag == "default"
+    @pytest.mark.parametrize(
+        ("environ", "tag"),
+        [
+            ({}, "from-file"),
+            ({"PYOCO_DEFAULT_TAG": "real"}, "real"),
+            ({"PYOCO_DEFAULT_TAG": ""}, "default"),
+            *(({"PYOCO_LOAD_DOTENV": off}, "default") for off in ("0", "false", "off")),
+        ],
+    )
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+    def test_the_environment_overrides_or_disables_the_file(
+        self, environ: dict[str, str], tag: str, encoding: str
+    ) -> None:
+        lines = "PYOCO_DEFAULT_TAG=from-file\n# settings\nPYOCO_NATS_REPLICAS=3\nOTHER=1\n"
+        Path(".env").write_text(lines, encoding=encoding)
+        config = NatsBackendConfig.from_env(environ)
+        assert config.default_tag == tag
+        assert config.nats_replicas == (1 if "PYOCO_LOAD_DOTENV" in environ else 3)
 
     def test_the_default_file_may_be_missing(self) -> None:
         assert NatsBackendConfig.from_env({}) == NatsBackendConfig()
@@ -54,64 +51,60 @@ class TestEnvironmentFile:
         with pytest.raises(ConfigError, match=r"PYOCO_ENV_FILE='team.env': expected a readable file \("):
             NatsBackendConfig.from_env({"PYOCO_ENV_FILE": "team.env"})
 
-    def test_a_default_file_that_cannot_be_read_is_told(self) -> None:
+    def test_a_default_file_that_cannot_be_read_is_reported(self) -> None:
         Path(".env").mkdir()
         with pytest.raises(ConfigError, match=r"PYOCO_ENV_FILE='.env': expected a readable file \("):
             NatsBackendConfig.from_env({})
 
-    def test_its_bad_values_are_told_like_any_other(self) -> None:
+    def test_its_bad_values_are_reported_like_any_other(self) -> None:
         Path(".env").write_text("PYOCO_LOG_LEVEL=loud\n", encoding="utf-8")
         with pytest.raises(ConfigError, match="PYOCO_LOG_LEVEL='loud'"):
             NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": "1"})
 
-    def test_a_bad_switch_is_told_and_reads_nothing(self) -> None:
+    def test_a_bad_switch_is_reported_and_nothing_is_read(self) -> None:
         Path(".env").write_text("PYOCO_LOG_LEVEL=loud\n", encoding="utf-8")
         with pytest.raises(ConfigError) as caught:
             NatsBackendConfig.from_env({"PYOCO_LOAD_DOTENV": "perhaps"})
         assert [problem.field for problem in caught.value.problems] == ["PYOCO_LOAD_DOTENV"]
 
 
-class TestUnknownVariables:
-    def test_a_typing_mistake_is_met_with_the_nearest_name(self, caplog: pytest.LogCaptureFixture) -> None:
-        from_env(PYOCO_NATS_ULR="nats://h:1")
-        assert caplog.messages == [
-            "PYOCO_NATS_ULR is not a setting of this product and has no effect; did you mean PYOCO_NATS_URL?"
-        ]
-        assert caplog.records[0].levelno == logging.WARNING
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("PYOCO_NATS_ULR", "; did you mean PYOCO_NATS_URL?"), ("PYOCO_QQQQ", "")],
+    ids=["similar to a setting", "similar to none"],
+)
+def test_an_unknown_variable_is_reported_without_its_value(
+    name: str, hint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    from_env(**{name: "hunter22"})
+    assert caplog.messages == [f"{name} is not a setting of this product and has no effect{hint}"]
+    assert caplog.records[0].levelno == logging.WARNING
 
-    def test_nothing_is_guessed_when_nothing_is_near(self, caplog: pytest.LogCaptureFixture) -> None:
-        from_env(PYOCO_QQQQ="1")
-        assert caplog.messages == ["PYOCO_QQQQ is not a setting of this product and has no effect"]
 
-    def test_its_value_is_not_logged(self, caplog: pytest.LogCaptureFixture) -> None:
-        from_env(PYOCO_AUTH_PEPER="hunter22")
-        assert "PYOCO_AUTH_PEPPER" in caplog.text
-        assert "hunter22" not in caplog.text
-
-    def test_other_programs_and_the_engine_are_left_alone(self, caplog: pytest.LogCaptureFixture) -> None:
-        from_env(HOME="/home/x", PYOCO_DISCOVERY_MODULES="my.tasks", PYOCO_CUTE="1")
-        assert caplog.messages == []
+def test_variables_of_other_programs_and_the_engine_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    from_env(HOME="/home/x", PYOCO_DISCOVERY_MODULES="my.tasks", PYOCO_CUTE="1")
+    assert caplog.messages == []
 
 
 class TestSecrets:
     CONFIG = NatsBackendConfig(nats_url="nats://alice:hunter22@h:4222", auth_pepper="cayenne99")
 
-    def test_repr_shows_none(self) -> None:
+    def test_repr_shows_no_secret(self) -> None:
+        assert (self.CONFIG.nats_url, self.CONFIG.auth_pepper) == (
+            "nats://alice:hunter22@h:4222",
+            "cayenne99",
+        )
         shown = repr(self.CONFIG)
         assert "nats_url='nats://h:4222'" in shown
         assert "auth_pepper='[redacted]'" in shown
         for secret in ("alice", "hunter22", "cayenne99"):
             assert secret not in shown
 
-    def test_a_complaint_shows_none(self) -> None:
+    def test_an_error_shows_no_secret(self) -> None:
         told = complaint(PYOCO_NATS_URL="nats://alice:hunter22@h:99999999", PYOCO_AUTH_PEPPER="  ")
         assert "PYOCO_NATS_URL='nats://h:99999999'" in told
         assert "PYOCO_AUTH_PEPPER='[redacted]'" in told
         assert "hunter22" not in told
-
-    def test_the_values_themselves_are_whole(self) -> None:
-        assert self.CONFIG.nats_url == "nats://alice:hunter22@h:4222"
-        assert self.CONFIG.auth_pepper == "cayenne99"
 
     @pytest.mark.parametrize(
         ("url", "safe"),
@@ -130,6 +123,6 @@ class TestSecrets:
     def test_safe_url_keeps_nothing_of_any_password(self, user: str, password: str) -> None:
         assert safe_url(f"nats://{user}:{password}@h:1") == "nats://h:1"
 
-    def test_a_list_of_servers_is_told_apart(self) -> None:
+    def test_a_list_of_servers_is_split(self) -> None:
         config = NatsBackendConfig(nats_url="nats://u:p,w@a:1, nats://b:2")
         assert config.nats_servers == ["nats://u:p,w@a:1", "nats://b:2"]
