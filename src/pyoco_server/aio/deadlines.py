@@ -95,7 +95,6 @@ class TimeBudget:
     """`asyncio.timeout` for blocks that are entered thousands of times a second: `with budget.block():`."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
         self._blocks: DeadlineQueue[_Block, _Block] = DeadlineQueue(seconds, _Block.expire)
 
     def block(self) -> "_Block":

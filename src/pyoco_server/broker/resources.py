@@ -35,10 +35,6 @@ _ADVISORY_MAX_MSGS = 1_000_000
 _JETSTREAM_OFF = {10039, 10076}
 
 
-class IncompatibleServer(NatsUnavailable):
-    """The NATS server is too old, or has no JetStream."""
-
-
 async def ensure_resources(connection: Connection) -> None:
     """Check the server and create what is missing."""
     await _check_server(connection)
@@ -188,13 +184,13 @@ async def _check_server(connection: Connection) -> None:
         if isinstance(refused, jetstream_api.ApiRefused) and refused.err_code not in _JETSTREAM_OFF:
             # A cluster that elects its leader, for example.
             raise connection.unavailable(str(refused)) from refused
-        raise IncompatibleServer(
+        raise NatsUnavailable(
             f"JetStream is not usable on this server ({refused}); start it with JetStream enabled "
             "(nats-server -js -sd DIR) and allow it for this account"
         ) from refused
     level = info.get("api", {}).get("level", 0)
     if level < _MIN_API_LEVEL:
-        raise IncompatibleServer(
+        raise NatsUnavailable(
             f"this NATS server ({version}, JetStream API level {level}) is too old; nats-server "
             f"{_MIN_SERVER} or newer is needed: upgrade it, or use the embedded one (pyoco-server dev)"
         )

@@ -6,7 +6,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import RunStatus
 from tests.faults.chaos.history import History
 from tests.support.broker.connections import connected
-from tests.support.broker.written_runs import written
+from tests.support.broker.stored_runs import written
 from tests.support.waiting import LIMIT_SEC
 
 

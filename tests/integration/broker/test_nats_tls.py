@@ -14,9 +14,8 @@ from pyoco_server.broker.client.credentials import connect_options, on_own_serve
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import ConfigError, NatsUnavailable
 from tests.support.broker.connections import connected
-from tests.support.broker.nats_server import NatsServer
+from tests.support.broker.nats_server import NatsServer, SecuredNats
 from tests.support.broker.nats_ways import WAYS, use
-from tests.support.broker.secured_nats import SecuredNats
 from tests.support.running.gateway import running_gateway
 from tests.support.running.workers import serving_worker
 from tests.support.samples.certificates import Certificates

@@ -14,7 +14,7 @@ from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.runs.watch.recent_changes import MAX_RUNS
 from pyoco_server.runs.watch.run_hub import RunHub
 from tests.support.broker.nats_server import NatsServer
-from tests.support.broker.written_runs import written
+from tests.support.broker.stored_runs import written
 from tests.support.event_reading import EventReader, raw_response, reading_events
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.samples.summaries import changed

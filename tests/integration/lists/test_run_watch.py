@@ -19,7 +19,7 @@ from pyoco_server.http_api.streams import sse
 from pyoco_server.records.models import RunStatus, new_run_id
 from pyoco_server.runs.index.run_feed_reader import RunFeedReader
 from tests.support.broker.nats_server import NatsServer
-from tests.support.broker.written_runs import WrittenRun, written
+from tests.support.broker.stored_runs import WrittenRun, written
 from tests.support.event_reading import EventReader, raw_response, reading_events
 from tests.support.programs import SERVER, running
 from tests.support.running.gateway import RunningGateway, running_gateway

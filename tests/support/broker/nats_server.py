@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyoco_server.broker.embedded.embedded_server import find_nats_server
 from pyoco_server.broker.embedded.server_guard import guarded_command
@@ -135,3 +136,14 @@ class NatsServer:
                 for name in self._accounts
             },
         }
+
+
+class SecuredNats(NatsServer):
+    """With users, accounts or TLS: `options` replace parts of the usual configuration."""
+
+    def __init__(self, data_dir: Path, **options: Any) -> None:
+        super().__init__(data_dir)
+        self._options = options
+
+    def _configuration(self) -> dict[str, object]:
+        return {**super()._configuration(), **self._options}

@@ -18,7 +18,7 @@ from pyoco_server.broker.queue.work_queue import WorkQueue
 from pyoco_server.broker.resources import resources
 from pyoco_server.config import NatsBackendConfig
 from tests.support.broker.connections import connected
-from tests.support.broker.secured_nats import SecuredNats
+from tests.support.broker.nats_server import SecuredNats
 from tests.support.waiting import LIMIT_SEC
 
 KEY = "$KV.pyoco_auth.key.forged"

@@ -18,12 +18,12 @@ from typing import Self
 
 from pyoco_server.broker.embedded.data_folder import Holder, ServerFolder
 from pyoco_server.broker.embedded.server_guard import guarded_command
-from pyoco_server.config.setting import is_loopback
 from pyoco_server.errors import EmbeddedServerError
 
 _log = logging.getLogger(__name__)
 
 _PROGRAM = "nats-server"
+_HOST = "127.0.0.1"  # it asks nobody for a password
 _FREE_PORT = -1  # nats-server chooses one: no race between choosing and listening
 _READY_POLL_SEC = 0.01
 
@@ -49,14 +49,12 @@ class EmbeddedNats:
         self,
         data_dir: Path,
         *,
-        host: str = "127.0.0.1",
         port: int | None = None,
         start_timeout_sec: float = 10.0,
         stop_timeout_sec: float = 10.0,
         binary: Path | None = None,
     ) -> None:
         self._folder = ServerFolder(data_dir)
-        self._host = host
         self._chosen_port = port or None
         self._start_timeout_sec = start_timeout_sec
         self._stop_timeout_sec = stop_timeout_sec
@@ -77,7 +75,7 @@ class EmbeddedNats:
 
     @property
     def url(self) -> str:
-        return f"nats://{self._address(self.port)}"
+        return f"nats://{_HOST}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -85,14 +83,13 @@ class EmbeddedNats:
 
     async def start(self) -> None:
         """Return when JetStream is up; EmbeddedServerError says why it is not, and leaves nothing behind."""
-        _require_loopback(self._host)
         binary = _usable(self._binary or find_nats_server())
         lock = await self._folder.lock(self._start_timeout_sec)
         try:
             await self.stop()  # the folder was free: an earlier server has ended by itself
             if self._chosen_port is not None:
-                _require_free_port(self._host, self._chosen_port)
-            self._folder.prepare(self._address(self._chosen_port or _FREE_PORT))
+                _require_free_port(self._chosen_port)
+            self._folder.prepare(f"{_HOST}:{self._chosen_port or _FREE_PORT}")
             server = self._server = await self._launch(binary, lock)
         finally:
             os.close(lock)  # the server's copy keeps the lock
@@ -133,9 +130,6 @@ class EmbeddedNats:
             raise EmbeddedServerError("the embedded NATS server is not running; start it first")
         return self._server
 
-    def _address(self, port: int) -> str:
-        return f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
-
     async def _launch(self, binary: Path, lock: int) -> _Server:
         log = self._folder.open_log()
         guard_end, lifeline = os.pipe()
@@ -169,7 +163,7 @@ class EmbeddedNats:
                     if process.returncode is not None:
                         raise EmbeddedServerError(self._why_it_ended(process.returncode))
                     await asyncio.sleep(_READY_POLL_SEC)
-                await _require_jetstream(self._host, port)
+                await _require_jetstream(port)
                 return port
         except TimeoutError:
             raise EmbeddedServerError(
@@ -214,36 +208,27 @@ def _usable(binary: Path) -> Path:
     return binary
 
 
-def _require_loopback(host: str) -> None:
-    if not is_loopback(host):
-        raise EmbeddedServerError(
-            f"the embedded NATS server listens on the loopback only, not on {host!r}: it asks nobody for a "
-            "password; for other machines run a nats-server of your own and name it with PYOCO_NATS_URL"
-        )
-
-
-def _require_free_port(host: str, port: int) -> None:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
+def _require_free_port(port: int) -> None:
+    with socket.socket() as probe:
         # As nats-server does it: connections of a former server in TIME_WAIT do not matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind((_HOST, port))
             probe.listen()
         except OSError as error:
             raise EmbeddedServerError(
-                f"cannot listen on port {port} of {host}: {error.strerror}; stop the program that uses it, "
+                f"cannot listen on port {port} of {_HOST}: {error.strerror}; stop the program that uses it, "
                 "or choose another port"
             ) from error
 
 
-async def _require_jetstream(host: str, port: int) -> None:
+async def _require_jetstream(port: int) -> None:
     """The server greets every client with `INFO {...}`, which shows whether JetStream is up."""
-    reader, writer = await asyncio.open_connection(host, port)
+    reader, writer = await asyncio.open_connection(_HOST, port)
     try:
         verb, _, details = (await reader.readline()).partition(b" ")
         if verb != b"INFO" or not json.loads(details).get("jetstream"):
-            raise EmbeddedServerError(f"the NATS server at {host}:{port} has no JetStream")
+            raise EmbeddedServerError(f"the NATS server at {_HOST}:{port} has no JetStream")
     finally:
         writer.close()
         with contextlib.suppress(ConnectionError):
