@@ -190,12 +190,12 @@ def _one_line(text: str) -> str:
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def _formatter(service: str, config: NatsBackendConfig, stream: TextIO | None) -> logging.Formatter:
+def _formatter(service: str, config: NatsBackendConfig, stream: TextIO) -> logging.Formatter:
     fields = _RecordFields(
         service=service, utc=config.log_utc, include_traceback=config.log_include_traceback
     )
     if config.log_format == "text":
-        return _TextFormatter(fields, colour=stream is not None and stream.isatty())
+        return _TextFormatter(fields, colour=stream.isatty())
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-")
     return _JsonFormatter(fields, ascii_only=encoding not in ("utf-8", "utf8"))
 

@@ -173,12 +173,6 @@ async def test_a_start_that_takes_too_long_ends_with_the_log_and_leaves_nothing(
         pass  # the folder is free again
 
 
-async def test_a_server_that_ends_at_once_is_reported_with_its_log(tmp_path: Path) -> None:
-    broken = program(tmp_path / "broken", "echo the disk is on fire >&2; exit 3")
-    with pytest.raises(EmbeddedServerError, match=r"(?s)ended with code 3.*the disk is on fire"):
-        await EmbeddedNats(tmp_path, binary=broken).start()
-
-
 async def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     slow = program(tmp_path / "slow", f"echo $$ > {pid_file}; exec sleep 300")

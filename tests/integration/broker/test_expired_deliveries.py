@@ -10,7 +10,8 @@ import pytest
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
-from pyoco_server.broker.queue import tag_pulls, work_queue
+from pyoco_server.broker.queue import intake as intake_module
+from pyoco_server.broker.queue import work_queue
 from pyoco_server.broker.queue.intake import Intake
 from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue
 from pyoco_server.config import NatsBackendConfig
@@ -27,7 +28,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
-        for module in (work_queue, tag_pulls):
+        for module in (work_queue, intake_module):
             clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.ahead)
             monkeypatch.setattr(module, "time", clock)
 

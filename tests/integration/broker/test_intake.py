@@ -8,8 +8,7 @@ from nats.aio.msg import Msg
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.client.message import Message
 from pyoco_server.broker.queue import intake as intake_module
-from pyoco_server.broker.queue.intake import Intake
-from pyoco_server.broker.queue.tag_pulls import TagPulls
+from pyoco_server.broker.queue.intake import Intake, TagPulls
 from pyoco_server.broker.queue.work_queue import Delivery, WorkQueue
 from pyoco_server.runs.lifecycle.submission import new_job
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually

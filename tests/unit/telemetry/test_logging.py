@@ -274,21 +274,16 @@ class TestText:
 
 
 class TestSetUp:
-    def test_a_second_call_replaces_the_first(self) -> None:
-        first, second = io.StringIO(), io.StringIO()
+    def test_a_second_call_replaces_the_first_and_keeps_handlers_of_the_program(self) -> None:
+        first, second, own = io.StringIO(), io.StringIO(), logging.StreamHandler(io.StringIO())
         with logging_to(first):
+            logging.getLogger().addHandler(own)
             configure_logging(service="pyoco-server:worker", config=NatsBackendConfig(), stream=second)
-            assert len(logging.getLogger().handlers) == 1
+            assert len(logging.getLogger().handlers) == 2
+            assert own in logging.getLogger().handlers
             log.error("x")
         assert first.getvalue() == ""
         assert [line["service"] for line in lines_of(second)] == ["pyoco-server:worker"]
-
-    def test_handlers_of_the_program_stay(self) -> None:
-        own = logging.StreamHandler(io.StringIO())
-        with logging_to(io.StringIO()):
-            logging.getLogger().addHandler(own)
-            configure_logging(service="pyoco-server:worker", config=NatsBackendConfig(), stream=io.StringIO())
-            assert own in logging.getLogger().handlers
 
     def test_the_settings_come_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from pyoco_server.telemetry.logging_config import exception_fields, redact, redact_exception
 from pyoco_server.telemetry.redaction import MAX_VALUES
-from tests.unit.telemetry.test_logging import fail, logged
 
 SECRETS = st.recursive(
     st.text(max_size=12) | st.integers() | st.none(),
@@ -86,9 +85,6 @@ class TestRedact:
 
     def test_the_longest_secret_is_replaced_whole(self) -> None:
         assert redact("my password2 is", ["password", "password2"]) == "my [redacted] is"
-
-    def test_values_are_hidden_and_keys_are_not(self) -> None:
-        assert redact("password is hunter22", [{"password": "hunter22"}]) == "password is [redacted]"
 
     @pytest.mark.parametrize("value", ["two\nlines", 'it\'s "quoted"', "日本語の秘密", "back\\slash"])
     def test_a_value_inside_a_repr_or_json_is_hidden(self, value: str) -> None:
@@ -173,21 +169,3 @@ class TestRedactException:
         assert "ExceptionGroup: [redacted] of them (2 sub-exceptions)\n" in trace
         assert "ValueError: [redacted] is bad\n" in trace
         assert "KeyError: [redacted]\n" in trace
-
-    def test_the_number_of_the_review(self) -> None:
-        try:
-            fail(ValueError("bad card 4929123456781234"))
-        except ValueError as error:
-            line = logged("x", extra=exception_fields(error, secrets=[{"secret": 4929123456781234}]))
-        assert line["exc_message"] == "bad card [redacted]"
-        assert "4929123456781234" not in json.dumps(line)
-
-    def test_the_line_number_of_a_real_traceback_survives(self) -> None:
-        number = fail.__code__.co_firstlineno + 1
-        try:
-            fail(KeyError(number))
-        except KeyError as error:
-            fields = exception_fields(error, secrets={"x": number})
-        assert fields["exc_message"] == "[redacted]"
-        assert f", line {number}, in fail\n" in str(fields["exc_traceback"])
-        assert str(fields["exc_traceback"]).endswith("KeyError: [redacted]\n")
