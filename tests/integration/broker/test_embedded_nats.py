@@ -21,6 +21,7 @@ from nats.js import JetStreamContext
 
 from pyoco_server.broker.embedded import embedded_server as embedded
 from pyoco_server.broker.embedded import server_guard
+from pyoco_server.broker.embedded.data_folder import Holder, ServerFolder
 from pyoco_server.broker.embedded.embedded_server import EmbeddedNats
 from pyoco_server.errors import EmbeddedServerError
 from tests.support.ports import port_to_keep
@@ -229,6 +230,19 @@ async def test_the_folder_is_free_as_soon_as_the_server_has_ended(tmp_path: Path
             assert server.port > 0
     finally:
         os.kill(guard, signal.SIGCONT)
+
+
+async def test_a_start_waits_for_a_server_whose_program_has_ended(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    folder = ServerFolder(tmp_path)
+    lock_of_the_server = await folder.lock(0)
+    folder.record(Holder(owner=ended.pid))
+    waiting = asyncio.create_task(ServerFolder(tmp_path).lock(LIMIT_SEC))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    os.close(lock_of_the_server)
+    os.close(await waiting)
 
 
 async def test_files_left_by_a_crash_do_not_prevent_a_start(tmp_path: Path) -> None:
