@@ -6,14 +6,17 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 import uvloop
 from hypothesis import HealthCheck, settings
 
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.worker import PyocoNatsWorker
 from tests.support.broker.connections import connected
 from tests.support.broker.nats_server import NatsServer
 from tests.support.running.gateway import RunningGateway, running_gateway
+from tests.support.running.workers import serving_worker
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC
 
 # The time of an example depends on the machine, so it has no deadline.
@@ -52,12 +55,16 @@ def _unused_accounts(shared_nats: NatsServer) -> Iterator[str]:
     return iter(shared_nats.account_urls)
 
 
+def _next_account(unused: Iterator[str]) -> str:
+    url = next(unused, None)
+    assert url is not None, f"more than {ACCOUNTS} tests use an account: raise ACCOUNTS in tests/conftest.py"
+    return url
+
+
 @pytest.fixture
 def nats_url(_unused_accounts: Iterator[str]) -> str:
     """An empty account on the shared server, so that a test can use the product's real names."""
-    url = next(_unused_accounts, None)
-    assert url is not None, f"more than {ACCOUNTS} tests use an account: raise ACCOUNTS in tests/conftest.py"
-    return url
+    return _next_account(_unused_accounts)
 
 
 @pytest.fixture
@@ -69,19 +76,18 @@ def own_nats(tmp_path: Path) -> Iterator[NatsServer]:
     server.stop()
 
 
-@pytest.fixture
-def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
-    """The defaults, with faster heartbeats and with all files below the test's own folder.
+def _config(nats_url: str, folder: Path) -> NatsBackendConfig:
+    """The defaults, with faster heartbeats and with all files below the folder.
 
     Timeouts for NATS, slow workers and runs never elapse, because a machine may stall. A test of one sets it.
     """
     return NatsBackendConfig(
         nats_url=nats_url,
         nats_request_timeout_sec=LIMIT_SEC,
-        nats_data_dir=str(tmp_path / "nats"),
-        run_dir=str(tmp_path / "runs"),
-        index_dir=str(tmp_path / "index"),
-        wheel_sync_dir=str(tmp_path / "wheels"),
+        nats_data_dir=str(folder / "nats"),
+        run_dir=str(folder / "runs"),
+        index_dir=str(folder / "index"),
+        wheel_sync_dir=str(folder / "wheels"),
         run_heartbeat_interval_sec=0.1,
         worker_heartbeat_interval_sec=0.2,
         worker_disconnect_timeout_sec=600.0,
@@ -91,6 +97,11 @@ def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
         drain_timeout_sec=NEVER_SEC,
         load_dotenv=False,
     )
+
+
+@pytest.fixture
+def config(nats_url: str, tmp_path: Path) -> NatsBackendConfig:
+    return _config(nats_url, tmp_path)
 
 
 @pytest.fixture
@@ -105,3 +116,23 @@ async def gateway(config: NatsBackendConfig) -> AsyncIterator[RunningGateway]:
     """A gateway in the event loop and the account of the test, with NATS ready."""
     async with running_gateway(config) as running:
         yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_gateway(
+    _unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[RunningGateway]:
+    """One gateway for all tests of a module that do not change what the others see.
+
+    The module needs `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
+    """
+    config = _config(_next_account(_unused_accounts), tmp_path_factory.mktemp("shared"))
+    async with running_gateway(config) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_worker(shared_gateway: RunningGateway) -> AsyncIterator[PyocoNatsWorker]:
+    """A worker with two slots, for all tests of a module that use `shared_gateway`."""
+    async with serving_worker(shared_gateway.inside.config, concurrency=2) as worker:
+        yield worker

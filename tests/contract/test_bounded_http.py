@@ -79,25 +79,31 @@ async def serving(app: Callable[..., Any] = refuse_at_once) -> AsyncIterator[Add
         listener.close()
 
 
-async def answer_to(address: Address, *parts: bytes) -> tuple[bytes, bool]:
-    """The response, and whether the connection was closed before all parts were sent."""
-    reader, writer = await asyncio.open_connection(*address)
-    cut_off = False
-    try:
-        async with asyncio.timeout(LIMIT_SEC):
-            try:
-                for part in parts:
-                    writer.write(part)
-                    await writer.drain()
-                writer.write_eof()
-            except ConnectionError:
-                cut_off = True
-            try:
-                return await reader.read(), cut_off
-            except ConnectionError:
-                return b"", True
-    finally:
+@asynccontextmanager
+async def connected(
+    app: Callable[..., Any] = refuse_at_once,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async with serving(app) as address, asyncio.timeout(LIMIT_SEC):
+        reader, writer = await asyncio.open_connection(*address)
+        yield reader, writer
         writer.close()
+
+
+async def answer_to(app: Callable[..., Any], *parts: bytes) -> tuple[bytes, bool]:
+    """The response, and whether the connection was closed before all parts were sent."""
+    cut_off = False
+    async with connected(app) as (reader, writer):
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+            writer.write_eof()
+        except ConnectionError:
+            cut_off = True
+        try:
+            return await reader.read(), cut_off
+        except ConnectionError:
+            return b"", True
 
 
 @pytest.fixture
@@ -124,104 +130,84 @@ def test_another_response_head_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("another_uvicorn")
 async def test_another_uvicorn_is_used_by_its_public_options(caplog: pytest.LogCaptureFixture) -> None:
-    long_head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (2 * MAX_HEAD_BYTES)
-    async with serving(echo) as address:
-        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\n"
-        response, _ = await answer_to(address, head, b"hello")
-        rejected, cut_off = await answer_to(address, long_head)
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\n"
+    response, _ = await answer_to(echo, head, b"hello")
     assert response.startswith(b"HTTP/1.1 200 ")
     assert response.endswith(b"hello")
+    long_head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (2 * MAX_HEAD_BYTES)
+    rejected, cut_off = await answer_to(echo, long_head)
     assert rejected.startswith(b"HTTP/1.1 400 ") or cut_off
     assert not fast_paths()["uvicorn"]
     assert "HttpToolsProtocol.__init__ does not use no_such_name" in caplog.text
 
 
 async def test_an_endless_head_is_431() -> None:
-    async with serving() as address:
-        parts = [b"GET / HTTP/1.1\r\nHost: localhost\r\n", *[b"X: " + b"x" * 1000 + b"\r\n"] * 200]
-        answer, _ = await answer_to(address, *parts)
+    parts = [b"GET / HTTP/1.1\r\nHost: localhost\r\n", *[b"X: " + b"x" * 1000 + b"\r\n"] * 200]
+    answer, _ = await answer_to(refuse_at_once, *parts)
     assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
 
 
 async def test_an_endless_header_is_431() -> None:
-    async with serving() as address:
-        reader, writer = await asyncio.open_connection(*address)
+    async with connected() as (reader, writer):
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * (MAX_HEAD_BYTES + 1))
-        async with asyncio.timeout(LIMIT_SEC):
-            assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
-        writer.close()
+        assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
 
 
 async def test_keep_alive_with_normal_heads() -> None:
     request = (
         b"POST / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 20_000 + b"\r\nContent-Length: 3\r\n\r\nabc"
     )
-    async with serving() as address:
-        reader, writer = await asyncio.open_connection(*address)
+    async with connected() as (reader, writer):
         for _ in range(10):
             writer.write(request)
-            async with asyncio.timeout(LIMIT_SEC):
-                assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
-        writer.close()
+            assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
 
 
 async def test_a_head_after_a_long_body_is_counted_by_itself() -> None:
     body = b"x" * (3 * MAX_HEAD_BYTES)
     first = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
-    async with serving() as address:
-        second = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        reader, writer = await asyncio.open_connection(*address)
+    second = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    async with connected() as (reader, writer):
         # In one piece, so that it ends in the middle of the second head.
         writer.write(first + body + second[:20])
-        async with asyncio.timeout(LIMIT_SEC):
-            assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
-            writer.write(second[20:])
-            assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
-        writer.close()
+        assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
+        writer.write(second[20:])
+        assert (await reader.readuntil(b"\r\n\r\nno")).startswith(b"HTTP/1.1 413 ")
 
 
 async def test_the_connection_is_closed_when_an_unread_body_is_too_long() -> None:
     size = 500 * MAX_UNREAD_BYTES
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size
-    async with serving() as address:
-        _, cut_off = await answer_to(address, head, *[b"x" * MAX_UNREAD_BYTES] * 500)
+    _, cut_off = await answer_to(refuse_at_once, head, *[b"x" * MAX_UNREAD_BYTES] * 500)
     assert cut_off
 
 
+@pytest.mark.parametrize("beginning", [b"", b"GET / HTTP/1.1\r\nHost: loc"], ids=["nothing", "part"])
 async def test_a_connection_without_a_request_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, beginning: bytes
 ) -> None:
     monkeypatch.setattr(uvicorn_adapter, "_HEAD_SEC", 0.2)
-    async with serving() as address:
-        for beginning in (b"", b"GET / HTTP/1.1\r\nHost: loc"):
-            reader, writer = await asyncio.open_connection(*address)
-            writer.write(beginning)
-            async with asyncio.timeout(LIMIT_SEC):
-                assert await reader.read() == b""
-            writer.close()
+    async with connected() as (reader, writer):
+        writer.write(beginning)
+        assert await reader.read() == b""
 
 
 @pytest.mark.parametrize(
-    "head",
+    ("app", "head", "answer"),
     [
-        b"Content-Length: 100000",
-        b"Transfer-Encoding: chunked",
+        (echo, b"Content-Length: 100000", b"408 Request Timeout\r\nconnection: close"),
+        (echo, b"Transfer-Encoding: chunked", b"408 Request Timeout\r\nconnection: close"),
         # The response is sent before the body arrives.
-        b"Content-Length: 100000\r\nX-Unread: 1",
+        (refuse_at_once, b"Content-Length: 100000", b"413 "),
     ],
 )
-async def test_a_missing_body_is_408(monkeypatch: pytest.MonkeyPatch, head: bytes) -> None:
+async def test_a_missing_body_is_408(
+    monkeypatch: pytest.MonkeyPatch, app: Callable[..., Any], head: bytes, answer: bytes
+) -> None:
     monkeypatch.setattr(uvicorn_adapter, "_BODY_SEC", 0.3)
-    unread = b"X-Unread" in head
-    async with serving(refuse_at_once if unread else echo) as address:
-        reader, writer = await asyncio.open_connection(*address)
+    async with connected(app) as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n1")
-        async with asyncio.timeout(LIMIT_SEC):
-            answer = await reader.read()
-        writer.close()
-    assert answer.startswith(
-        b"HTTP/1.1 413 " if unread else b"HTTP/1.1 408 Request Timeout\r\nconnection: close"
-    )
+        assert (await reader.read()).startswith(b"HTTP/1.1 " + answer)
 
 
 async def test_a_slow_body_above_the_minimum_rate_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,8 +215,7 @@ async def test_a_slow_body_above_the_minimum_rate_is_accepted(monkeypatch: pytes
     # Each part allows for the pause before it; together they take far longer than the base limit.
     pause_sec, parts = 25, 8
     size = pause_sec * uvicorn_adapter._MIN_BYTES_PER_SEC
-    async with serving(echo) as address:
-        reader, writer = await asyncio.open_connection(*address)
+    async with connected(echo) as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (parts * size))
         connection = await eventually(lambda: _in_body(connections), describe="the head is read")
         for number in range(parts):
@@ -240,23 +225,19 @@ async def test_a_slow_body_above_the_minimum_rate_is_accepted(monkeypatch: pytes
                 lambda so_far=number + 1: connection.received == so_far * size,  # type: ignore[misc]
                 describe="the part is received",
             )
-        async with asyncio.timeout(LIMIT_SEC):
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-            assert len(await reader.readexactly(parts * size)) == parts * size
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        assert len(await reader.readexactly(parts * size)) == parts * size
         # The connection stays open.
         connection.clock.advance(1)
         writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        async with asyncio.timeout(LIMIT_SEC):
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
-        writer.close()
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_a_stalled_body_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
     connections = _with_test_clock(monkeypatch)
     worth_sec = 10
-    async with serving(echo) as address:
-        reader, writer = await asyncio.open_connection(*address)
-        size = worth_sec * uvicorn_adapter._MIN_BYTES_PER_SEC
+    size = worth_sec * uvicorn_adapter._MIN_BYTES_PER_SEC
+    async with connected(echo) as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (2 * size))
         connection = await eventually(lambda: _in_body(connections), describe="the head is read")
         writer.write(b"x" * size)
@@ -264,9 +245,7 @@ async def test_a_stalled_body_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
         connection.clock.advance(uvicorn_adapter._BODY_SEC + worth_sec - 0.1)
         assert not connection.transport.is_closing()
         connection.clock.advance(0.1)
-        async with asyncio.timeout(LIMIT_SEC):
-            assert (await reader.read()).startswith(b"HTTP/1.1 408 Request Timeout\r\nconnection: close")
-        writer.close()
+        assert (await reader.read()).startswith(b"HTTP/1.1 408 Request Timeout\r\nconnection: close")
 
 
 class _Clocked(BoundedHttpProtocol):
@@ -318,8 +297,7 @@ async def test_an_upgrade_request_is_served_as_http_1(
     )
     head = request.index(b"\r\n\r\n") + 4
     cuts = {1: [len(request)], 2: [head, len(request)], 3: [30, head + 2, len(request)]}[pieces]
-    async with serving(echo) as address:
-        reader, writer = await asyncio.open_connection(*address)
+    async with connected(echo) as (reader, writer):
         for _ in range(2):
             taken.clear()
             for begin, end in pairwise([0, *cuts]):
@@ -329,12 +307,10 @@ async def test_an_upgrade_request_is_served_as_http_1(
                     lambda sent=end: sum(taken) == sent,  # type: ignore[misc]
                     describe="the piece is received",
                 )
-            async with asyncio.timeout(LIMIT_SEC):
-                answer = await reader.readuntil(b"\r\n\r\n")
-                assert answer.startswith(b"HTTP/1.1 200 ")
-                assert b"upgrade" not in answer
-                assert await reader.readexactly(5) == b"hello"
-        writer.close()
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert b"upgrade" not in answer
+            assert await reader.readexactly(5) == b"hello"
 
 
 def _counted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -351,10 +327,7 @@ def _counted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_connect_is_rejected() -> None:
-    async with serving(echo) as address:
-        answer, _ = await answer_to(
-            address, b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n"
-        )
+    answer, _ = await answer_to(echo, b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
 
 

@@ -5,8 +5,6 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-import pytest
-
 from tests.support.places import ROOT
 
 PAGE = (ROOT / "docs" / "pitfalls.md").read_text(encoding="utf-8")
@@ -47,13 +45,14 @@ def test_every_number_has_a_row() -> None:
     assert numbers == [*map(str, range(1, LAST + 1)), *(f"B{number}" for number in FOUND_BY_RUNNING)]
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row.number}-{row.tests[0]}")
-def test_guards_and_tests_exist(row: Row) -> None:
-    assert row.guards
-    assert row.tests
-    for guard in row.guards:
-        assert (ROOT / "src" / "pyoco_server" / guard).is_file(), f"no module {guard}"
-    for test in row.tests:
-        file, _, name = test.partition("::")
-        assert (ROOT / file).is_file(), f"no file {file}"
-        assert name in names_in(file), f"no test {test}"
+def test_guards_and_tests_exist() -> None:
+    missing: list[str] = []
+    for row in rows():
+        assert row.guards, row
+        assert row.tests, row
+        missing += [guard for guard in row.guards if not (ROOT / "src" / "pyoco_server" / guard).is_file()]
+        for test in row.tests:
+            file, _, name = test.partition("::")
+            if not (ROOT / file).is_file() or name not in names_in(file):
+                missing.append(test)
+    assert missing == []

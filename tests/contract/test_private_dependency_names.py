@@ -24,19 +24,15 @@ _INTERNAL_MODULES: Final = ("uvicorn.protocols",)
 # Documented names that begin with an underscore.
 _PUBLIC: Final = {"_exit", "_make", "_replace", "_asdict", "_fields"}
 
-_TREES: Final = {
-    path.relative_to(_SRC).as_posix(): ast.parse(path.read_text("utf-8")) for path in _SRC.rglob("*.py")
-}
-
 
 def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in _PUBLIC
 
 
-def _own_names() -> set[str]:
+def _own_names(trees: dict[str, ast.Module]) -> set[str]:
     """Every name that is defined in `pyoco_server`."""
     names: set[str] = set()
-    for tree in _TREES.values():
+    for tree in trees.values():
         for node in ast.walk(tree):
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -68,10 +64,13 @@ def _private_uses(tree: ast.AST, own: set[str]) -> Iterator[str]:
 
 
 def test_private_names_are_used_by_adapters_only() -> None:
-    own = _own_names()
+    trees = {
+        path.relative_to(_SRC).as_posix(): ast.parse(path.read_text("utf-8")) for path in _SRC.rglob("*.py")
+    }
+    own = _own_names(trees)
     found = {
         path: uses
-        for path, tree in _TREES.items()
+        for path, tree in trees.items()
         if not path.startswith(_ADAPTERS) and (uses := list(_private_uses(tree, own)))
     }
     assert found == {}
@@ -108,4 +107,4 @@ def test_private_names_are_overridden_by_adapters_only() -> None:
     ],
 )
 def test_a_private_name_is_found(source: str) -> None:
-    assert list(_private_uses(ast.parse(source), _own_names()))
+    assert list(_private_uses(ast.parse(source), own=set()))

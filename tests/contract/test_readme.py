@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from pyoco_server.worker.flows.flow_files import FlowFolder
 from pyoco_server.worker.flows.yaml_flow import build_yaml_flow
 from tests.support.modules import ModuleFolder, forgotten_imports
 from tests.support.places import ROOT
-from tests.unit.cli.test_cli_usage import commands
 
 PAGES = [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -24,7 +24,6 @@ COMMAND = re.compile(
 )
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
-COMMANDS = dict(commands())
 
 
 def text_of(page: Path) -> str:
@@ -37,10 +36,6 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 def prose(page: Path) -> str:
     return BLOCK.sub("", text_of(page))
-
-
-def relative(page: Path) -> str:
-    return str(page.relative_to(ROOT))
 
 
 def written_commands() -> list[str]:
@@ -62,23 +57,26 @@ def parsed(command: Any, words: list[str]) -> tuple[dict[str, Any], list[str]]:
     return options, rest
 
 
-@pytest.mark.parametrize("line", written_commands())
-def test_a_command_on_a_page_exists(line: str) -> None:
+def check_command(line: str, commands: dict[str, Any]) -> None:
     program, *words = shlex.split(line, comments=True)
     if program == "make":
         targets = re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE)
-        assert {word for word in words if "=" not in word} <= set(targets)
+        assert {word for word in words if "=" not in word} <= set(targets), line
         return
-    _, rest = parsed(COMMANDS[program], words)
+    _, rest = parsed(commands[program], words)
     while rest:
         program, words = f"{program} {rest[0]}", rest[1:]
-        _, rest = parsed(COMMANDS[program], words)
-    assert not rest
+        _, rest = parsed(commands[program], words)
 
 
-def test_commands_of_all_programs_are_found() -> None:
+def test_the_commands_on_the_pages_exist() -> None:
+    # Imported here, and not by each process that collects the tests: it takes a second.
+    commands = dict(import_module("tools.docs.pages").all_commands())
+    lines = written_commands()
+    for line in lines:
+        check_command(line, commands)
     for program in ("make", "pyoco-server", "pyoco-client", "pyoco-worker"):
-        assert any(line.startswith(f"{program} ") for line in written_commands())
+        assert any(line.startswith(f"{program} ") for line in lines)
 
 
 def anchors(page: Path) -> set[str]:
@@ -87,15 +85,15 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w-]", "", title) for title in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_relative_links_exist(page: Path) -> None:
-    for link in LINK.findall(prose(page)):
-        if re.match(r"[a-z]+:", link):
-            continue
-        path, _, anchor = link.partition("#")
-        target = (page.parent / path).resolve() if path else page
-        assert target.exists(), link
-        assert not anchor or anchor in anchors(target), link
+def test_relative_links_exist() -> None:
+    for page in PAGES:
+        for link in LINK.findall(prose(page)):
+            if re.match(r"[a-z]+:", link):
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), f"{page}: {link}"
+            assert not anchor or anchor in anchors(target), f"{page}: {link}"
 
 
 def test_the_index_lists_every_page() -> None:

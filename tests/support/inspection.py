@@ -29,6 +29,20 @@ async def queue_is_empty(gateway: RunningGateway) -> bool:
     return bool((await context.stream_info(gateway.inside.config.work_stream)).state.messages == 0)
 
 
+async def no_run_exists(gateway: RunningGateway) -> bool:
+    context = gateway.inside.connection.client.jetstream()
+    runs = await context.stream_info(f"KV_{gateway.inside.config.runs_kv_bucket}")
+    return runs.state.messages == 0 and await queue_is_empty(gateway)
+
+
+async def stored_run_ids(gateway: RunningGateway) -> set[str]:
+    """Every run in the bucket; the subjects tell also of deleted ones, which the store does not find."""
+    context = gateway.inside.connection.client.jetstream()
+    info = await context.stream_info("KV_pyoco_runs", subjects_filter=">")
+    run_ids = {subject.rpartition(".")[2] for subject in info.state.subjects or {}}
+    return {run_id for run_id in run_ids if await gateway.inside.runs.store.get(run_id) is not None}
+
+
 async def worker_record(gateway: RunningGateway, worker_id: str = "worker") -> WorkerRecord:
     record = await gateway.inside.workers.get(worker_id)
     assert record is not None

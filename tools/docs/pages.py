@@ -70,17 +70,19 @@ def metrics_page() -> dict[str, str]:
 
 def commands_page() -> dict[str, str]:
     """docs/commands.md: help, options and examples of each command."""
+    return {name: _command_block(command) for name, command in all_commands()}
+
+
+def all_commands() -> Iterator[tuple[str, Any]]:
+    """Every command by its full name: `pyoco-client`, `pyoco-client dlq`, `pyoco-client dlq list`."""
     programs = {
         "pyoco-server": server_command.app,
         "pyoco-worker": worker_command.app,
         "pyoco-client": client_command.app,
         "pyoco-server-admin": admin_cli.app,
     }
-    return {
-        name: _command_block(command)
-        for program, app in programs.items()
-        for name, command in _with_subcommands(program, get_command(app))
-    }
+    for program, app in programs.items():
+        yield from _with_subcommands(program, get_command(app))
 
 
 def _with_subcommands(name: str, command: Any) -> Iterator[tuple[str, Any]]:

@@ -13,7 +13,6 @@ from pyoco_server.broker.stores.dead_letters import DeadLetters
 from pyoco_server.broker.stores.worker_registry import WorkerRegistry
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api.middleware.request_counts import RequestCounts
-from pyoco_server.http_api.responses.shared_responses import SharedResponses
 from pyoco_server.http_api.services import (
     Authentication,
     Bulk,
@@ -21,6 +20,7 @@ from pyoco_server.http_api.services import (
     Runs,
     Service,
     SharedCursors,
+    SharedResponses,
     Waits,
     Wheels,
 )

@@ -1,6 +1,9 @@
 """The services of a gateway, one per area; `gateway.py` creates them and starts them in order."""
 
 import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -36,6 +39,7 @@ from pyoco_server.wheels.wheel_registry import WheelRegistry
 
 # Each upload needs a temporary file.
 _MOST_UPLOADS = 4
+_SHARED_SEC = 1.0
 
 
 class Service(Protocol):
@@ -179,3 +183,29 @@ class SharedCursors:
     async def _forget(self) -> None:
         # A server that lost its data has another key.
         self._cursors = None
+
+
+@dataclass(slots=True)
+class _SharedResponse:
+    body: bytes = b""
+    expires_at: float = 0.0
+    # Held while the response is computed.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class SharedResponses:
+    """Responses that all requests within one second share: one per key.
+
+    None is ever removed, so there must be few keys.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, _SharedResponse] = {}
+
+    async def get(self, key: Hashable, compute: Callable[[], Awaitable[bytes]]) -> bytes:
+        entry = self._entries.setdefault(key, _SharedResponse())
+        async with entry.lock:
+            if time.monotonic() >= entry.expires_at:
+                entry.body = await compute()
+                entry.expires_at = time.monotonic() + _SHARED_SEC
+            return entry.body

@@ -12,12 +12,12 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import DeadLetter, Reason, RunStatus, job_of, pending_snapshot
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.sweep.run_repair import Ending, RunRepairer
-from tests.integration.gateway.test_http_errors import assert_problem
 from tests.integration.submit.test_rerun import YAML
 from tests.integration.submit.test_submit import queued_job
 from tests.support.broker.stored_runs import ended, snapshot, write
 from tests.support.broker.worker_records import a_record, put_record
 from tests.support.event_reading import reading_events
+from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.tenants import OPERATOR, Tenant, a_key, having_tenants
 from tests.support.running.workers import serving_worker

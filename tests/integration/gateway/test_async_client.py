@@ -5,29 +5,32 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
+import pytest_asyncio
 
 from pyoco_server.http_client import AsyncPyocoHttpClient, GatewayUnreachable, PyocoHttpError
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.printing_runs import PrintingRun, begun
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 NO_RUN = "00000000-0000-4000-8000-000000000000"
 
 
-@pytest.fixture
-async def client(gateway: RunningGateway) -> AsyncIterator[AsyncPyocoHttpClient]:
-    async with AsyncPyocoHttpClient(str(gateway.http.base_url)) as client:
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(shared_gateway: RunningGateway) -> AsyncIterator[AsyncPyocoHttpClient]:
+    async with AsyncPyocoHttpClient(str(shared_gateway.http.base_url)) as client:
         yield client
 
 
-@pytest.fixture
-async def run(gateway: RunningGateway) -> PrintingRun:
-    return await begun(gateway.inside.connection)
+@pytest_asyncio.fixture(loop_scope="module")
+async def run(shared_gateway: RunningGateway) -> PrintingRun:
+    return await begun(shared_gateway.inside.connection)
 
 
 async def test_many_runs_are_waited_for_at_once(
-    client: AsyncPyocoHttpClient, gateway: RunningGateway
+    client: AsyncPyocoHttpClient, shared_gateway: RunningGateway
 ) -> None:
-    runs = [await begun(gateway.inside.connection) for _ in range(5)]
+    runs = [await begun(shared_gateway.inside.connection) for _ in range(5)]
     waits = [asyncio.create_task(client.wait(run.run_id, 20)) for run in runs]
     for run in runs:
         await run.ends()
@@ -50,10 +53,10 @@ async def test_lines_and_snapshots_come_side_by_side(client: AsyncPyocoHttpClien
 
 
 async def test_lists_have_pages(client: AsyncPyocoHttpClient) -> None:
-    ids = [(await client.submit_run("x", tag="nobody"))["run_id"] for _ in range(3)]
-    found = [each["run_id"] async for each in client.iter_runs(2, sort="submitted_at", order="asc")]
-    assert found == ids
-    assert [each["run_id"] for each in await client.list_runs(limit=3)] == ids[::-1]
+    ids = [(await client.submit_run("listed", tag="nobody"))["run_id"] for _ in range(3)]
+    runs = client.iter_runs(2, flow="listed", sort="submitted_at", order="asc")
+    assert [each["run_id"] async for each in runs] == ids
+    assert [each["run_id"] for each in await client.list_runs(limit=3, flow="listed")] == ids[::-1]
 
 
 async def test_a_watch_can_be_closed_early(client: AsyncPyocoHttpClient, run: PrintingRun) -> None:

@@ -83,22 +83,18 @@ async def test_0010_conflicting_states_are_logged(
     assert logged(caplog, 10)
 
 
-async def test_0011_a_failed_dead_letter_is_logged_and_the_run_ends(
+async def test_0011_a_failed_dead_letter_is_logged_and_a_deleted_queue_is_recreated(
     config: NatsBackendConfig, gateway: RunningGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving_worker(config):
-        await gateway.inside.connection.client.jetstream().delete_stream("PYOCO_DLQ")
+        context = gateway.inside.connection.client.jetstream()
+        await context.delete_stream("PYOCO_DLQ")
         run = await gateway.ends(await gateway.submit("failing"))
         assert run["status"] == "FAILED"
         [record] = await eventually(lambda: logged(caplog, 11), describe="ERR-PYOCO-0011")
         assert getattr(record, "reason", "") == "execution_error"
         assert await eventually(lambda: queue_is_empty(gateway), describe="the run is acked")
-
-
-async def test_a_deleted_stream_is_recreated(config: NatsBackendConfig, gateway: RunningGateway) -> None:
-    async with serving_worker(config):
-        await gateway.ends(await gateway.submit("noop"))
-        await gateway.inside.connection.client.jetstream().delete_stream("PYOCO_WORK")
+        await context.delete_stream("PYOCO_WORK")
 
         async def accepted() -> str | None:
             response = await gateway.http.post("/runs", json={"flow_name": "noop"})
@@ -145,17 +141,6 @@ async def test_two_workers_of_one_id_are_warned(
             return record is not None and record.state is WorkerState.IDLE
 
         await eventually(alive_again, describe="the one that is left says that it is there")
-
-
-async def test_health_does_not_call_a_nats_ready_that_does_not_answer(
-    config: NatsBackendConfig, own_nats: NatsServer
-) -> None:
-    async with running_gateway(for_hanging_nats(config, own_nats.url)) as gateway:
-        with own_nats.paused():
-            assert (await gateway.http.post("/runs", json={"flow_name": "f"})).status_code == 503
-            assert (await gateway.http.get("/health")).json()["nats"]["ready"] is False
-        health = await gateway.http.get("/health")
-        assert health.json()["nats"]["ready"] is True
 
 
 async def test_a_disconnected_client_is_no_error(

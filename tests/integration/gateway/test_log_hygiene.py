@@ -10,6 +10,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.telemetry.logging_config import configure_logging
+from tests.support.offline_gateway import offline_gateway
 from tests.support.running.gateway import running_gateway
 from tests.support.running.workers import serving_worker
 
@@ -37,12 +38,18 @@ def with_error(stream: io.StringIO, number: int) -> dict[str, Any]:
     return found[0]
 
 
-async def test_a_failed_run_is_logged_with_its_exception_and_its_ids(
+async def test_failed_runs_are_logged_with_their_ids_and_without_params_or_credentials(
     config: NatsBackendConfig, log_stream: io.StringIO
 ) -> None:
+    params = {"message": f"wrong password {SECRET}", "nested": {"list": [SECRET]}}
+    credentials = config.nats_url.partition("//")[2].partition("@")[0]
     async with running_gateway(config) as gateway, serving_worker(config):
-        run_id = await gateway.submit("failing", params={"message": "broken"})
-        await gateway.ends(run_id)
+        run_id = await gateway.submit("failing", params=params)
+        for ended in (
+            run_id,
+            *[await gateway.submit(flow, params=params) for flow in ("chain", "nobody-knows", "leaving")],
+        ):
+            await gateway.ends(ended)
     line = with_error(log_stream, 7)
     assert line["msg_id"] == "MSG-PYOCO-0007"
     assert line["level"] == "ERROR"
@@ -51,47 +58,22 @@ async def test_a_failed_run_is_logged_with_its_exception_and_its_ids(
     assert line["exc_type"] == "ValueError"
     assert "basics.py" in line["exc_traceback"]
     assert {"ts", "service", "logger", "message", "pathname", "lineno", "func"} <= set(line)
-
-
-async def test_an_unknown_flow_is_logged_with_its_ids(
-    config: NatsBackendConfig, log_stream: io.StringIO
-) -> None:
-    async with running_gateway(config) as gateway, serving_worker(config):
-        await gateway.ends(await gateway.submit("nobody-knows"))
     assert with_error(log_stream, 6)["reason"] == "flow_not_found"
+    written = log_stream.getvalue()
+    assert "connected to NATS" in written
+    assert SECRET not in written
+    assert credentials not in written
 
 
 async def test_a_rejected_request_is_logged_with_its_field_and_without_its_values(
-    config: NatsBackendConfig, log_stream: io.StringIO
+    log_stream: io.StringIO,
 ) -> None:
-    async with running_gateway(config) as gateway:
-        response = await gateway.http.post("/runs", json={"flow_name": "f", "tag": SECRET + "."})
-        assert response.status_code == 422
-        source = f"version: 1\nflow: {{graph: a, defaults: {{password: !!binary {SECRET}}}}}\n"
-        assert (await gateway.submit_yaml(source)).status_code == 422
+    http = offline_gateway()
+    response = await http.post("/runs", json={"flow_name": "f", "tag": SECRET + "."})
+    assert response.status_code == 422
+    source = f"version: 1\nflow: {{graph: a, defaults: {{password: !!binary {SECRET}}}}}\n"
+    form = {"workflow": ("flow.yaml", source)}
+    assert (await http.post("/runs/yaml", files=form, data={"flow_name": "f"})).status_code == 422
     line = with_error(log_stream, 2)
-    assert line["level"] == "INFO"
-    assert line["exc_type"] == "InvalidRequest"
-    assert line["reason"] == "tag"
+    assert (line["level"], line["exc_type"], line["reason"]) == ("INFO", "InvalidRequest", "tag")
     assert SECRET not in log_stream.getvalue()
-
-
-@pytest.mark.parametrize("flow", ["failing", "chain", "nobody-knows", "leaving"])
-async def test_params_never_reach_a_log_line(
-    config: NatsBackendConfig, log_stream: io.StringIO, flow: str
-) -> None:
-    params = {"message": f"wrong password {SECRET}", "nested": {"list": [SECRET]}}
-    async with running_gateway(config) as gateway, serving_worker(config):
-        await gateway.ends(await gateway.submit(flow, params=params))
-    assert log_stream.getvalue()
-    assert SECRET not in log_stream.getvalue()
-
-
-async def test_nats_credentials_never_reach_a_log_line(
-    config: NatsBackendConfig, log_stream: io.StringIO
-) -> None:
-    credentials = config.nats_url.partition("//")[2].partition("@")[0]
-    async with running_gateway(config) as gateway, serving_worker(config):
-        await gateway.ends(await gateway.submit("noop"))
-    assert "connected to NATS" in log_stream.getvalue()
-    assert credentials not in log_stream.getvalue()

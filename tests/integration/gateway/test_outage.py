@@ -10,7 +10,7 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from tests.support.broker.nats_server import NatsServer
-from tests.support.inspection import queue_is_empty, started_pid
+from tests.support.inspection import queue_is_empty, started_pid, stored_run_ids
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 from tests.support.settings import for_hanging_nats
@@ -24,14 +24,6 @@ CONCURRENCY = 32
 def outage_config(config: NatsBackendConfig, own_nats: NatsServer) -> NatsBackendConfig:
     # A delivery on its way to a worker when the connection is lost comes again after AckWait.
     return replace(for_hanging_nats(config, own_nats.url), consumer_ack_wait_sec=3.0)
-
-
-async def stored_run_ids(gateway: RunningGateway) -> set[str]:
-    """Every run in the bucket; the subjects tell also of deleted ones, which the store does not find."""
-    context = gateway.inside.connection.client.jetstream()
-    info = await context.stream_info("KV_pyoco_runs", subjects_filter=">")
-    run_ids = {subject.rpartition(".")[2] for subject in info.state.subjects or {}}
-    return {run_id for run_id in run_ids if await gateway.inside.runs.store.get(run_id) is not None}
 
 
 def reported_orphans(caplog: pytest.LogCaptureFixture) -> set[str]:

@@ -11,10 +11,10 @@ from pyoco_server.records.models import RerunMode, new_run_id
 from pyoco_server.records.operation_models import BulkAction, BulkItem, BulkRecord, BulkState
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk.bulk_runner import StepResult
-from tests.integration.gateway.test_http_errors import assert_problem
-from tests.integration.gateway.test_outage import stored_run_ids
 from tests.integration.submit.test_dlq import letter, put, seqs
 from tests.integration.submit.test_rerun import entry
+from tests.support.inspection import stored_run_ids
+from tests.support.problems import assert_problem
 from tests.support.running.bulk_operations import config, counts, dry_run, ended_runs, ends, origins, start
 from tests.support.running.gateway import RunningGateway
 

@@ -21,11 +21,11 @@ from pyoco_server.records.operation_models import BulkAction, BulkItem, BulkReco
 from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk import bulk_runner
 from pyoco_server.runs.bulk.bulk_runner import StepResult
-from tests.integration.gateway.test_http_errors import assert_problem
-from tests.integration.gateway.test_outage import stored_run_ids
 from tests.integration.submit.test_dlq import letter, put, seqs
 from tests.support.broker.nats_server import NatsServer
+from tests.support.inspection import stored_run_ids
 from tests.support.places import ROOT
+from tests.support.problems import assert_problem
 from tests.support.programs import running
 from tests.support.running.bulk_operations import (
     HeldRunner,

@@ -11,8 +11,8 @@ import pytest
 
 from pyoco_server.config import NatsBackendConfig
 from tests.flows import basics, durable
-from tests.integration.gateway.test_http_errors import assert_problem
 from tests.support.inspection import claimed_by, queue_is_empty, started_pid
+from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import idle_worker, serving_worker
 from tests.support.waiting import LIMIT_SEC, NEVER_SEC, eventually

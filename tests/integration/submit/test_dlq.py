@@ -14,10 +14,10 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.records.models import DeadLetter, RunStatus, new_run_id
 from pyoco_server.runs.bulk import letter_operations
 from pyoco_server.runs.bulk.letter_operations import LetterFilter, letter_page, matching_letters
-from tests.integration.gateway.test_http_errors import assert_problem
 from tests.integration.submit.test_rerun import YAML, end
 from tests.integration.submit.test_submit import queued_job
 from tests.support.broker.nats_server import NatsServer
+from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker
 

@@ -20,11 +20,10 @@ from pyoco_server.runs.lifecycle import idempotency
 from pyoco_server.runs.lifecycle.idempotency import KeyedRequests, payload_digest
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.runs.lifecycle.withdrawal import remove_unstarted
-from tests.integration.gateway.test_http_errors import assert_problem, no_run_exists
-from tests.integration.gateway.test_outage import stored_run_ids
 from tests.support.broker.journals import journalled_runs
 from tests.support.broker.nats_server import NatsServer
-from tests.support.inspection import queue_is_empty
+from tests.support.inspection import no_run_exists, queue_is_empty, stored_run_ids
+from tests.support.problems import assert_problem
 from tests.support.programs import SERVER, running
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.workers import serving_worker

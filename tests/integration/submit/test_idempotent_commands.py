@@ -19,11 +19,11 @@ from pyoco_server.runs.bulk import bulk_operations as bulk
 from pyoco_server.runs.bulk.bulk_operations import BulkSpec
 from pyoco_server.runs.bulk.letter_operations import LetterFilter
 from pyoco_server.runs.lifecycle.tenancy import Caller
-from tests.integration.gateway.test_http_errors import assert_problem
-from tests.integration.gateway.test_outage import stored_run_ids
 from tests.integration.submit.test_dlq import letter, put, seqs
 from tests.integration.submit.test_idempotency import post as submit
 from tests.integration.submit.test_rerun import end
+from tests.support.inspection import stored_run_ids
+from tests.support.problems import assert_problem
 from tests.support.running.bulk_operations import ended_runs, ends, get, origins, without_lease
 from tests.support.running.gateway import RunningGateway, running_gateway
 

@@ -28,14 +28,14 @@ from pyoco_server.records.wait_models import Actor, WaitRecord
 from pyoco_server.runs.lifecycle import cancel_request as cancel
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.lifecycle.withdrawal import Withdrawer
-from tests.integration.gateway.test_http_errors import assert_problem
-from tests.integration.gateway.test_outage import stored_run_ids
 from tests.integration.human.test_wait_retry import failed_run
 from tests.integration.submit.test_dlq import letter, put, seqs
 from tests.integration.submit.test_rerun import end
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_waits import decide
 from tests.support.broker.worker_records import a_record, put_record
+from tests.support.inspection import stored_run_ids
+from tests.support.problems import assert_problem
 from tests.support.running.bulk_operations import counts, ended_runs, ends, get, origins, start, without_lease
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.waiting_runs import waiting_run

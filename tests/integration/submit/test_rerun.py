@@ -11,10 +11,10 @@ from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import DeadLetter, Job, JournalEntry, RunStatus, TaskStatus
-from tests.integration.gateway.test_http_errors import assert_problem
-from tests.integration.gateway.test_outage import stored_run_ids
 from tests.integration.submit.test_submit import queued_job
 from tests.support.broker.journals import journalled_runs
+from tests.support.inspection import stored_run_ids
+from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
 from tests.support.waiting import eventually

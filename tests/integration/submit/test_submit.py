@@ -8,9 +8,9 @@ from pyoco_server.broker.jetstream.publishing import RevisionConflict
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.records.models import Job, decode_job
-from tests.integration.gateway.test_http_errors import assert_problem, no_run_exists
-from tests.integration.gateway.test_outage import stored_run_ids
 from tests.support.broker.journals import journalled_runs
+from tests.support.inspection import no_run_exists, stored_run_ids
+from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway
 from tests.support.waiting import eventually
 

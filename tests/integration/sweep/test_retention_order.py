@@ -21,11 +21,11 @@ from pyoco_server.records.wait_models import Actor, WaitEventKind
 from pyoco_server.runs.lifecycle.tenancy import ANYBODY
 from pyoco_server.runs.sweep.open_runs import OpenRuns
 from pyoco_server.runs.sweep.retention import Retention
-from tests.integration.gateway.test_http_errors import assert_problem
 from tests.integration.human.test_wait_retry import failed_run
 from tests.integration.submit.test_rerun import end, entry
 from tests.support.broker.connections import connected
 from tests.support.broker.stored_runs import ended, write
+from tests.support.problems import assert_problem
 from tests.support.running.gateway import RunningGateway, running_gateway
 from tests.support.running.waiting_runs import WaitingRun
 from tests.support.waiting import eventually

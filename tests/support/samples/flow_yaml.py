@@ -9,6 +9,13 @@ from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.runs.flow_yaml import check_flow_yaml
 from pyoco_server.runs.flow_yaml import yaml_tree as tree
 
+VALID_FLOW_YAML = """version: 1
+flow:
+  graph: load
+  defaults: {x: 1}
+tasks:
+  load: {callable: 'tests.flows.basics:load'}
+"""
 TASKS = """
 tasks:
   load: {callable: "etl.steps:load"}

@@ -1,0 +1,128 @@
+"""Web pages of other sites cannot use a gateway without API keys."""
+
+import socket
+
+import httpx
+import pytest
+
+from pyoco_server.http_api.middleware.origin_check import TrustedHosts
+from tests.support.offline_gateway import offline_gateway
+
+JSON = '{"flow_name": "noop"}'
+ATTACKER = "https://attacker.example"
+# A valid submit that was not rejected: there is no NATS.
+ACCEPTED = 503
+
+
+def rejection(response: httpx.Response, header: str, value: str) -> str:
+    """The message of a 403, which must name the header and its value."""
+    assert response.status_code == 403, response.text
+    body = response.json()
+    assert body["err_id"] == "ERR-PYOCO-0033"
+    (problem,) = body["errors"]
+    assert (problem["field"], problem["value"]) == (header, repr(value))
+    assert "PYOCO_HTTP_ALLOWED_HOSTS" in body["detail"]
+    message: str = problem["message"]
+    return message
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "application/json"]
+)
+async def test_a_page_of_another_site_submits_nothing(http: httpx.AsyncClient, content_type: str) -> None:
+    headers = {"Origin": ATTACKER, "Content-Type": content_type, "Sec-Fetch-Site": "cross-site"}
+    response = await http.post("/runs", content=JSON, headers=headers)
+    assert "another site" in rejection(response, "Origin", ATTACKER)
+
+
+@pytest.mark.parametrize("origin", ["null", "http://127.0.0.1:1", "http://localhost", "file://", "", "x"])
+async def test_another_port_and_a_page_without_a_site_are_other_sites(
+    http: httpx.AsyncClient, origin: str
+) -> None:
+    rejection(await http.post("/runs", content=JSON, headers={"Origin": origin}), "Origin", origin)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/runs/yaml"), ("POST", "/runs/x/cancel"), ("PATCH", "/workers/x"), ("DELETE", "/wheels/x")],
+)
+async def test_every_request_that_changes_something_is_checked(
+    http: httpx.AsyncClient, method: str, path: str
+) -> None:
+    rejection(await http.request(method, path, headers={"Origin": ATTACKER}), "Origin", ATTACKER)
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_sec_fetch_site_is_used_without_origin(http: httpx.AsyncClient, site: str) -> None:
+    response = await http.post("/runs", content=JSON, headers={"Sec-Fetch-Site": site})
+    rejection(response, "Sec-Fetch-Site", site)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://127.0.0.1:8000", "Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "none"},
+        # `curl -d '{...}'` calls its body a form, and says nothing of an origin.
+        {},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "text/plain"},
+    ],
+    ids=["dashboard", "typed address", "no header", "curl", "text"],
+)
+async def test_the_dashboard_and_programs_are_accepted(
+    http: httpx.AsyncClient, headers: dict[str, str]
+) -> None:
+    assert (await http.post("/runs", content=JSON, headers=headers)).status_code == ACCEPTED
+
+
+@pytest.mark.parametrize("path", ["/runs", "/workers", "/metrics", "/health", "/", "/openapi.json", "/none"])
+async def test_dns_rebinding_is_rejected(http: httpx.AsyncClient, path: str) -> None:
+    """For the browser, the attacker's page and this gateway are one site."""
+    response = await http.get(path, headers={"Host": "rebound.attacker.example:8000"})
+    assert "is not a name of this gateway" in rejection(response, "Host", "rebound.attacker.example:8000")
+
+
+async def test_dns_rebinding_cannot_change_anything(http: httpx.AsyncClient) -> None:
+    headers = {"Host": "rebound.example", "Origin": "http://rebound.example", "Sec-Fetch-Site": "same-origin"}
+    rejection(await http.post("/runs", content=JSON, headers=headers), "Host", "rebound.example")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000", "10.0.0.5", "dash.localhost", "localhost.",
+     socket.gethostname()],
+)  # fmt: skip
+async def test_addresses_and_the_machine_s_own_names_are_accepted(http: httpx.AsyncClient, host: str) -> None:
+    for _ in range(2):  # the second time from memory
+        assert (await http.get("/health", headers={"Host": host})).status_code == 200
+
+
+def test_lookalike_hosts_are_rejected() -> None:
+    trusted = TrustedHosts("gateway.example.com, *.inner.example")
+    for host in (
+        "127.0.0.1.attacker.example", "[::1].attacker.example", "localhost.attacker.example", "[localhost",
+        "gateway.example.com.attacker.example", "inner.example", "evilinner.example", "", ":8000",
+        "a@localhost/",
+    ):  # fmt: skip
+        assert not trusted.is_own(host), host
+    for host in ("gateway.example.com", "GATEWAY.example.com:443", "a.inner.example", "a.b.inner.example:80"):
+        assert trusted.is_own(host), host
+
+
+async def test_an_allowed_name_is_accepted_as_host_and_as_origin() -> None:
+    """A proxy calls us by another name than the browser calls the proxy."""
+    http = offline_gateway(http_allowed_hosts="pyoco.example.com")
+    for headers in (
+        {"Host": "pyoco.example.com", "Origin": "https://pyoco.example.com"},
+        {"Origin": "https://pyoco.example.com", "Sec-Fetch-Site": "same-origin"},
+    ):
+        assert (await http.post("/runs", content=JSON, headers=headers)).status_code == ACCEPTED
+    other = await http.get("/runs", headers={"Host": "other.example.com"})
+    rejection(other, "Host", "other.example.com")
+
+
+async def test_a_star_takes_every_host_but_no_other_site() -> None:
+    http = offline_gateway(http_allowed_hosts="*")
+    assert (await http.get("/health", headers={"Host": "any.example"})).status_code == 200
+    rejection(await http.post("/runs", content=JSON, headers={"Origin": ATTACKER}), "Origin", ATTACKER)
