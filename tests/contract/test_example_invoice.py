@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from pyoco_server.config import NatsBackendConfig
 from tests.support.places import EXAMPLES
 from tests.support.running.gateway import RunningGateway
 from tests.support.running.workers import serving_worker
@@ -14,10 +14,14 @@ EXAMPLE_FLOWS = EXAMPLES / "flows"
 FLOWS = ["invoice", "invoice_approval"]
 
 
-@pytest.fixture(autouse=True)
-async def _worker(config: NatsBackendConfig, gateway: RunningGateway) -> AsyncIterator[None]:
-    async with serving_worker(config, flows=EXAMPLE_FLOWS):
-        yield
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(shared_gateway: RunningGateway) -> AsyncIterator[RunningGateway]:
+    """With a worker that has the examples."""
+    async with serving_worker(shared_gateway.inside.config, flows=EXAMPLE_FLOWS):
+        yield shared_gateway
 
 
 async def asked(gateway: RunningGateway, flow: str) -> dict[str, Any]:

@@ -3,12 +3,21 @@
 No response may be a 500, have a status or a body that is not in the document, or accept invalid input.
 """
 
+import asyncio
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from tests.support.places import FLOWS
-from tests.support.programs import SERVER, WORKER, environment, running
+from pyoco_server.broker.stores.dead_letters import DeadLetters
+from pyoco_server.broker.stores.run_store import RunStore
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.records.models import DeadLetter, RunStatus
+from tests.support.broker.connections import connected
+from tests.support.broker.stored_runs import ended, write
+from tests.support.broker.worker_records import a_record, put_record
+from tests.support.programs import SERVER, environment, running
+from tests.support.running.waiting_runs import waiting_run
 from tests.support.waiting import LIMIT_SEC
 
 _CHECKS = (
@@ -25,13 +34,23 @@ _ENDLESS = ("/runs/watch", "/waits/watch")
 
 
 def test_every_response_conforms_to_the_document(nats_url: str, tmp_path: Path) -> None:
+    asyncio.run(_store_records(nats_url))
     settings = {"PYOCO_NATS_URL": nats_url, "PYOCO_LOG_LEVEL": "WARNING"}
-    with (
-        running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (_, gateway),
-        running(WORKER, "--flows", str(FLOWS), cwd=tmp_path, **settings),
-    ):
+    with running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (_, gateway):
         done = _fuzz(gateway["url"], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+async def _store_records(nats_url: str) -> None:
+    """What a worker leaves behind, so that the lists are not empty."""
+    now = time.time()
+    failed = ended(RunStatus.FAILED, at=now, error="ValueError: no rows", worker_id="worker")
+    letter = DeadLetter(timestamp=now, reason="execution_error", error=failed.error, run_id=failed.run_id)
+    async with connected(NatsBackendConfig(nats_url=nats_url, load_dotenv=False)) as connection:
+        await put_record(connection, a_record("worker", seen_at=now + LIMIT_SEC))
+        await write(RunStore(connection), failed)
+        await DeadLetters(connection).publish(letter, tag=failed.tag)
+        await waiting_run(connection)
 
 
 def _fuzz(url: str, cwd: Path) -> "subprocess.CompletedProcess[str]":

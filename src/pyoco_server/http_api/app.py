@@ -61,7 +61,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     )
     problems.install(app)
     # Each is outside of those before it: rejected requests are counted too.
-    app.add_middleware(SubmitFastPath, method="POST", path="/runs", endpoint=submit_run)
+    app.add_middleware(SubmitFastPath, handler=submit_run)
     if config.http_rate_limit:
         app.add_middleware(
             RateLimitMiddleware, per_sec=config.http_rate_limit, burst=config.http_rate_limit_burst

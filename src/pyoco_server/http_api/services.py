@@ -50,6 +50,20 @@ class Service(Protocol):
         ...
 
 
+class ServiceGroup:
+    """Starts its parts in their order, and closes them in reverse."""
+
+    parts: tuple[Service, ...]
+
+    async def start(self) -> None:
+        for part in self.parts:
+            await part.start()
+
+    async def close(self) -> None:
+        for part in reversed(self.parts):
+            await part.close()
+
+
 class Authentication:
     """API keys, and responses that do not reveal what other tenants have."""
 
@@ -67,7 +81,7 @@ class Authentication:
         self.not_found_delay.close()
 
 
-class Runs:
+class Runs(ServiceGroup):
     """Submitting a run, and reading one."""
 
     def __init__(self, connection: Connection, lists: RunLists) -> None:
@@ -76,15 +90,10 @@ class Runs:
         self.hints = RunWatches(connection)
         self.submitter = Submitter(connection)
         self.explainer = Explainer(connection, lists)
-
-    async def start(self) -> None:
-        await self.submitter.start()
-
-    async def close(self) -> None:
-        await self.submitter.close()
+        self.parts = (self.submitter,)
 
 
-class RunListing:
+class RunListing(ServiceGroup):
     """The read model of runs: lists, changes, and how long runs took, all from one feed."""
 
     def __init__(self, connection: Connection) -> None:
@@ -99,45 +108,28 @@ class RunListing:
         self.feed = BucketFeed(connection, reader, bucket=config.runs_kv_bucket, of="runs")
         self.changes.on_followed(self.feed.set_live)
         self.lists = RunLists(self.index, self.feed)
-
-    async def start(self) -> None:
-        await self.index.start()
-        await self.feed.start()
-
-    async def close(self) -> None:
-        await self.feed.close()
-        await self.index.close()
+        self.parts = (self.index, self.feed)
 
 
-class Bulk:
+class Bulk(ServiceGroup):
     """Operations on many runs or dead letters."""
 
     def __init__(self, connection: Connection, submitter: Submitter) -> None:
         self.runner = BulkRunner(connection, submitter)
         self.records = BulkRecords(connection)
         self.starter = BulkSubmitter(connection, self.records, submitter.withdrawer)
-
-    async def start(self) -> None:
-        await self.runner.start()
-
-    async def close(self) -> None:
-        await self.runner.close()
+        self.parts = (self.runner,)
 
 
-class Wheels:
+class Wheels(ServiceGroup):
     def __init__(self, connection: Connection) -> None:
         self.registry = WheelRegistry(connection)
         self.history = WheelHistory(connection)
         self.uploads = asyncio.Semaphore(_MOST_UPLOADS)
-
-    async def start(self) -> None:
-        await self.registry.start()
-
-    async def close(self) -> None:
-        await self.registry.close()
+        self.parts = (self.registry,)
 
 
-class Waits:
+class Waits(ServiceGroup):
     """Waits for people: their records, lists and inbox, their answers, and their expiry."""
 
     def __init__(self, connection: Connection, open_runs: OpenRuns) -> None:
@@ -153,17 +145,11 @@ class Waits:
         self.answers = AnswerHandler(connection)
         self.maintenance = WaitMaintenance(connection, self.index, open_runs)
         reader.on_changes(self.maintenance.wake)
-
-    async def start(self) -> None:
-        await self.index.start()
-        await self.feed.start()
-        await self.maintenance.start()
+        self.parts = (self.index, self.feed, self.maintenance)
 
     async def close(self) -> None:
         await self.answers.close()
-        await self.maintenance.close()
-        await self.feed.close()
-        await self.index.close()
+        await super().close()
 
 
 class SharedCursors:

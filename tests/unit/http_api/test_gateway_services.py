@@ -26,7 +26,7 @@ class RecordingService:
 
 def gateway_with(tmp_path: Path, calls: list[str], *names: str) -> Gateway:
     gateway = Gateway(NatsBackendConfig(load_dotenv=False, index_dir=str(tmp_path)))
-    gateway._services = [RecordingService(gateway, name, calls) for name in names]
+    gateway._start_order = [RecordingService(gateway, name, calls) for name in names]
     return gateway
 
 

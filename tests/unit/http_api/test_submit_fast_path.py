@@ -13,14 +13,14 @@ from starlette.types import Message
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.http_api.middleware.submit_fast_path import SubmitFastPath
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 async def around(scope: Any, receive: Any, send: Any) -> None:
     await Response(b"the long way")(scope, receive, send)
 
 
-async def answer_of(endpoint: Endpoint, *, method: str = "POST", path: str = "/runs") -> tuple[int, bytes]:
+async def answer_of(handler: Handler, *, method: str = "POST", path: str = "/runs") -> tuple[int, bytes]:
     scope = {
         "type": "http",
         "method": method,
@@ -36,7 +36,7 @@ async def answer_of(endpoint: Endpoint, *, method: str = "POST", path: str = "/r
     async def send(message: Message) -> None:
         sent.append(message)
 
-    short = SubmitFastPath(around, method="POST", path="/runs", endpoint=endpoint)
+    short = SubmitFastPath(around, handler=handler)
     await short(scope, receive, send)
     return sent[0]["status"], sent[1]["body"]
 

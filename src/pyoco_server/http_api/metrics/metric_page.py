@@ -4,15 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-)
-from prometheus_client.core import (
-    Metric as Family,
-)
+from prometheus_client import CollectorRegistry, core, generate_latest
 from prometheus_client.registry import Collector
 
 from pyoco_server.http_api.metrics.metric_table import METRIC, METRICS, Kind, Metric
@@ -51,15 +43,15 @@ class MetricPage(Collector):
 
     def put(self, name: str, value: float, *labels: str) -> None:
         family = self._families[name]
-        assert isinstance(family, GaugeMetricFamily | CounterMetricFamily)
+        assert isinstance(family, core.GaugeMetricFamily | core.CounterMetricFamily)
         family.add_metric(labels, value)
 
     def put_distribution(self, name: str, values: Distribution, *labels: str) -> None:
         family = self._families[name]
-        assert isinstance(family, HistogramMetricFamily)
+        assert isinstance(family, core.HistogramMetricFamily)
         family.add_metric(labels, values.buckets(), values.total)
 
-    def collect(self) -> Iterator[Family]:
+    def collect(self) -> Iterator[core.Metric]:
         yield from self._families.values()
 
     def text(self) -> bytes:
@@ -68,11 +60,11 @@ class MetricPage(Collector):
         return generate_latest(registry)
 
 
-def _family(metric: Metric) -> Family:
+def _family(metric: Metric) -> core.Metric:
     match metric.kind:
         case Kind.GAUGE:
-            return GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+            return core.GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
         case Kind.COUNTER:
-            return CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+            return core.CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
         case Kind.HISTOGRAM:
-            return HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+            return core.HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)

@@ -41,6 +41,10 @@ def _counter(name: str, unit: str, help_: str, *labels: str, of: Of = Of.GATEWAY
     return Metric(name, Kind.COUNTER, of, unit, help_, labels)
 
 
+def _histogram(name: str, help_: str, label: str, bounds: tuple[float, ...], *, of: Of) -> Metric:
+    return Metric(name, Kind.HISTOGRAM, of, "seconds", help_, (label,), bounds)
+
+
 # Each bound is a line per flow in every scrape.
 _RUN_BOUNDS: Final = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600)
 _REQUEST_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
@@ -61,23 +65,19 @@ METRICS: Final = (
         "Redeliveries of the runs that ended while this gateway was running.",
         of=Of.SYSTEM,
     ),
-    Metric(
+    _histogram(
         "pyoco_run_schedule_to_start_seconds",
-        Kind.HISTOGRAM,
-        Of.SYSTEM,
-        "seconds",
         "From the submission of a run to its first start.",
-        ("flow",),
+        "flow",
         _RUN_BOUNDS,
+        of=Of.SYSTEM,
     ),
-    Metric(
+    _histogram(
         "pyoco_run_duration_seconds",
-        Kind.HISTOGRAM,
-        Of.SYSTEM,
-        "seconds",
         "From the first start of a run to its end.",
-        ("flow",),
+        "flow",
         _RUN_BOUNDS,
+        of=Of.SYSTEM,
     ),
     _gauge("pyoco_queue_waiting_jobs", "jobs", "Jobs that are not delivered yet.", "tag"),
     _gauge("pyoco_queue_in_work_jobs", "jobs", "Jobs that are delivered and not acknowledged.", "tag"),
@@ -100,11 +100,7 @@ METRICS: Final = (
         of=Of.SYSTEM,
     ),
     _counter(
-        "pyoco_notifications_total",
-        "tries",
-        "Attempts to deliver a notification, by outcome.",
-        "outcome",
-        of=Of.GATEWAY,
+        "pyoco_notifications_total", "tries", "Attempts to deliver a notification, by outcome.", "outcome"
     ),
     _gauge("pyoco_dlq_messages_total", "messages", "Stored dead letters."),
     _gauge("pyoco_dlq_bytes", "bytes", "Size of the stored dead letters."),
@@ -126,14 +122,12 @@ METRICS: Final = (
     ),
     _gauge("pyoco_watchers", "clients", "Clients that watch a run, a list or the inbox.", of=Of.GATEWAY),
     _counter("pyoco_http_requests_total", "requests", "HTTP responses.", "method", "route", "status"),
-    Metric(
+    _histogram(
         "pyoco_http_request_seconds",
-        Kind.HISTOGRAM,
-        Of.GATEWAY,
-        "seconds",
         "From a request to the first byte of its response.",
-        ("route",),
+        "route",
         _REQUEST_BOUNDS,
+        of=Of.GATEWAY,
     ),
     _gauge(
         "pyoco_build_info",

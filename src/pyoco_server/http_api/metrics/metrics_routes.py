@@ -17,7 +17,6 @@ from pyoco_server.api.endpoints import METRICS
 from pyoco_server.broker.client.connection import Connection
 from pyoco_server.broker.jetstream.stream_reads import stream_state
 from pyoco_server.broker.queue.queue_depths import QueueDepths
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.metrics.metric_page import MEDIA_TYPE, MetricPage
@@ -54,7 +53,7 @@ async def _add_all(gateway: Gateway, page: MetricPage) -> None:
     began = time.perf_counter()
     workers = await gateway.workers.all()
     await _add_queue(gateway.connection, page)
-    _add_workers(gateway.config, page, workers)
+    _add_workers(gateway, page, workers)
     await _add_dead_letters(gateway.connection, page)
     page.put("pyoco_nats_read_seconds", time.perf_counter() - began)
     await _add_runs(gateway.listing, page)
@@ -69,7 +68,7 @@ async def _add_tenant(gateway: Gateway, page: MetricPage, tenant: str) -> None:
     own = await _add_runs(gateway.listing, page, tenant)
     # Not the tags of other tenants; those of workers are public.
     await _add_queue(gateway.connection, page, own | {tag for worker in workers for tag in worker.tags})
-    _add_workers(gateway.config, page, workers)
+    _add_workers(gateway, page, workers)
     await _add_waits(gateway.waits, page, tenant)
     gateway.listing.timings.report_to(page, tenant)
 
@@ -113,9 +112,8 @@ async def _add_queue(connection: Connection, page: MetricPage, among: set[str] |
         page.put("pyoco_queue_oldest_waiting_seconds", depth.oldest_sec, depth.tag)
 
 
-def _add_workers(config: NatsBackendConfig, page: MetricPage, workers: list[WorkerRecord]) -> None:
-    timeout_sec = config.worker_disconnect_timeout_sec
-    seen = [(record.observed_state(disconnect_timeout_sec=timeout_sec), record) for record in workers]
+def _add_workers(gateway: Gateway, page: MetricPage, workers: list[WorkerRecord]) -> None:
+    seen = [(gateway.state_of(record), record) for record in workers]
     states = Counter(state for state, _ in seen)
     alive = [record for state, record in seen if state.alive]
     for state in WorkerState:

@@ -10,10 +10,13 @@ from starlette.requests import ClientDisconnect, Request
 
 from pyoco_server.errors import FieldProblem, InvalidRequest, shortened
 from pyoco_server.records.models import FLOW_NAME_EXPECTED, RUN_TIMEOUT_EXPECTED, TAG_EXPECTED, RerunMode
+from pyoco_server.runs.flow_yaml.nesting import check_nesting
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _SMALL_BODY_BYTES = 16 * 1024
+# Far more than people write, far less than the limit of any JSON library.
+MAX_NESTING = 100
 
 # How much of an oversized body is read and discarded, so that its sender can read the response.
 _DISCARD_BYTES = 64 * 1024 * 1024
@@ -55,10 +58,27 @@ async def limited_body(request: Request, max_bytes: int, *, field: str, cure: st
 async def optional_record(request: Request, kind: type[T], *, field: str, cure: str) -> T:
     """The record of a small JSON body; an empty body is a record with its defaults."""
     body = await limited_body(request, _SMALL_BODY_BYTES, field=field, cure=cure)
+    return json_record(body, kind) if body else kind()
+
+
+def json_record(body: bytes, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(body, type=kind) if body else kind()
+        return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid_body(error, body) from None
+
+
+def form_record(fields: dict[str, str], kind: type[T]) -> T:
+    """The record of the text fields of a form."""
+    try:
+        return msgspec.convert(fields, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid_fields(error, fields) from None
+
+
+def check_depth(field: str, value: Any) -> None:
+    if not check_nesting(value, MAX_NESTING):
+        raise InvalidRequest(problems=[FieldProblem(field, f"nested more than {MAX_NESTING} deep")])
 
 
 async def discard(stream: AsyncIterator[bytes]) -> bool:

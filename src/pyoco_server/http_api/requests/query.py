@@ -1,11 +1,10 @@
 """Query strings, parsed strictly: unknown, repeated and invalid parameters are errors."""
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from pyoco_server.api.run_types import RunFilterQuery
@@ -20,8 +19,6 @@ from pyoco_server.runs.lifecycle.tenancy import Caller
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
-FILTERS = RunFilterQuery.__struct_fields__
-
 _TEXT_MAX = 200
 _REPEATABLE = {"status", "include", "state"}
 _YES_NO = {"true": True, "1": True, "false": False, "0": False}
@@ -33,21 +30,19 @@ class InvalidValue(Exception):
 
 def run_filter_of(request: Request) -> RunFilter:
     """A query of filters only; InvalidListQuery names every invalid parameter."""
-    reader = QueryReader(request.query_params)
-    reader.reject_unknown(FILTERS)
+    reader = QueryReader(request, RunFilterQuery)
     selected = filter_in(reader, caller_of(request))
     reader.check()
     return selected
 
 
 class QueryReader:
-    """Parses parameters and collects their errors."""
+    """Parses the parameters of a record, whose fields are their names, and collects their errors."""
 
-    def __init__(self, query: QueryParams) -> None:
-        self._query = query
+    def __init__(self, request: Request, record: type[msgspec.Struct]) -> None:
+        self._query = request.query_params
         self._problems: list[FieldProblem] = []
-
-    def reject_unknown(self, known: Collection[str]) -> None:
+        known = record.__struct_fields__
         for name in dict.fromkeys(self._query.keys()):
             values = self._query.getlist(name)
             if name not in known:

@@ -15,21 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from pyoco_server.errors import (
-    ApiKeyInvalid,
-    ApiKeyMissing,
-    FieldProblem,
-    IndexNotReady,
-    InvalidListQuery,
-    InvalidRequest,
-    NatsUnavailable,
-    OriginRefused,
-    PyocoError,
-    RateLimited,
-    RunNotFound,
-    ScopeMissing,
-    shortened,
-)
+from pyoco_server import errors
 from pyoco_server.errors.error_table import ErrorSpec, Lang
 from pyoco_server.http_api.middleware import security_headers
 from pyoco_server.http_api.middleware.constant_time_404 import NotFoundDelay
@@ -40,12 +26,14 @@ log = logging.getLogger(__name__)
 PROBLEM_TYPE = "application/problem+json"
 _RETRY_AFTER_SEC = "1"
 
-_PHRASES_JA: dict[int, str] = {
-    HTTPStatus.NOT_FOUND: "見つかりません",
-    HTTPStatus.METHOD_NOT_ALLOWED: "このメソッドは使えません",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "ゲートウェイの内部エラーです",
+# `title` and `detail` of a 404 for an unknown path, a 405 and a 500. A 404 for a run, a wait, a worker and so
+# on has the texts of its error: errors/error_table.py.
+_TITLES_JA: Final[dict[int, str]] = {
+    404: "見つかりません",
+    405: "このメソッドは使えません",
+    500: "ゲートウェイの内部エラーです",
 }
-_HINTS: dict[tuple[int, str], str] = {
+_DETAILS: Final[dict[tuple[int, str], str]] = {
     (404, "en"): "there is no such path; /openapi.json lists the available ones",
     (404, "ja"): "このパスは存在しません。使えるパスは /openapi.json で確認してください",
     (405, "en"): "this path does not support this method; see /openapi.json",
@@ -56,17 +44,17 @@ _HINTS: dict[tuple[int, str], str] = {
 
 _WAIT_PATHS: Final = re.compile(r"/(resume|waits(/.*)?|runs/[^/]+/retry)")
 # On the paths of waits every error has a code; these have none of their own.
-_WAIT_ERROR_CODES: Final[dict[type[PyocoError], str]] = {
-    RunNotFound: "not_found",
-    InvalidRequest: "invalid_request",
-    InvalidListQuery: "invalid_request",
-    NatsUnavailable: "unavailable",
-    IndexNotReady: "unavailable",
-    ApiKeyMissing: "unauthorized",
-    ApiKeyInvalid: "forbidden",
-    ScopeMissing: "forbidden",
-    OriginRefused: "forbidden",
-    RateLimited: "rate_limited",
+_WAIT_ERROR_CODES: Final[dict[type[errors.PyocoError], str]] = {
+    errors.RunNotFound: "not_found",
+    errors.InvalidRequest: "invalid_request",
+    errors.InvalidListQuery: "invalid_request",
+    errors.NatsUnavailable: "unavailable",
+    errors.IndexNotReady: "unavailable",
+    errors.ApiKeyMissing: "unauthorized",
+    errors.ApiKeyInvalid: "forbidden",
+    errors.ScopeMissing: "forbidden",
+    errors.OriginRefused: "forbidden",
+    errors.RateLimited: "rate_limited",
 }
 
 
@@ -98,7 +86,7 @@ class Problem(Struct, kw_only=True):
 
 
 def install(app: FastAPI) -> None:
-    app.add_exception_handler(PyocoError, _on_pyoco_error)
+    app.add_exception_handler(errors.PyocoError, _on_pyoco_error)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(ClientDisconnect, _on_client_disconnect)
@@ -106,14 +94,14 @@ def install(app: FastAPI) -> None:
 
 
 async def _on_pyoco_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, PyocoError)
+    assert isinstance(error, errors.PyocoError)
     answer = problem_response(request, error)
     not_found_delay: NotFoundDelay = request.app.state.gateway.authentication.not_found_delay
     await not_found_delay.wait(request, error)
     return answer
 
 
-def problem_response(request: Request, error: PyocoError) -> Response:
+def problem_response(request: Request, error: errors.PyocoError) -> Response:
     """Also for middleware that rejects a request before it reaches the app."""
     spec = error.error
     status = spec.status or HTTPStatus.INTERNAL_SERVER_ERROR
@@ -138,7 +126,7 @@ def problem_response(request: Request, error: PyocoError) -> Response:
 async def _on_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     problems = [_from_pydantic(item) for item in error.errors()]
-    return await _on_pyoco_error(request, InvalidRequest(problems=problems))
+    return await _on_pyoco_error(request, errors.InvalidRequest(problems=problems))
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -181,12 +169,12 @@ def _framework_response(request: Request, status: int, detail: str = "", headers
     language = preferred_language(request.headers.get("accept-language"))
     phrase = HTTPStatus(status).phrase
     path = request.scope["path"]
-    title = _PHRASES_JA.get(status, phrase) if language == "ja" else phrase
+    title = _TITLES_JA.get(status, phrase) if language == "ja" else phrase
     problem = Problem(
         type="about:blank",
         title=title,
         status=status,
-        detail=f"{request.method} {path}: {detail or _HINTS.get((status, language), title)}",
+        detail=f"{request.method} {path}: {detail or _DETAILS.get((status, language), title)}",
         instance=path,
     )
     return _response(problem, language, headers)
@@ -206,7 +194,7 @@ def _sentences(what: str, cure: str) -> str:
     return f"{what}. {cure}" if what[-1:].isascii() else f"{what}。{cure}"
 
 
-def _field_errors(problems: Sequence[FieldProblem]) -> list[FieldError]:
+def _field_errors(problems: Sequence[errors.FieldProblem]) -> list[FieldError]:
     return [
         FieldError(
             field=problem.field,
@@ -219,21 +207,21 @@ def _field_errors(problems: Sequence[FieldProblem]) -> list[FieldError]:
     ]
 
 
-def _from_pydantic(item: dict[str, Any]) -> FieldProblem:
+def _from_pydantic(item: dict[str, Any]) -> errors.FieldProblem:
     # The first element of `loc` is where the value came from: "query", "path", ...
     _, first, *rest = item["loc"]
     path = str(first) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest)
-    value = None if "input" not in item else shortened(item["input"])
-    return FieldProblem(path, item["msg"], value=value)
+    value = None if "input" not in item else errors.shortened(item["input"])
+    return errors.FieldProblem(path, item["msg"], value=value)
 
 
-def _log_error(request: Request, error: PyocoError, spec: ErrorSpec, status: int) -> None:
+def _log_error(request: Request, error: errors.PyocoError, spec: ErrorSpec, status: int) -> None:
     """Without the values of the request: params may be secret."""
     fields = ", ".join(problem.field for problem in error.problems)
     context: dict[str, object] = {"exc_type": type(error).__name__, "reason": fields or None}
     if run_id := request.path_params.get("run_id"):
         context["run_id"] = run_id
-    if isinstance(error, NatsUnavailable):
+    if isinstance(error, errors.NatsUnavailable):
         context["exc_message"] = error.detail
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         context["exc_traceback"] = "".join(traceback.format_tb(error.__traceback__))
@@ -255,7 +243,7 @@ def _log_level(status: int) -> int:
     return logging.WARNING if status > HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
 
 
-def _wait_error_code(path: str, error: PyocoError) -> str | None:
+def _wait_error_code(path: str, error: errors.PyocoError) -> str | None:
     if error.word is not None or _WAIT_PATHS.fullmatch(path) is None:
         return error.word
     return next((code for kind, code in _WAIT_ERROR_CODES.items() if isinstance(error, kind)), None)

@@ -5,23 +5,8 @@ from typing import TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pyoco_server.api.endpoints import (
-    BULK_CANCEL,
-    BULK_RERUN,
-    DELETE_LETTERS,
-    GET_BULK,
-    LIST_BULK,
-    REPLAY_LETTERS,
-    STOP_BULK,
-)
-from pyoco_server.api.operation_types import (
-    BulkAnswer,
-    BulkCancelRequest,
-    BulkList,
-    BulkReplayRequest,
-    BulkRequest,
-    BulkRerunRequest,
-)
+from pyoco_server.api import endpoints
+from pyoco_server.api import operation_types as ops
 from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
@@ -33,70 +18,64 @@ from pyoco_server.http_api.routes.dlq_routes import check_mode, letter_filter_of
 from pyoco_server.http_api.routing import handles
 from pyoco_server.records.operation_models import BulkAction
 from pyoco_server.runs.bulk import bulk_operations as bulk
-from pyoco_server.runs.bulk.bulk_operations import (
-    BulkSpec,
-    MatchingLetters,
-    MatchingRuns,
-    Selection,
-)
 
-T = TypeVar("T", bound="BulkRequest")
+T = TypeVar("T", bound=ops.BulkRequest)
 
 _MAX_LISTED = 100
 
 
-@handles(BULK_CANCEL)
+@handles(endpoints.BULK_CANCEL)
 async def cancel_matching(request: Request) -> Response:
-    selection = MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
-    body = await _body(request, BulkCancelRequest)
-    spec = BulkSpec(action=BulkAction.CANCEL, query=_query(request), reason=body.reason)
+    selection = bulk.MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
+    body = await _body(request, ops.BulkCancelRequest)
+    spec = bulk.BulkSpec(action=BulkAction.CANCEL, query=_query(request), reason=body.reason)
     return await _respond(request, body, spec, selection)
 
 
-@handles(BULK_RERUN)
+@handles(endpoints.BULK_RERUN)
 async def rerun_matching(request: Request) -> Response:
-    selection = MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
-    body = await _body(request, BulkRerunRequest)
+    selection = bulk.MatchingRuns(gateway_of(request).listing.lists, run_filter_of(request))
+    body = await _body(request, ops.BulkRerunRequest)
     check_mode(body.mode)
-    spec = BulkSpec(action=BulkAction.RERUN, query=_query(request), mode=body.mode)
+    spec = bulk.BulkSpec(action=BulkAction.RERUN, query=_query(request), mode=body.mode)
     return await _respond(request, body, spec, selection)
 
 
-@handles(REPLAY_LETTERS)
+@handles(endpoints.REPLAY_LETTERS)
 async def replay_matching(request: Request) -> Response:
-    selection = MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
-    body = await _body(request, BulkReplayRequest)
+    selection = bulk.MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
+    body = await _body(request, ops.BulkReplayRequest)
     check_mode(body.mode)
-    spec = BulkSpec(
+    spec = bulk.BulkSpec(
         action=BulkAction.REPLAY_LETTERS, query=_query(request), mode=body.mode, delete=body.delete
     )
     return await _respond(request, body, spec, selection)
 
 
-@handles(DELETE_LETTERS)
+@handles(endpoints.DELETE_LETTERS)
 async def delete_matching(request: Request) -> Response:
-    selection = MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
-    body = await _body(request, BulkRequest)
-    spec = BulkSpec(action=BulkAction.DELETE_LETTERS, query=_query(request))
+    selection = bulk.MatchingLetters(gateway_of(request).dead_letters, letter_filter_of(request))
+    body = await _body(request, ops.BulkRequest)
+    spec = bulk.BulkSpec(action=BulkAction.DELETE_LETTERS, query=_query(request))
     return await _respond(request, body, spec, selection)
 
 
-@handles(LIST_BULK)
+@handles(endpoints.LIST_BULK)
 async def list_bulk(request: Request) -> Response:
     records, _ = await gateway_of(request).bulk.records.written_since(0)
     caller = caller_of(request)
     seen = (record for record in records if caller.sees(record.tenant_id))
     newest = sorted(seen, key=lambda record: -record.created_at)[:_MAX_LISTED]
-    return json_response(BulkList(items=newest))
+    return json_response(ops.BulkList(items=newest))
 
 
-@handles(GET_BULK)
+@handles(endpoints.GET_BULK)
 async def get_bulk(request: Request, bulk_id: str) -> Response:
     found = await bulk.find(gateway_of(request).bulk.records, bulk_id, caller_of(request))
     return json_response(found.record)
 
 
-@handles(STOP_BULK)
+@handles(endpoints.STOP_BULK)
 async def stop_bulk(request: Request, bulk_id: str) -> Response:
     return json_response(await bulk.stop(gateway_of(request).bulk.records, bulk_id, caller_of(request)))
 
@@ -105,14 +84,16 @@ async def _body(request: Request, kind: type[T]) -> T:
     return await optional_record(request, kind, field="token", cure="it takes a few short fields")
 
 
-async def _respond(request: Request, body: BulkRequest, spec: BulkSpec, selection: Selection) -> Response:
+async def _respond(
+    request: Request, body: ops.BulkRequest, spec: bulk.BulkSpec, selection: bulk.Selection
+) -> Response:
     expected = _expected_count(body, spec)
     # Checked for a dry run too, which does not use it.
     key = idempotency_key(request)
     if expected is None:
         counted = await bulk.count(selection)
         return json_response(
-            BulkAnswer(
+            ops.BulkAnswer(
                 action=spec.action,
                 dry_run=True,
                 matched=counted.matched,
@@ -126,7 +107,7 @@ async def _respond(request: Request, body: BulkRequest, spec: BulkSpec, selectio
     submitted = await gateway.bulk.starter.submit(selection, spec, caller, expected=expected, request=keyed)
     record = submitted.record
     gateway.bulk.runner.work_on(record.bulk_id)
-    response = BulkAnswer(
+    response = ops.BulkAnswer(
         action=spec.action,
         dry_run=False,
         matched=record.matched,
@@ -136,7 +117,7 @@ async def _respond(request: Request, body: BulkRequest, spec: BulkSpec, selectio
     return json_response(response, REPLAYED if submitted.replayed else None)
 
 
-def _expected_count(body: BulkRequest, spec: BulkSpec) -> int | None:
+def _expected_count(body: ops.BulkRequest, spec: bulk.BulkSpec) -> int | None:
     """How many may match; None for a dry run."""
     if sum((body.dry_run, body.expected_count is not None, body.token is not None)) != 1:
         message = 'expected one of "dry_run": true (only counts), "expected_count" and "token" (of a dry run)'

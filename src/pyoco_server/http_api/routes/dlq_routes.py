@@ -4,16 +4,8 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api import operation_types as ops
 from pyoco_server.api.endpoints import DELETE_LETTER, GET_LETTER, LIST_LETTERS, REPLAY_LETTER
-from pyoco_server.api.operation_types import (
-    LetterDeleted,
-    LetterPageQuery,
-    LetterQuery,
-    LettersView,
-    LetterView,
-    ReplayAccepted,
-    ReplayRequest,
-)
 from pyoco_server.broker.stores.dead_letters import StoredLetter
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import FieldProblem, InvalidListQuery, InvalidRequest
@@ -54,7 +46,7 @@ _EXPECTED_OF_PAGE = {
 
 @handles(LIST_LETTERS)
 async def list_letters(request: Request) -> Response:
-    query = query_record(request, LetterPageQuery, _EXPECTED_OF_PAGE, InvalidListQuery)
+    query = query_record(request, ops.LetterPageQuery, _EXPECTED_OF_PAGE, InvalidListQuery)
     page = await letter_page(
         gateway_of(request).dead_letters,
         _filter(query, caller_of(request)),
@@ -62,7 +54,7 @@ async def list_letters(request: Request) -> Response:
         limit=query.limit,
     )
     cursor = None if page.before is None else str(page.before)
-    return json_response(LettersView(items=[_view(each) for each in page.letters], next_cursor=cursor))
+    return json_response(ops.LettersView(items=[_view(each) for each in page.letters], next_cursor=cursor))
 
 
 @handles(GET_LETTER)
@@ -74,14 +66,14 @@ async def get_letter(request: Request, seq: str) -> Response:
 async def delete_letter(request: Request, seq: str) -> Response:
     stored = await _find(request, seq)
     await gateway_of(request).dead_letters.remove(stored.seq)
-    return json_response(LetterDeleted(seq=stored.seq))
+    return json_response(ops.LetterDeleted(seq=stored.seq))
 
 
 @handles(REPLAY_LETTER)
 async def replay_letter(request: Request, seq: str) -> Response:
     gateway = gateway_of(request)
     cure = "a replay takes a mode, and whether to delete the letter"
-    body = await optional_record(request, ReplayRequest, field="mode", cure=cure)
+    body = await optional_record(request, ops.ReplayRequest, field="mode", cure=cure)
     check_mode(body.mode)
     caller = caller_of(request)
     keyed = keyed_by_header(request, caller, "dlq-replay", seq, body.mode, body.delete)
@@ -98,21 +90,21 @@ async def replay_letter(request: Request, seq: str) -> Response:
 
 
 async def _accepted(
-    gateway: Gateway, body: ReplayRequest, seq: int, run_id: str, origin_run_id: str, *, replayed: bool
+    gateway: Gateway, body: ops.ReplayRequest, seq: int, run_id: str, origin_run_id: str, *, replayed: bool
 ) -> Response:
     """The new run is accepted, whether or not the letter can be removed."""
     deleted = body.delete and await remove_letter_of(gateway.dead_letters, seq, origin_run_id)
-    accepted = ReplayAccepted(run_id=run_id, origin_run_id=origin_run_id, seq=seq, deleted=deleted)
+    accepted = ops.ReplayAccepted(run_id=run_id, origin_run_id=origin_run_id, seq=seq, deleted=deleted)
     return json_response(accepted, REPLAYED if replayed else None)
 
 
 def letter_filter_of(request: Request) -> LetterFilter:
     """The filters of a query that has nothing else; InvalidListQuery names what is wrong."""
-    query = query_record(request, LetterQuery, _EXPECTED, InvalidListQuery)
+    query = query_record(request, ops.LetterQuery, _EXPECTED, InvalidListQuery)
     return _filter(query, caller_of(request))
 
 
-def _filter(query: LetterQuery, caller: Caller) -> LetterFilter:
+def _filter(query: ops.LetterQuery, caller: Caller) -> LetterFilter:
     """What the query selects, of what the caller may see."""
     reasons = frozenset() if query.reason is None else frozenset(map(str.strip, query.reason.split(",")))
     return LetterFilter(
@@ -139,6 +131,6 @@ async def _find(request: Request, seq: str) -> StoredLetter:
     return await find_letter(gateway_of(request).dead_letters, seq, caller_of(request))
 
 
-def _view(stored: StoredLetter) -> LetterView:
+def _view(stored: StoredLetter) -> ops.LetterView:
     letter = stored.letter
-    return LetterView(seq=stored.seq, replayable=letter.run_id is not None, **structs.asdict(letter))
+    return ops.LetterView(seq=stored.seq, replayable=letter.run_id is not None, **structs.asdict(letter))

@@ -8,16 +8,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api import operation_types as ops
 from pyoco_server.api.endpoints import OVERVIEW
-from pyoco_server.api.operation_types import (
-    EndedRuns,
-    FailingFlow,
-    Overview,
-    OverviewQuery,
-    QueueView,
-    Window,
-    WorkerCounts,
-)
 from pyoco_server.broker.queue.queue_depths import QueueDepth, QueueDepths
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
@@ -39,9 +31,8 @@ MOST_FLOWS: Final = 10
 @handles(OVERVIEW)
 async def get_overview(request: Request) -> Response:
     gateway = gateway_of(request)
-    reader = QueryReader(request.query_params)
-    reader.reject_unknown(OverviewQuery.__struct_fields__)
-    window = reader.one("window", choice(*WINDOWS), str(OverviewQuery().window))
+    reader = QueryReader(request, ops.OverviewQuery)
+    window = reader.one("window", choice(*WINDOWS), str(ops.OverviewQuery().window))
     reader.check()
     tenant = caller_of(request).confined_to
 
@@ -52,7 +43,7 @@ async def get_overview(request: Request) -> Response:
     return Response(body, media_type="application/json")
 
 
-async def _read(gateway: Gateway, tenant: str | None, window: str) -> Overview:
+async def _read(gateway: Gateway, tenant: str | None, window: str) -> ops.Overview:
     now = time.time()
     span = Span.until(now, *WINDOWS[window])
     activity = await gateway.listing.lists.activity(tenant, span, flows=MOST_FLOWS)
@@ -61,15 +52,15 @@ async def _read(gateway: Gateway, tenant: str | None, window: str) -> Overview:
     served = {tag for worker in workers for tag in worker.tags}
     among = None if tenant is None else activity.tags | served
     depths = await QueueDepths(gateway.connection).read(MOST_QUEUES, among)
-    living = [record for record in workers if _state(gateway, record).alive]
-    return Overview(
+    living = [record for record in workers if gateway.state_of(record).alive]
+    return ops.Overview(
         at=now,
-        window=msgspec.convert(window, Window),
+        window=msgspec.convert(window, ops.Window),
         since=span.after,
         stretch_sec=span.bucket_sec,
         statuses={status: activity.statuses[status] for status in RunStatus},
         ended=[
-            EndedRuns(at=start, **_by_status(counts))
+            ops.EndedRuns(at=start, **_by_status(counts))
             for start, counts in zip(span.starts, activity.ended, strict=True)
         ],
         failing=[_failing(flow) for flow in activity.failing],
@@ -83,9 +74,9 @@ def _by_status(counts: Counter[str]) -> dict[str, int]:
     return {status.lower(): counts[status] for status in statuses}
 
 
-def _failing(flow: FlowActivity) -> FailingFlow:
+def _failing(flow: FlowActivity) -> ops.FailingFlow:
     assert flow.last_failed is not None, "it has failed"
-    return FailingFlow(
+    return ops.FailingFlow(
         flow_name=flow.flow_name,
         **_by_status(flow.ended),
         last_run_id=flow.last_failed.run_id,
@@ -94,10 +85,10 @@ def _failing(flow: FlowActivity) -> FailingFlow:
     )
 
 
-def _queue(depth: QueueDepth, living: list[WorkerRecord]) -> QueueView:
+def _queue(depth: QueueDepth, living: list[WorkerRecord]) -> ops.QueueView:
     serving = [record for record in living if depth.tag in record.tags]
     held = sum(record.paused or record.draining for record in serving)
-    return QueueView(
+    return ops.QueueView(
         tag=depth.tag,
         waiting=depth.waiting,
         in_work=depth.in_work,
@@ -107,9 +98,11 @@ def _queue(depth: QueueDepth, living: list[WorkerRecord]) -> QueueView:
     )
 
 
-def _worker_counts(gateway: Gateway, workers: list[WorkerRecord], living: list[WorkerRecord]) -> WorkerCounts:
-    silent = [record for record in workers if _state(gateway, record) is WorkerState.DISCONNECTED]
-    return WorkerCounts(
+def _worker_counts(
+    gateway: Gateway, workers: list[WorkerRecord], living: list[WorkerRecord]
+) -> ops.WorkerCounts:
+    silent = [record for record in workers if gateway.state_of(record) is WorkerState.DISCONNECTED]
+    return ops.WorkerCounts(
         alive=len(living),
         paused=sum(record.paused for record in living),
         draining=sum(record.draining for record in living),
@@ -117,7 +110,3 @@ def _worker_counts(gateway: Gateway, workers: list[WorkerRecord], living: list[W
         slots=sum(record.slots for record in living),
         slots_busy=sum(record.slots_busy for record in living),
     )
-
-
-def _state(gateway: Gateway, record: WorkerRecord) -> WorkerState:
-    return record.observed_state(disconnect_timeout_sec=gateway.config.worker_disconnect_timeout_sec)

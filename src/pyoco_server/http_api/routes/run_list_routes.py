@@ -10,14 +10,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api import run_types
 from pyoco_server.api.endpoints import LIST_RUNS, REVISION_HEADER
-from pyoco_server.api.run_types import (
-    RUN_LIMIT_DEFAULT,
-    RUN_LIMIT_MAX,
-    RunListInclude,
-    RunListQuery,
-    RunOrder,
-)
 from pyoco_server.broker.stores.run_store import CorruptSnapshot
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
@@ -83,12 +77,12 @@ async def list_runs(request: Request) -> Response:
 
 
 def _query_in(request: Request, cursors: Cursors | None) -> ListQuery:
-    reader = QueryReader(request.query_params)
-    reader.reject_unknown(RunListQuery.__struct_fields__)
+    reader = QueryReader(request, run_types.RunListQuery)
     selected = filter_in(reader, caller_of(request))
     field = reader.one("sort", choice(*SortField), "updated_at")
     sort = Sort(
-        SortField(field), descending=reader.one("order", choice(*get_args(RunOrder)), "desc") == "desc"
+        SortField(field),
+        descending=reader.one("order", choice(*get_args(run_types.RunOrder)), "desc") == "desc",
     )
     after = reader.one("cursor", cursor_value(cursors, selected, sort), None)
     total = reader.one("total", yes_or_no, False)
@@ -96,9 +90,9 @@ def _query_in(request: Request, cursors: Cursors | None) -> ListQuery:
     query = ListQuery(
         selected=selected,
         sort=sort,
-        limit=reader.one("limit", whole_number(1, RUN_LIMIT_MAX), RUN_LIMIT_DEFAULT),
+        limit=reader.one("limit", whole_number(1, run_types.RUN_LIMIT_MAX), run_types.RUN_LIMIT_DEFAULT),
         after=after,
-        whole_snapshots=bool(reader.each("include", choice(*get_args(RunListInclude)))),
+        whole_snapshots=bool(reader.each("include", choice(*get_args(run_types.RunListInclude)))),
         total=total,
         paged=paged or total or after is not None or selected.updated.after is not None,
     )

@@ -10,19 +10,8 @@ from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api import run_types
 from pyoco_server.api.endpoints import CANCEL_RUN, EXPLAIN_RUN, GET_RUN, GET_TASKS, RERUN
-from pyoco_server.api.run_types import (
-    ActionView,
-    CancelRequest,
-    Explanation,
-    FindingView,
-    NextView,
-    RerunAccepted,
-    RerunRequest,
-    RunInclude,
-    RunView,
-    TasksView,
-)
 from pyoco_server.broker.stores.journal_store import Journal
 from pyoco_server.errors import NatsUnavailable
 from pyoco_server.errors.error_table import Lang
@@ -49,7 +38,7 @@ log = logging.getLogger(__name__)
 async def get_run(
     request: Request,
     run_id: str,
-    include: Annotated[list[RunInclude], Query()] = [],  # noqa: B006
+    include: Annotated[list[run_types.RunInclude], Query()] = [],  # noqa: B006
 ) -> Response:
     snapshot = await visible_run(request, run_id)
     view = await _with_worker(gateway_of(request), snapshot)
@@ -62,7 +51,7 @@ async def get_run(
 async def get_tasks(request: Request, run_id: str) -> Response:
     snapshot = await visible_run(request, run_id)
     return json_response(
-        TasksView(
+        run_types.TasksView(
             run_id=snapshot.run_id,
             flow_name=snapshot.flow_name,
             status=snapshot.status,
@@ -79,8 +68,8 @@ async def visible_run(request: Request, run_id: str) -> RunSnapshot:
     return (await find_run(runs, run_id, caller_of(request), from_leader=False)).snapshot
 
 
-async def _with_worker(gateway: Gateway, snapshot: RunSnapshot) -> RunView:
-    view = RunView(**structs.asdict(snapshot))
+async def _with_worker(gateway: Gateway, snapshot: RunSnapshot) -> run_types.RunView:
+    view = run_types.RunView(**structs.asdict(snapshot))
     if snapshot.worker_id is None:
         return view
     try:
@@ -96,8 +85,7 @@ async def _with_worker(gateway: Gateway, snapshot: RunSnapshot) -> RunView:
     if worker is None:
         view.worker_alive = False
         return view
-    state = worker.observed_state(disconnect_timeout_sec=gateway.config.worker_disconnect_timeout_sec)
-    view.worker_alive = state.alive
+    view.worker_alive = gateway.state_of(worker).alive
     view.worker_heartbeat_at = worker.last_heartbeat_at
     view.worker_tags = worker.tags
     return view
@@ -106,7 +94,7 @@ async def _with_worker(gateway: Gateway, snapshot: RunSnapshot) -> RunView:
 @handles(CANCEL_RUN)
 async def cancel(request: Request, run_id: str) -> Response:
     gateway = gateway_of(request)
-    body = await optional_record(request, CancelRequest, field="reason", cure="say it shorter")
+    body = await optional_record(request, run_types.CancelRequest, field="reason", cure="say it shorter")
     snapshot = await cancel_run(
         gateway.connection, gateway.runs.store, run_id, caller_of(request), reason=body.reason
     )
@@ -118,7 +106,7 @@ async def cancel(request: Request, run_id: str) -> Response:
 async def rerun(request: Request, run_id: str) -> Response:
     gateway = gateway_of(request)
     cure = "a rerun takes a mode and a task"
-    body = await optional_record(request, RerunRequest, field="task", cure=cure)
+    body = await optional_record(request, run_types.RerunRequest, field="task", cure=cure)
     journal, caller = Journal(gateway.connection), caller_of(request)
     keyed = keyed_by_header(request, caller, "rerun", run_id, body.mode, body.task)
     earlier = None if keyed is None else await gateway.runs.submitter.submitted(keyed)
@@ -131,7 +119,7 @@ async def rerun(request: Request, run_id: str) -> Response:
 
 
 def _accepted(run_id: str, origin_run_id: str, *, replayed: bool) -> Response:
-    accepted = RerunAccepted(run_id=run_id, origin_run_id=origin_run_id)
+    accepted = run_types.RerunAccepted(run_id=run_id, origin_run_id=origin_run_id)
     return json_response(accepted, REPLAYED if replayed else None)
 
 
@@ -140,26 +128,26 @@ async def explain(request: Request, run_id: str) -> Response:
     language = preferred_language(request.headers.get("accept-language"))
     status, findings = await gateway_of(request).runs.explainer.explain(run_id, caller_of(request))
     views = [_finding_view(finding, run_id, language) for finding in findings]
-    explanation = Explanation(
+    explanation = run_types.Explanation(
         run_id=run_id, status=status, checked_at=time.time(), summary=views[0].message, findings=views
     )
     return json_response(explanation, {"Content-Language": language, "Vary": "Accept-Language"})
 
 
-def _finding_view(finding: Finding, run_id: str, language: Lang) -> FindingView:
+def _finding_view(finding: Finding, run_id: str, language: Lang) -> run_types.FindingView:
     text = TEXTS[finding.code]
     words = {**in_words(finding.evidence, language), "run_id": run_id}
     actions = [
-        ActionView(
+        run_types.ActionView(
             text=action.ja if language == "ja" else action.en,
             command=action.command and action.command.format_map(words),
             request=action.request and action.request.format_map(words),
         )
         for action in text.actions
     ]
-    return FindingView(
+    return run_types.FindingView(
         code=finding.code,
         message=text.message(words, language),
         evidence=finding.evidence,
-        next=NextView(by_itself=text.by_itself(words, language), actions=actions),
+        next=run_types.NextView(by_itself=text.by_itself(words, language), actions=actions),
     )

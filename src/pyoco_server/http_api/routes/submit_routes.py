@@ -10,26 +10,27 @@ from starlette.responses import Response
 
 from pyoco_server.api.endpoints import SUBMIT_RUN, SUBMIT_RUN_YAML
 from pyoco_server.api.run_types import RunAccepted, RunSubmitRequest, RunSubmitYamlFields
-from pyoco_server.errors import FieldProblem, InvalidRequest
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.bodies import invalid_body, invalid_fields, limited_body
+from pyoco_server.http_api.requests.bodies import (
+    MAX_NESTING,
+    check_depth,
+    form_record,
+    invalid_body,
+    limited_body,
+)
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, idempotency_key
 from pyoco_server.http_api.requests.multipart import FileField, read_form
 from pyoco_server.http_api.routing import handles
 from pyoco_server.human.human_task_yaml import SlowSchemaCheck, check_flow_yaml
 from pyoco_server.records.models import Job, encode
 from pyoco_server.runs.flow_yaml import CheckedFlow
-from pyoco_server.runs.flow_yaml.nesting import check_nesting
 from pyoco_server.runs.lifecycle.idempotency import keyed_submission
 from pyoco_server.runs.lifecycle.submission import new_job
 from pyoco_server.telemetry import tracing
 
 # Checking takes about a millisecond per 16 KiB.
 _QUICKLY_CHECKED_BYTES = 16 * 1024
-# Far more than people write, far less than the limit of any JSON library.
-MAX_NESTING = 100
-
 
 _JSON = (b"content-type", b"application/json")
 _REPLAYED = (REPLAYED_HEADER.lower().encode(), b"true")
@@ -50,9 +51,8 @@ async def submit_run(request: Request) -> Response:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid_body(error, body) from None
     # The nesting cannot be deeper than the number of brackets.
-    brackets = body.count(b"[") + body.count(b"{")
-    if brackets > MAX_NESTING and not check_nesting(submitted.params, MAX_NESTING):
-        raise InvalidRequest(problems=[FieldProblem("params", f"nested more than {MAX_NESTING} deep")])
+    if body.count(b"[") + body.count(b"{") > MAX_NESTING:
+        check_depth("params", submitted.params)
     job = new_job(
         flow_name=submitted.flow_name,
         tag=submitted.tag or gateway.config.default_tag,
@@ -67,10 +67,7 @@ async def submit_run(request: Request) -> Response:
 async def submit_run_yaml(request: Request) -> Response:
     gateway = gateway_of(request)
     form = await read_form(request, FileField("workflow", gateway.config.workflow_yaml_max_bytes))
-    try:
-        fields = msgspec.convert(form.fields, RunSubmitYamlFields, strict=False)
-    except msgspec.ValidationError as error:
-        raise invalid_fields(error, form.fields) from None
+    fields = form_record(form.fields, RunSubmitYamlFields)
     flow = await _checked(form.file)
     job = new_job(
         flow_name=fields.flow_name,

@@ -1,28 +1,17 @@
 """Waits for people: list them, read one, answer it, ask again."""
 
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-import msgspec
 from msgspec import UNSET, Raw, Struct, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server.api import wait_types
 from pyoco_server.api.endpoints import GET_WAIT, LIST_WAITS, RESPOND, RESUME, RETRY_RUN
-from pyoco_server.api.wait_types import (
-    WAIT_LIMIT_DEFAULT,
-    WAIT_LIMIT_MAX,
-    Responded,
-    RespondRequest,
-    Resumed,
-    ResumeRequest,
-    RetryRequest,
-    WaitListQuery,
-    WaitView,
-)
-from pyoco_server.errors import FieldProblem, InvalidRequest, WaitNotFound
+from pyoco_server.errors import WaitNotFound
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of, principal_of
-from pyoco_server.http_api.requests.bodies import invalid_body, limited_body, optional_record
+from pyoco_server.http_api.requests.bodies import check_depth, json_record, limited_body, optional_record
 from pyoco_server.http_api.requests.query import (
     QueryReader,
     choice,
@@ -32,13 +21,11 @@ from pyoco_server.http_api.requests.query import (
     whole_number,
 )
 from pyoco_server.http_api.responses import json_response
-from pyoco_server.http_api.routes.submit_routes import MAX_NESTING
 from pyoco_server.http_api.routing import handles
 from pyoco_server.human.answers.answering import Answer
 from pyoco_server.human.inbox.wait_items import OPEN, WaitFilter
 from pyoco_server.human.reopen import retry_run
 from pyoco_server.records.wait_models import Actor, WaitState, is_wait_id
-from pyoco_server.runs.flow_yaml.nesting import check_nesting
 
 _USER_AGENT_CHARS: Final = 300
 
@@ -58,8 +45,7 @@ async def list_waits(request: Request) -> Response:
     gateway = gateway_of(request)
     # Without a cursor its key is not needed: a wrong query is refused even while NATS is not available.
     cursors = await gateway.cursors.get() if "cursor" in request.query_params else None
-    reader = QueryReader(request.query_params)
-    reader.reject_unknown(WaitListQuery.__struct_fields__)
+    reader = QueryReader(request, wait_types.WaitListQuery)
     selected = WaitFilter(
         tenant=caller_of(request).confined_to,
         states=frozenset(map(WaitState, reader.each("state", choice(*WaitState)))) or OPEN,
@@ -69,7 +55,7 @@ async def list_waits(request: Request) -> Response:
         task=reader.one("task", text_value, None),
         assignee=reader.one("assignee", text_value, None),
     )
-    limit = reader.one("limit", whole_number(1, WAIT_LIMIT_MAX), WAIT_LIMIT_DEFAULT)
+    limit = reader.one("limit", whole_number(1, wait_types.WAIT_LIMIT_MAX), wait_types.WAIT_LIMIT_DEFAULT)
     after = reader.one("cursor", cursor_value(cursors, selected), None)
     reader.check()
     page = await gateway.waits.lists.page(selected, limit=limit, after=after)
@@ -90,32 +76,34 @@ async def get_wait(request: Request, wait_id: str) -> Response:
         raise WaitNotFound(f"there is no wait {wait_id!r}")
     # The record does not repeat an approved proposal or a default as its payload; the response does.
     record = structs.replace(stored.record, payload=stored.record.value)
-    return json_response(WaitView(**structs.asdict(record), events=await waits.events.of_wait(wait_id)))
+    return json_response(
+        wait_types.WaitView(**structs.asdict(record), events=await waits.events.of_wait(wait_id))
+    )
 
 
 @handles(RESPOND)
 async def respond(request: Request, wait_id: str) -> Response:
-    body = await _read(request, RespondRequest)
-    _check_depth(body.payload)
+    body = await _read(request, wait_types.RespondRequest)
+    check_depth("payload", body.payload)
     answers = gateway_of(request).waits.answers
     answer = Answer(**structs.asdict(body))
     receipt = await answers.respond(wait_id, answer, caller_of(request), _actor_of(request))
-    return json_response(Responded(**structs.asdict(receipt)))
+    return json_response(wait_types.Responded(**structs.asdict(receipt)))
 
 
 @handles(RESUME)
 async def resume(request: Request) -> Response:
-    body = await _read(request, ResumeRequest)
-    _check_depth(body.payload)
+    body = await _read(request, wait_types.ResumeRequest)
+    check_depth("payload", body.payload)
     receipt = await gateway_of(request).waits.answers.resume(
         body.run_id, body.payload, caller_of(request), _actor_of(request), decision_id=body.decision_id
     )
-    return json_response(Resumed(run_id=receipt.run_id))
+    return json_response(wait_types.Resumed(run_id=receipt.run_id))
 
 
 @handles(RETRY_RUN)
 async def retry(request: Request, run_id: str) -> Response:
-    await optional_record(request, RetryRequest, field="", cure="a retry takes nothing")
+    await optional_record(request, wait_types.RetryRequest, field="", cure="a retry takes nothing")
     connection = gateway_of(request).connection
     snapshot = await retry_run(connection, run_id, caller_of(request), _actor_of(request))
     snapshot.task_records = UNSET
@@ -129,15 +117,7 @@ async def _read(request: Request, kind: type[T]) -> T:
         field="payload",
         cure="answer with a reference to large data, or raise PYOCO_WAIT_ANSWER_MAX_BYTES",
     )
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid_body(error, body) from None
-
-
-def _check_depth(payload: Any) -> None:
-    if not check_nesting(payload, MAX_NESTING):
-        raise InvalidRequest(problems=[FieldProblem("payload", f"nested more than {MAX_NESTING} deep")])
+    return json_record(body, kind)
 
 
 def _actor_of(request: Request) -> Actor:

@@ -7,33 +7,18 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final
 
-import msgspec
 from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
-from pyoco_server.api.endpoints import (
-    BYTES,
-    DELETE_WHEEL,
-    DOWNLOAD_WHEEL,
-    LIST_WHEELS,
-    UPLOAD_WHEEL,
-    WHEEL_HISTORY,
-)
+from pyoco_server import errors
+from pyoco_server.api import endpoints
 from pyoco_server.api.operation_types import WheelDeleted, WheelFields, WheelHistoryQuery, WheelView
 from pyoco_server.broker.stores.wheel_history import new_event
-from pyoco_server.errors import (
-    FieldProblem,
-    InvalidRequest,
-    NatsUnavailable,
-    UploadsBusy,
-    WheelTooLarge,
-    shortened,
-)
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
-from pyoco_server.http_api.requests.bodies import invalid_fields
+from pyoco_server.http_api.requests.bodies import form_record
 from pyoco_server.http_api.requests.byte_ranges import ByteRange, requested_range
 from pyoco_server.http_api.requests.multipart import FileField, OpenForm, open_form, reject_unread
 from pyoco_server.http_api.requests.query import query_record
@@ -66,26 +51,26 @@ class _Download(StreamingResponse):
     def __init__(
         self, wheel_name: str, content: AsyncGenerator[bytes, None], status: int, headers: dict[str, str]
     ) -> None:
-        super().__init__(content, status, headers, media_type=BYTES)
+        super().__init__(content, status, headers, media_type=endpoints.BYTES)
         self._wheel_name = wheel_name
 
     async def stream_response(self, send: Send) -> None:
         try:
             await super().stream_response(send)
-        except NatsUnavailable as error:
+        except errors.NatsUnavailable as error:
             # The connection closes before the announced length, so that the client notices.
             log.warning("the download of %s was cut off: %s", self._wheel_name, error)
 
 
-@handles(LIST_WHEELS)
+@handles(endpoints.LIST_WHEELS)
 async def list_wheels(request: Request) -> Response:
     registry = gateway_of(request).wheels.registry
     return json_response([_view(registry.bucket, wheel) for wheel in await registry.all()])
 
 
-@handles(WHEEL_HISTORY)
+@handles(endpoints.WHEEL_HISTORY)
 async def wheel_history(request: Request) -> Response:
-    query = query_record(request, WheelHistoryQuery, _EXPECTED, InvalidRequest)
+    query = query_record(request, WheelHistoryQuery, _EXPECTED, errors.InvalidRequest)
     if query.wheel_name is not UNSET and not query.wheel_name.endswith(".whl"):
         raise _invalid("wheel_name", _EXPECTED["wheel_name"], query.wheel_name)
     history, caller = gateway_of(request).wheels.history, caller_of(request)
@@ -95,26 +80,26 @@ async def wheel_history(request: Request) -> Response:
     return json_response([_visible_to(caller, event) for event in events])
 
 
-@handles(UPLOAD_WHEEL)
+@handles(endpoints.UPLOAD_WHEEL)
 async def upload_wheel(request: Request) -> Response:
     gateway = gateway_of(request)
     expected = FileField(
-        "wheel", gateway.config.wheel_max_bytes, WheelTooLarge, "PYOCO_WHEEL_MAX_BYTES", _UPLOAD_SEC
+        "wheel", gateway.config.wheel_max_bytes, errors.WheelTooLarge, "PYOCO_WHEEL_MAX_BYTES", _UPLOAD_SEC
     )
     if gateway.wheels.uploads.locked():
-        busy = UploadsBusy("as many wheels as can be taken at once are under way")
+        busy = errors.UploadsBusy("as many wheels as can be taken at once are under way")
         busy.headers["Retry-After"] = _BUSY_SEC
         await reject_unread(request, request.stream(), busy)
     # Each upload may need a temporary file as large as a wheel may be.
     async with gateway.wheels.uploads, open_form(request, expected) as form:
-        fields = _fields_of(form)
+        fields = form_record(form.fields, WheelFields)
         tags = _tags_in(fields.tags)
         wheel = await _add(gateway, form, tags)
     await _record(request, WheelAction.UPLOAD, wheel, replace=fields.replace)
     return json_response(_view(gateway.wheels.registry.bucket, wheel))
 
 
-@handles(DOWNLOAD_WHEEL)
+@handles(endpoints.DOWNLOAD_WHEEL)
 async def download_wheel(request: Request, wheel_name: str) -> Response:
     registry = gateway_of(request).wheels.registry
     wheel = await registry.find(wheel_name)
@@ -132,14 +117,14 @@ async def download_wheel(request: Request, wheel_name: str) -> Response:
     part, status = part or ByteRange(0, size), 200 if part is None else 206
     headers["Content-Length"] = str(part.size)
     if request.method == "HEAD":
-        return Response(None, status, headers, media_type=BYTES)
+        return Response(None, status, headers, media_type=endpoints.BYTES)
     content = _content(gateway_of(request), wheel, part)
     # Read before the response starts: until then an error can still be an error response.
     first = await anext(content, b"")
     return _Download(wheel.name.file_name, _preceded_by(first, content), status, headers)
 
 
-@handles(DELETE_WHEEL)
+@handles(endpoints.DELETE_WHEEL)
 async def delete_wheel(request: Request, wheel_name: str) -> Response:
     wheel = await gateway_of(request).wheels.registry.remove(wheel_name)
     await _record(request, WheelAction.DELETE, wheel, replace=None)
@@ -162,20 +147,13 @@ async def _add(gateway: Gateway, form: OpenForm, tags: list[str]) -> StoredWheel
     return await gateway.wheels.registry.add(name, form.file.file, tags, python)
 
 
-def _fields_of(form: OpenForm) -> WheelFields:
-    try:
-        return msgspec.convert(form.fields, WheelFields, strict=False)
-    except msgspec.ValidationError as error:
-        raise invalid_fields(error, form.fields) from None
-
-
 def _tags_in(text: str) -> list[str]:
     tags = list(dict.fromkeys(tag for part in text.split(",") if (tag := part.strip())))
     if len(tags) > _MOST_TAGS:
         raise _invalid("tags", f"expected at most {_MOST_TAGS} tags", text)
     for tag in tags:
         if not re.fullmatch(TAG_PATTERN, tag):
-            raise _invalid("tags", f"the tag {shortened(tag)}: {TAG_EXPECTED}", text)
+            raise _invalid("tags", f"the tag {errors.shortened(tag)}: {TAG_EXPECTED}", text)
     return tags
 
 
@@ -193,7 +171,7 @@ async def _record(request: Request, action: WheelAction, wheel: StoredWheel, *, 
     )
     try:
         await gateway_of(request).wheels.history.add(event)
-    except NatsUnavailable as error:
+    except errors.NatsUnavailable as error:
         log.error("%s of %s is not in the history: %s", action, event.wheel_name, error)
 
 
@@ -253,5 +231,7 @@ def _view(bucket: str, wheel: StoredWheel) -> WheelView:
     )
 
 
-def _invalid(field: str, message: str, value: str) -> InvalidRequest:
-    return InvalidRequest(problems=[FieldProblem(field, message, value=shortened(value))])
+def _invalid(field: str, message: str, value: str) -> errors.InvalidRequest:
+    return errors.InvalidRequest(
+        problems=[errors.FieldProblem(field, message, value=errors.shortened(value))]
+    )

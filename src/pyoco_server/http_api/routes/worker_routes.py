@@ -9,17 +9,10 @@ from msgspec import UNSET, structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pyoco_server import errors
 from pyoco_server.api.endpoints import GET_WORKER, LIST_WORKERS, PATCH_WORKER
 from pyoco_server.api.operation_types import WorkerChanged, WorkerPatch, WorkersQuery, WorkerView
 from pyoco_server.broker.queue.wake_up import wake_worker
-from pyoco_server.errors import (
-    FieldProblem,
-    InvalidRequest,
-    InvalidWorkersRequest,
-    NatsUnavailable,
-    WorkerNotFound,
-    shortened,
-)
 from pyoco_server.http_api.gateway import Gateway, gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.bodies import optional_record
@@ -43,7 +36,7 @@ _EXPECTED = {
 @handles(LIST_WORKERS)
 async def list_workers(request: Request) -> Response:
     gateway = gateway_of(request)
-    query = query_record(request, WorkersQuery, _EXPECTED, InvalidWorkersRequest)
+    query = query_record(request, WorkersQuery, _EXPECTED, errors.InvalidWorkersRequest)
     records = await workers_seen_by(caller_of(request), await gateway.workers.all(), gateway.listing.lists)
     views = [_view(gateway, record) for record in records]
     chosen = sorted((view for view in views if _is_listed(view, query)), key=_rank)
@@ -57,9 +50,9 @@ async def get_worker(request: Request, worker_id: str) -> Response:
     try:
         record = await gateway.workers.get(worker_id)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise WorkerNotFound(f"the record of worker {worker_id!r} cannot be read: {error}") from error
+        raise errors.WorkerNotFound(f"the record of worker {worker_id!r} cannot be read: {error}") from error
     if record is None:
-        raise WorkerNotFound(f"there is no worker {worker_id!r}")
+        raise errors.WorkerNotFound(f"there is no worker {worker_id!r}")
     [seen] = await workers_seen_by(caller_of(request), [record], gateway.listing.lists)
     return json_response(_view(gateway, seen))
 
@@ -88,23 +81,25 @@ async def _read_patch(request: Request) -> WorkerPatch:
     cure = "a worker is told to be hidden or paused, or to drain"
     try:
         patch = await optional_record(request, WorkerPatch, field="", cure=cure)
-    except InvalidRequest as error:
-        raise InvalidWorkersRequest(problems=error.problems) from None
+    except errors.InvalidRequest as error:
+        raise errors.InvalidWorkersRequest(problems=error.problems) from None
     if patch == WorkerPatch():
-        problem = FieldProblem(
+        problem = errors.FieldProblem(
             "hidden", "the field is missing; expected at least one of hidden, paused, drain"
         )
-        raise InvalidWorkersRequest(problems=[problem])
+        raise errors.InvalidWorkersRequest(problems=[problem])
     if patch.drain is False:
         message = "a drain cannot be taken back; expected true, or leave it out"
-        raise InvalidWorkersRequest(problems=[FieldProblem("drain", message, value=shortened(False))])
+        raise errors.InvalidWorkersRequest(
+            problems=[errors.FieldProblem("drain", message, value=errors.shortened(False))]
+        )
     return patch
 
 
 async def _notify(gateway: Gateway, worker_id: str) -> None:
     try:
         await wake_worker(gateway.connection, worker_id)
-    except NatsUnavailable as error:
+    except errors.NatsUnavailable as error:
         # The change is stored; the worker reads it with its next heartbeat.
         log.info("worker %s was not notified at once: %s", worker_id, error, extra={"worker_id": worker_id})
 
@@ -112,14 +107,13 @@ async def _notify(gateway: Gateway, worker_id: str) -> None:
 def _check_id(worker_id: str) -> None:
     # A malformed id must not reach a NATS subject.
     if not re.fullmatch(WORKER_ID_PATTERN, worker_id):
-        raise WorkerNotFound(f"there is no worker {shortened(worker_id)}")
+        raise errors.WorkerNotFound(f"there is no worker {errors.shortened(worker_id)}")
 
 
 def _view(gateway: Gateway, record: WorkerRecord) -> WorkerView:
-    seen = record.observed_state(disconnect_timeout_sec=gateway.config.worker_disconnect_timeout_sec)
     fields = structs.asdict(record)
     del fields["drain_requested_at"]
-    return WorkerView(**{**fields, "state": seen, "draining": record.draining})
+    return WorkerView(**{**fields, "state": gateway.state_of(record), "draining": record.draining})
 
 
 def _is_listed(worker: WorkerView, query: WorkersQuery) -> bool:

@@ -30,8 +30,7 @@ async def watch_list(
         str | None, Header(description="Continue after this event; wins over `after`.")
     ] = None,
 ) -> Response:
-    reader = QueryReader(request.query_params)
-    reader.reject_unknown(RunListWatchQuery.__struct_fields__)
+    reader = QueryReader(request, RunListWatchQuery)
     selected = filter_in(reader, caller_of(request))
     after = reader.one("after", _position, None)
     timeout_sec = reader.one("timeout_sec", whole_number(1, WATCH_MAX_SEC), None)

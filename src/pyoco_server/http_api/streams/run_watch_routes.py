@@ -4,6 +4,7 @@ import logging
 import re
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -111,14 +112,6 @@ async def _snapshots(
                     return
 
 
-def _with_records(change: RunChange) -> _Encoded:
-    return _changed(change, records=True)
-
-
-def _without_records(change: RunChange) -> _Encoded:
-    return _changed(change, records=False)
-
-
 def _changed(change: RunChange, *, records: bool) -> _Encoded:
     assert change.data is not None
     try:
@@ -127,6 +120,11 @@ def _changed(change: RunChange, *, records: bool) -> _Encoded:
         log.warning("a snapshot cannot be read: %s", error, extra={"run_id": change.run_id})
         return _Encoded(b"", final=False)
     return _encoded(snapshot, change.revision, records=records)
+
+
+# Two functions, since a change is encoded once for each.
+_with_records = partial(_changed, records=True)
+_without_records = partial(_changed, records=False)
 
 
 def _encoded(snapshot: RunSnapshot, revision: int, *, records: bool) -> _Encoded:

@@ -40,8 +40,7 @@ async def watch_waits(
     request: Request,
     last_event_id: Annotated[str | None, Header(description="Continue after this event.")] = None,
 ) -> Response:
-    reader = QueryReader(request.query_params)
-    reader.reject_unknown(WaitWatchQuery.__struct_fields__)
+    reader = QueryReader(request, WaitWatchQuery)
     timeout_sec = reader.one("timeout_sec", whole_number(1, WATCH_MAX_SEC), None)
     reader.check()
     after = position_in_header(last_event_id, _EXPECTED_POSITION) if last_event_id else None
