@@ -30,23 +30,11 @@ class FileField:
 
 
 @dataclass(frozen=True, slots=True)
-class UploadedForm:
-    file: bytes
-    fields: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class OpenForm:
     """A small file is in memory, a large one in a temporary file."""
 
     file: UploadFile
     fields: dict[str, str]
-
-
-async def read_form(request: Request, expected: FileField) -> UploadedForm:
-    """For a file that fits into memory."""
-    async with open_form(request, expected) as form:
-        return UploadedForm(await form.file.read(), form.fields)
 
 
 class _FormParser(MultiPartParser):

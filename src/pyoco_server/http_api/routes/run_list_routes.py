@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import Any, get_args
 
 import msgspec
@@ -25,9 +24,8 @@ from pyoco_server.http_api.requests.query import (
 )
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.routing import handles
-from pyoco_server.runs.index.pagination import Cursors, Sort, SortField, SortKey
-from pyoco_server.runs.index.run_filter import RunFilter
-from pyoco_server.runs.index.run_index import ListedRun, Page
+from pyoco_server.runs.index.pagination import Sort, SortField
+from pyoco_server.runs.index.run_index import ListedRun
 
 log = logging.getLogger(__name__)
 
@@ -41,69 +39,38 @@ class _EncodedPage(Struct, kw_only=True):
     total_exact: bool | UnsetType = UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class ListQuery:
-    selected: RunFilter
-    sort: Sort
-    limit: int
-    # Where the page begins.
-    after: SortKey | None
-    whole_snapshots: bool
-    total: bool
-    # Whether the response is an object rather than an array.
-    paged: bool
-
-
 @handles(LIST_RUNS)
 async def list_runs(request: Request) -> Response:
     gateway = gateway_of(request)
     # Without a cursor its key is not needed: a wrong query is refused even while NATS is not available.
     cursors = await gateway.cursors.get() if "cursor" in request.query_params else None
-    query = _query_in(request, cursors)
-    page = await gateway.listing.lists.page(
-        query.selected, query.sort, limit=query.limit, after=query.after, total=query.total
-    )
-    items = await _snapshots(gateway, page.runs) if query.whole_snapshots else [run.item for run in page.runs]
-    body: Any = items
-    if query.paged:
-        body = _EncodedPage(
-            items=items,
-            next_cursor=await _next_cursor(gateway, query, page),
-            total=UNSET if page.total is None else page.total,
-            total_exact=page.total_exact if query.total else UNSET,
-        )
-    headers = {REVISION_HEADER: str(gateway.listing.changes.position(page.revision))}
-    return json_response(body, headers)
-
-
-def _query_in(request: Request, cursors: Cursors | None) -> ListQuery:
     reader = QueryReader(request, run_types.RunListQuery)
     selected = filter_in(reader, caller_of(request))
     field = reader.one("sort", choice(*SortField), "updated_at")
-    sort = Sort(
-        SortField(field),
-        descending=reader.one("order", choice(*get_args(run_types.RunOrder)), "desc") == "desc",
-    )
+    order = reader.one("order", choice(*get_args(run_types.RunOrder)), "desc")
+    sort = Sort(SortField(field), descending=order == "desc")
     after = reader.one("cursor", cursor_value(cursors, selected, sort), None)
     total = reader.one("total", yes_or_no, False)
     paged = reader.one("paged", yes_or_no, False)
-    query = ListQuery(
-        selected=selected,
-        sort=sort,
-        limit=reader.one("limit", whole_number(1, run_types.RUN_LIMIT_MAX), run_types.RUN_LIMIT_DEFAULT),
-        after=after,
-        whole_snapshots=bool(reader.each("include", choice(*get_args(run_types.RunListInclude)))),
-        total=total,
-        paged=paged or total or after is not None or selected.updated.after is not None,
-    )
+    limit = reader.one("limit", whole_number(1, run_types.RUN_LIMIT_MAX), run_types.RUN_LIMIT_DEFAULT)
+    whole_snapshots = bool(reader.each("include", choice(*get_args(run_types.RunListInclude))))
     reader.check()
-    return query
 
-
-async def _next_cursor(gateway: Gateway, query: ListQuery, page: Page) -> str | None:
-    if not page.has_more:
-        return None
-    return (await gateway.cursors.get()).write(page.runs[-1].key, query.selected, query.sort)
+    page = await gateway.listing.lists.page(selected, sort, limit=limit, after=after, total=total)
+    items = await _snapshots(gateway, page.runs) if whole_snapshots else [run.item for run in page.runs]
+    body: Any = items
+    if paged or total or after is not None or selected.updated.after is not None:
+        next_cursor = None
+        if page.has_more:
+            next_cursor = (await gateway.cursors.get()).write(page.runs[-1].key, selected, sort)
+        body = _EncodedPage(
+            items=items,
+            next_cursor=next_cursor,
+            total=UNSET if page.total is None else page.total,
+            total_exact=page.total_exact if total else UNSET,
+        )
+    headers = {REVISION_HEADER: str(gateway.listing.changes.position(page.revision))}
+    return json_response(body, headers)
 
 
 async def _snapshots(gateway: Gateway, runs: list[ListedRun]) -> list[Raw]:

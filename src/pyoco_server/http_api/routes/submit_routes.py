@@ -20,7 +20,7 @@ from pyoco_server.http_api.requests.bodies import (
     limited_body,
 )
 from pyoco_server.http_api.requests.idempotency_header import REPLAYED_HEADER, idempotency_key
-from pyoco_server.http_api.requests.multipart import FileField, read_form
+from pyoco_server.http_api.requests.multipart import FileField, open_form
 from pyoco_server.http_api.routing import handles
 from pyoco_server.human.human_task_yaml import SlowSchemaCheck, check_flow_yaml
 from pyoco_server.records.models import Job, encode
@@ -66,15 +66,16 @@ async def submit_run(request: Request) -> Response:
 @handles(SUBMIT_RUN_YAML, plain=True)
 async def submit_run_yaml(request: Request) -> Response:
     gateway = gateway_of(request)
-    form = await read_form(request, FileField("workflow", gateway.config.workflow_yaml_max_bytes))
-    fields = form_record(form.fields, RunSubmitYamlFields)
-    flow = await _checked(form.file)
+    async with open_form(request, FileField("workflow", gateway.config.workflow_yaml_max_bytes)) as form:
+        fields = form_record(form.fields, RunSubmitYamlFields)
+        source = await form.file.read()
+    flow = await _checked(source)
     job = new_job(
         flow_name=fields.flow_name,
         tag=fields.tag or gateway.config.default_tag,
         params=flow.defaults,
         timeout_sec=fields.timeout_sec or None,
-        workflow_yaml=form.file,
+        workflow_yaml=source,
     )
     return await _submitted(gateway, request, job)
 

@@ -9,12 +9,18 @@ from starlette.responses import Response
 
 from pyoco_server.api.endpoints import WATCH_RUNS
 from pyoco_server.api.run_types import WATCH_MAX_SEC, ListedRun, ListNote, RunListWatchQuery, UnlistedRun
-from pyoco_server.errors import IndexNotReady
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import InvalidValue, QueryReader, filter_in, whole_number
 from pyoco_server.http_api.routing import handles
-from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, WatchTime, position_in_header
+from pyoco_server.http_api.streams.sse import (
+    Event,
+    EventSource,
+    EventStream,
+    WatchTime,
+    has_read_up_to,
+    position_in_header,
+)
 from pyoco_server.runs.index.run_filter import RunFilter
 from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.runs.watch.recent_changes import UNKNOWN_POSITION, BucketPosition
@@ -39,21 +45,10 @@ async def watch_list(
         # A browser that reconnects sends its first URL again, and this newer position.
         after = position_in_header(last_event_id, _EXPECTED_POSITION)
     gateway = gateway_of(request)
-    if not gateway.connection.ready:
-        raise gateway.connection.unavailable()
-    if not gateway.listing.changes.ready:
-        # A gateway that has just started catches up within a moment.
-        await gateway.listing.lists.caught_up()
-    if not gateway.listing.changes.ready:
-        raise IndexNotReady
-    if after is None:
-        after = gateway.listing.changes.newest
-    elif after.revision > gateway.listing.index.checkpoint.revision:
-        # Another gateway may have read further. A position after the end of the stream was truncated away.
-        await gateway.listing.lists.caught_up()
-        if after.revision > gateway.listing.index.checkpoint.revision:
-            after = UNKNOWN_POSITION
-    source = _events(gateway.listing.changes, selected, after, WatchTime(timeout_sec))
+    changes = gateway.listing.changes
+    if not await has_read_up_to(gateway, gateway.listing, after):
+        after = UNKNOWN_POSITION
+    source = _events(changes, selected, after or changes.newest, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
 
 

@@ -16,8 +16,10 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from pyoco_server.errors import FieldProblem, InvalidListQuery, shortened
+from pyoco_server.errors import FieldProblem, IndexNotReady, InvalidListQuery, shortened
+from pyoco_server.http_api.gateway import Gateway
 from pyoco_server.http_api.middleware.principal import access_ended
+from pyoco_server.http_api.services import RunListing, Waits
 from pyoco_server.runs.watch.recent_changes import BucketPosition
 
 MEDIA_TYPE: Final = "text/event-stream"
@@ -125,6 +127,25 @@ def position_in_header(text: str, expected: str) -> BucketPosition:
     if position is None:
         raise InvalidListQuery(problems=[FieldProblem("Last-Event-ID", expected, shortened(text))])
     return position
+
+
+async def has_read_up_to(gateway: Gateway, model: RunListing | Waits, after: BucketPosition | None) -> bool:
+    """Whether the gateway follows the bucket, and has read as far as the client has.
+
+    It has not when the stream was truncated before the position of the client.
+    """
+    hub = model.changes if isinstance(model, RunListing) else model.inbox
+    if not gateway.connection.ready:
+        raise gateway.connection.unavailable()
+    if not hub.ready:
+        # A gateway that has just started catches up within a moment.
+        await model.lists.caught_up()
+    if not hub.ready:
+        raise IndexNotReady
+    if after is not None and after.revision > model.index.checkpoint.revision:
+        # Another gateway may have read further.
+        await model.lists.caught_up()
+    return after is None or after.revision <= model.index.checkpoint.revision
 
 
 class WatchTime:

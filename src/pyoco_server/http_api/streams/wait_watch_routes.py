@@ -12,13 +12,20 @@ from starlette.responses import Response
 from pyoco_server.api.endpoints import WATCH_WAITS
 from pyoco_server.api.run_types import WATCH_MAX_SEC
 from pyoco_server.api.wait_types import InboxNote, WaitChanged, WaitWatchQuery
-from pyoco_server.errors import IndexNotReady, PyocoError
+from pyoco_server.errors import PyocoError
 from pyoco_server.http_api.gateway import gateway_of
 from pyoco_server.http_api.middleware.principal import caller_of
 from pyoco_server.http_api.requests.query import QueryReader, whole_number
 from pyoco_server.http_api.routing import handles
 from pyoco_server.http_api.services import Waits
-from pyoco_server.http_api.streams.sse import Event, EventSource, EventStream, WatchTime, position_in_header
+from pyoco_server.http_api.streams.sse import (
+    Event,
+    EventSource,
+    EventStream,
+    WatchTime,
+    has_read_up_to,
+    position_in_header,
+)
 from pyoco_server.human.inbox.inbox_hub import InboxChange, InboxFollower
 from pyoco_server.runs.watch.followers import ResyncRequired
 from pyoco_server.runs.watch.recent_changes import BucketPosition
@@ -45,18 +52,8 @@ async def watch_waits(
     reader.check()
     after = position_in_header(last_event_id, _EXPECTED_POSITION) if last_event_id else None
     gateway = gateway_of(request)
-    if not gateway.connection.ready:
-        raise gateway.connection.unavailable()
-    if not gateway.waits.inbox.ready:
-        # A gateway that has just started catches up within a moment.
-        await gateway.waits.lists.caught_up()
-    if not gateway.waits.inbox.ready:
-        raise IndexNotReady
-    if after is not None and after.revision > gateway.waits.index.checkpoint.revision:
-        # Another gateway may have read further. A position after the end of the stream was truncated away.
-        await gateway.waits.lists.caught_up()
-        if after.revision > gateway.waits.index.checkpoint.revision:
-            after = None
+    if not await has_read_up_to(gateway, gateway.waits, after):
+        after = None
     source = _events(gateway.waits, caller_of(request).confined_to, after, WatchTime(timeout_sec))
     return await EventStream.begin(source, stopping=gateway.stopping)
 
