@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from nats.aio.transport import TcpTransport
 
 import pyoco_server
 from pyoco_server.broker import resources
@@ -32,6 +33,22 @@ async def test_a_request_in_flight_fails_as_soon_as_the_server_dies(
         own_nats.start()
     await own_connection.wait_ready(LIMIT_SEC)
     assert own_connection.state.status is ConnectionStatus.CONNECTED
+
+
+async def test_a_closed_socket_is_an_outage_before_nats_py_has_noticed(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection.client, "try_publish", lambda *_: False)
+    transport, flusher = connection.client._transport, connection.client._flusher_task
+    assert isinstance(transport, TcpTransport)
+    assert transport._io_writer is not None
+    assert flusher is not None
+    # Without it, nats-py writes to the socket at once.
+    flusher.cancel()
+    await asyncio.wait({flusher})
+    transport._io_writer.transport.abort()
+    with pytest.raises(NatsUnavailable):
+        await connection.request("$JS.API.INFO")
 
 
 async def test_a_request_without_responders_fails_at_once(connection: Connection) -> None:

@@ -306,7 +306,8 @@ class Connection:
             await self._client.publish(subject, payload, reply, dict(headers) if headers else None)
         except nats.errors.MaxPayloadError:
             raise PayloadTooLarge(f"{len(payload)} bytes, the server takes {self.max_payload}") from None
-        except nats.errors.Error as error:
+        except (nats.errors.Error, OSError, RuntimeError) as error:
+            # A socket that was closed, before nats-py has noticed; uvloop raises a RuntimeError for it.
             raise self.unavailable(str(error)) from error
 
     async def subscribe(self, subject: str, sink: MessageSink) -> Subscription:
