@@ -8,30 +8,22 @@ import pytest
 
 from pyoco_server.errors.error_table import Err
 from pyoco_server.http_client import PyocoHttpClient, PyocoHttpError
-from tests.support.places import EXAMPLES, FLOWS
+from tests.support.places import FLOWS, ROOT
 from tests.support.programs import SERVER, WORKER, running
+from tests.support.samples.flow_yaml import VALID_FLOW_YAML
 from tests.support.waiting import eventually_sync
 
 NO_RUN = "00000000-0000-4000-8000-000000000000"
-YAML = """
-flow:
-  graph: open_batch
-  defaults: {orders: [1, 2]}
-tasks:
-  open_batch: {callable: "order_tasks:open_batch"}
-"""
-EXAMPLE_FLOWS = EXAMPLES / "flows"
 
 
 @pytest.fixture(scope="module")
 def gateway_url(_unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A gateway with two workers."""
+    """A gateway with a worker."""
     nats_url, folder = next(_unused_accounts), tmp_path_factory.mktemp("client")
     at_nats = ("--nats-url", nats_url)
     with (
         running(SERVER, "up", "--port", "0", *at_nats, cwd=folder) as (_, gateway),
-        running(WORKER, "--flows", str(FLOWS), *at_nats, cwd=folder),
-        running(WORKER, "--flows", str(EXAMPLE_FLOWS), "--tag", "examples", *at_nats, cwd=folder),
+        running(WORKER, "--flows", str(FLOWS), *at_nats, cwd=folder, PYTHONPATH=str(ROOT)),
     ):
         yield gateway["url"]
 
@@ -59,9 +51,9 @@ def test_a_run_is_submitted_and_waited_for(client: PyocoHttpClient) -> None:
     assert tasks["task_records"]["load"]["stdout"] == "loading 4\n"
 
 
-@pytest.mark.parametrize("text", [YAML, YAML.encode()], ids=["str", "bytes"])
+@pytest.mark.parametrize("text", [VALID_FLOW_YAML, VALID_FLOW_YAML.encode()], ids=["str", "bytes"])
 def test_a_flow_yaml_is_submitted(client: PyocoHttpClient, text: str | bytes) -> None:
-    run_id = client.submit_run_yaml(text, "batch", tag="examples")["run_id"]
+    run_id = client.submit_run_yaml(text, "batch", tag="default")["run_id"]
     ended = client.wait(run_id, timeout_sec=20)
     assert (ended["status"], ended["flow_name"]) == ("COMPLETED", "batch")
 
@@ -157,7 +149,7 @@ def test_workers_and_metrics_are_read(client: PyocoHttpClient) -> None:
     assert client.update_worker(one["worker_id"], hidden=True)["hidden"] is True
     assert one["worker_id"] not in [worker["worker_id"] for worker in client.list_workers()]
     assert client.update_worker(one["worker_id"], hidden=False)["hidden"] is False
-    assert "pyoco_workers_alive_total 2" in client.metrics()
+    assert "pyoco_workers_alive_total 1" in client.metrics()
 
 
 def test_dead_letters_are_read_replayed_and_deleted(client: PyocoHttpClient) -> None:

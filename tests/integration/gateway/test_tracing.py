@@ -54,7 +54,7 @@ class _Receiver(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None: ...
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
     with Collector() as server:
         serving = threading.Thread(target=server.serve_forever)
@@ -64,17 +64,20 @@ def collector() -> Iterator[Collector]:
         serving.join()
 
 
-@pytest.fixture
-def gateway_url(nats_url: str, tmp_path: Path, collector: Collector) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def gateway_url(
+    _unused_accounts: Iterator[str], tmp_path_factory: pytest.TempPathFactory, collector: Collector
+) -> Iterator[str]:
     settings = {
-        "PYOCO_NATS_URL": nats_url,
+        "PYOCO_NATS_URL": next(_unused_accounts),
         "PYOCO_OTEL_ENABLED": "1",
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
         "OTEL_BSP_SCHEDULE_DELAY": "50",
     }
+    folder = tmp_path_factory.mktemp("traced")
     with (
-        running(SERVER, "up", "--port", "0", cwd=tmp_path, **settings) as (_, gateway),
-        running(WORKER, "--flows", str(FLOWS), cwd=tmp_path, **settings),
+        running(SERVER, "up", "--port", "0", cwd=folder, **settings) as (_, gateway),
+        running(WORKER, "--flows", str(FLOWS), cwd=folder, **settings),
     ):
         yield gateway["url"]
 
@@ -90,13 +93,12 @@ def test_a_run_is_one_trace_from_its_submit_to_its_tasks(gateway_url: str, colle
     run_id = response.json()["run_id"]
     with PyocoHttpClient(gateway_url) as client:
         assert client.wait(run_id, timeout_sec=20)["status"] == "COMPLETED"
-    collector.heard_of("submit chain", "run chain")
+    collector.heard_of("submit chain", "run chain", "task load", "task store")
     submit, run = collector.spans["submit chain"], collector.spans["run chain"]
-    tasks = [span for name, span in collector.spans.items() if name.startswith("task ")]
-    assert {span.trace_id.hex() for span in collector.spans.values()} == {CALLERS_TRACE}
+    tasks = [collector.spans[f"task {name}"] for name in ("load", "store")]
+    assert {span.trace_id.hex() for span in (submit, run, *tasks)} == {CALLERS_TRACE}
     assert submit.parent_span_id.hex() == CALLERS_SPAN
     assert run.parent_span_id == submit.span_id
-    assert len(tasks) == 2
     assert {span.parent_span_id for span in tasks} == {run.span_id}
     assert all(run.start_time_unix_nano <= span.start_time_unix_nano for span in tasks)
     assert attributes(run)["pyoco.run_id"] == run_id
