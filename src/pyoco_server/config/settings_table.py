@@ -245,6 +245,7 @@ class NatsBackendConfig:
         above=0,
     )
 
+    # The takeover time: after the death of a worker, another one continues its runs.
     consumer_ack_wait_sec: float = _queue(
         30.0, "A job that is not acknowledged for this long is delivered again.", minimum=1
     )
