@@ -319,6 +319,10 @@ def running() -> RunSnapshot:
     return snapshot(status=RunStatus.RUNNING, submitted_at=now - 5, start_time=now)
 
 
+async def index_is_ready(gateway: RunningGateway) -> None:
+    await eventually(lambda: gateway.inside.listing.lists.ready, describe="the index is ready")
+
+
 async def observed(gateway: RunningGateway) -> float | None:
     await gateway.inside.listing.lists.caught_up()
     return (await scrape(gateway)).value("pyoco_run_schedule_to_start_seconds_count", flow="noop")
@@ -337,12 +341,12 @@ async def test_a_gateway_does_not_observe_a_start_again_after_a_restart(
     config: NatsBackendConfig, keeps_its_index: bool
 ) -> None:
     async with running_gateway(config) as gateway:
-        await gateway.inside.listing.lists.caught_up()
+        await index_is_ready(gateway)
         [run_id] = await write(gateway.inside.runs.store, running())
         assert await observed(gateway) == 1
     after = config if keeps_its_index else replace(config, index_dir=f"{config.index_dir}-other")
     async with running_gateway(after) as gateway:
-        await gateway.inside.listing.lists.caught_up()
+        await index_is_ready(gateway)
         await rewrite(gateway, run_id, heartbeat_at=time.time())
         assert await observed(gateway) is None
         await rewrite(gateway, run_id, status=RunStatus.COMPLETED, end_time=time.time())
@@ -355,14 +359,14 @@ async def test_a_gateway_does_not_observe_the_start_of_a_run_that_is_retried_aft
     config: NatsBackendConfig,
 ) -> None:
     async with running_gateway(config) as gateway:
-        await gateway.inside.listing.lists.caught_up()
+        await index_is_ready(gateway)
         run = await waiting_run(gateway.inside.connection, submitted_at=time.time() - 5)
         assert await observed(gateway) == 1
         late = AnswerHandler(gateway.inside.connection, clock=lambda: run.waits[0].deadline_at)
         with pytest.raises(WaitExpired):
             await late.respond(run.wait_id, Answer(payload=1), ANYBODY, Actor())
     async with running_gateway(config) as gateway:
-        await gateway.inside.listing.lists.caught_up()
+        await index_is_ready(gateway)
         response = await gateway.http.post(f"/runs/{run.run_id}/retry")
         assert (response.status_code, response.json()["status"]) == (200, "WAITING_HUMAN")
         assert await observed(gateway) is None
